@@ -1,0 +1,85 @@
+"""Errors named after who can act.
+
+    AssayError
+    +-- InvalidRequest      the caller changes the request; names the field
+    +-- Conflict            the caller used a name twice for different things
+    +-- FailedPrecondition  the thing is not in a state for this (a sealed batch)
+    +-- NotFound            the caller names something that is not there
+    +-- Unauthenticated     the caller shows no or a wrong token
+    +-- Saturated           the caller comes back after `retry_after_s`
+    +-- DeadlinePassed      the caller's own time limit ran out
+    +-- DependencyDown      the operator: the store cannot be reached; safe to send again
+    +-- IsolationUnavailable  the operator: this host cannot isolate untrusted code
+
+They become gRPC and HTTP statuses in one place (`assay.edge.status`). Anything else that reaches
+the edge is our bug: a traceback in the log, INTERNAL on the wire.
+"""
+
+from typing import ClassVar
+
+
+class AssayError(Exception):
+    """Base of all errors that are part of the contract."""
+
+    reason: ClassVar[str] = "internal"
+    """The stable word for clients and metrics."""
+
+    def __init__(self, message: str, *, field: str = "", retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.retry_after_s = retry_after_s
+
+
+class InvalidRequest(AssayError):
+    """`field` is the path of what is wrong: `requests[3].reference.answers`."""
+
+    reason = "invalid_request"
+
+
+class Conflict(AssayError):
+    """The same name with different content."""
+
+    reason = "conflict"
+
+
+class FailedPrecondition(AssayError):
+    """The batch is sealed, cancelled or complete."""
+
+    reason = "failed_precondition"
+
+
+class NotFound(AssayError):
+    """No such task, batch, pipeline or dead letter for this tenant."""
+
+    reason = "not_found"
+
+
+class Unauthenticated(AssayError):
+    """No token, or one that no tenant has."""
+
+    reason = "unauthenticated"
+
+
+class Saturated(AssayError):
+    """A quota or a queue is full; nothing was stored."""
+
+    reason = "saturated"
+
+
+class DeadlinePassed(AssayError):
+    """The call's deadline passed before it could be done."""
+
+    reason = "deadline_passed"
+
+
+class DependencyDown(AssayError):
+    """The store cannot be reached. Every call is idempotent, so sending it again is safe."""
+
+    reason = "dependency_down"
+
+
+class IsolationUnavailable(AssayError):
+    """The host cannot give the isolation that the settings ask for."""
+
+    reason = "isolation_unavailable"

@@ -1,0 +1,38 @@
+"""What the rewards of one group (the K responses to one prompt) amount to."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.core.ids import GroupId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary:
+    """Statistics over the rewards that are present; an infrastructure failure is not among them."""
+
+    group_id: GroupId
+    size: int
+    rewards: int
+    mean: float | None
+    std: float | None
+    """Population standard deviation."""
+    degenerate: bool
+    """All present rewards are equal (or none is present): the group teaches nothing."""
+
+
+def summarize(group_id: GroupId, rewards: Sequence[float | None]) -> GroupSummary:
+    """Sum up a finished group; `None` stands for a request that ended without a reward."""
+    present = [reward for reward in rewards if reward is not None]
+    mean = math.fsum(present) / len(present) if present else None
+    std = None
+    if mean is not None:
+        std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in present) / len(present))
+    return GroupSummary(
+        group_id=group_id,
+        size=len(rewards),
+        rewards=len(present),
+        mean=mean,
+        std=std,
+        degenerate=len(set(present)) <= 1,
+    )

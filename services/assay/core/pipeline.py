@@ -1,0 +1,53 @@
+"""Pipelines and stages as plain data: what is run, in which order, on which resources."""
+
+from dataclasses import dataclass, field
+
+from assay.core.ids import PipelineName, StageName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one worker of a stage is given; the unit that the planner counts in."""
+
+    cpu_cores: float = 1.0
+    memory_bytes: int = 512 * 1024 * 1024
+    gpu: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSpec:
+    """One step with one queue, one worker pool, one resource shape, one timeout.
+
+    Several pipelines may name the same stage; they then share its queue and its workers.
+    """
+
+    name: StageName
+    resources: Resources = field(default_factory=Resources)
+    timeout_s: float = 60.0
+    """Hard wall-clock limit of one claim of work; the worker is killed when it passes."""
+    cpu_s_max: float | None = None
+    """CPU time after which the worker is killed and the request ends as RESOURCE_LIMIT; `None`
+    where the stage's own sandbox keeps the limit."""
+    lease_s: float = 30.0
+    """A lease not renewed for this long is lost; the worker renews at a third of it."""
+    batch_max: int = 1
+    """Requests that one worker takes at once. More than one only where each takes little time and
+    none can hurt its neighbours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSpec:
+    """An ordered list of stages for one kind of reward."""
+
+    name: PipelineName
+    description: str
+    stages: tuple[StageName, ...]
+
+    def next_stage(self, stage: StageName) -> StageName | None:
+        """The stage after `stage`, or `None` when it is the last.
+
+        Raises:
+            ValueError: the pipeline has no such stage.
+        """
+        following = self.stages.index(stage) + 1
+        return self.stages[following] if following < len(self.stages) else None

@@ -1,0 +1,71 @@
+"""What a stage says about a request. Bad responses are data, not exceptions.
+
+A stage that cannot say anything (its tools broke, its host is ill) raises; the worker turns that
+into a failed attempt, never into a reward.
+"""
+
+from dataclasses import dataclass, field
+
+from assay.core.outcome import Outcome
+
+TEXT_CHARS_MAX = 4_000
+"""Bound of every text inside an `Evidence`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Why a reward is what it is."""
+
+    verdict: str = ""
+    tests_passed: int = 0
+    tests_total: int = 0
+    failed_test: int | None = None
+    stderr_tail: str = ""
+    extracted: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceUse:
+    """What the request's own work used."""
+
+    cpu_s: float = 0.0
+    memory_bytes_peak: int = 0
+
+    def plus(self, other: "ResourceUse") -> "ResourceUse":
+        """CPU time adds up over stages; of memory the largest peak counts."""
+        return ResourceUse(
+            cpu_s=self.cpu_s + other.cpu_s,
+            memory_bytes_peak=max(self.memory_bytes_peak, other.memory_bytes_peak),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The stage ends the request."""
+
+    outcome: Outcome
+    reward: float | None
+    evidence: Evidence = field(default_factory=Evidence)
+    use: ResourceUse = field(default_factory=ResourceUse)
+
+    def __post_init__(self) -> None:
+        """Refuse a reward where none may be, and the want of one where one must be.
+
+        Raises:
+            ValueError: outcome and reward do not fit together.
+        """
+        if self.outcome.carries_reward != (self.reward is not None):
+            message = f"{self.outcome} with reward {self.reward!r}"
+            raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """The stage hands `artifact` (small; large things go by content hash) to the next stage."""
+
+    artifact: bytes
+    use: ResourceUse = field(default_factory=ResourceUse)
+
+
+StageVerdict = Ended | HandedOver
