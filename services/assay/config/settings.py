@@ -5,10 +5,16 @@ branch. A leaf has one name in three spellings: `settings.store.attempts_max`,
 `ASSAY_STORE__ATTEMPTS_MAX`, Helm `store.attempts_max`. A name that no leaf has is an error.
 """
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+ENV_PREFIX = "ASSAY_"
+NOT_SETTINGS = frozenset({"ASSAY_VENV", "ASSAY_TOKEN"})
+"""Variables of the set-up script and of the client."""
 
 
 class Branch(BaseModel):
@@ -151,7 +157,7 @@ class Settings(BaseSettings):
     """The root; reads `ASSAY_*` from the environment."""
 
     model_config = SettingsConfigDict(
-        env_prefix="ASSAY_",
+        env_prefix=ENV_PREFIX,
         env_nested_delimiter="__",
         frozen=True,
         extra="forbid",
@@ -166,3 +172,26 @@ class Settings(BaseSettings):
     sandbox: SandboxSettings = SandboxSettings()
     verifiers: VerifierSettings = VerifierSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+
+
+class UnknownSettingError(ValueError):
+    """An environment variable with our prefix that no leaf of the tree has."""
+
+
+def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the tree from the environment.
+
+    pydantic refuses a misspelt leaf but silently skips a misspelt first segment; this does not.
+
+    Raises:
+        UnknownSettingError: `ASSAY_STOER__URL`.
+        pydantic.ValidationError: a value or an inner name is wrong.
+    """
+    known = {name.upper() for name in Settings.model_fields}
+    for name in sorted(environment):
+        upper = name.upper()
+        if not upper.startswith(ENV_PREFIX) or upper in NOT_SETTINGS:
+            continue
+        if upper.removeprefix(ENV_PREFIX).split("__")[0] not in known:
+            raise UnknownSettingError(name)
+    return Settings()
