@@ -7,7 +7,7 @@ isolation that cannot be had is `IsolationUnavailable`, anything else that goes 
 program raises `SandboxError`: the infrastructure's fault, never the program's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -94,6 +94,76 @@ class CommandLauncher(Protocol):
 
         Raises:
             SandboxError: the sandbox could not be set up or torn down.
+        """
+
+    def close(self) -> None:
+        """Give back what the launcher holds."""
+
+
+class Box(Protocol):
+    """What a harness (pid 1 of a fresh box, our own code) may do there."""
+
+    def spawn_confined(self, run: Callable[[], None], *, keep_fds: Sequence[int]) -> int:
+        """Fork `run` into a nested pid and mount namespace with its own `/proc`.
+
+        The child has no capabilities, the seccomp filter, and no descriptor but 0, 1, 2 and
+        `keep_fds`: not the harness's channel, nothing of what is still sealed.
+
+        Returns:
+            Its pid as the harness sees it (to be waited for with `os.waitpid`).
+        """
+
+    def unseal(self) -> bytes:
+        """Return `HarnessRun.sealed`, once; it enters the box's memory only now.
+
+        A candidate forked before this call holds no copy of it and can reach none.
+        """
+
+    def confine_self(self) -> None:
+        """Give up what `run` of `spawn_confined` is denied; the channel stays open."""
+
+    def channel_write(self, data: bytes) -> None:
+        """Append to `HarnessResult.channel`; only the harness can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarnessRun:
+    """Our own code to run as pid 1 of a fresh box, together with code that is not ours."""
+
+    module: str
+    """Imported by the zygote before it forks; `main(payload: bytes, box: Box) -> None`."""
+    payload: bytes
+    """What may be known to every process of the box."""
+    sealed: bytes = b""
+    """What the candidate must never see (tests with expected values): see `Box.unseal`."""
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarnessResult:
+    """What a harness reported, and how its box ended."""
+
+    status: RunStatus
+    """Of the whole box: limits count the harness and the candidate together."""
+    exit_code: int | None
+    channel: bytes
+    """All that the harness wrote to its channel; at most `limits.output_bytes`."""
+    stdout: bytes
+    stderr: bytes
+    """Descriptors 1 and 2 of every process of the box: never to be believed."""
+    cpu_s: float
+    wall_s: float
+    memory_bytes_peak: int
+
+
+class HarnessLauncher(Protocol):
+    """Runs harnesses in fresh boxes, cheaply."""
+
+    def run_harness(self, run: HarnessRun) -> HarnessResult:
+        """Run to the end.
+
+        Raises:
+            SandboxError: the sandbox, or the harness itself, broke.
         """
 
     def close(self) -> None:
