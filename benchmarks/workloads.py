@@ -73,7 +73,7 @@ def gsm8k() -> Iterator[Case]:
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         gold = row["ground_truth"].rsplit("A:", 1)[1].strip()
-        for name, answer in row.items():
+        for answer in row.values():
             if isinstance(answer, dict):
                 yield Case(
                     pipeline="math",

@@ -93,7 +93,7 @@ class Platform:
         while self._clock.monotonic_ns() < deadline_ns:
             if child.process is None or child.process.returncode is not None:
                 break
-            if sign.exists() and (text := sign.read_text(encoding="utf-8")):
+            if text := _read(sign):
                 return text
             await self._clock.sleep(POLL_S / 4)
         message = f"{child.name} did not start; the end of {child.log}:\n{child.log_tail()}"
@@ -123,6 +123,13 @@ class Platform:
         self._stopping = True
         for child in reversed(self._children):
             await _stop(child)
+
+
+def _read(sign: Path) -> str:
+    try:
+        return sign.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 async def _stop(child: Child) -> None:
