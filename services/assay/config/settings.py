@@ -138,6 +138,8 @@ class VerifierSettings(Branch):
     """Longer answers end as RESOURCE_LIMIT in the text pipelines."""
     math_cpu_s: float = Field(default=5.0, gt=0)
     """CPU time of one math verification."""
+    match_cpu_s: float = Field(default=2.0, gt=0)
+    """CPU time of one text match (`regex`, `json_schema` ...)."""
     function_paths: tuple[Path, ...] = ()
     """Directories whose modules `python_function` may import inside the sandbox (read-only)."""
 
