@@ -62,9 +62,13 @@ class Arrival:
 
 
 class OpenCall:
-    """A call inside `CallGuard.call`; `error` says afterwards how it ended (`None` = well)."""
+    """A call inside `CallGuard.call`; `error` says afterwards how it ended (`None` = well).
 
-    def __init__(self, *, call_id: str, admit: Callable[[str], None]) -> None:
+    `method` may be made more precise before the call ends (HTTP knows it after routing).
+    """
+
+    def __init__(self, *, method: str, call_id: str, admit: Callable[[str], None]) -> None:
+        self.method = method
         self.call_id = call_id
         self.error: ErrorDetail | None = None
         self._admit = admit
@@ -104,6 +108,7 @@ class CallGuard:
         Cancellation passes through: the caller went away, there is nobody to tell.
         """
         call = OpenCall(
+            method=arrival.method,
             call_id=_printable(arrival.call_id) or secrets.token_hex(8),
             admit=lambda call_id: self._admit(call_id, arrival.authorization),
         )
@@ -127,7 +132,7 @@ class CallGuard:
         finally:
             self._calls -= 1
             spent_s = (self._clock.monotonic_ns() - begun_ns) / 1e9
-            self._on_call(arrival.method, reason, spent_s)
+            self._on_call(call.method, reason, spent_s)
 
     def _admit(self, call_id: str, authorization: str) -> None:
         if self._calls > self._calls_max:
