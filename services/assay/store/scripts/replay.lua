@@ -1,0 +1,31 @@
+#!lua
+-- Put a dead letter back in its queue. Keys: requests.lua.
+-- ARGV: job      Returns 1, or 0 when there is no such letter or its batch is gone or cancelled
+--@include requests.lua
+
+local job = ARGV[1]
+local j = read_job(job)
+if j[STATE] ~= 'D' then return 0 end
+local uid = j[UID]
+local key = P .. 'b:' .. uid
+local b = call('HMGET', key, 'state', 'closing', 'tenant', 'overdue')
+if not b[1] or b[1] == 'CANCELLED' or (b[1] == 'SEALED' and b[2] ~= '') then return 0 end
+unlist_letter(job, j[STAGE], uid)
+call('SADD', P .. 'live:' .. uid, job)
+call('HSET', P .. 'j:' .. job, 's', 'Q', 'a', 0, 'e', NOW_US, 'x', '', 'y', 1)
+call('HINCRBY', key, 'ended', -1)
+call('HINCRBY', key, 'o:INFRA_FAILED', -1)
+call('HINCRBY', P .. 'quota:' .. b[3], 'requests', 1)
+call('HINCRBY', P .. 'quota:' .. b[3], 'bytes', j[BYTES])
+enqueue(j[STAGE], job, uid)
+write_touched()
+if b[1] == 'COMPLETE' then
+  for _, kind in ipairs({ 'b:', 'd:', 'gs:', 'g:', 'r:' }) do
+    call('PERSIST', P .. kind .. uid)
+  end
+  call('ZREM', P .. 'gone', uid)
+  call('HSET', key, 'closing', '')
+  call('ZADD', P .. 'due', NOW_MS + tonumber(b[4]), uid)
+end
+tell(uid)
+return 1
