@@ -91,6 +91,8 @@ class StoreSettings(Branch):
     """Dead letters a stage; the oldest go first."""
     artifact_bytes_max: int = Field(default=64 * 1024**2, gt=0)
     """Largest artifact (a compiled program)."""
+    artifacts_bytes_max: int = Field(default=1024**3, gt=0)
+    """All artifacts together; the oldest go first."""
     artifacts_kept_s: float = Field(default=3_600.0, gt=0)
     """How long an artifact is kept after it was made."""
     timeout_s: float = Field(default=10.0, gt=0)

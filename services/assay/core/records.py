@@ -223,6 +223,8 @@ class ResultRecord:
     body: bytes
     stages: tuple[StageTiming, ...]
     attempts: int
+    error: str = ""
+    """Why nobody could judge it; the store's word on INFRA_FAILED, whose `body` is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
