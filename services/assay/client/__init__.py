@@ -2,6 +2,7 @@
 
 from assay.client.backoff import Backoff
 from assay.client.client import Batch, Client
+from assay.client.sync import SyncBatch, SyncClient
 from assay.client.types import (
     BatchState,
     BatchStatus,
@@ -36,5 +37,7 @@ __all__ = [
     "Scores",
     "StageTiming",
     "Submitted",
+    "SyncBatch",
+    "SyncClient",
     "Task",
 ]

@@ -17,6 +17,8 @@ from assay.core.errors import InvalidRequest, NotFound, TooLarge
 from assay.edge.calls import Arrival, CallGuard, OpenCall
 from assay.edge.status import STATUS, ErrorDetail, Status, detail_of
 
+PATH_CHARS_MAX: Final = 256
+"""Of a path in the logs."""
 DISCARD_FACTOR: Final = 4
 """A body up to this many times too large is read to its end and thrown away, so that the answer
 reaches a client that does not listen while it sends."""
@@ -105,7 +107,7 @@ def _arrival(scope: Scope) -> Arrival:
         key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]
     }
     return Arrival(
-        method="http",
+        method=f"{scope['method']} {scope['path']}"[:PATH_CHARS_MAX],
         authorization=headers.get("authorization", ""),
         call_id=headers.get("x-request-id", ""),
         traceparent=headers.get("traceparent", ""),
