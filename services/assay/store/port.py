@@ -6,7 +6,6 @@ leaves a lease to expire); all instants are the store's own.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
@@ -15,46 +14,18 @@ from assay.core.records import (
     BatchRecord,
     BatchSpec,
     Claim,
-    CompletedBatch,
     DeadLetter,
-    Finish,
-    FinishStatus,
     Lease,
     LogEntry,
     NewRequest,
     Quota,
     StageDepth,
-    StageReport,
     Submitted,
     TaskRecord,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a worker says at the end of one claim."""
-
-    lease: Lease
-    report: StageReport
-    finish: Finish
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """Answers to a list of reports, in order, and the batches that they completed."""
-
-    statuses: tuple[FinishStatus, ...]
-    completed: tuple[CompletedBatch, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reaped:
-    """What one sweep of a stage did."""
-
-    redelivered: int
-    dead: int
-    expired: int
-    completed: tuple[CompletedBatch, ...]
+from assay.core.records import Finished as Finished
+from assay.core.records import Reaped as Reaped
+from assay.core.records import Report as Report
 
 
 class Store(Protocol):
@@ -87,7 +58,8 @@ class Store(Protocol):
 
         Raises:
             NotFound: no such batch.
-            FailedPrecondition: the batch takes no new requests, or more than its size.
+            FailedPrecondition: the batch takes no new requests, or more than its size, or a group
+                more than the batch's group size. What is there already may be sent again.
             Conflict: a `request_id` is there with other content; `field` is
                 `requests[i].request_id`.
             Saturated: a quota would be passed.
@@ -130,7 +102,8 @@ class Store(Protocol):
         self, stage: StageName, reports: Sequence[Report], attempts_max: int
     ) -> Finished:
         """Report claims' ends. A stale lease changes nothing. An attempt that failed is delivered
-        again in its old place; the `attempts_max`-th ends as INFRA_FAILED, a dead letter."""
+        again in its old place; the `attempts_max`-th ends as INFRA_FAILED, a dead letter. A report
+        that took effect is STALE when it is said again after a lost answer."""
 
     async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
         """Take back expired leases (as failed attempts), end requests of batches that are long past
@@ -153,7 +126,9 @@ class Store(Protocol):
 
     async def replay(self, job_id: JobId) -> bool:
         """Put a dead letter back in its queue with fresh attempts; its batch gets a second, final
-        log entry for it. False when there is no such letter."""
+        log entry for it, and its group too. A batch that is over stays over; it is kept until the
+        request has ended again. False when there is no such letter, or its batch was cancelled or
+        is kept no longer."""
 
     async def history(
         self, tenant: TenantId, task_id: TaskId, *, batches_max: int
@@ -167,13 +142,17 @@ class Store(Protocol):
         """True: the caller makes it. False: somebody does, wait."""
 
     async def artifact_put(self, key: str, content: bytes) -> None:
-        """Keep (bounded in size and time) and wake those who wait."""
+        """Keep (bounded in size and time) and wake those who wait.
+
+        Raises:
+            TooLarge: it is not kept; those who wait are told that the making was abandoned.
+        """
 
     async def artifact_abandon(self, key: str) -> None:
         """The making failed: let another one begin."""
 
     async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
-        """Wait for `artifact_put`; `None` at the time-out or when the making was abandoned."""
+        """Wait for `artifact_put`; `None` at the time-out, or when nobody makes it any more."""
 
     # -- life cycle ----------------------------------------------------------------------------
     async def ping(self) -> float:
