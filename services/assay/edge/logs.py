@@ -28,7 +28,8 @@ def configure(
     renderer: Processor = (
         structlog.processors.JSONRenderer(ensure_ascii=False)
         if settings.log_json
-        else structlog.dev.ConsoleRenderer()
+        # Plain: a traceback that shows local variables would show payloads and tokens.
+        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     )
     tail: list[Processor] = [structlog.processors.format_exc_info] if settings.log_json else []
     structlog.configure(

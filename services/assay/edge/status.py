@@ -101,8 +101,8 @@ def detail_of(error: AssayError) -> ErrorDetail:
     return ErrorDetail(
         status=STATUS[type(error)],
         reason=error.reason,
-        message=error.message[:MESSAGE_CHARS_MAX],
-        field=error.field[:FIELD_CHARS_MAX],
+        message=_unicode(error.message[:MESSAGE_CHARS_MAX]),
+        field=_unicode(error.field[:FIELD_CHARS_MAX]),
         retry_after_ms=round(error.retry_after_s * 1000),
     )
 
@@ -114,6 +114,11 @@ def internal_detail(call_id: str) -> ErrorDetail:
         reason=INTERNAL_REASON,
         message=f"internal error; the log has more under call_id {call_id}",
     )
+
+
+def _unicode(text: str) -> str:
+    """Lone surrogates, which no transport can carry, written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _ascii(text: str) -> str:

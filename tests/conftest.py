@@ -1,0 +1,132 @@
+"""What tests of several packages need: a real Valkey, a store of one's own, a running API."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from assay.config.settings import RewardSettings, Settings, StoreSettings
+from assay.core.codec import pack_body
+from assay.core.ids import StageName, WorkerId
+from assay.core.outcome import Outcome
+from assay.core.records import Claim, EndRequest, Finish, StageReport
+from assay.core.verdict import Evidence, ResourceUse
+from assay.reward.build import RewardApi, build
+from assay.reward.server import Addresses
+from assay.store.embedded import EmbeddedValkey
+from assay.store.port import Report, Store
+from assay.store.valkey import ValkeyStore
+
+Judge = Callable[[Claim], Finish]
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]:
+    """A real server for the whole run; tests keep apart by shards."""
+    server = EmbeddedValkey(tmp_path_factory.mktemp("valkey"))
+    asyncio.run(server.start())
+    yield server
+    asyncio.run(server.stop())
+
+
+@pytest.fixture
+def store_settings(valkey: EmbeddedValkey) -> StoreSettings:
+    """A shard of the test's own."""
+    return StoreSettings(url=valkey.url, shard=secrets.token_hex(6), timeout_s=5.0)
+
+
+@pytest.fixture
+async def store(store_settings: StoreSettings) -> AsyncIterator[Store]:
+    """A store with nothing in it."""
+    opened = ValkeyStore(store_settings, url=store_settings.url)
+    yield opened
+    await opened.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A reward API that listens in this process."""
+
+    api: RewardApi
+    addresses: Addresses
+    store: Store
+
+
+RunApi = Callable[..., Awaitable[Running]]
+
+
+@pytest.fixture
+async def run_api(store_settings: StoreSettings, tmp_path: Path) -> AsyncIterator[RunApi]:
+    """Start reward APIs, by default on free ports; they stop with the test."""
+    async with AsyncExitStack() as stack:
+
+        async def run(store: Store | None = None, **reward: object) -> Running:
+            settings = Settings(
+                data_dir=tmp_path,
+                store=store_settings,
+                reward=RewardSettings.model_validate(
+                    {"grpc_port": 0, "http_port": 0, "drain_s": 0.2, **reward}
+                ),
+            )
+            opened = store or ValkeyStore(store_settings, url=store_settings.url)
+            api = build(settings, store=opened, registry=CollectorRegistry())
+            addresses = await api.start()
+            stack.push_async_callback(api.stop)
+            return Running(api=api, addresses=addresses, store=opened)
+
+        yield run
+
+
+@pytest.fixture
+async def api(run_api: RunApi) -> Running:
+    """A reward API with default settings."""
+    return await run_api()
+
+
+def passed(_claim: Claim) -> Finish:
+    """Every response is right."""
+    body = pack_body(Evidence(verdict="pass"), ResourceUse(cpu_s=0.25, memory_bytes_peak=1_024))
+    return EndRequest(outcome=Outcome.SCORED, reward=1.0, body=body)
+
+
+RunWorker = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture
+async def run_worker(store_settings: StoreSettings) -> AsyncIterator[RunWorker]:
+    """Start stand-ins for a worker host: the store's real protocol, a verdict from a function."""
+    async with AsyncExitStack() as stack:
+
+        async def run(judge: Judge = passed, *, stage: str = "noop") -> None:
+            await stack.enter_async_context(_worker(store_settings, judge, StageName(stage)))
+
+        yield run
+
+
+@asynccontextmanager
+async def _worker(settings: StoreSettings, judge: Judge, stage: StageName) -> AsyncIterator[None]:
+    store = ValkeyStore(settings, url=settings.url)
+    working = asyncio.create_task(_work(store, judge, stage))
+    try:
+        yield
+    finally:
+        working.cancel()
+        await asyncio.wait([working])
+        await store.close()
+
+
+async def _work(store: Store, judge: Judge, stage: StageName) -> None:
+    worker = WorkerId("stand-in")
+    report = StageReport(worker=worker, started_after_ns=1_000, finished_after_ns=2_000)
+    while True:
+        claims = await store.claim(stage, claims_max=64, lease_s=30.0, worker=worker)
+        if claims:
+            reports = [Report(lease=c.lease, report=report, finish=judge(c)) for c in claims]
+            await store.finish(stage, reports, attempts_max=3)
+        else:
+            await store.wait_for_work([stage], timeout_s=1.0)
