@@ -20,6 +20,13 @@ class SandboxError(Exception):
     """The sandbox broke, not the program in it; the attempt may be tried again."""
 
 
+class MonotonicClock(Protocol):
+    """The part of `assay.edge.clock.Clock` that the sandbox needs."""
+
+    def monotonic_ns(self) -> int:
+        """Never goes back; for durations only."""
+
+
 class RunStatus(StrEnum):
     """How a run ended."""
 
@@ -54,6 +61,8 @@ class Limits:
     inodes: int = 8_192
     output_bytes: int = 32 * MIB
     """stdout and stderr, each; the run ends when one passes it."""
+    cpu_cores: float = 1.0
+    """Cores' worth of CPU that all its threads together get a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +78,20 @@ class CommandRun:
     collect: tuple[str, ...] = ()
     """Regular files under `/box` to bring back; links are never followed, missing ones are left
     out, each is bounded by `limits.file_bytes`."""
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonRun:
+    """A Python program, run as `python program.py` would run it in `/box`."""
+
+    source: bytes
+    argv: tuple[str, ...] = ()
+    """After the program's own name."""
+    stdin: bytes = b""
+    files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    collect: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
 
 
