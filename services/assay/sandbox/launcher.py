@@ -1,0 +1,534 @@
+"""The two launchers, with one guarantee (see `assay.sandbox.port`).
+
+Both run each program in a box forked by a small zygote process (`zygote.py`, `box.py`); a box is
+forked ahead of the run that will use it. `ZygoteLauncher`'s boxes make their namespaces themselves;
+`BubblewrapLauncher`'s hand that to bubblewrap, started as the slot's unprivileged uid, never as uid
+0. The launcher itself creates the run's account (cgroup), sends the request, watches from outside
+(`supervision.py`) and collects files. `run` may be called from several threads at once.
+"""
+
+import contextlib
+import fcntl
+import marshal
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Self
+
+from assay.config.settings import SandboxSettings
+from assay.core.errors import InvalidRequest, IsolationUnavailable
+from assay.sandbox import box
+from assay.sandbox.cgroup import Backend, open_backend
+from assay.sandbox.collect import check_name, collect
+from assay.sandbox.port import (
+    CommandRun,
+    HarnessResult,
+    HarnessRun,
+    Limits,
+    MonotonicClock,
+    PythonRun,
+    RunResult,
+    SandboxError,
+)
+from assay.sandbox.seccomp import compile_filter
+from assay.sandbox.slots import Slot
+from assay.sandbox.supervision import Ending, Started, Watch
+
+_ZYGOTE: Final = Path(__file__).with_name("zygote.py")
+_START_S: Final = 20.0
+_BOX_S: Final = 20.0
+_STACK_BYTES_MAX: Final = 256 * 1024 * 1024
+_PIPE_BYTES: Final = 1 << 20
+_OWN_PROCESSES: Final = 1
+_OWN_PROCESSES_BUBBLEWRAP: Final = 3
+_ENVIRONMENT: Final = MappingProxyType(
+    {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/box", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
+)
+PROGRAM: Final = "program.py"
+"""What a Python program's file is called in its box."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """What a box shows beside the system's own directories."""
+
+    readable: tuple[Path, ...] = ()
+    """Directories shown read-only, at their own paths."""
+    python_path: tuple[Path, ...] = ()
+    """Directories that Python programs import from; shown as well."""
+    harnesses: Mapping[str, Path] = field(default_factory=dict)
+    """Name (`HarnessRun.module`) -> source file."""
+
+    def shown(self) -> list[str]:
+        """All directories to show, the interpreter's own among them."""
+        wanted = {*self.readable, *self.python_path, Path(sys.base_prefix)}
+        paths = sorted({os.path.realpath(path) for path in wanted if path.is_dir()})
+        return [path for path in paths if not Path(path).is_relative_to("/usr")]
+
+
+@dataclass(slots=True)
+class _Forked:
+    """A box that waits for its request."""
+
+    pidfd: int
+    channel: socket.socket
+
+    def close(self) -> None:
+        os.close(self.pidfd)
+        self.channel.close()
+
+
+class _Zygote:
+    """The zygote process and the box it has ready."""
+
+    def __init__(self, setup: Mapping[str, object]) -> None:
+        self._setup = setup
+        self._lock = threading.Lock()
+        self._asked = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.settimeout(_START_S)
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
+                [*_interpreter(), str(theirs.fileno())],
+                env={},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._greet()
+
+    def _greet(self) -> None:
+        with _memory_file(marshal.dumps(dict(self._setup))) as wanted:
+            socket.send_fds(self._control, [b"s"], [wanted])
+        try:
+            answer = self._control.recv(4_096)
+        except TimeoutError:
+            answer = b"failed: no answer"
+        if answer != b"ready":
+            self.close()
+            raise IsolationUnavailable(f"zygote: {answer.decode(errors='replace') or 'died'}")
+
+    def take(self) -> _Forked:
+        """Return a box that is ready, and have the next one made."""
+        with self._lock:
+            if self._process.poll() is not None:
+                self.close()
+                self._asked = 0
+                self._start()
+            try:
+                self._ask(until=1)
+                taken = self._receive()
+                self._ask(until=1)
+            except OSError as error:
+                raise SandboxError(f"the zygote does not answer: {error}") from error
+            return taken
+
+    def _ask(self, *, until: int) -> None:
+        while self._asked < until:
+            self._control.send(b"n")
+            self._asked += 1
+
+    def _receive(self) -> _Forked:
+        _, descriptors, _, _ = socket.recv_fds(self._control, 16, 2)
+        if len(descriptors) != 2:
+            raise SandboxError("the zygote died")
+        self._asked -= 1
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's form
+        channel = socket.socket(fileno=descriptors[1])
+        channel.settimeout(_BOX_S)
+        return _Forked(descriptors[0], channel)
+
+    def close(self) -> None:
+        """End the zygote and the box it has ready."""
+        self._control.close()
+        try:
+            self._process.wait(_START_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _interpreter() -> list[str]:
+    """The interpreter without its virtual environment, quick to start."""
+    return [os.path.realpath(sys.executable), "-I", "-S", str(_ZYGOTE)]
+
+
+@contextlib.contextmanager
+def _memory_file(content: bytes) -> Iterator[int]:
+    """Hold `content` in a file without a name, sealed and at its beginning."""
+    descriptor = os.memfd_create("assay", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, list[int]]]:
+    """A pipe: its end to read, and a list with the end to write, emptied by who closes it."""
+    reader, writer = os.pipe()
+    writers = [writer]
+    try:
+        yield reader, writers
+    finally:
+        os.close(reader)
+        for descriptor in writers:
+            os.close(descriptor)
+
+
+def _limit_words(limits: Limits, backend: Backend) -> dict[str, int]:
+    """The limits as the box sets them for each process."""
+    tree_bounded = {"memory", "processes"} <= backend.limits
+    return {
+        "cpu_s": int(limits.cpu_s) + 2,
+        "file_bytes": limits.file_bytes,
+        "disk_bytes": limits.disk_bytes,
+        "inodes": limits.inodes,
+        "open_files": limits.open_files,
+        "stack_bytes": min(_STACK_BYTES_MAX, limits.memory_bytes // 2),
+        "address_bytes": 0 if tree_bounded else limits.memory_bytes * 2,
+        "processes": 0 if tree_bounded else limits.processes + _OWN_PROCESSES_BUBBLEWRAP,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """A run in the one form that boxes take."""
+
+    kind: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    files: Sequence[tuple[str, bytes, bool]]
+    source: bytes
+    stdin: bytes
+    collect: Sequence[str]
+    limits: Limits
+    sealed: bytes | None = None
+    """Present for a harness."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    ending: Ending
+    streams: tuple[bytes, ...]
+    files: Mapping[str, bytes]
+
+
+class _Launcher:
+    """What both launchers share."""
+
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        clock: MonotonicClock,
+        *,
+        inside: Inside,
+        bubblewrap: bool,
+        scratch: str = "",
+    ) -> None:
+        self._clock = clock
+        self._own_processes = _OWN_PROCESSES_BUBBLEWRAP if bubblewrap else _OWN_PROCESSES
+        with contextlib.ExitStack() as held:
+            slot = held.enter_context(Slot())
+            self._backend = open_backend(settings.cgroup)
+            held.callback(self._backend.close)
+            setup = {
+                "uid": settings.uid + slot.number,
+                "bubblewrap": bubblewrap,
+                "readable": inside.shown(),
+                "python_path": [os.path.realpath(path) for path in inside.python_path],
+                "scratch": scratch,
+                "filter": compile_filter(),
+                "harnesses": {
+                    name: (path.read_bytes(), str(path)) for name, path in inside.harnesses.items()
+                },
+            }
+            self._zygote = _Zygote(setup)
+            held.callback(self._zygote.close)
+            self._held = held.pop_all()
+
+    def close(self) -> None:
+        """End the zygote and remove this launcher's cgroups."""
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _carry_out(self, order: _Order) -> _Outcome:
+        forked = self._zygote.take()
+        with contextlib.ExitStack() as held:
+            held.callback(forked.close)
+            account = self._backend.create()
+            held.callback(account.close)
+            account.set_limits(order.limits, own_processes=self._own_processes)
+            streams = [held.enter_context(_pipe()) for _ in range(2 + (order.sealed is not None))]
+            began_ns = self._clock.monotonic_ns()
+            self._send(order, forked, account.open_joins(), [writers for _, writers in streams])
+            account.watch(_pid_of(forked.pidfd))
+            started = Started(
+                pidfd=forked.pidfd,
+                box=forked.channel,
+                streams={reader: bytearray() for reader, _ in streams},
+                account=account,
+                limits=order.limits,
+                began_ns=began_ns,
+            )
+            watch = Watch(started, self._clock)
+            held.callback(watch.close)
+            ending = watch.until_dead()
+            files = self._collect(order, watch)
+        return _Outcome(
+            ending=ending,
+            streams=tuple(bytes(kept) for kept in started.streams.values()),
+            files=files,
+        )
+
+    def _send(
+        self, order: _Order, forked: _Forked, joins: list[int], writers: list[list[int]]
+    ) -> None:
+        """Hand the request over; afterwards the box alone holds the ends to write."""
+        header = {
+            "kind": order.kind,
+            "argv": list(order.argv),
+            "env": dict(order.env),
+            "files": list(order.files),
+            "source": order.source,
+            "limits": _limit_words(order.limits, self._backend),
+            "special": 0 if order.sealed is None else 2,
+        }
+        with (
+            _memory_file(marshal.dumps(header)) as request,
+            _memory_file(order.stdin) as stdin,
+            _memory_file(order.sealed or b"") as sealed,
+        ):
+            channel = [] if order.sealed is None else [writers[2][0], sealed]
+            descriptors = [request, stdin, writers[0][0], writers[1][0], *channel, *joins]
+            try:
+                socket.send_fds(forked.channel, [b"r"], descriptors)
+            except OSError as error:
+                raise SandboxError(f"the box does not answer: {error}") from error
+            finally:
+                for descriptor in [*joins, *(kept.pop() for kept in writers)]:
+                    os.close(descriptor)
+
+    def _collect(self, order: _Order, watch: Watch) -> dict[str, bytes]:
+        directory = watch.directory()
+        if directory is None:
+            return {}
+        try:
+            return collect(directory, order.collect, bytes_max=order.limits.file_bytes)
+        finally:
+            os.close(directory)
+
+
+def _pid_of(pidfd: int) -> int:
+    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("Pid:"):
+                return int(line[4:])
+    raise SandboxError("a pidfd without a pid")
+
+
+def _checked_files(
+    files: Mapping[str, bytes], executables: frozenset[str], collected: Sequence[str]
+) -> list[tuple[str, bytes, bool]]:
+    for name in collected:
+        check_name(name, "collect")
+    return [
+        (check_name(name, "files"), bytes(content), name in executables)
+        for name, content in files.items()
+    ]
+
+
+def _result(outcome: _Outcome) -> RunResult:
+    ending = outcome.ending
+    return RunResult(
+        status=ending.status,
+        exit_code=ending.exit_code,
+        stdout=outcome.streams[0],
+        stderr=outcome.streams[1],
+        files=outcome.files,
+        cpu_s=ending.usage.cpu_s,
+        wall_s=ending.wall_s,
+        memory_bytes_peak=ending.usage.memory_bytes_peak,
+    )
+
+
+class ZygoteLauncher(_Launcher):
+    """Boxes of our own making: for Python programs, harnesses, and compiled programs."""
+
+    def __init__(
+        self, settings: SandboxSettings, clock: MonotonicClock, *, inside: Inside | None = None
+    ) -> None:
+        """Start the zygote.
+
+        Raises:
+            IsolationUnavailable: the host does not give the namespaces, or no seccomp filter.
+        """
+        self._inside = inside or Inside()
+        super().__init__(settings, clock, inside=self._inside, bubblewrap=False)
+
+    def run(self, command: CommandRun) -> RunResult:
+        """Run any program; see `CommandLauncher`."""
+        files = _checked_files(command.files, command.executables, command.collect)
+        return _result(
+            self._carry_out(
+                _Order(
+                    kind="command",
+                    argv=command.argv,
+                    env={**_ENVIRONMENT, **command.env},
+                    files=files,
+                    source=b"",
+                    stdin=command.stdin,
+                    collect=command.collect,
+                    limits=command.limits,
+                )
+            )
+        )
+
+    def run_python(self, program: PythonRun) -> RunResult:
+        """Run a Python program without starting an interpreter.
+
+        Raises:
+            SandboxError: the sandbox could not be set up or torn down.
+        """
+        files = {**program.files, PROGRAM: program.source}
+        return _result(
+            self._carry_out(
+                _Order(
+                    kind="python",
+                    argv=(PROGRAM, *program.argv),
+                    env={**_ENVIRONMENT, **program.env},
+                    files=_checked_files(files, frozenset(), program.collect),
+                    source=program.source,
+                    stdin=program.stdin,
+                    collect=program.collect,
+                    limits=program.limits,
+                )
+            )
+        )
+
+    def run_harness(self, run: HarnessRun) -> HarnessResult:
+        """Run a harness that was named at the start; see `HarnessLauncher`."""
+        if run.module not in self._inside.harnesses:
+            raise InvalidRequest(f"no harness {run.module!r} was loaded", field="module")
+        outcome = self._carry_out(
+            _Order(
+                kind="harness",
+                argv=(run.module,),
+                env={},
+                files=(),
+                source=run.payload,
+                stdin=b"",
+                collect=(),
+                limits=run.limits,
+                sealed=run.sealed,
+            )
+        )
+        ending = outcome.ending
+        return HarnessResult(
+            status=ending.status,
+            exit_code=ending.exit_code,
+            channel=outcome.streams[2],
+            stdout=outcome.streams[0],
+            stderr=outcome.streams[1],
+            cpu_s=ending.usage.cpu_s,
+            wall_s=ending.wall_s,
+            memory_bytes_peak=ending.usage.memory_bytes_peak,
+        )
+
+
+class BubblewrapLauncher(_Launcher):
+    """Boxes made by bubblewrap: for compilers and any other program."""
+
+    def __init__(
+        self, settings: SandboxSettings, clock: MonotonicClock, *, inside: Inside | None = None
+    ) -> None:
+        """Find bubblewrap and start the zygote that launches it.
+
+        Raises:
+            IsolationUnavailable: bubblewrap is not installed, or its zygote cannot start.
+        """
+        program = shutil.which("bwrap")
+        if program is None:
+            raise IsolationUnavailable("bubblewrap is not installed (package `bubblewrap`)")
+        self._program = program
+        inside = inside or Inside()
+        self._shown = inside.shown()
+        self._scratch = _mount_point(self._shown)
+        super().__init__(settings, clock, inside=inside, bubblewrap=True, scratch=self._scratch)
+
+    def run(self, command: CommandRun) -> RunResult:
+        """Run any program; see `CommandLauncher`."""
+        files = _checked_files(command.files, command.executables, command.collect)
+        environment = {**_ENVIRONMENT, **command.env}
+        return _result(
+            self._carry_out(
+                _Order(
+                    kind="bubblewrap",
+                    argv=[*self._arguments(environment), "--", *command.argv],
+                    env={},
+                    files=files,
+                    source=b"",
+                    stdin=command.stdin,
+                    collect=command.collect,
+                    limits=command.limits,
+                )
+            )
+        )
+
+    def _arguments(self, environment: Mapping[str, str]) -> list[str]:
+        user = str(box.USER)
+        arguments = [self._program, "--unshare-all", "--unshare-user", "--disable-userns"]
+        arguments += ["--uid", user, "--gid", user, "--hostname", "box", "--cap-drop", "ALL"]
+        arguments += ["--die-with-parent", "--new-session", "--clearenv"]
+        arguments += ["--ro-bind", "/usr", "/usr"]
+        for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+            path = Path("/", name)
+            if path.is_symlink():
+                arguments += ["--symlink", str(path.readlink()), str(path)]
+            else:
+                arguments += ["--ro-bind-try", str(path), str(path)]
+        for shown in ("/etc/alternatives", "/etc/ld.so.cache"):
+            arguments += ["--ro-bind-try", shown, shown]
+        for number, directory in enumerate(self._shown):
+            arguments += ["--ro-bind", f"{self._scratch}/{number}", directory]
+        arguments += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+        arguments += ["--ro-bind", "/dev/null", "/proc/cmdline"]
+        arguments += ["--dev", "/dev", "--size", "4096", "--tmpfs", "/dev/shm"]
+        arguments += ["--bind", f"{self._scratch}/box", "/box"]
+        arguments += ["--bind", f"{self._scratch}/tmp", "/tmp"]
+        arguments += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/box"]
+        for key, value in environment.items():
+            arguments += ["--setenv", key, value]
+        return [*arguments, "--seccomp", box.FILTER]
+
+
+def _mount_point(shown: Sequence[str]) -> str:
+    """A directory that covers nothing a box must see."""
+    for candidate in ("/tmp", "/mnt", "/media", "/srv"):
+        taken = any(Path(path).is_relative_to(candidate) for path in shown)
+        if Path(candidate).is_dir() and not taken:
+            return candidate
+    raise IsolationUnavailable("no directory to mount bubblewrap's scratch space on")
