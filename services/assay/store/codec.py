@@ -46,10 +46,6 @@ from assay.store.port import Report
 
 US: Final = 1_000
 """Nanoseconds."""
-INLINE: Final = b"="
-BY_HASH: Final = b"#"
-"""First byte of a payload part: the content itself, or the SHA-256 that it is kept under."""
-
 _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
 
 
@@ -121,7 +117,11 @@ def completed_batch(reply: Reply) -> CompletedBatch:
 
 
 class Parcel:
-    """Requests as arguments of the submit script; `blobs` are the parts too large for it."""
+    """Requests as arguments of the submit script.
+
+    A payload part is packed as bytes where it is small; `blobs` holds the others by SHA-256, whose
+    hex digits (a str) stand in their place.
+    """
 
     __slots__ = ("arguments", "blobs")
 
@@ -132,35 +132,44 @@ class Parcel:
             self._add(request, inline_bytes_max)
 
     def _add(self, request: NewRequest, inline_bytes_max: int) -> None:
-        response, reference, hashes = request.response, request.reference, ""
-        size = len(response) + len(reference)
+        parts: list[bytes | str] = [request.response, request.reference]
+        size = len(request.response) + len(request.reference)
+        hashes = ""
         if size > inline_bytes_max:
-            response, first = self._part(response, inline_bytes_max)
-            reference, second = self._part(reference, inline_bytes_max)
-            hashes = f"{first} {second}".strip()
-        else:
-            response, reference = INLINE + response, INLINE + reference
-        group = request.group_id.encode()
-        head = b"%d %d " % (len(group), len(response)) + group
-        digest = hashlib.blake2b(head, digest_size=16)
-        digest.update(response)
-        digest.update(reference)
+            for index, part in enumerate((request.response, request.reference)):
+                if len(part) > inline_bytes_max:
+                    parts[index] = name = hashlib.sha256(part).hexdigest()
+                    self.blobs[name] = part
+                    hashes = f"{hashes} {name}"
+        payload = msgpack.packb(parts)
+        digest = hashlib.blake2b(payload, digest_size=16)
+        digest.update(request.group_id.encode())
+        static = msgpack.packb((request.request_id, request.group_id, size, hashes))
         self.arguments += (
             request.request_id,
-            group,
+            request.group_id,
             digest.digest(),
-            response,
-            reference,
+            static,
+            payload,
             size,
             hashes,
         )
 
-    def _part(self, content: bytes, inline_bytes_max: int) -> tuple[bytes, str]:
-        if len(content) <= inline_bytes_max:
-            return INLINE + content, ""
-        name = hashlib.sha256(content).hexdigest()
-        self.blobs[name] = content
-        return BY_HASH + name.encode(), name
+
+Part = bytes | str
+"""Of a payload: the content, or the name of the blob that it is kept as."""
+
+
+def payload_parts(packed: bytes) -> tuple[Part, Part]:
+    """Response and reference of a job."""
+    response, reference = msgpack.unpackb(packed)
+    return response, reference
+
+
+def job_names(static: bytes) -> tuple[RequestId, GroupId]:
+    """Of a job."""
+    request, group, _, _ = msgpack.unpackb(static)
+    return RequestId(request), GroupId(group)
 
 
 def report_arguments(report: Report) -> tuple[Argument, ...]:
@@ -173,9 +182,9 @@ def report_arguments(report: Report) -> tuple[Argument, ...]:
             reward = "" if finish.reward is None else repr(finish.reward)
             kind, three = "END", (finish.outcome.value, reward, finish.body)
         case HandOver():
-            kind, three = "HANDOVER", (finish.next_stage, INLINE + finish.handover, "")
+            kind, three = "HANDOVER", (finish.next_stage, finish.handover, "")
         case FailAttempt():
-            kind, three = "FAIL", (finish.error, "", "")
+            kind, three = "FAIL", (finish.error.encode(errors="replace"), "", "")
         case GiveBack():
             kind, three = "GIVEBACK", ("", "", "")
         case _:
@@ -222,7 +231,7 @@ def log_entry(packed: bytes) -> LogEntry:
             group_id=GroupId(group.decode()),
             rewards=tuple(_reward(reward) for reward in rewards.split(b",")),
         )
-    request, group, outcome, reward, body, error, attempts, *timings = rest
+    (request, group, *_), outcome, reward, body, error, attempts, *timings = rest
     return ResultRecord(
         request_id=RequestId(request.decode()),
         group_id=GroupId(group.decode()),
@@ -269,7 +278,11 @@ def batch_history(packed: bytes, stages: Sequence[StageName]) -> BatchHistory:
 
 def dead_letter(reply: Reply) -> DeadLetter:
     """From the dead-letters script."""
-    job, uid, request, stage, attempts, error, died_ms = reply
+    job, changing, static, died_ms = reply
+    unpacker = msgpack.Unpacker(raw=True, max_buffer_size=len(changing))
+    unpacker.feed(changing)
+    uid, stage, _, attempts, *_, error = unpacker
+    request = msgpack.unpackb(static, raw=True)[0]
     tenant, _, batch = uid.decode().rpartition(":")
     return DeadLetter(
         job_id=JobId(job.decode()),

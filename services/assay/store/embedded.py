@@ -168,6 +168,8 @@ class EmbeddedValkey:
             "appendonly": "yes",
             "appendfsync": self._appendfsync,
             "maxmemory-policy": "noeviction",
+            # A job's hash stays in one compact piece although its names may be long.
+            "hash-max-listpack-value": "256",
         }
         return [
             str(get_binary_path()),

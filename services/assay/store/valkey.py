@@ -20,9 +20,7 @@ from assay.core.errors import (
 )
 from assay.core.ids import (
     BatchId,
-    GroupId,
     JobId,
-    RequestId,
     StageName,
     TaskId,
     TenantId,
@@ -61,6 +59,9 @@ UPLOAD_KEPT_S: Final = 120
 """How long an uploaded part waits for the request that holds it."""
 RETRY_AFTER_S: Final = 1.0
 
+ARTIFACT: Final = b"="
+"""Before the content of an artifact, so that even an empty one is something."""
+
 TaskKey = tuple[bytes, bytes, bytes]
 """Tenant, task and the number that this registration of the task has."""
 
@@ -84,7 +85,7 @@ class ValkeyStore:
         self._tasks_by_name: LastUsed[tuple[TenantId, TaskId], tuple[float, TaskRecord]] = LastUsed(
             weight_max=TASKS_REMEMBERED_MAX
         )
-        self._blobs: LastUsed[bytes, bytes] = LastUsed(
+        self._blobs: LastUsed[str, bytes] = LastUsed(
             weight_max=BLOB_BYTES_REMEMBERED_MAX, weigh=len
         )
         self._uploaded: LastUsed[str, int] = LastUsed(weight_max=UPLOADS_REMEMBERED_MAX)
@@ -254,10 +255,11 @@ class ValkeyStore:
         if not claims:
             return []
         tasks = await self._tasks_of(batches)
-        blobs = await self._blobs_of(part for claim in claims for part in claim[6:8])
+        parts = [codec.payload_parts(claim[5]) for claim in claims]
+        blobs = await self._blobs_of(part for pair in parts for part in pair)
         made = (
-            _claim(claim, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
-            for claim in claims
+            _claim(claim, pair, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
+            for claim, pair in zip(claims, parts, strict=True)
         )
         return [claim for claim in made if claim is not None]
 
@@ -274,11 +276,11 @@ class ValkeyStore:
                 self._tasks.put(key, codec.unpack_task(tenant, task_id, packed))
         return [self._tasks.get(key) for key in keys]
 
-    async def _blobs_of(self, parts: Iterable[bytes]) -> Mapping[bytes, bytes]:
-        names = {part[1:] for part in parts if part[:1] == codec.BY_HASH}
+    async def _blobs_of(self, parts: Iterable[codec.Part]) -> Mapping[str, bytes]:
+        names = {part for part in parts if isinstance(part, str)}
         found = {name: content for name in names if (content := self._blobs.get(name))}
         for name in names - found.keys():
-            content = await self._link.call("GET", self._key("bl", name.decode()))
+            content = await self._link.call("GET", self._key("bl", name))
             if content is not None:
                 self._blobs.put(name, content)
                 found[name] = content
@@ -392,7 +394,7 @@ class ValkeyStore:
                 f"an artifact of {len(content)} bytes is over {self._settings.artifact_bytes_max}"
             )
             raise TooLarge(message, field="artifact")
-        await self._end_artifact(key, codec.INLINE + content)
+        await self._end_artifact(key, ARTIFACT + content)
 
     async def artifact_abandon(self, key: str) -> None:
         """See `Store.artifact_abandon`."""
@@ -470,35 +472,37 @@ def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> 
     raise DependencyDown(message)
 
 
-def _content(part: bytes, blobs: Mapping[bytes, bytes]) -> bytes | None:
-    return part[1:] if part[:1] == codec.INLINE else blobs.get(part[1:])
+def _content(part: codec.Part, blobs: Mapping[str, bytes]) -> bytes | None:
+    return blobs.get(part) if isinstance(part, str) else part
 
 
 def _claim(
     reply: Reply,
+    parts: tuple[codec.Part, codec.Part],
     stage: StageName,
     batch: Reply,
     task: TaskRecord | None,
-    blobs: Mapping[bytes, bytes],
+    blobs: Mapping[str, bytes],
     now_us: int,
 ) -> Claim | None:
     """`None`: the request ended while its parts were fetched; its lease is lost already."""
-    _, job, fence, attempt, request, group, first, second, handover, enqueued = reply
-    response, reference = _content(first, blobs), _content(second, blobs)
+    _, job, fence, attempt, static, _, handover, enqueued = reply
+    response, reference = _content(parts[0], blobs), _content(parts[1], blobs)
     if task is None or response is None or reference is None:
         return None
+    request_id, group_id = codec.job_names(static)
     return Claim(
         lease=Lease(job_id=JobId(job.decode()), fence=fence),
         stage=stage,
         task=task,
         batch_id=BatchId(batch[1].decode()),
-        request_id=RequestId(request.decode()),
-        group_id=GroupId(group.decode()),
+        request_id=request_id,
+        group_id=group_id,
         attempt=attempt,
         response=response,
         reference=reference,
-        handover=handover[1:],
-        enqueued_ns=int(enqueued) * codec.US,
+        handover=handover,
+        enqueued_ns=enqueued * codec.US,
         claimed_ns=now_us * codec.US,
         deadline_ns=int(batch[4]) * codec.US,
     )

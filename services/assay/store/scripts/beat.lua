@@ -6,8 +6,8 @@
 local expiry = NOW_MS + tonumber(ARGV[2])
 local kept, lost = {}, {}
 for i = 3, #ARGV, 2 do
-  local j = call('HMGET', P .. 'j:' .. ARGV[i], 's', 'f', 't')
-  if j[1] == 'L' and j[2] == ARGV[i + 1] and j[3] == ARGV[1] then
+  local j = read_job(ARGV[i])
+  if j and j.state == 'L' and j.fence == tonumber(ARGV[i + 1]) and j.stage == ARGV[1] then
     kept[#kept + 1] = expiry
     kept[#kept + 1] = ARGV[i]
   else

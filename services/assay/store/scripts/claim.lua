@@ -3,8 +3,8 @@
 -- ARGV: stage claims_max lease_ms worker
 -- Returns {now_us, batches, claims}
 --   batches: {tenant, batch, task, task_number, deadline_us} each
---   claims:  {index in batches from 0, job, fence, attempt, request, group, response, reference,
---             handover, enqueued_us} each
+--   claims:  {index in batches from 0, job, fence, attempt, static, payload, handover,
+--             enqueued_us} each
 --@include requests.lua
 
 local stage, worker = ARGV[1], ARGV[4]
@@ -19,11 +19,11 @@ local expiry = NOW_MS + tonumber(ARGV[3])
 local leases, claims, batches, index = {}, {}, {}, {}
 for n = 1, count do
   local job = popped[2 * n - 1]
-  local key = P .. 'j:' .. job
-  local j = call('HMGET', key, 'b', 'a', 'n', 'r', 'g', 'p', 'o', 'h', 'e')
-  local uid, attempt = j[1], tonumber(j[2]) + 1
-  call('HSET', key, 's', 'L', 'a', attempt, 'n', tonumber(j[3]) + 1, 'f', fence + n, 'c', NOW_US,
-    'w', worker)
+  local j = read_job(job)
+  local uid = j.uid
+  j.state, j.worker, j.claimed, j.fence = 'L', worker, NOW_US, fence + n
+  j.attempts, j.claims = j.attempts + 1, j.claims + 1
+  write_job(job, j)
   leases[2 * n - 1], leases[2 * n] = expiry, job
   if not index[uid] then
     batches[#batches + 1] = call('HMGET', P .. 'b:' .. uid, 'tenant', 'batch', 'task', 'tn',
@@ -31,7 +31,8 @@ for n = 1, count do
     index[uid] = #batches - 1
   end
   touch(uid).running = touch(uid).running + 1
-  claims[n] = { index[uid], job, fence + n, attempt, j[4], j[5], j[6], j[7], j[8] or '=', j[9] }
+  claims[n] = { index[uid], job, fence + n, j.attempts, j.static, call('GET', P .. 'p:' .. job),
+    j.stages_gone > 0 and call('GET', P .. 'o:' .. job) or '', j.enqueued }
 end
 in_slices('ZADD', P .. 'l:' .. stage, leases)
 write_touched()

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- The dead letters of a stage, or of all ('') - newest first. Keys: requests.lua (dlq, dlqs, j).
--- ARGV: stage letters_max      Returns {job, uid, request, stage, attempts, error, died_ms} each
+-- ARGV: stage letters_max      Returns {job, D, S, died_ms} each
 
 local P, call = KEYS[1], redis.call
 local letters_max = tonumber(ARGV[2])
@@ -19,7 +19,7 @@ end)
 local found = {}
 for i = 1, math.min(#letters, letters_max) do
   local job = letters[i][1]
-  local j = call('HMGET', P .. 'j:' .. job, 'b', 'r', 't', 'a', 'x')
-  found[i] = { job, j[1], j[2], j[3], j[4], j[5], letters[i][2] }
+  local j = call('HMGET', P .. 'j:' .. job, 'D', 'S')
+  found[i] = { job, j[1], j[2], letters[i][2] }
 end
 return found

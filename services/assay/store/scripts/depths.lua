@@ -13,7 +13,7 @@ local function oldest(key)
   for _ = 1, HEADS_MAX do
     local head = call('ZRANGEBYSCORE', key, after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     if #head == 0 then break end
-    local enqueued = tonumber(call('HGET', P .. 'j:' .. head[1], 'e'))
+    local enqueued = select(7, cmsgpack.unpack(call('HGET', P .. 'j:' .. head[1], 'D')))
     if first == 0 or enqueued < first then first = enqueued end
     after = '(' .. head[2]
   end

@@ -15,40 +15,41 @@ local act = {}
 
 function act.END(job, j, at)
   local started, finished = ARGV[at + 3], ARGV[at + 4]
-  end_request(job, j, true, ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], '',
+  end_request(job, j, ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], '',
     timing(j, started, finished), service(j, started, finished))
   drop_job(job, j)
 end
 
 function act.HANDOVER(job, j, at)
   local started, finished = ARGV[at + 3], ARGV[at + 4]
-  touch(j[UID]).running = touch(j[UID]).running - 1
-  call('HSET', P .. 'j:' .. job, 's', 'Q', 't', ARGV[at + 5], 'h', ARGV[at + 6], 'a', 0,
-    'e', NOW_US, 'x', '', 'u', tonumber(j[STAGES_GONE] or 0) + 1,
-    'm', (j[TIMINGS] or '') .. timing(j, started, finished),
-    'v', (j[SERVICES] or '') .. service(j, started, finished))
-  enqueue(ARGV[at + 5], job, j[UID])
+  call('HSET', P .. 'j:' .. job, 'm', j.timings .. timing(j, started, finished),
+    'v', j.services .. service(j, started, finished))
+  call('SET', P .. 'o:' .. job, ARGV[at + 6])
+  j.stage, j.stages_gone = ARGV[at + 5], j.stages_gone + 1
+  j.attempts, j.enqueued = 0, NOW_US
+  deliver_again(job, j, '')
 end
 
 function act.FAIL(job, j, at)
-  if tonumber(j[ATTEMPTS]) < attempts_max then
-    deliver_again(job, j, ARGV[at + 5], true)
+  if j.attempts < attempts_max then
+    deliver_again(job, j, ARGV[at + 5])
   else
     local started, finished = ARGV[at + 3], ARGV[at + 4]
-    bury(job, j, true, ARGV[at + 5], timing(j, started, finished), service(j, started, finished),
+    bury(job, j, ARGV[at + 5], timing(j, started, finished), service(j, started, finished),
       letters_max)
   end
 end
 
 function act.GIVEBACK(job, j)
-  deliver_again(job, j, '', false)
+  j.attempts, j.claims = j.attempts - 1, j.claims - 1
+  deliver_again(job, j, '')
 end
 
 for at = HEAD + 1, #ARGV, WIDTH do
   local job = ARGV[at + 1]
   local j = read_job(job)
   local n = #statuses + 1
-  if j[STATE] == 'L' and j[FENCE] == ARGV[at + 2] and j[STAGE] == stage then
+  if j and j.state == 'L' and j.fence == tonumber(ARGV[at + 2]) and j.stage == stage then
     act[ARGV[at]](job, j, at)
     released[#released + 1] = job
     statuses[n] = 1

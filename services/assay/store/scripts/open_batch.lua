@@ -22,6 +22,7 @@ end
 local deadline = NOW_US + tonumber(ARGV[6]) * 1000
 local deadline_ms = math.ceil(deadline / 1000)
 drop_letters(uid, SLICE * 10) -- of an earlier batch of this name
+delete(doomed)
 call('ZREM', P .. 'gone', uid)
 call('HINCRBY', quota, 'batches', 1)
 call('HSET', key, 'tenant', tenant, 'batch', batch, 'task', task, 'tn', registered[1],

@@ -13,12 +13,12 @@ local redelivered, dead, expired = 0, 0, 0
 local lost = call('ZRANGEBYSCORE', P .. 'l:' .. stage, '-inf', NOW_MS, 'LIMIT', 0, jobs_max)
 for _, job in ipairs(lost) do
   local j = read_job(job)
-  if tonumber(j[ATTEMPTS]) < attempts_max then
-    deliver_again(job, j, 'the lease ran out', true)
+  if j.attempts < attempts_max then
+    deliver_again(job, j, 'the lease ran out')
     redelivered = redelivered + 1
   else
-    local held_ns = string.format('%.0f', (NOW_US - tonumber(j[CLAIMED])) * 1000)
-    bury(job, j, true, 'the lease ran out', timing(j, '0', held_ns), service(j, '0', '0'),
+    local held_ns = string.format('%.0f', (NOW_US - j.claimed) * 1000)
+    bury(job, j, 'the lease ran out', timing(j, '0', held_ns), service(j, '0', '0'),
       letters_max)
     dead = dead + 1
   end
@@ -51,5 +51,6 @@ for _, uid in ipairs(call('ZRANGEBYSCORE', P .. 'gone', '-inf', NOW_MS, 'LIMIT',
   if call('EXISTS', P .. 'dead:' .. uid) == 0 then call('ZREM', P .. 'gone', uid) end
 end
 
+delete(doomed)
 if call('EXISTS', P .. 'q:' .. stage) == 1 then mark(stage) end -- a waker may have died
 return { redelivered, dead, expired, completed }

@@ -5,19 +5,20 @@
 
 local job = ARGV[1]
 local j = read_job(job)
-if j[STATE] ~= 'D' then return 0 end
-local uid = j[UID]
+if not j or j.state ~= 'D' then return 0 end
+local uid = j.uid
 local key = P .. 'b:' .. uid
 local b = call('HMGET', key, 'state', 'closing', 'tenant', 'overdue')
 if not b[1] or b[1] == 'CANCELLED' or (b[1] == 'SEALED' and b[2] ~= '') then return 0 end
-unlist_letter(job, j[STAGE], uid)
+unlist_letter(job, j)
 call('SADD', P .. 'live:' .. uid, job)
-call('HSET', P .. 'j:' .. job, 's', 'Q', 'a', 0, 'e', NOW_US, 'x', '', 'y', 1)
+j.state, j.attempts, j.enqueued, j.error, j.replayed = 'Q', 0, NOW_US, '', 1
+write_job(job, j)
 call('HINCRBY', key, 'ended', -1)
 call('HINCRBY', key, 'o:INFRA_FAILED', -1)
 call('HINCRBY', P .. 'quota:' .. b[3], 'requests', 1)
-call('HINCRBY', P .. 'quota:' .. b[3], 'bytes', j[BYTES])
-enqueue(j[STAGE], job, uid)
+call('HINCRBY', P .. 'quota:' .. b[3], 'bytes', cmsgpack.unpack(j.static)[3])
+enqueue(j.stage, job, uid)
 write_touched()
 if b[1] == 'COMPLETE' then
   for _, kind in ipairs({ 'b:', 'd:', 'gs:', 'g:', 'r:' }) do

@@ -16,7 +16,11 @@
 --   hb:<uid>           STRING  packed history of the requests, until the batch is over
 --   live:<uid>         SET     jobs that have not ended
 --   dead:<uid>         SET     jobs that are dead letters
---   j:<job>            HASH    see FIELDS
+--   j:<job>            HASH    S what never changes, packed [request id, group id or '', payload
+--                              bytes, hashes of large parts]; D what does, see `read_job`;
+--                              m timings and v services of the stages gone, packed
+--   p:<job>            STRING  packed [response, reference]: bytes, or the hash of a large part
+--   o:<job>            STRING  what the stage before handed over
 --   q:<stage>          ZSET    job -> deadline of its batch (ms): EBF, then arrival by the name
 --   l:<stage>          ZSET    job -> expiry of its lease (ms)
 --   m:<stage>          ZSET    {"0": 0} while the queue may hold work: what idle workers wait on
@@ -42,36 +46,15 @@ local SLICE = 1000 -- values a call; Lua's stack holds about 8,000
 local EVENTS_MAX = 10000
 local TASK_KEPT_MS = 30 * 86400 * 1000 -- after its last batch was opened or ended
 
--- Fields of a job, and where `read_job` puts them.
-local FIELDS = {
-  'b', -- uid
-  'r', -- request id
-  'g', -- group id, may be empty
-  't', -- stage
-  's', -- Q queued, L leased, D dead letter
-  'a', -- claims of this stage that count
-  'n', -- claims of all stages that count
-  'f', -- fence of the newest claim
-  'e', -- enqueued at this stage
-  'c', -- claimed
-  'i', -- arrived
-  'z', -- bytes of payload
-  'k', -- hashes of large parts, blank between
-  'm', -- timings of the stages gone, packed
-  'v', -- services of the stages gone, packed
-  'u', -- how many those are
-  'w', -- worker of the newest claim
-  'y', -- 1: replayed, so its first end is in the log
-  'x', -- error of the last failed attempt
-}
--- Not read here: p response, o reference, h handover (each "=content" or "#sha256").
-local UID, REQUEST, GROUP, STAGE, STATE = 1, 2, 3, 4, 5
-local ATTEMPTS, CLAIMS, FENCE, ENQUEUED, CLAIMED, ARRIVED = 6, 7, 8, 9, 10, 11
-local BYTES, BLOBS, TIMINGS, SERVICES, STAGES_GONE, WORKER, REPLAYED = 12, 13, 14, 15, 16, 17, 18
-
 local function in_slices(command, key, list)
   for first = 1, #list, SLICE do
     call(command, key, unpack(list, first, math.min(first + SLICE - 1, #list)))
+  end
+end
+
+local function delete(keys)
+  for first = 1, #keys, SLICE do
+    call('DEL', unpack(keys, first, math.min(first + SLICE - 1, #keys)))
   end
 end
 
@@ -85,8 +68,23 @@ local function read_slices(key, fields)
   return all
 end
 
+-- A job as a table. What never changes stays packed in `static` until it is needed.
 local function read_job(job)
-  return call('HMGET', P .. 'j:' .. job, unpack(FIELDS))
+  local stored = call('HMGET', P .. 'j:' .. job, 'D', 'S', 'm', 'v')
+  if not stored[1] then return nil end
+  local j = { static = stored[2], timings = stored[3] or '', services = stored[4] or '' }
+  j.uid, j.stage, j.state, j.attempts, j.claims, j.fence, j.enqueued, j.claimed, j.arrived,
+    j.worker, j.stages_gone, j.replayed, j.error = cmsgpack.unpack(stored[1])
+  return j
+end
+
+local function pack_job(j)
+  return cmsgpack.pack(j.uid, j.stage, j.state, j.attempts, j.claims, j.fence, j.enqueued,
+    j.claimed, j.arrived, j.worker, j.stages_gone, j.replayed, j.error)
+end
+
+local function write_job(job, j)
+  call('HSET', P .. 'j:' .. job, 'D', pack_job(j))
 end
 
 local function array_head(count)
@@ -97,8 +95,10 @@ local function mark(stage)
   call('ZADD', P .. 'm:' .. stage, 0, '0')
 end
 
+local doomed = {} -- keys to delete, last
+
 local function drop_blobs(hashes)
-  for hash in string.gmatch(hashes or '', '%S+') do
+  for hash in string.gmatch(hashes, '%S+') do
     if call('DECR', P .. 'br:' .. hash) <= 0 then
       call('DEL', P .. 'br:' .. hash, P .. 'bl:' .. hash)
     end
@@ -139,82 +139,80 @@ local function enqueue(stage, job, uid)
 end
 
 local function timing(j, started_ns, finished_ns)
-  return '\152' .. cmsgpack.pack(j[STAGE], j[ENQUEUED], j[CLAIMED], started_ns, finished_ns,
-    NOW_US, j[ATTEMPTS], j[WORKER] or '')
+  return '\152' .. cmsgpack.pack(j.stage, j.enqueued, j.claimed, started_ns, finished_ns,
+    NOW_US, j.attempts, j.worker)
 end
 
 local function service(j, started_ns, finished_ns)
-  return cmsgpack.pack(j[STAGE], tonumber(finished_ns) - tonumber(started_ns))
+  return cmsgpack.pack(j.stage, tonumber(finished_ns) - tonumber(started_ns))
 end
 
 -- A request ends: `last` and `served` are the timing and service of its last stage, or ''. The
--- caller has taken it from its queue or lease set and says by `leased` which it was.
-local function end_request(job, j, leased, outcome, reward, body, err, last, served)
-  local t = touch(j[UID])
-  local gone = tonumber(j[STAGES_GONE] or 0)
-  local stages = last == '' and gone or gone + 1
-  t.log[#t.log + 1] = array_head(8 + stages)
-    .. cmsgpack.pack(0, j[REQUEST], j[GROUP], outcome, reward, body, err, j[CLAIMS])
-    .. (j[TIMINGS] or '') .. last
-  t.history[#t.history + 1] = array_head(2 + 2 * (served == '' and gone or gone + 1))
-    .. cmsgpack.pack(j[ARRIVED], outcome) .. (j[SERVICES] or '') .. served
+-- caller takes it from its queue or lease set.
+local function end_request(job, j, outcome, reward, body, err, last, served)
+  local t = touch(j.uid)
+  local static = cmsgpack.unpack(j.static)
+  local group = static[2]
+  local stages = j.stages_gone + (last == '' and 0 or 1)
+  t.log[#t.log + 1] = array_head(7 + stages) .. '\0' .. j.static
+    .. cmsgpack.pack(outcome, reward, body, err, j.claims) .. j.timings .. last
+  t.history[#t.history + 1] = array_head(2 + 2 * stages)
+    .. cmsgpack.pack(j.arrived, outcome) .. j.services .. served
   t.jobs[#t.jobs + 1] = job
   t.outcomes[outcome] = (t.outcomes[outcome] or 0) + 1
   t.ended = t.ended + 1
-  t.bytes = t.bytes + tonumber(j[BYTES])
-  if leased then t.running = t.running - 1 end
-  local group = j[GROUP]
+  t.bytes = t.bytes + static[3]
+  if j.state == 'L' then t.running = t.running - 1 end
   if group ~= '' then
     if not t.rewards[group] then
       t.rewards[group] = {}
       t.groups[#t.groups + 1] = group
     end
-    table.insert(t.rewards[group], { reward, j[REPLAYED] == '1' })
+    table.insert(t.rewards[group], { reward, j.replayed == 1 })
   end
 end
 
 local function drop_job(job, j)
-  drop_blobs(j[BLOBS])
-  call('DEL', P .. 'j:' .. job)
+  local hashes = cmsgpack.unpack(j.static)[4]
+  if hashes ~= '' then drop_blobs(hashes) end
+  for _, kind in ipairs({ 'j:', 'p:', 'o:' }) do doomed[#doomed + 1] = P .. kind .. job end
 end
 
-local function unlist_letter(job, stage, uid)
-  call('ZREM', P .. 'dlq:' .. stage, job)
-  call('SREM', P .. 'dead:' .. uid, job)
-  if call('EXISTS', P .. 'dlq:' .. stage) == 0 then call('SREM', P .. 'dlqs', stage) end
+local function unlist_letter(job, j)
+  call('ZREM', P .. 'dlq:' .. j.stage, job)
+  call('SREM', P .. 'dead:' .. j.uid, job)
+  if call('EXISTS', P .. 'dlq:' .. j.stage) == 0 then call('SREM', P .. 'dlqs', j.stage) end
 end
 
-local function drop_letter(job, stage, uid)
-  unlist_letter(job, stage, uid)
-  drop_job(job, read_job(job))
+local function drop_letter(job)
+  local j = read_job(job)
+  unlist_letter(job, j)
+  drop_job(job, j)
 end
 
 local function drop_letters(uid, letters_max)
-  for _, job in ipairs(call('SRANDMEMBER', P .. 'dead:' .. uid, letters_max)) do
-    drop_letter(job, call('HGET', P .. 'j:' .. job, 't'), uid)
-  end
+  local letters = call('SRANDMEMBER', P .. 'dead:' .. uid, letters_max)
+  for _, job in ipairs(letters) do drop_letter(job) end
 end
 
 -- A request that ran out of attempts ends, and is kept for the operator.
-local function bury(job, j, leased, err, last, served, letters_max)
-  end_request(job, j, leased, 'INFRA_FAILED', '', '', err, last, served)
-  local letters = P .. 'dlq:' .. j[STAGE]
-  call('HSET', P .. 'j:' .. job, 's', 'D', 'x', err)
+local function bury(job, j, err, last, served, letters_max)
+  end_request(job, j, 'INFRA_FAILED', '', '', err, last, served)
+  local letters = P .. 'dlq:' .. j.stage
+  j.state, j.error = 'D', err
+  write_job(job, j)
   call('ZADD', letters, NOW_MS, job)
-  call('SADD', P .. 'dlqs', j[STAGE])
-  call('SADD', P .. 'dead:' .. j[UID], job)
-  if call('ZCARD', letters) > letters_max then
-    local oldest = call('ZRANGE', letters, 0, 0)[1]
-    drop_letter(oldest, j[STAGE], call('HGET', P .. 'j:' .. oldest, 'b'))
-  end
+  call('SADD', P .. 'dlqs', j.stage)
+  call('SADD', P .. 'dead:' .. j.uid, job)
+  if call('ZCARD', letters) > letters_max then drop_letter(call('ZRANGE', letters, 0, 0)[1]) end
 end
 
-local function deliver_again(job, j, err, counts)
-  touch(j[UID]).running = touch(j[UID]).running - 1
-  local back = counts and 0 or 1
-  call('HSET', P .. 'j:' .. job, 's', 'Q', 'x', err,
-    'a', tonumber(j[ATTEMPTS]) - back, 'n', tonumber(j[CLAIMS]) - back)
-  enqueue(j[STAGE], job, j[UID])
+-- A lease ends and the request waits again, in its old place.
+local function deliver_again(job, j, err)
+  touch(j.uid).running = touch(j.uid).running - 1
+  j.state, j.error = 'Q', err
+  write_job(job, j)
+  enqueue(j.stage, job, j.uid)
 end
 
 -- Groups ------------------------------------------------------------------------------------------
@@ -375,6 +373,8 @@ end
 
 -- Write what `touched` has gathered; called once, last.
 local function write_touched()
+  delete(doomed)
+  doomed = {}
   for stage, list in pairs(queued) do
     in_slices('ZADD', P .. 'q:' .. stage, list)
     mark(stage)
@@ -400,9 +400,8 @@ local function settle(uid, steps_max)
   table.sort(jobs)
   for _, job in ipairs(jobs) do
     local j = read_job(job)
-    local leased = j[STATE] == 'L'
-    call('ZREM', P .. (leased and 'l:' or 'q:') .. j[STAGE], job)
-    end_request(job, j, leased, closing, '', '', '', '', '')
+    call('ZREM', P .. (j.state == 'L' and 'l:' or 'q:') .. j.stage, job)
+    end_request(job, j, closing, '', '', '', '', '')
     drop_job(job, j)
   end
   return #jobs

@@ -1,7 +1,7 @@
 #!lua
 -- Take in requests, all or none. Keys: requests.lua.
 -- ARGV: tenant batch requests_max bytes_max, then for each request
---       request group digest response reference bytes blobs
+--       request group digest static payload bytes blobs
 -- Returns {'DONE', accepted, duplicates, sealed, more_to_settle}
 --      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'NO_BLOB'}
 --      or {'CONFLICT' | 'OVER_GROUP', index}
@@ -65,13 +65,15 @@ end
 local stage = facts[6]
 local score = math.ceil(tonumber(facts[5]) / 1000)
 local sequence = call('INCRBY', P .. 'seq', #fresh) - #fresh
+local packed = pack_job({ uid = uid, stage = stage, state = 'Q', attempts = 0, claims = 0, fence = 0,
+  enqueued = NOW_US, claimed = 0, arrived = NOW_US, worker = '', stages_gone = 0, replayed = 0,
+  error = '' })
 local jobs, queue, digest_writes, group_writes = {}, {}, {}, {}
 for n, i in ipairs(fresh) do
   local at = HEAD + (i - 1) * WIDTH
   local job = string.format('%016.0f', sequence + n)
-  call('HSET', P .. 'j:' .. job, 'b', uid, 'r', ids[i], 'g', ARGV[at + 2], 't', stage, 's', 'Q',
-    'a', 0, 'n', 0, 'e', NOW_US, 'i', NOW_US, 'z', ARGV[at + 6], 'k', ARGV[at + 7],
-    'p', ARGV[at + 4], 'o', ARGV[at + 5])
+  call('HSET', P .. 'j:' .. job, 'S', ARGV[at + 4], 'D', packed)
+  call('SET', P .. 'p:' .. job, ARGV[at + 5])
   for hash in string.gmatch(ARGV[at + 7], '%S+') do
     call('INCR', P .. 'br:' .. hash)
     call('PERSIST', P .. 'bl:' .. hash)
