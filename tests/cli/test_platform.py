@@ -26,7 +26,7 @@ while True: time.sleep(60)
 
 @pytest.fixture
 async def platform(tmp_path: Path) -> AsyncIterator[Platform]:
-    platform = Platform(clock=Clock(), environment={}, log_dir=tmp_path / "logs")
+    platform = Platform(clock=Clock(), log_dir=tmp_path / "logs")
     yield platform
     await platform.stop()
 
@@ -80,6 +80,6 @@ async def test_a_child_that_does_not_come_up_says_why(platform: Platform, tmp_pa
 
 
 def test_deaths_far_apart_do_not_count_as_dying_again_and_again(tmp_path: Path) -> None:
-    child = Child(name="a", argv=[], log=tmp_path / "a.log", drain_s=1)
+    child = Child(name="a", argv=[], log=tmp_path / "a.log", drain_s=1, environment={})
     assert all(child.may_restart(now_s) for now_s in range(0, 10_000, 100))
     assert not all(child.may_restart(20_000.0 + now_s) for now_s in range(RESTARTS_MAX))

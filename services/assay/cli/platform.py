@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from assay.core.errors import DependencyDown
 from assay.edge.clock import Clock
@@ -34,6 +35,7 @@ class Child:
     argv: Sequence[str]
     log: Path
     drain_s: float
+    environment: dict[str, str]
     process: asyncio.subprocess.Process | None = None
     deaths: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_MAX))
 
@@ -52,20 +54,32 @@ class Child:
 class Platform:
     """Starts, watches and stops children. Owns nothing else."""
 
-    def __init__(self, *, clock: Clock, environment: Mapping[str, str], log_dir: Path) -> None:
+    def __init__(self, *, clock: Clock, log_dir: Path) -> None:
         self._clock = clock
-        self._environment = {**os.environ, **environment}
         self._log_dir = log_dir
         self._children: list[Child] = []
         self._stopping = False
 
-    async def start(self, name: str, argv: Sequence[str], *, drain_s: float) -> Child:
+    async def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        drain_s: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Child:
         """Start a child under our Python; later children are stopped first."""
         self._log_dir.mkdir(parents=True, exist_ok=True)
         log = self._log_dir / f"{name}.log"
         if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
             log.replace(log.with_suffix(".log.1"))
-        child = Child(name=name, argv=argv, log=log, drain_s=drain_s)
+        child = Child(
+            name=name,
+            argv=argv,
+            log=log,
+            drain_s=drain_s,
+            environment={**os.environ, **environment},
+        )
         self._children.append(child)
         await self._spawn(child)
         return child
@@ -75,7 +89,7 @@ class Platform:
             child.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *child.argv,
-                env=self._environment,
+                env=child.environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
