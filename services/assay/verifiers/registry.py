@@ -13,6 +13,7 @@ from types import MappingProxyType
 from assay.config.settings import VerifierSettings
 from assay.core.ids import NAME_FORM, PipelineName, StageName
 from assay.verifiers import noop
+from assay.verifiers.code import definition as code_definition
 from assay.verifiers.math import definition as math_definition
 from assay.verifiers.port import (
     ENTRY_POINT_GROUP,
@@ -29,6 +30,7 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     noop.define_pipelines,
     text_definition.define_pipelines,
     math_definition.define_pipelines,
+    code_definition.define_pipelines,
 )
 
 
