@@ -53,6 +53,7 @@ FILTER: Final = "@filter"
 _DESCRIPTORS_MAX: Final = 64
 """In one request."""
 _DETAILS_MAX: Final = 8_000
+_KILL_ROUNDS_MAX: Final = 10_000
 NAMESPACES: Final = (
     linux.CLONE_NEWUSER
     | linux.CLONE_NEWNS
@@ -75,6 +76,8 @@ class Request:
         self.files: list[tuple[str, bytes, bool]] = header["files"]
         self.source: bytes = header["source"]
         self.limits: dict[str, int] = header["limits"]
+        self.directory: str = header["directory"]
+        """The box's working directory, where no mount namespace gives it `/box`."""
         self.stdio = tuple(descriptors[:3])
         special = header["special"]
         self.special = tuple(descriptors[3 : 3 + special])
@@ -98,12 +101,21 @@ def tell(box: socket.socket, what: str, details: str = "", descriptors: Sequence
     socket.send_fds(box, [message], descriptors)
 
 
+def tell_end(box: socket.socket, wait_status: int) -> None:
+    """Report how the program ended, with what its reaped processes took.
+
+    The launcher needs the latter only where no cgroup counts.
+    """
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_us = int((used.ru_utime + used.ru_stime) * 1e6)
+    tell(box, "ended", f"{wait_status} {cpu_us} {used.ru_maxrss * 1024}")
+
+
 def join_cgroup(procs: Sequence[int]) -> None:
-    """Move this process where the run is accounted, then hide the way there."""
+    """Move this process where the run is accounted."""
     for descriptor in procs:
         os.write(descriptor, b"0")
         os.close(descriptor)
-    linux.unshare(linux.CLONE_NEWCGROUP)
 
 
 def become(uid: int) -> None:
@@ -245,7 +257,6 @@ def _finalize(code: int) -> int:
             threading._shutdown()  # noqa: SLF001 - what the interpreter itself calls here
         exits._run_exitfuncs()  # noqa: SLF001 - the same
         sys.modules["__main__"].__dict__.clear()
-        gc.collect(0)
     except BaseException:  # noqa: BLE001 - exit hooks of the program may raise anything
         traceback.print_exc()
     for stream in (sys.stdout, sys.stderr):
@@ -256,9 +267,9 @@ def _finalize(code: int) -> int:
     return code
 
 
-def run_source(source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoReturn:
-    """Be `python program.py ARGS` in `/box`, without starting an interpreter."""
-    path = f"/box/{argv[0]}"
+def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoReturn:
+    """Be `python program.py ARGS` in `where`, without starting an interpreter."""
+    path = f"{where}/{argv[0]}"
     os.environ.clear()
     os.environ.update(env)
     renew_standard_streams()
@@ -267,7 +278,7 @@ def run_source(source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoRet
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     sys.modules["__main__"] = main
     sys.argv[:] = argv
-    sys.path.insert(0, "/box")
+    sys.path.insert(0, where)
     gc.enable()
 
     def program() -> None:
@@ -279,11 +290,11 @@ def run_source(source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoRet
 class Box:
     """What a harness may do; implements `assay.sandbox.port.Box`."""
 
-    def __init__(self, request: Request, filter_: linux.Filter, report: socket.socket) -> None:
+    def __init__(self, request: Request, filter_: linux.Filter, *, nested: bool) -> None:
         self._limits = request.limits
         self._channel, self._sealed = request.special
         self._filter = filter_
-        self._report = report
+        self._nested = nested
         self._unsealed = False
 
     def spawn_confined(self, run: Callable[[], None], *, keep_fds: Sequence[int]) -> int:
@@ -294,7 +305,8 @@ class Box:
         """
         if self._unsealed:
             raise RuntimeError("spawn_confined after unseal would show the sealed part")
-        pid, pidfd = linux.clone(linux.CLONE_NEWPID | linux.CLONE_NEWNS)
+        namespaces = linux.CLONE_NEWPID | linux.CLONE_NEWNS if self._nested else 0
+        pid, pidfd = linux.clone(namespaces)
         if pid:
             os.close(pidfd)
             return pid
@@ -326,9 +338,10 @@ class Box:
     def _enter_nested(self, keep_fds: Sequence[int]) -> None:
         linux.close_all_but([0, 1, 2, *keep_fds])
         linux.die_with_parent()
-        mount_proc()
-        mount_scratch(self._limits)
-        os.chdir("/box")
+        if self._nested:
+            mount_proc()
+            mount_scratch(self._limits)
+            os.chdir("/box")
         set_limits(self._limits)
         be_first_out_of_memory()
         give_up(self._filter)
@@ -386,3 +399,20 @@ def await_program(pid: int) -> int:
         ended, status = os.wait()
         if ended == pid:
             return status
+
+
+def kill_descendants(spared: Sequence[int] = ()) -> None:
+    """Kill and reap all children but `spared`, and theirs, which become children in turn.
+
+    For a process that adopts orphans and has no pid namespace to end with it.
+    """
+    for _ in range(_KILL_ROUNDS_MAX):
+        with open("/proc/thread-self/children", "rb") as file:
+            pids = [int(pid) for pid in file.read().split()]
+        doomed = [pid for pid in pids if pid not in spared]
+        if not doomed:
+            return
+        for pid in doomed:
+            os.kill(pid, signal.SIGKILL)
+        for pid in doomed:
+            os.waitpid(pid, 0)

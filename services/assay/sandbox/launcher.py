@@ -9,15 +9,18 @@ forked ahead of the run that will use it. `ZygoteLauncher`'s boxes make their na
 
 import contextlib
 import fcntl
+import logging
 import marshal
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
@@ -41,18 +44,32 @@ from assay.sandbox.seccomp import compile_filter
 from assay.sandbox.slots import Slot
 from assay.sandbox.supervision import Ending, Started, Watch
 
+_log = logging.getLogger(__name__)
 _ZYGOTE: Final = Path(__file__).with_name("zygote.py")
 _START_S: Final = 20.0
 _BOX_S: Final = 20.0
 _STACK_BYTES_MAX: Final = 256 * 1024 * 1024
 _PIPE_BYTES: Final = 1 << 20
-_OWN_PROCESSES: Final = 1
-_OWN_PROCESSES_BUBBLEWRAP: Final = 3
 _ENVIRONMENT: Final = MappingProxyType(
-    {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/box", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
+    {"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
 )
 PROGRAM: Final = "program.py"
 """What a Python program's file is called in its box."""
+
+
+class Mode(StrEnum):
+    """Who makes a launcher's boxes."""
+
+    OWN = "own"
+    """The zygote, out of fresh namespaces."""
+    BUBBLEWRAP = "bubblewrap"
+    """Bubblewrap, likewise."""
+    BARE = "bare"
+    """Nobody: resource limits, the system call filter and another uid are all there is."""
+
+
+_OWN_PROCESSES: Final = {Mode.OWN: 1, Mode.BUBBLEWRAP: 3, Mode.BARE: 1}
+"""Processes of ours in a run's account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +222,7 @@ def _limit_words(limits: Limits, backend: Backend) -> dict[str, int]:
         "open_files": limits.open_files,
         "stack_bytes": min(_STACK_BYTES_MAX, limits.memory_bytes // 2),
         "address_bytes": 0 if tree_bounded else limits.memory_bytes * 2,
-        "processes": 0 if tree_bounded else limits.processes + _OWN_PROCESSES_BUBBLEWRAP,
+        "processes": 0 if tree_bounded else limits.processes + max(_OWN_PROCESSES.values()),
     }
 
 
@@ -241,18 +258,23 @@ class _Launcher:
         clock: MonotonicClock,
         *,
         inside: Inside,
-        bubblewrap: bool,
+        mode: Mode,
         scratch: str = "",
     ) -> None:
         self._clock = clock
-        self._own_processes = _OWN_PROCESSES_BUBBLEWRAP if bubblewrap else _OWN_PROCESSES
+        self._mode = mode
+        if mode is Mode.BARE and not settings.allow_unisolated:
+            raise IsolationUnavailable(
+                "a launcher without isolation needs sandbox.allow_unisolated to be set"
+            )
+        self._own_processes = _OWN_PROCESSES[mode]
         with contextlib.ExitStack() as held:
-            slot = held.enter_context(Slot())
+            self._uid = settings.uid + held.enter_context(Slot()).number
             self._backend = open_backend(settings.cgroup)
             held.callback(self._backend.close)
             setup = {
-                "uid": settings.uid + slot.number,
-                "bubblewrap": bubblewrap,
+                "uid": self._uid,
+                "mode": mode.value,
                 "readable": inside.shown(),
                 "python_path": [os.path.realpath(path) for path in inside.python_path],
                 "scratch": scratch,
@@ -281,10 +303,13 @@ class _Launcher:
             held.callback(forked.close)
             account = self._backend.create()
             held.callback(account.close)
+            directory = held.enter_context(self._directory())
             account.set_limits(order.limits, own_processes=self._own_processes)
             streams = [held.enter_context(_pipe()) for _ in range(2 + (order.sealed is not None))]
             began_ns = self._clock.monotonic_ns()
-            self._send(order, forked, account.open_joins(), [writers for _, writers in streams])
+            self._send(
+                order, forked, directory, account.open_joins(), [writers for _, writers in streams]
+            )
             account.watch(_pid_of(forked.pidfd))
             started = Started(
                 pidfd=forked.pidfd,
@@ -304,14 +329,31 @@ class _Launcher:
             files=files,
         )
 
+    @contextlib.contextmanager
+    def _directory(self) -> Iterator[str]:
+        """A directory for a run that no mount namespace gives one."""
+        if self._mode is not Mode.BARE:
+            yield "/box"
+            return
+        with tempfile.TemporaryDirectory(prefix="assay-box-", ignore_cleanup_errors=True) as path:
+            if os.geteuid() == 0:
+                os.chown(path, self._uid, self._uid)
+            yield path
+
     def _send(
-        self, order: _Order, forked: _Forked, joins: list[int], writers: list[list[int]]
+        self,
+        order: _Order,
+        forked: _Forked,
+        directory: str,
+        joins: list[int],
+        writers: list[list[int]],
     ) -> None:
         """Hand the request over; afterwards the box alone holds the ends to write."""
         header = {
             "kind": order.kind,
             "argv": list(order.argv),
-            "env": dict(order.env),
+            "env": {"HOME": directory, **order.env},
+            "directory": directory,
             "files": list(order.files),
             "source": order.source,
             "limits": _limit_words(order.limits, self._backend),
@@ -378,6 +420,8 @@ def _result(outcome: _Outcome) -> RunResult:
 class ZygoteLauncher(_Launcher):
     """Boxes of our own making: for Python programs, harnesses, and compiled programs."""
 
+    _MODE = Mode.OWN
+
     def __init__(
         self, settings: SandboxSettings, clock: MonotonicClock, *, inside: Inside | None = None
     ) -> None:
@@ -387,7 +431,7 @@ class ZygoteLauncher(_Launcher):
             IsolationUnavailable: the host does not give the namespaces, or no seccomp filter.
         """
         self._inside = inside or Inside()
-        super().__init__(settings, clock, inside=self._inside, bubblewrap=False)
+        super().__init__(settings, clock, inside=self._inside, mode=self._MODE)
 
     def run(self, command: CommandRun) -> RunResult:
         """Run any program; see `CommandLauncher`."""
@@ -459,6 +503,27 @@ class ZygoteLauncher(_Launcher):
         )
 
 
+class UnisolatedLauncher(ZygoteLauncher):
+    """The same interface WITHOUT isolation, for hosts that give none, where the operator insists.
+
+    Programs see the host's files and processes. Left: the uid (as root), the system call filter
+    (and so no network), resource limits, the cgroup where there is one, and the end of the tree.
+    """
+
+    _MODE = Mode.BARE
+
+    def __init__(
+        self, settings: SandboxSettings, clock: MonotonicClock, *, inside: Inside | None = None
+    ) -> None:
+        """Start, and say so loudly.
+
+        Raises:
+            IsolationUnavailable: `sandbox.allow_unisolated` is not set.
+        """
+        super().__init__(settings, clock, inside=inside)
+        _log.critical("untrusted code runs WITHOUT ISOLATION: sandbox.allow_unisolated is set")
+
+
 class BubblewrapLauncher(_Launcher):
     """Boxes made by bubblewrap: for compilers and any other program."""
 
@@ -477,12 +542,14 @@ class BubblewrapLauncher(_Launcher):
         inside = inside or Inside()
         self._shown = inside.shown()
         self._scratch = _mount_point(self._shown)
-        super().__init__(settings, clock, inside=inside, bubblewrap=True, scratch=self._scratch)
+        super().__init__(
+            settings, clock, inside=inside, mode=Mode.BUBBLEWRAP, scratch=self._scratch
+        )
 
     def run(self, command: CommandRun) -> RunResult:
         """Run any program; see `CommandLauncher`."""
         files = _checked_files(command.files, command.executables, command.collect)
-        environment = {**_ENVIRONMENT, **command.env}
+        environment = {"HOME": "/box", **_ENVIRONMENT, **command.env}
         return _result(
             self._carry_out(
                 _Order(

@@ -61,6 +61,9 @@ _AARCH64: Final = os.uname().machine == "aarch64"
 _NR_CLONE: Final = 220 if _AARCH64 else 56
 _NR_PIVOT_ROOT: Final = 41 if _AARCH64 else 155
 _NR_CAPSET: Final = 91 if _AARCH64 else 126
+_NR_SECCOMP: Final = 277 if _AARCH64 else 317
+_SECCOMP_SET_MODE_FILTER: Final = 1
+_SECCOMP_FILTER_FLAG_TSYNC: Final = 1
 _NR_OPENAT2: Final = 437
 _NR_MOUNT_SETATTR: Final = 442
 
@@ -76,6 +79,11 @@ def _check(result: int, call: str) -> int:
         code = ctypes.get_errno()
         raise OSError(code, f"{call}: {os.strerror(code)}")
     return result
+
+
+def call(number: int, *arguments: object) -> int:
+    """Make a system call that has the same number on every architecture of ours."""
+    return _check(_syscall(ctypes.c_long(number), *arguments), f"system call {number}")
 
 
 def _prctl(option: int, value: int, call: str) -> None:
@@ -240,6 +248,16 @@ class Filter:
             zero,
         )
         _check(result, "PR_SET_SECCOMP")
+
+    def apply_to_all_threads(self) -> None:
+        """Filter the calls of every thread of this process."""
+        result = _syscall(
+            ctypes.c_long(_NR_SECCOMP),
+            ctypes.c_uint(_SECCOMP_SET_MODE_FILTER),
+            ctypes.c_uint(_SECCOMP_FILTER_FLAG_TSYNC),
+            ctypes.byref(self._struct),
+        )
+        _check(result, "seccomp")
 
 
 class _OpenHow(ctypes.Structure):

@@ -152,12 +152,15 @@ _WORD_32: Final = 0xFFFF_FFFF
 
 
 @functools.cache
-def compile_filter(*, exec_allowed: bool = True, fork_allowed: bool = True) -> bytes:
+def compile_filter(
+    *, exec_allowed: bool = True, fork_allowed: bool = True, sockets_allowed: bool = True
+) -> bytes:
     """Return the filter as BPF for this machine.
 
     Args:
         exec_allowed: false also denies starting programs.
         fork_allowed: false also denies new processes; threads stay allowed.
+        sockets_allowed: false denies new sockets of the one family left as well; pairs stay.
 
     Raises:
         IsolationUnavailable: libseccomp cannot make it.
@@ -166,6 +169,9 @@ def compile_filter(*, exec_allowed: bool = True, fork_allowed: bool = True) -> b
         rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
         _deny_calls(rules)
         _deny_arguments(rules, fork_allowed=fork_allowed)
+        if not sockets_allowed:
+            _deny(rules, "socket")
+            _deny(rules, "connect")
         if not exec_allowed:
             _deny(rules, "execve")
             _deny(rules, "execveat")

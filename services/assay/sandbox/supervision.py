@@ -56,6 +56,8 @@ class _Seen:
     wait_status: int | None = None
     failure: str = ""
     dead: bool = False
+    reported: tuple[float, int] = (0.0, 0)
+    """CPU time and memory as the box's own accounts say."""
     directory: list[int] = field(default_factory=list)
 
 
@@ -172,15 +174,28 @@ class Watch:
 
     def _note(self, what: str, details: str) -> None:
         if what == "ended":
-            self._seen.wait_status = int(details)
+            status, cpu_us, resident = map(int, details.split())
+            self._seen.wait_status = status
+            self._seen.reported = (cpu_us / 1e6, resident)
         elif what == "failed":
             self._seen.failure = details
 
     def _ending(self) -> Ending:
-        usage = self._run.account.usage()
+        usage = self._usage()
         wall_s = (self._clock.monotonic_ns() - self._run.began_ns) / 1e9
         status, code = self._verdict(usage)
         return Ending(status=status, exit_code=code, usage=usage, wall_s=wall_s)
+
+    def _usage(self) -> Usage:
+        usage = self._run.account.usage()
+        if self._run.account.sample_s is None:
+            return usage
+        cpu_s, resident = self._seen.reported
+        return Usage(
+            cpu_s=max(usage.cpu_s, cpu_s),
+            memory_bytes_peak=max(usage.memory_bytes_peak, resident),
+            oom_kills=usage.oom_kills,
+        )
 
     def _verdict(self, usage: Usage) -> tuple[RunStatus, int | None]:
         seen = self._seen

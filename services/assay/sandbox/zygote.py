@@ -17,12 +17,13 @@ import select
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 1)[0])
 
-from assay.sandbox import box, linux
+from assay.sandbox import box, linux, template
 
 sys.path.pop(0)
 
@@ -31,11 +32,11 @@ _MODULES_WARM: Final = (
     *("operator", "random", "re", "site", "string", "threading", "time", "traceback", "typing"),
 )
 """What most programs import; each costs every box a little and saves its users more."""
-_SYSTEM_LINKS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_SYSTEM_FILES: Final = ("/etc/alternatives", "/etc/ld.so.cache")
-_DEVICES: Final = ("null", "zero", "full", "random", "urandom")
-_TEMPLATE: Final = "/tmp"
-_PROTECTED: Final = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID
+_NAMESPACES: Final = {
+    "own": box.NAMESPACES,
+    "bubblewrap": linux.CLONE_NEWPID | linux.CLONE_NEWNS,
+    "bare": 0,
+}
 _COMMAND_LINE: Final = b"assay-zygote"
 
 
@@ -45,7 +46,8 @@ class Setup:
     def __init__(self, wanted: dict[str, Any]) -> None:
         self.uid: int = wanted["uid"]
         """Host uid and gid of the boxes; counts for a zygote that runs as root."""
-        self.bubblewrap: bool = wanted["bubblewrap"]
+        self.mode: str = wanted["mode"]
+        """`own` namespaces, `bubblewrap`, or `bare`: no isolation, resource limits only."""
         self.readable: list[str] = wanted["readable"]
         """Directories shown read-only at their own paths, beside the system's."""
         self.python_path: list[str] = wanted["python_path"]
@@ -116,52 +118,6 @@ def _own_mounts(setup: Setup) -> int:
     return outside
 
 
-def _show(path: str) -> None:
-    """Bind a directory or file of the host into the template, read-only, at its own path."""
-    target = _TEMPLATE + path
-    if os.path.isdir(path):
-        os.makedirs(target, exist_ok=True)
-    else:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    linux.mount(path, target, flags=linux.MS_BIND | linux.MS_REC)
-    linux.protect_mounts(target, _PROTECTED)
-
-
-def _build_template(setup: Setup) -> None:
-    """Build the root that all boxes share, and move into it."""
-    sources = {path: os.open(path, os.O_PATH) for path in setup.readable}
-    linux.mount("root", _TEMPLATE, "tmpfs", linux.MS_NOSUID, "size=1m,nr_inodes=512,mode=0755")
-    for name in ("box", "tmp", "scratch", "proc", "dev", "etc"):
-        os.mkdir(f"{_TEMPLATE}/{name}", 0o755)
-    _show("/usr")
-    for name in _SYSTEM_LINKS:
-        if os.path.islink(f"/{name}"):
-            os.symlink(os.readlink(f"/{name}"), f"{_TEMPLATE}/{name}")
-        elif os.path.isdir(f"/{name}"):
-            _show(f"/{name}")
-    for path in _SYSTEM_FILES:
-        if os.path.exists(path):
-            _show(path)
-    for path, source in sources.items():
-        target = _TEMPLATE + path
-        os.makedirs(target, exist_ok=True)
-        linux.mount(f"/proc/self/fd/{source}", target, flags=linux.MS_BIND | linux.MS_REC)
-        linux.protect_mounts(target, _PROTECTED | linux.MOUNT_ATTR_NODEV)
-        os.close(source)
-    for name in _DEVICES:
-        os.close(os.open(f"{_TEMPLATE}/dev/{name}", os.O_CREAT | os.O_WRONLY, 0o644))
-        linux.mount(f"/dev/{name}", f"{_TEMPLATE}/dev/{name}", flags=linux.MS_BIND)
-    os.symlink("/proc/self/fd", f"{_TEMPLATE}/dev/fd")
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        os.symlink(f"/proc/self/fd/{number}", f"{_TEMPLATE}/dev/{name}")
-    os.symlink("/tmp", f"{_TEMPLATE}/dev/shm")
-    # The kernel grants a new /proc only where a full one is in sight; each box covers this one.
-    linux.mount("/proc", f"{_TEMPLATE}/proc", flags=linux.MS_BIND | linux.MS_REC)
-    linux.pivot_root(_TEMPLATE)
-    linux.mount("", "/", flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID)
-
-
 def _warm() -> None:
     """Load what programs commonly need, and put it where the collector never looks again."""
     for name in _MODULES_WARM:
@@ -185,10 +141,29 @@ def _own_box(setup: Setup, channel: socket.socket) -> None:
     if request is None:
         return
     box.join_cgroup(request.cgroup)
+    linux.unshare(linux.CLONE_NEWCGROUP)
     box.mount_scratch(request.limits)
-    box.write_files("/box", request.files)
+    _work(setup, request, channel, "/box")
+
+
+def _bare_box(setup: Setup, outside: int, channel: socket.socket) -> None:
+    """Be the head of a process tree that nothing but resource limits holds."""
+    request = box.receive(channel)
+    if request is None:
+        return
+    box.join_cgroup(request.cgroup)
+    linux.adopt_orphans()
+    if os.geteuid() == 0:
+        box.become(outside)
+    _work(setup, request, channel, request.directory)
+    box.kill_descendants()
+
+
+def _work(setup: Setup, request: box.Request, channel: socket.socket, where: str) -> None:
+    """Do what the request asks for, in a box that stands."""
+    box.write_files(where, request.files)
     if request.kind == "harness":
-        _run_harness(setup, request, channel)
+        _run_harness(setup, request, channel, where)
         return
 
     def prepare() -> None:
@@ -197,21 +172,21 @@ def _own_box(setup: Setup, channel: socket.socket) -> None:
 
     def run() -> None:
         if request.kind == "python":
-            box.run_source(request.source, request.argv, request.env)
+            box.run_source(where, request.source, request.argv, request.env)
         box.execute(request.argv, request.env)
 
-    _run(request, channel, "/box", prepare, run)
+    _run(request, channel, where, prepare, run)
 
 
-def _run_harness(setup: Setup, request: box.Request, channel: socket.socket) -> None:
+def _run_harness(setup: Setup, request: box.Request, channel: socket.socket, where: str) -> None:
     box.take_stdio(request.stdio, keep=[channel.fileno(), *request.special])
     box.renew_standard_streams()
-    os.chdir("/box")
-    box.tell(channel, "started")
-    inside = box.Box(request, setup.filter, channel)
+    os.chdir(where)
+    box.set_limits(request.limits)
+    inside = box.Box(request, setup.filter, nested=setup.mode == "own")
     setup.harnesses[request.argv[0]].main(request.source, inside)
     sys.stdout.flush()
-    box.tell(channel, "ended", "0")
+    box.tell_end(channel, 0)
 
 
 def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
@@ -247,12 +222,18 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     _run(request, channel, f"{setup.scratch}/box", prepare, lambda: box.execute(request.argv, {}))
 
 
-def _run(request: box.Request, channel: socket.socket, where: str, prepare: Any, run: Any) -> None:  # noqa: ANN401
+def _run(
+    request: box.Request,
+    channel: socket.socket,
+    where: str,
+    prepare: Callable[[], None],
+    run: Callable[[], None],
+) -> None:
     directory = os.open(where, os.O_PATH | os.O_DIRECTORY)
     pid = box.start_program(request, where, prepare, run)
     box.tell(channel, "started", descriptors=[directory])
     os.close(directory)
-    box.tell(channel, "ended", str(box.await_program(pid)))
+    box.tell_end(channel, box.await_program(pid))
 
 
 def _is_asked(control: socket.socket) -> bool:
@@ -270,9 +251,12 @@ class Zygote:
         self._control = control
         self._boxes: dict[int, int] = {}
         """pidfd -> pid."""
-        self._outside = _own_mounts(setup)
-        if not setup.bubblewrap:
-            _build_template(setup)
+        self._outside = setup.uid if setup.mode == "bare" else _own_mounts(setup)
+        if setup.mode == "own":
+            # The kernel grants a new /proc only where a full one is in sight; each box covers it.
+            template.enter(setup.readable, proc=True)
+        if setup.mode == "bare":
+            linux.adopt_orphans()
 
     def serve(self) -> None:
         """Fork a box for every message, until the launcher closes its end."""
@@ -288,16 +272,17 @@ class Zygote:
                     poll.unregister(descriptor)
                     os.close(descriptor)
                     os.waitpid(self._boxes.pop(descriptor), 0)
+                    if self._setup.mode == "bare":
+                        box.kill_descendants(spared=list(self._boxes.values()))
 
     def _fork(self) -> int:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        flags = linux.CLONE_NEWPID | linux.CLONE_NEWNS if self._setup.bubblewrap else box.NAMESPACES
-        pid, pidfd = linux.clone(flags)
+        pid, pidfd = linux.clone(_NAMESPACES[self._setup.mode])
         if pid == 0:
             ours.close()
             self._be_box(theirs)
         theirs.close()
-        if not self._setup.bubblewrap:
+        if self._setup.mode == "own":
             _map_user(str(pid), self._outside)
             ours.send(b"m")
         socket.send_fds(self._control, [b"b"], [pidfd, ours.fileno()])
@@ -312,10 +297,12 @@ class Zygote:
             self._control.close()
             for descriptor in self._boxes:
                 os.close(descriptor)
-            if self._setup.bubblewrap:
+            if self._setup.mode == "own":
+                _own_box(self._setup, channel)
+            elif self._setup.mode == "bubblewrap":
                 _bubblewrap_box(self._setup, self._outside, channel)
             else:
-                _own_box(self._setup, channel)
+                _bare_box(self._setup, self._outside, channel)
             code = 0
         except BaseException:  # noqa: BLE001 - whatever it is, the launcher must hear of it
             box.tell(channel, "failed", traceback.format_exc())
