@@ -141,6 +141,10 @@ class _Batch:
         return self.spec.tenant, self.spec.batch_id
 
     @property
+    def open(self) -> bool:
+        return self.state is BatchState.OPEN
+
+    @property
     def over(self) -> bool:
         return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
 
@@ -198,11 +202,12 @@ class QueueModel:
 
     def put_task(self, task: TaskRecord) -> bool:
         """See `Store.put_task`."""
-        there = self._tasks.setdefault((task.tenant, task.task_id), task)
-        if there != task:
+        key = task.tenant, task.task_id
+        new = key not in self._tasks
+        if self._tasks.setdefault(key, task) != task:
             message = f"task {task.task_id} is registered with other content"
             raise Conflict(message, field="task.task_id")
-        return there is task
+        return new
 
     def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
         """See `Store.get_task`."""
@@ -258,7 +263,7 @@ class QueueModel:
         return Submitted(
             accepted=len(fresh),
             duplicates=len(requests) - len(fresh),
-            sealed=batch.state is not BatchState.OPEN,
+            sealed=not batch.open,
         )
 
     def _take_in(self, batch: _Batch, request: NewRequest, now_ns: int) -> None:
@@ -588,13 +593,13 @@ class QueueModel:
     def _tell_if_all_ended(self, batch: _Batch, group_id: GroupId) -> None:
         group = batch.groups[group_id]
         ended = len(group.rewards)
-        all_ended = ended == group.submitted and batch.state is not BatchState.OPEN
-        if not group.told and (ended == batch.spec.group_size or all_ended):
+        full = 0 < ended == batch.spec.group_size
+        if not group.told and (full or (ended == group.submitted and not batch.open)):
             group.told = True
             batch.log.append(GroupRecord(group_id=group_id, rewards=tuple(group.rewards)))
 
     def _finish_if_done(self, batch: _Batch, now_ns: int) -> None:
-        if batch.live or batch.state is BatchState.OPEN:
+        if batch.live or batch.open:
             return
         if batch.state is BatchState.SEALED:
             self._tell_waiting(batch)
@@ -756,7 +761,7 @@ def _admit(
         Saturated: the tenant has not.
     """
     spec = batch.spec
-    if batch.state is not BatchState.OPEN:
+    if not batch.open:
         message = f"batch {spec.batch_id} takes no new requests"
         raise FailedPrecondition(message, field="batch_id")
     if spec.size and len(batch.requests) + len(fresh) > spec.size:

@@ -6,7 +6,7 @@ suite. Nothing survives the process.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -127,7 +127,7 @@ class MemoryStore:
             tenant, batch_id, cursor=cursor, entries_max=entries_max, now_ns=now_ns
         )
 
-    async def watch(self, batch_id: BatchId) -> AsyncIterator[None]:
+    async def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
         """See `Store.watch`."""
         changed = asyncio.Event()
         self._watchers[batch_id].add(changed)

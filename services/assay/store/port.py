@@ -5,7 +5,7 @@ after a lost answer (submit, open, seal, cancel and finish are idempotent; a rep
 leaves a lease to expire); all instants are the store's own.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
@@ -80,7 +80,7 @@ class Store(Protocol):
     ) -> Sequence[LogEntry]:
         """Entries `cursor`, `cursor + 1` ... of the batch's log, without waiting."""
 
-    def watch(self, batch_id: BatchId) -> AsyncIterator[None]:
+    def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
         """Yield at once, and then whenever the batch may have changed (and at least every few
         seconds); many changes may be one yield. The state is in `get_batch` and `results`."""
 

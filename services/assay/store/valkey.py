@@ -5,7 +5,7 @@ be lost: tasks and large payload parts, which never change, are remembered; the 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -234,7 +234,7 @@ class ValkeyStore:
             raise _no_batch(batch_id)
         return [codec.log_entry(entry) for entry in entries]
 
-    def watch(self, batch_id: BatchId) -> AsyncIterator[None]:
+    def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
         """See `Store.watch`."""
         return self._watchers.watch(batch_id)
 

@@ -7,7 +7,7 @@ Events are hints. A watcher is woken by the event of its batch, when events may 
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from assay.core.errors import DependencyDown
@@ -32,7 +32,7 @@ class Watchers:
         self._reading = asyncio.Event()
         self._closed = False
 
-    async def watch(self, batch_id: BatchId) -> AsyncIterator[None]:
+    async def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
         """Yield at once, and then when the batch may have changed."""
         changed = asyncio.Event()
         self._by_batch[batch_id].add(changed)

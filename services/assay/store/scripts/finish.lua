@@ -9,7 +9,7 @@
 
 local stage, attempts_max, letters_max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local HEAD, WIDTH = 3, 8
-local statuses, released = {}, {}
+local statuses, released, told = {}, {}, {}
 
 local act = {}
 
@@ -49,8 +49,10 @@ for at = HEAD + 1, #ARGV, WIDTH do
   local job = ARGV[at + 1]
   local j = read_job(job)
   local n = #statuses + 1
-  if j and j.state == 'L' and j.fence == tonumber(ARGV[at + 2]) and j.stage == stage then
+  local held = j and not told[job] and j.state == 'L' and j.stage == stage
+  if held and j.fence == tonumber(ARGV[at + 2]) then
     act[ARGV[at]](job, j, at)
+    told[job] = true
     released[#released + 1] = job
     statuses[n] = 1
   else
