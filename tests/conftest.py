@@ -70,7 +70,7 @@ async def run_api(store_settings: StoreSettings, tmp_path: Path) -> AsyncIterato
                 data_dir=tmp_path,
                 store=store_settings,
                 reward=RewardSettings.model_validate(
-                    {"grpc_port": 0, "http_port": 0, "drain_s": 0.2, **reward}
+                    {"grpc_port": 0, "http_port": 0, "drain_s": 0.0, **reward}
                 ),
             )
             opened = store or ValkeyStore(store_settings, url=store_settings.url)
