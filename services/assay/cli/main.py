@@ -7,6 +7,7 @@ import typer
 from pydantic import ValidationError
 
 from assay.cli.console import EXIT_BAD_INPUT, err
+from assay.cli.doctor import doctor
 from assay.cli.operate import dlq, pipelines, pool, status
 from assay.cli.score import score
 from assay.cli.up import up
@@ -18,7 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (up, score, status, pipelines):
+for command in (up, score, status, pipelines, doctor):
     app.command()(command)
 app.add_typer(dlq, name="dlq")
 app.add_typer(pool, name="pool")
