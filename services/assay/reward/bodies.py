@@ -6,6 +6,7 @@ and outcomes and states are plain words (`SCORED`, `OPEN`).
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -258,6 +259,8 @@ class ResultBody(Body):
     def of(cls, record: ResultRecord) -> Self:
         """From the core."""
         evidence, use = unpack_body(record.body)
+        if record.error:
+            evidence = replace(evidence, error=record.error)
         return cls(
             request_id=record.request_id,
             group_id=record.group_id,

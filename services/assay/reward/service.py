@@ -9,7 +9,7 @@ running one.
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -182,7 +182,7 @@ class RewardService:
             InvalidRequest, NotFound: the batch or the cursor is wrong.
             DependencyDown: the store is gone, or this service stops; go on from your cursor.
         """
-        async with _closing(self._store.watch(admission.batch_name(batch_id))) as changes:
+        async with aclosing(self._store.watch(admission.batch_name(batch_id))) as changes:
             while True:
                 # A change first (one comes at once): nothing that happens while we read is missed.
                 await self._change(changes)
@@ -376,15 +376,6 @@ def _whole_ms(timeout_s: float | None) -> int | None:
     if timeout_s is None:
         return None
     return min(max(1, round(timeout_s * 1000)), admission.SPAN_MS_MAX)
-
-
-@asynccontextmanager
-async def _closing(changes: AsyncIterator[None]) -> AsyncIterator[AsyncIterator[None]]:
-    try:
-        yield changes
-    finally:
-        if isinstance(changes, AsyncGenerator):
-            await changes.aclose()
 
 
 def _page(

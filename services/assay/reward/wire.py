@@ -157,7 +157,7 @@ def _result(record: ResultRecord) -> reward_pb2.Result:
             failed_test=evidence.failed_test,
             stderr_tail=evidence.stderr_tail,
             extracted=evidence.extracted,
-            error=evidence.error,
+            error=evidence.error or record.error,
         ),
         resource_use=common_pb2.ResourceUse(
             cpu_s=use.cpu_s, memory_bytes_peak=use.memory_bytes_peak
