@@ -69,6 +69,8 @@ class Watch:
         self._clock = clock
         self._seen = _Seen()
         self._poll = select.poll()
+        # With a time-out on the socket, a read that finds nothing would wait for all of it.
+        run.box.setblocking(False)
         self._open = set(run.streams)
         for descriptor in (*run.streams, run.box.fileno(), run.pidfd):
             self._poll.register(descriptor, select.POLLIN)
