@@ -336,6 +336,8 @@ class Box:
             view = view[os.write(self._channel, view) :]
 
     def _enter_nested(self, keep_fds: Sequence[int]) -> None:
+        # A signal to its process group must reach neither the harness nor another box.
+        os.setsid()
         linux.close_all_but([0, 1, 2, *keep_fds])
         linux.die_with_parent()
         if self._nested:

@@ -293,6 +293,7 @@ class Zygote:
     def _be_box(self, channel: socket.socket) -> None:
         """In the child; never returns."""
         code = 1
+        os.setsid()
         try:
             self._control.close()
             for descriptor in self._boxes:
