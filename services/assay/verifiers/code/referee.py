@@ -19,7 +19,7 @@ Loaded by the zygote as a file of its own: standard library only.
 from __future__ import annotations
 
 import builtins
-import collections
+import datetime
 import json
 import os
 import select
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from assay.sandbox.port import Box
 
 FRAME_BYTES_MAX: Final = 32 * 1024 * 1024
-NESTING_MAX: Final = 200
+NESTING_MAX: Final = 100
 HANDLES_MAX: Final = 200_000
 CALLS_NESTED_MAX: Final = 100
 """Calls between the two that wait for each other."""
@@ -54,6 +54,7 @@ _SMALL_INT: Final = 1 << 62
 _LENGTH: Final = struct.Struct(">I")
 _MODULE: Final = "solution"
 _TICK_S: Final = 0.05
+_HANG_UP_S: Final = 1.0
 
 type_of: Final = type
 
@@ -165,6 +166,15 @@ _WRITERS: Final[dict[type, Callable[[Encoder, Any, int], Any]]] = {
     type(...): lambda _to, _value, _depth: ["."],
     Fraction: lambda to, value, depth: ["q", *to.many((value.numerator, value.denominator), depth)],
     Decimal: lambda _to, value, _depth: ["D", Decimal.__str__(value)],
+    datetime.date: lambda _to, value, _depth: ["Td", value.isoformat()],
+    datetime.time: lambda _to, value, _depth: ["Tt", value.isoformat()],
+    datetime.datetime: lambda _to, value, _depth: ["Tm", value.isoformat()],
+    datetime.timedelta: lambda _to, value, _depth: [
+        "Ts",
+        value.days,
+        value.seconds,
+        value.microseconds,
+    ],
 }
 
 
@@ -290,6 +300,10 @@ _READERS: Final[dict[str, Callable[[Decoder, Any, int], Any]]] = {
     ".": lambda _of, _form, _depth: ...,
     "q": lambda of, form, depth: Fraction(*of.many(form[1:3], depth)),
     "D": lambda _of, form, _depth: Decimal(form[1]),
+    "Td": lambda _of, form, _depth: datetime.date.fromisoformat(form[1]),
+    "Tt": lambda _of, form, _depth: datetime.time.fromisoformat(form[1]),
+    "Tm": lambda _of, form, _depth: datetime.datetime.fromisoformat(form[1]),
+    "Ts": lambda _of, form, _depth: datetime.timedelta(form[1], form[2], form[3]),
     "g": lambda of, form, depth: iter(of.many(form[1], depth)),
 }
 
@@ -419,7 +433,7 @@ class Candidate:
     def _reply(self, result: object, operands: Value, known: list[object], sent: str) -> Form:
         encoder = Encoder(self._handle, known)
         form = encoder.encode(result)
-        if not known or json.dumps(Encoder(self._handle).encode(operands)) == sent:
+        if json.dumps(Encoder(self._brief).encode(operands)) == sent:
             return ["ok", form, None]
         after = [[number, encoder.contents(value)] for number, value in enumerate(known)]
         return ["ok", form, after]
@@ -436,6 +450,15 @@ class Candidate:
             self._number_of[id(value)] = number
         name = getattr(value, "__name__", None) or type_of(value).__name__
         return ["h", number, _kind(value), str(name)[:80], self._ancestry(value)]
+
+    def _brief(self, value: Value) -> Form:
+        """The form in which the referee sent it."""
+        if type_of(value) is Callback:
+            return ["k", value.number]
+        name: Value = getattr(value, "__name__", None)
+        if type_of(name) is str and getattr(builtins, name, None) is value:
+            return ["y", name]
+        return ["h", self._number_of.get(id(value), -1)]
 
     def _ancestry(self, value: object) -> str:
         return _builtin_base(value) if _kind(value) == "exception" else ""
@@ -588,9 +611,12 @@ class Link:
         self._clock = (~pid << 3) | 2
         """The kernel's name for the CPU clock of another process."""
         self._ends_s = (0.0, 0.0)
+        self._status: int | None = None
         self._depth = 0
         self._proxies: dict[int, object] = {}
         self._callbacks: list[Callable[..., Any]] = []
+        self.asked = 0
+        """Requests so far."""
         self.gone: CandidateGone | None = None
 
     def start_test(self) -> None:
@@ -625,6 +651,7 @@ class Link:
             raise RecursionError(message)
         encoder = Encoder(self._out)
         form = encoder.encode(list(operands))
+        self.asked += 1
         self._depth += 1
         try:
             self._send([operation, form])
@@ -645,6 +672,7 @@ class Link:
             raise InvalidTests(str(error)) from None
 
     def _receive(self) -> Form:
+        self._check_time()
         try:
             return self._frames.receive(self._wait)
         except (EOFError, ConnectionError):
@@ -653,14 +681,19 @@ class Link:
             raise self._lost("protocol_error", f"the program sent {error}") from None
 
     def _wait(self) -> None:
-        """Wait for input, looking at the candidate's clock now and then."""
+        """Wait for input, looking at the candidate now and then."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         while not poll.poll(_TICK_S * 1_000):
-            if self._cpu_s() > self._ends_s[0]:
-                raise self._lost("cpu_limit", "CPU time")
-            if time.monotonic() > self._ends_s[1]:  # noqa: TID251 - no clock to be passed in here
-                raise self._lost("wall_limit", "wall time")
+            self._check_time()
+            if self._reap():
+                raise EOFError
+
+    def _check_time(self) -> None:
+        if self._cpu_s() > self._ends_s[0]:
+            raise self._lost("cpu_limit", "CPU time")
+        if time.monotonic() > self._ends_s[1]:  # noqa: TID251 - no clock to be passed in here
+            raise self._lost("wall_limit", "wall time")
 
     def _cpu_s(self) -> float:
         try:
@@ -668,9 +701,21 @@ class Link:
         except OSError:
             return 0.0
 
+    def _reap(self) -> bool:
+        """Tell whether the candidate's first process has ended, whoever still holds its socket."""
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if pid else None
+        return self._status is not None
+
     def _ended(self) -> CandidateGone:
-        _, status = os.waitpid(self._pid, 0)
-        code = os.waitstatus_to_exitcode(status)
+        """Say how it ended; one that only hung up is given a moment, then killed."""
+        deadline_s = time.monotonic() + _HANG_UP_S  # noqa: TID251 - no clock to be passed in here
+        while not self._reap():
+            if time.monotonic() > deadline_s:  # noqa: TID251 - no clock to be passed in here
+                return self._lost("protocol_error", "the program closed its socket")
+            select.select([], [], [], _TICK_S / 10)
+        code = os.waitstatus_to_exitcode(self._status or 0)
         if code == -signal.SIGXCPU:
             self.gone = CandidateGone("cpu_limit", "CPU time")
         elif code < 0:
@@ -681,7 +726,8 @@ class Link:
 
     def _lost(self, verdict: str, error: str) -> CandidateGone:
         self.gone = CandidateGone(verdict, error[:TEXT_CHARS_MAX])
-        os.kill(self._pid, signal.SIGKILL)
+        if not self._reap():
+            os.kill(self._pid, signal.SIGKILL)
         return self.gone
 
     def _result(self, message: Form, known: Sequence[object] = ()) -> Value:
@@ -773,12 +819,7 @@ class Link:
         raise InvalidTests(message)
 
 
-_VIEWS: Final[tuple[type, ...]] = (
-    type({}.keys()),
-    type({}.values()),
-    type({}.items()),
-    collections.deque,
-)
+_VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 class Proxy:
@@ -921,19 +962,30 @@ class _Builtins(dict[str, Any]):
 class _Module(ModuleType):
     """The program as a module, for tests that import it."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, namespace: dict[str, Any], functions: Sequence[str]) -> None:
         super().__init__(_MODULE)
         self.__dict__["_assay_link"] = link
+        self.__dict__["_assay_taken"] = (namespace, functions)
 
     def __getattr__(self, name: str) -> Value:
         if name == "__all__":
-            return self.__dict__["_assay_link"].ask("names")
+            return self._offered()
         if name.startswith("__"):
             raise AttributeError(name)
         try:
             return self.__dict__["_assay_link"].ask("lookup", name)
         except NameError as error:
             raise AttributeError(str(error)) from None
+
+    def _offered(self) -> list[str]:
+        """What `import *` brings: nothing that would replace a builtin or a name of the tests."""
+        namespace, functions = self.__dict__["_assay_taken"]
+        return [
+            name
+            for name in self.__dict__["_assay_link"].ask("names")
+            if type_of(name) is str
+            and (name in functions or not (name in namespace or hasattr(builtins, name)))
+        ]
 
 
 class Records:
@@ -954,11 +1006,14 @@ def _run_asserts(link: Link, tests: dict[str, Any], records: Records) -> None:
     functions = tests["functions"]
     codes = [_compiled(text, f"tests[{at}]") for at, text in enumerate(tests["tests"])]
     namespace: dict[str, Any] = {"__name__": "tests"}
-    _execute_setup(_compiled(tests["setup"], "setup"), namespace)
+    namespace["__builtins__"] = _Builtins(link, functions)
+    sys.modules[_MODULE] = _Module(link, namespace, functions)
+    failed = _setup_verdict(_compiled(tests["setup"], "setup"), namespace, link)
+    if failed is not None:
+        records.write(test=0, verdict=failed[0], error=failed[1])
+        return
     for name in functions:
         namespace.pop(name, None)
-    sys.modules[_MODULE] = _Module(link)
-    namespace["__builtins__"] = _Builtins(link, functions)
     for index, code in enumerate(codes):
         link.start_test()
         verdict, error = _verdict_of(code, namespace, link)
@@ -1007,12 +1062,19 @@ def _compiled(text: str, name: str) -> CodeType:
         raise InvalidTests(message) from None
 
 
-def _execute_setup(code: CodeType, namespace: dict[str, Any]) -> None:
-    try:
-        exec(code, namespace)  # noqa: S102 - the trainer's own setup
-    except Exception as error:  # noqa: BLE001 - no program takes part in it
-        message = f"setup fails: {type_of(error).__name__}: {error}"
-        raise InvalidTests(message) from None
+def _setup_verdict(code: CodeType, namespace: dict[str, Any], link: Link) -> tuple[str, str] | None:
+    """Run the setup; `None` where it raises nothing.
+
+    Raises:
+        InvalidTests: it fails without having asked the program for anything.
+    """
+    verdict, error = _verdict_of(code, namespace, link)
+    if verdict == "pass":
+        return None
+    if link.asked == 0:
+        message = f"setup fails: {error}"
+        raise InvalidTests(message)
+    return verdict, error
 
 
 def _run_calls(link: Link, tests: dict[str, Any], records: Records) -> None:
