@@ -1,7 +1,11 @@
 """What tests of several packages need: a real Valkey, a store of one's own, a running API."""
 
 import asyncio
+import contextlib
+import json
+import os
 import secrets
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +27,8 @@ from assay.store.port import Report, Store
 from assay.store.valkey import ValkeyStore
 
 Judge = Callable[[Claim], Finish]
+
+PROCESS_S_MAX = 30.0
 
 
 @pytest.fixture(scope="session")
@@ -130,3 +136,63 @@ async def _work(store: Store, judge: Judge, stage: StageName) -> None:
             await store.finish(stage, reports, attempts_max=3)
         else:
             await store.wait_for_work([stage], timeout_s=1.0)
+
+
+@dataclass(slots=True, kw_only=True)
+class ApiProcess:
+    """`python -m assay.reward`, running."""
+
+    process: asyncio.subprocess.Process
+    sign: Path
+    grpc: str = ""
+    http: str = ""
+
+    async def up(self) -> "ApiProcess":
+        """Wait until it says where it listens."""
+        async with asyncio.timeout(PROCESS_S_MAX):
+            while not self.sign.exists():
+                assert self.process.returncode is None
+                await asyncio.sleep(0.02)
+        where = json.loads(self.sign.read_text())
+        self.grpc, self.http = where["grpc"], where["http"]
+        return self
+
+    async def wait(self) -> int:
+        """Wait for its end; return its exit code."""
+        async with asyncio.timeout(PROCESS_S_MAX):
+            return await self.process.wait()
+
+
+StartProcess = Callable[..., Awaitable[ApiProcess]]
+
+
+@pytest.fixture
+async def start(tmp_path: Path, store_settings: StoreSettings) -> AsyncIterator[StartProcess]:
+    """Start reward APIs as processes; what still runs is killed with the test."""
+    started: list[asyncio.subprocess.Process] = []
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
+
+    async def start(**environment: str) -> ApiProcess:
+        with (tmp_path / "log").open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "assay.reward"),
+                env={
+                    **inherited,
+                    "ASSAY_DATA_DIR": str(tmp_path),
+                    "ASSAY_STORE__URL": store_settings.url,
+                    "ASSAY_STORE__SHARD": store_settings.shard,
+                    "ASSAY_REWARD__GRPC_PORT": "0",
+                    "ASSAY_REWARD__HTTP_PORT": "0",
+                    **environment,
+                },
+                stdout=log,
+                stderr=log,
+            )
+        started.append(process)
+        return ApiProcess(process=process, sign=tmp_path / "run" / "reward.json")
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -100,11 +100,15 @@ class RewardServer:
         Raises:
             OSError: a port is taken.
         """
+        self._http_socket = _listen(self._settings.host, self._settings.http_port)
         self._grpc = self._grpc_server()
-        grpc_port = self._listen_grpc()
+        try:
+            grpc_port = self._listen_grpc()
+        except OSError:
+            self._http_socket.close()
+            raise
         await self._grpc.start()
         self._http = _Uvicorn(self._http_config())
-        self._http_socket = _listen(self._settings.host, self._settings.http_port)
         self._tasks.append(
             asyncio.create_task(self._http.serve(sockets=[self._http_socket]), name="http")
         )
