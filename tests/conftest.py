@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from assay.config.settings import RewardSettings, Settings, StoreSettings
 from assay.core.codec import pack_body
@@ -20,6 +19,7 @@ from assay.core.ids import StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, EndRequest, Finish, StageReport
 from assay.core.verdict import Evidence, ResourceUse
+from assay.edge.metrics import Metrics
 from assay.reward.build import RewardApi, build
 from assay.reward.server import Addresses
 from assay.store.embedded import EmbeddedValkey
@@ -80,7 +80,7 @@ async def run_api(store_settings: StoreSettings, tmp_path: Path) -> AsyncIterato
                 ),
             )
             opened = store or ValkeyStore(store_settings, url=store_settings.url)
-            api = build(settings, store=opened, registry=CollectorRegistry())
+            api = build(settings, store=opened, metrics=Metrics())
             addresses = await api.start()
             stack.push_async_callback(api.stop)
             return Running(api=api, addresses=addresses, store=opened)

@@ -345,7 +345,7 @@ async def test_a_dead_store_is_said_and_survived(run_api: RunApi, tmp_path: Path
         ):
             faces: tuple[Face, Face] = (GrpcFace(channel), HttpFace(http))
             await faces[0].register("task", "exact")
-            batch = await faces[0].open("task")
+            batch = await faces[0].open("task", batch_id="batch")
             pid = valkey.pid
             assert pid
             os.kill(pid, signal.SIGKILL)
@@ -356,6 +356,9 @@ async def test_a_dead_store_is_said_and_survived(run_api: RunApi, tmp_path: Path
             keeping = asyncio.create_task(valkey.keep_alive())
             await _until_ready(http)
             for face in faces:
+                # As a trainer does after a failure: everything again, which is no error.
+                await face.register("task", "exact")
+                assert await face.open("task", batch_id=batch) == batch
                 assert sum(await face.submit(batch, [Item("a")])) == 1
     finally:
         if keeping:

@@ -38,7 +38,7 @@ async def test_it_listens_on_free_ports_says_where_and_stops_when_asked(
         assert await _serving(channel, "") == health_pb2.HealthCheckResponse.SERVING
     async with httpx.AsyncClient(base_url=process.http) as http:
         assert (await http.get("/readyz")).status_code == 200
-        assert "python_info" in (await http.get("/metrics")).text
+        assert "assay_store_call_seconds" in (await http.get("/metrics")).text
     process.process.send_signal(signal.SIGTERM)
     assert await process.wait() == 0
     assert not process.sign.exists()

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
-from prometheus_client import REGISTRY, CollectorRegistry
 
 from assay.config.settings import Settings
 from assay.core.ids import PipelineName
@@ -13,6 +12,7 @@ from assay.edge import lifecycle
 from assay.edge.auth import Tenants, is_loopback, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import NoTracer, Tracer
 from assay.reward.http import build_app
 from assay.reward.server import Addresses, Readiness, RewardServer
@@ -67,7 +67,7 @@ def build(
     pipelines: Mapping[PipelineName, PipelineDefinition] | None = None,
     clock: Clock | None = None,
     tracer: Tracer | None = None,
-    registry: CollectorRegistry = REGISTRY,
+    metrics: Metrics | None = None,
 ) -> RewardApi:
     """Build the API from the settings; tests put parts of their own in.
 
@@ -82,26 +82,28 @@ def build(
         log.warning("tokens_in_the_clear", host=reward.host, advice="set reward.tls_certificate")
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
+    metrics = metrics or open_metrics(settings.data_dir)
     guard = CallGuard(
         tenants=tenants,
         calls_max=reward.calls_concurrent_max,
         clock=clock,
         tracer=tracer or NoTracer(),
-        on_call=lambda method, reason, seconds: None,
+        on_call=metrics.api_called,
     )
     service = RewardService(
         store=store,
         pipelines=load_pipelines(settings.verifiers) if pipelines is None else pipelines,
         settings=reward,
         clock=clock,
+        metrics=metrics,
         new_id=lambda: secrets.token_hex(16),
     )
-    readiness = Readiness(store)
+    readiness = Readiness(store, metrics)
     app = build_app(
         service,
         guard=guard,
         ping=readiness.ping,
-        registry=registry,
+        registry=metrics.registry,
         body_bytes_max=reward.message_bytes_max,
     )
     server = RewardServer(

@@ -24,6 +24,7 @@ from assay.core.errors import AssayError, DependencyDown
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.grpc_edge import GrpcEdge, server_options
+from assay.edge.metrics import Metrics
 from assay.reward.service import RewardService
 from assay.reward.servicer import RewardServicer
 from assay.store.port import Store
@@ -53,8 +54,9 @@ class Addresses:
 class Readiness:
     """Whether calls may be sent here; asks the store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store = store
+        self._metrics = metrics
         self._stopping = False
 
     def stop(self) -> None:
@@ -69,7 +71,9 @@ class Readiness:
         """
         if self._stopping:
             raise DependencyDown("this service is stopping")
-        return await self._store.ping()
+        round_trip_s = await self._store.ping()
+        self._metrics.store_called(operation="ping", seconds=round_trip_s)
+        return round_trip_s
 
 
 class RewardServer:

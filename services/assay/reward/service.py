@@ -19,6 +19,7 @@ from assay.config.settings import RewardSettings
 from assay.core.errors import AssayError, DeadlinePassed, DependencyDown, InvalidRequest
 from assay.core.group import GroupSummary, summarize
 from assay.core.ids import BatchId, PipelineName, StageName, TaskId, TenantId
+from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchRecord,
     BatchSpec,
@@ -30,6 +31,7 @@ from assay.core.records import (
 )
 from assay.edge.auth import Tenant
 from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
 from assay.reward import admission
 from assay.reward.admission import RequestCheck
 from assay.reward.deadline import deadline_after_ms
@@ -73,9 +75,11 @@ class RewardService:
         pipelines: Mapping[PipelineName, PipelineDefinition],
         settings: RewardSettings,
         clock: Clock,
+        metrics: Metrics,
         new_id: Callable[[], str],
     ) -> None:
         self._store = store
+        self._metrics = metrics
         self._pipelines = pipelines
         self._settings = settings
         self._new_id = new_id
@@ -152,7 +156,7 @@ class RewardService:
 
     async def cancel(self, tenant: Tenant, batch_id: str) -> tuple[BatchRecord, int]:
         """End what has not ended; idempotent."""
-        return await self._store.cancel(tenant.tenant_id, admission.batch_name(batch_id))
+        return await self._cancel(tenant, admission.batch_name(batch_id))
 
     async def get_batch(self, tenant: Tenant, batch_id: str) -> BatchRecord:
         """The batch as of now."""
@@ -342,14 +346,25 @@ class RewardService:
         )
 
     def _cancel_soon(self, tenant: Tenant, batch_id: BatchId) -> None:
-        cancelling = asyncio.create_task(self._cancel(tenant, batch_id))
+        cancelling = asyncio.create_task(self._cancel_abandoned(tenant, batch_id))
         self._cancelling.add(cancelling)
         cancelling.add_done_callback(self._cancelling.discard)
 
-    async def _cancel(self, tenant: Tenant, batch_id: BatchId) -> None:
+    async def _cancel(self, tenant: Tenant, batch_id: BatchId) -> tuple[BatchRecord, int]:
+        task = await self._task_of(tenant, batch_id)
+        batch, cancelled = await self._store.cancel(tenant.tenant_id, batch_id)
+        self._metrics.requests_ended(
+            tenant=tenant.tenant_id,
+            pipeline=task.record.pipeline,
+            outcome=Outcome.CANCELLED,
+            count=cancelled,
+        )
+        return batch, cancelled
+
+    async def _cancel_abandoned(self, tenant: Tenant, batch_id: BatchId) -> None:
         try:
             async with asyncio.timeout(CANCEL_S_MAX):
-                await self._store.cancel(tenant.tenant_id, batch_id)
+                await self._cancel(tenant, batch_id)
         except (AssayError, TimeoutError) as error:
             log.warning("abandoned_batch_not_cancelled", batch_id=batch_id, why=str(error))
 
