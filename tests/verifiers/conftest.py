@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.ids import PipelineName
-from assay.core.verdict import Ended
+from assay.core.verdict import Ended, ResourceUse
 from assay.verifiers.intake import parse_reference, parse_settings
-from assay.verifiers.port import HandlerContext, StageHandler, Work
+from assay.verifiers.port import HandlerContext, StageDefinition, StageHandler, Work
 from assay.verifiers.registry import load_handler, load_pipelines
 
 SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -56,24 +57,38 @@ class Bench:
         reference: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Ended:
-        definition = self.pipelines[PipelineName(pipeline)]
-        parsed_settings = parse_settings(definition, json.dumps(settings).encode())
-        parsed_reference = parse_reference(definition, json.dumps(reference or {}).encode())
         handover = b""
-        for stage in definition.stages:
-            if stage.spec.name not in self._handlers:
-                self._handlers[stage.spec.name] = load_handler(stage)(self._context)
-            work = Work(
-                response=response,
-                reference=parsed_reference,
-                settings=parsed_settings,
-                handover=handover,
-            )
-            [verdict] = self._handlers[stage.spec.name].run([work])
+        use = ResourceUse()
+        for stage in self.pipelines[PipelineName(pipeline)].stages:
+            work = self.work(pipeline, response, reference, handover, **settings)
+            [verdict] = self.handler(stage).run([work])
+            use = use.plus(verdict.use)
             if isinstance(verdict, Ended):
-                return verdict
+                return replace(verdict, use=use)
             handover = verdict.artifact
         raise AssertionError("the last stage handed over")
+
+    def work(
+        self,
+        pipeline: str,
+        response: str,
+        reference: Mapping[str, Any] | None = None,
+        handover: bytes = b"",
+        **settings: Any,
+    ) -> Work:
+        definition = self.pipelines[PipelineName(pipeline)]
+        return Work(
+            response=response,
+            reference=parse_reference(definition, json.dumps(reference or {}).encode()),
+            settings=parse_settings(definition, json.dumps(settings).encode()),
+            handover=handover,
+        )
+
+    def handler(self, stage: StageDefinition) -> StageHandler:
+        name = stage.spec.name
+        if name not in self._handlers:
+            self._handlers[name] = load_handler(stage)(self._context)
+        return self._handlers[name]
 
     def close(self) -> None:
         for handler in self._handlers.values():
@@ -81,8 +96,14 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    made = Bench(tmp_path_factory.mktemp("scratch"), VerifierSettings())
+def new_bench(tmp_path_factory: pytest.TempPathFactory) -> Callable[[VerifierSettings], Bench]:
+    """For settings of its own; the caller closes it."""
+    return lambda verifiers: Bench(tmp_path_factory.mktemp("scratch"), verifiers)
+
+
+@pytest.fixture(scope="session")
+def bench(new_bench: Callable[[VerifierSettings], Bench]) -> Iterator[Bench]:
+    made = new_bench(VerifierSettings())
     yield made
     made.close()
 

@@ -34,7 +34,8 @@ def test_every_built_in_pipeline_has_an_example_reference_that_its_model_accepts
     import json
 
     for definition in load_pipelines(found=()).values():
-        parse_settings(definition, b"")
+        if definition.spec.name != "python_function":  # it has to be told which function
+            parse_settings(definition, b"")
         parse_reference(definition, json.dumps(definition.example_reference).encode())
         assert definition.spec.description
 

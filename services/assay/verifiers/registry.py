@@ -14,6 +14,7 @@ from assay.config.settings import VerifierSettings
 from assay.core.ids import NAME_FORM, PipelineName, StageName
 from assay.verifiers import noop
 from assay.verifiers.code import definition as code_definition
+from assay.verifiers.function import definition as function_definition
 from assay.verifiers.math import definition as math_definition
 from assay.verifiers.port import (
     ENTRY_POINT_GROUP,
@@ -31,6 +32,7 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     text_definition.define_pipelines,
     math_definition.define_pipelines,
     code_definition.define_pipelines,
+    function_definition.define_pipelines,
 )
 
 

@@ -147,6 +147,7 @@ class Compiler:
             CommandRun(
                 argv=argv,
                 files={_SOURCE: _encoded(source)},
+                env={"LC_ALL": "C"},
                 collect=(_PROGRAM,),
                 limits=Limits(
                     cpu_s=settings.compile_cpu_s,
