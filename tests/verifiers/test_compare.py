@@ -145,7 +145,7 @@ def test_types_are_kept_apart(actual: Any, expected: Any) -> None:
         ((1, 2), [1, 2]),
         (1.0, 1),
         (1, 1.0),
-        ({1: 2, None: 3, True: 4}, {"1": 4, "null": 3}),
+        ({1: 2, None: 3, 2.5: 4, False: 5}, {"1": 2, "null": 3, "2.5": 4, "false": 5}),
         (0.1 + 0.2, 0.3),
         (1e300 * (1 + 1e-9), 1e300),
     ],
