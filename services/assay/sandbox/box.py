@@ -135,14 +135,22 @@ def mount_proc() -> None:
     linux.mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid,hidepid=invisible")
 
 
-def mount_scratch(limits: dict[str, int]) -> None:
-    """Give this mount namespace a writable file system of its own, bounded in bytes and inodes."""
+def mount_scratch(limits: dict[str, int], shown: Sequence[tuple[str, str]]) -> None:
+    """Give this mount namespace a writable file system of its own, bounded in bytes and inodes.
+
+    Args:
+        limits: its bounds.
+        shown: directories to show below `/tmp`, read-only: where they are, and where to.
+    """
     bounds = f"size={limits['disk_bytes']},nr_inodes={limits['inodes'] + 4},mode=0755"
     linux.mount("scratch", SCRATCH, "tmpfs", _SCRATCH_FLAGS, bounds)
     for name in ("box", "tmp"):
         inside = f"{SCRATCH}/{name}"
         os.mkdir(inside, 0o755)
         linux.mount(inside, f"/{name}", flags=linux.MS_BIND)
+    for source, target in shown:
+        os.makedirs(target, exist_ok=True)
+        linux.mount(source, target, flags=linux.MS_BIND | linux.MS_REC)
 
 
 def write_files(directory: str, files: Sequence[tuple[str, bytes, bool]]) -> None:
@@ -290,11 +298,19 @@ def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, st
 class Box:
     """What a harness may do; implements `assay.sandbox.port.Box`."""
 
-    def __init__(self, request: Request, filter_: linux.Filter, *, nested: bool) -> None:
+    def __init__(
+        self,
+        request: Request,
+        filter_: linux.Filter,
+        *,
+        nested: bool,
+        shown: Sequence[tuple[str, str]],
+    ) -> None:
         self._limits = request.limits
         self._channel, self._sealed = request.special
         self._filter = filter_
         self._nested = nested
+        self._shown = shown
         self._unsealed = False
 
     def spawn_confined(self, run: Callable[[], None], *, keep_fds: Sequence[int]) -> int:
@@ -342,7 +358,7 @@ class Box:
         linux.die_with_parent()
         if self._nested:
             mount_proc()
-            mount_scratch(self._limits)
+            mount_scratch(self._limits, self._shown)
             os.chdir("/box")
         set_limits(self._limits)
         be_first_out_of_memory()

@@ -47,8 +47,9 @@ def _read_regular(directory: int, name: str, bytes_max: int) -> bytes | None:
         descriptor = linux.open_beneath(directory, name.encode(), flags)
     except OSError:
         return None
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1 or about.st_size > bytes_max:
+        os.close(descriptor)
+        return None
     with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1 or about.st_size > bytes_max:
-            return None
         return file.read(bytes_max)

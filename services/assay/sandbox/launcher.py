@@ -13,13 +13,14 @@ import logging
 import marshal
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +39,7 @@ from assay.sandbox.port import (
     MonotonicClock,
     PythonRun,
     RunResult,
+    RunStatus,
     SandboxError,
 )
 from assay.sandbox.seccomp import compile_filter
@@ -124,6 +126,11 @@ class _Zygote:
                 start_new_session=True,
             )
         self._greet()
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs now."""
+        return self._process.pid
 
     def _greet(self) -> None:
         with _memory_file(marshal.dumps(dict(self._setup))) as wanted:
@@ -269,11 +276,11 @@ class _Launcher:
             )
         self._own_processes = _OWN_PROCESSES[mode]
         with contextlib.ExitStack() as held:
-            self._uid = settings.uid + held.enter_context(Slot()).number
+            self.uid = _run_uid(settings, held.enter_context(Slot()))
             self._backend = open_backend(settings.cgroup)
             held.callback(self._backend.close)
             setup = {
-                "uid": self._uid,
+                "uid": self.uid,
                 "mode": mode.value,
                 "readable": inside.shown(),
                 "python_path": [os.path.realpath(path) for path in inside.python_path],
@@ -290,6 +297,16 @@ class _Launcher:
     def close(self) -> None:
         """End the zygote and remove this launcher's cgroups."""
         self._held.close()
+
+    @property
+    def zygote_pid(self) -> int:
+        """The zygote's process."""
+        return self._zygote.pid
+
+    @property
+    def cgroup(self) -> str:
+        """Which backend counts and limits: `v2`, `v1` or `none`."""
+        return self._backend.kind
 
     def __enter__(self) -> Self:
         return self
@@ -337,7 +354,7 @@ class _Launcher:
             return
         with tempfile.TemporaryDirectory(prefix="assay-box-", ignore_cleanup_errors=True) as path:
             if os.geteuid() == 0:
-                os.chown(path, self._uid, self._uid)
+                os.chown(path, self.uid, self.uid)
             yield path
 
     def _send(
@@ -384,6 +401,10 @@ class _Launcher:
             os.close(directory)
 
 
+def _run_uid(settings: SandboxSettings, slot: Slot) -> int:
+    return settings.uid + slot.number if os.geteuid() == 0 else os.geteuid()
+
+
 def _pid_of(pidfd: int) -> int:
     with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
         for line in file:
@@ -415,6 +436,16 @@ def _result(outcome: _Outcome) -> RunResult:
         wall_s=ending.wall_s,
         memory_bytes_peak=ending.usage.memory_bytes_peak,
     )
+
+
+def _with_signal(result: RunResult) -> RunResult:
+    """Say as a signal what bubblewrap, like a shell, says as 128 + its number."""
+    code = result.exit_code
+    if code is None or not 128 < code <= 128 + signal.SIGRTMAX:
+        return result
+    if code - 128 == signal.SIGXCPU:
+        return replace(result, status=RunStatus.CPU_LIMIT, exit_code=None)
+    return replace(result, status=RunStatus.SIGNALED, exit_code=128 - code)
 
 
 class ZygoteLauncher(_Launcher):
@@ -550,17 +581,19 @@ class BubblewrapLauncher(_Launcher):
         """Run any program; see `CommandLauncher`."""
         files = _checked_files(command.files, command.executables, command.collect)
         environment = {"HOME": "/box", **_ENVIRONMENT, **command.env}
-        return _result(
-            self._carry_out(
-                _Order(
-                    kind="bubblewrap",
-                    argv=[*self._arguments(environment), "--", *command.argv],
-                    env={},
-                    files=files,
-                    source=b"",
-                    stdin=command.stdin,
-                    collect=command.collect,
-                    limits=command.limits,
+        return _with_signal(
+            _result(
+                self._carry_out(
+                    _Order(
+                        kind="bubblewrap",
+                        argv=[*self._arguments(environment), "--", *command.argv],
+                        env={},
+                        files=files,
+                        source=b"",
+                        stdin=command.stdin,
+                        collect=command.collect,
+                        limits=command.limits,
+                    )
                 )
             )
         )
@@ -579,13 +612,13 @@ class BubblewrapLauncher(_Launcher):
                 arguments += ["--ro-bind-try", str(path), str(path)]
         for shown in ("/etc/alternatives", "/etc/ld.so.cache"):
             arguments += ["--ro-bind-try", shown, shown]
-        for number, directory in enumerate(self._shown):
-            arguments += ["--ro-bind", f"{self._scratch}/{number}", directory]
         arguments += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
         arguments += ["--ro-bind", "/dev/null", "/proc/cmdline"]
         arguments += ["--dev", "/dev", "--size", "4096", "--tmpfs", "/dev/shm"]
         arguments += ["--bind", f"{self._scratch}/box", "/box"]
         arguments += ["--bind", f"{self._scratch}/tmp", "/tmp"]
+        for number, directory in enumerate(self._shown):
+            arguments += ["--ro-bind", f"{self._scratch}/{number}", directory]
         arguments += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/box"]
         for key, value in environment.items():
             arguments += ["--setenv", key, value]

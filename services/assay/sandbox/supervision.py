@@ -70,7 +70,7 @@ class Watch:
         self._seen = _Seen()
         self._poll = select.poll()
         # With a time-out on the socket, a read that finds nothing would wait for all of it.
-        run.box.setblocking(False)
+        run.box.setblocking(False)  # noqa: FBT003 - the standard library's form
         self._open = set(run.streams)
         for descriptor in (*run.streams, run.box.fileno(), run.pidfd):
             self._poll.register(descriptor, select.POLLIN)

@@ -32,13 +32,18 @@ def _show(path: str) -> None:
     linux.protect_mounts(target, _PROTECTED)
 
 
-def enter(readable: Sequence[str], *, proc: bool) -> None:
+def enter(readable: Sequence[str], *, proc: bool) -> list[tuple[str, str]]:
     """Build the root and move this mount namespace, which must be the caller's own, into it.
 
     Args:
         readable: directories to show, beside the system's.
         proc: show the `/proc` in force, writable where it is.
+
+    Returns:
+        For directories below `/tmp`, which each box covers with its own: where they are, and where
+        the box must bind them.
     """
+    covered = []
     sources = {path: os.open(path, os.O_PATH) for path in readable}
     linux.mount("root", _TEMPLATE, "tmpfs", linux.MS_NOSUID, "size=1m,nr_inodes=512,mode=0755")
     for name in ("box", "tmp", "scratch", "proc", "dev", "etc"):
@@ -52,8 +57,11 @@ def enter(readable: Sequence[str], *, proc: bool) -> None:
     for path in _SYSTEM_FILES:
         if os.path.exists(path):
             _show(path)
-    for path, source in sources.items():
+    for number, (path, source) in enumerate(sources.items()):
         target = _TEMPLATE + path
+        if path.startswith("/tmp/"):
+            target = f"{_TEMPLATE}/shown/{number}"
+            covered.append((f"/shown/{number}", path))
         os.makedirs(target, exist_ok=True)
         linux.mount(f"/proc/self/fd/{source}", target, flags=linux.MS_BIND | linux.MS_REC)
         linux.protect_mounts(target, _PROTECTED | linux.MOUNT_ATTR_NODEV)
@@ -69,3 +77,4 @@ def enter(readable: Sequence[str], *, proc: bool) -> None:
         linux.mount("/proc", f"{_TEMPLATE}/proc", flags=linux.MS_BIND | linux.MS_REC)
     linux.pivot_root(_TEMPLATE)
     linux.mount("", "/", flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID)
+    return covered

@@ -50,6 +50,8 @@ class Setup:
         """`own` namespaces, `bubblewrap`, or `bare`: no isolation, resource limits only."""
         self.readable: list[str] = wanted["readable"]
         """Directories shown read-only at their own paths, beside the system's."""
+        self.covered: list[tuple[str, str]] = []
+        """Of those, the ones that each box must bind again: where they are, and where to."""
         self.python_path: list[str] = wanted["python_path"]
         self.scratch: str = wanted["scratch"]
         """Where bubblewrap's scratch file system is mounted, in the box's own mount namespace."""
@@ -142,7 +144,7 @@ def _own_box(setup: Setup, channel: socket.socket) -> None:
         return
     box.join_cgroup(request.cgroup)
     linux.unshare(linux.CLONE_NEWCGROUP)
-    box.mount_scratch(request.limits)
+    box.mount_scratch(request.limits, setup.covered)
     _work(setup, request, channel, "/box")
 
 
@@ -183,7 +185,8 @@ def _run_harness(setup: Setup, request: box.Request, channel: socket.socket, whe
     box.renew_standard_streams()
     os.chdir(where)
     box.set_limits(request.limits)
-    inside = box.Box(request, setup.filter, nested=setup.mode == "own")
+    nested = setup.mode == "own"
+    inside = box.Box(request, setup.filter, nested=nested, shown=setup.covered)
     setup.harnesses[request.argv[0]].main(request.source, inside)
     sys.stdout.flush()
     box.tell_end(channel, 0)
@@ -254,7 +257,7 @@ class Zygote:
         self._outside = setup.uid if setup.mode == "bare" else _own_mounts(setup)
         if setup.mode == "own":
             # The kernel grants a new /proc only where a full one is in sight; each box covers it.
-            template.enter(setup.readable, proc=True)
+            setup.covered = template.enter(setup.readable, proc=True)
         if setup.mode == "bare":
             linux.adopt_orphans()
 
@@ -323,8 +326,9 @@ def main() -> None:
     except OSError as error:
         control.send(f"failed: {error}".encode())
         return
-    sys.path.extend(setup.python_path)
     _warm()
+    # Only now: a look at a directory that a box has yet to bind would be remembered as a miss.
+    sys.path.extend(setup.python_path)
     control.send(b"ready")
     zygote.serve()
 
