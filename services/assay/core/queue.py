@@ -309,25 +309,23 @@ class QueueModel:
         batch = self._batch(tenant, batch_id, now_ns)
         ended = 0
         if not batch.over:
-            batch.closing = Outcome.CANCELLED
-            ended = self._close(batch, now_ns)
+            ended = self._close(batch, Outcome.CANCELLED)
+            self._write_touched(now_ns)
+            if not batch.over:
+                self._seal(batch, now_ns)
         self._take_completed()
         return batch.record(), ended
 
-    def _close(self, batch: _Batch, now_ns: int, jobs_max: int | None = None) -> int:
-        """End what has not ended; the outcome is `batch.closing`."""
-        if batch.closing is None:
-            return 0
+    def _close(self, batch: _Batch, outcome: Outcome, jobs_max: int | None = None) -> int:
+        """End what has not ended."""
+        batch.closing = outcome
         if not batch.over:
             batch.state = BatchState.SEALED
         jobs = [batch.live[job_id] for job_id in sorted(batch.live)[:jobs_max]]
         for job in jobs:
             self._release(job)
-            self._end(job, EndRequest(outcome=batch.closing, reward=None, body=b""))
+            self._end(job, EndRequest(outcome=outcome, reward=None, body=b""))
             del self._jobs[job.job_id]
-        self._write_touched(now_ns)
-        if not batch.over:
-            self._seal(batch, now_ns)
         return len(jobs)
 
     def get_batch(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> BatchRecord:
@@ -480,8 +478,15 @@ class QueueModel:
                 job.services[job.stage] = 0
                 self._bury(job, LEASE_LOST, now_ns)
                 dead += 1
+        overdue = self._overdue(now_ns)
+        expired = 0
+        for batch in overdue:
+            outcome = batch.closing or Outcome.EXPIRED
+            expired += self._close(batch, outcome, jobs_max - expired)
         self._write_touched(now_ns)
-        expired = self._expire_overdue(jobs_max, now_ns)
+        for batch in overdue:
+            if not batch.over:
+                self._seal(batch, now_ns)
         self._forget(now_ns)
         if self._has_work(stage):
             self.work.add(stage)
@@ -492,16 +497,11 @@ class QueueModel:
             completed=self._take_completed(),
         )
 
-    def _expire_overdue(self, jobs_max: int, now_ns: int) -> int:
-        overdue = sorted(
+    def _overdue(self, now_ns: int) -> Sequence[_Batch]:
+        return sorted(
             (b for b in self._batches.values() if b.overdue_ns <= now_ns and not _done(b)),
             key=lambda b: (b.overdue_ns, b.key),
         )[:BATCHES_A_SWEEP_MAX]
-        expired = 0
-        for batch in overdue:
-            batch.closing = batch.closing or Outcome.EXPIRED
-            expired += self._close(batch, now_ns, jobs_max - expired)
-        return expired
 
     def _has_work(self, stage: StageName) -> bool:
         queue = self._queues[stage]
