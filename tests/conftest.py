@@ -40,10 +40,15 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]
     asyncio.run(server.stop())
 
 
+def own_shard(valkey: EmbeddedValkey) -> StoreSettings:
+    """A part of the server where nothing is yet."""
+    return StoreSettings(url=valkey.url, shard=secrets.token_hex(6), timeout_s=5.0)
+
+
 @pytest.fixture
 def store_settings(valkey: EmbeddedValkey) -> StoreSettings:
     """A shard of the test's own."""
-    return StoreSettings(url=valkey.url, shard=secrets.token_hex(6), timeout_s=5.0)
+    return own_shard(valkey)
 
 
 @pytest.fixture
@@ -66,24 +71,35 @@ class Running:
 RunApi = Callable[..., Awaitable[Running]]
 
 
+@asynccontextmanager
+async def running_api(
+    store_settings: StoreSettings, data_dir: Path, store: Store | None = None, **reward: object
+) -> AsyncIterator[Running]:
+    """A reward API, by default on free ports, that does not wait when it stops."""
+    settings = Settings(
+        data_dir=data_dir,
+        store=store_settings,
+        reward=RewardSettings.model_validate(
+            {"grpc_port": 0, "http_port": 0, "drain_s": 0.0, **reward}
+        ),
+    )
+    opened = store or ValkeyStore(store_settings, url=store_settings.url)
+    api = build(settings, store=opened, metrics=Metrics())
+    addresses = await api.start()
+    try:
+        yield Running(api=api, addresses=addresses, store=opened)
+    finally:
+        await api.stop()
+
+
 @pytest.fixture
 async def run_api(store_settings: StoreSettings, tmp_path: Path) -> AsyncIterator[RunApi]:
-    """Start reward APIs, by default on free ports; they stop with the test."""
+    """Start reward APIs; they stop with the test."""
     async with AsyncExitStack() as stack:
 
         async def run(store: Store | None = None, **reward: object) -> Running:
-            settings = Settings(
-                data_dir=tmp_path,
-                store=store_settings,
-                reward=RewardSettings.model_validate(
-                    {"grpc_port": 0, "http_port": 0, "drain_s": 0.0, **reward}
-                ),
-            )
-            opened = store or ValkeyStore(store_settings, url=store_settings.url)
-            api = build(settings, store=opened, metrics=Metrics())
-            addresses = await api.start()
-            stack.push_async_callback(api.stop)
-            return Running(api=api, addresses=addresses, store=opened)
+            running = running_api(store_settings, tmp_path, store, **reward)
+            return await stack.enter_async_context(running)
 
         yield run
 
@@ -109,20 +125,23 @@ async def run_worker(store_settings: StoreSettings) -> AsyncIterator[RunWorker]:
     async with AsyncExitStack() as stack:
 
         async def run(judge: Judge = passed, *, stage: str = "noop") -> None:
-            await stack.enter_async_context(_worker(store_settings, judge, StageName(stage)))
+            await stack.enter_async_context(working(store_settings, judge, stage=stage))
 
         yield run
 
 
 @asynccontextmanager
-async def _worker(settings: StoreSettings, judge: Judge, stage: StageName) -> AsyncIterator[None]:
+async def working(
+    settings: StoreSettings, judge: Judge = passed, *, stage: str = "noop"
+) -> AsyncIterator[None]:
+    """A stand-in for a worker host."""
     store = ValkeyStore(settings, url=settings.url)
-    working = asyncio.create_task(_work(store, judge, stage))
+    work = asyncio.create_task(_work(store, judge, StageName(stage)))
     try:
         yield
     finally:
-        working.cancel()
-        await asyncio.wait([working])
+        work.cancel()
+        await asyncio.wait([work])
         await store.close()
 
 

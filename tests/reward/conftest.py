@@ -10,12 +10,15 @@ import grpc
 import httpx
 import pytest
 
+from assay.edge.status import STATUS
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Sequence
 
     from tests.conftest import Running
+
+    from assay.core.errors import AssayError
 
 
 @dataclass(eq=False, kw_only=True)
@@ -42,6 +45,8 @@ class Face(Protocol):
     """One transport."""
 
     transport: str
+    prefix: str
+    """Put before the names of tasks and batches."""
 
     async def register(self, task_id: str, pipeline: str, **fields: Any) -> bool: ...
     async def open(self, task_id: str, **fields: Any) -> str: ...
@@ -60,18 +65,23 @@ class GrpcFace:
 
     transport = "grpc"
 
+    prefix = ""
+
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.stub = reward_pb2_grpc.RewardServiceStub(channel)
 
     async def register(self, task_id: str, pipeline: str, **fields: Any) -> bool:
         settings = json.dumps(fields.pop("settings")) if "settings" in fields else ""
-        task = reward_pb2.Task(task_id=task_id, pipeline=pipeline, settings_json=settings, **fields)
+        task = reward_pb2.Task(
+            task_id=_own(self, task_id), pipeline=pipeline, settings_json=settings, **fields
+        )
         call = self.stub.RegisterTask(reward_pb2.RegisterTaskRequest(task=task))
         answer: reward_pb2.RegisterTaskResponse = await _answer(call)
         return answer.created
 
     async def open(self, task_id: str, **fields: Any) -> str:
-        request = reward_pb2.OpenBatchRequest(task_id=task_id, **fields)
+        _own_batch(self, fields)
+        request = reward_pb2.OpenBatchRequest(task_id=_own(self, task_id), **fields)
         answer: reward_pb2.OpenBatchResponse = await _answer(self.stub.OpenBatch(request))
         return answer.batch.batch_id
 
@@ -94,7 +104,8 @@ class GrpcFace:
         return reward_pb2.BatchState.Name(answer.batch.state).removeprefix("BATCH_STATE_")
 
     async def hint(self, task_id: str, size: int) -> None:
-        await _answer(self.stub.Hint(reward_pb2.HintRequest(task_id=task_id, size=size)))
+        request = reward_pb2.HintRequest(task_id=_own(self, task_id), size=size)
+        await _answer(self.stub.Hint(request))
 
     async def rewards(self, batch_id: str, cursor: int = 0) -> dict[str, float | None]:
         request = reward_pb2.StreamResultsRequest(batch_id=batch_id, cursor=cursor)
@@ -126,6 +137,8 @@ class HttpFace:
 
     transport = "http"
 
+    prefix = ""
+
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
 
@@ -146,11 +159,12 @@ class HttpFace:
         return await self._send("POST", path, json.dumps(body).encode())
 
     async def register(self, task_id: str, pipeline: str, **fields: Any) -> bool:
-        body = {"task_id": task_id, "pipeline": pipeline, **fields}
+        body = {"task_id": _own(self, task_id), "pipeline": pipeline, **fields}
         return bool((await self._post("/v1/tasks", body))["created"])
 
     async def open(self, task_id: str, **fields: Any) -> str:
-        opened = await self._post("/v1/batches", {"task_id": task_id, **fields})
+        _own_batch(self, fields)
+        opened = await self._post("/v1/batches", {"task_id": _own(self, task_id), **fields})
         return str(opened["batch"]["batch_id"])
 
     async def submit(self, batch_id: str, items: Sequence[Item]) -> tuple[int, int]:
@@ -168,7 +182,7 @@ class HttpFace:
         return str((await self._send("GET", f"/v1/batches/{batch_id}"))["state"])
 
     async def hint(self, task_id: str, size: int) -> None:
-        await self._post(f"/v1/tasks/{task_id}/hint", {"size": size})
+        await self._post(f"/v1/tasks/{_own(self, task_id)}/hint", {"size": size})
 
     async def rewards(self, batch_id: str, cursor: int = 0) -> dict[str, float | None]:
         found: dict[str, float | None] = {}
@@ -191,6 +205,15 @@ class HttpFace:
 
     async def send_bytes(self, count: int) -> None:
         await self._send("POST", "/v1/batches/b/requests", b"x" * count)
+
+
+def _own(face: Face, name: str) -> str:
+    return name if not name or name.startswith(face.prefix) else face.prefix + name
+
+
+def _own_batch(face: Face, fields: dict[str, Any]) -> None:
+    if fields.get("batch_id"):
+        fields["batch_id"] = _own(face, fields["batch_id"])
 
 
 _DETAIL = ("reason", "field", "retry_after_ms")
@@ -231,6 +254,20 @@ def _refusal(failed: grpc.aio.AioRpcError) -> Refusal:
         field=str(trailers.get("field", "")),
         retry_after_ms=int(trailers.get("retry-after-ms", 0)),
     )
+
+
+async def refused(
+    face: Face, call: Awaitable[Any], kind: type[AssayError], field: str = ""
+) -> Refusal:
+    """Await the typed error of `kind` on that transport."""
+    with pytest.raises(Refusal) as caught:
+        await call
+    status = STATUS[kind]
+    refusal = caught.value
+    assert refusal.reason == kind.reason
+    assert refusal.code == (status.grpc if face.transport == "grpc" else status.http)
+    assert refusal.field == field
+    return refusal
 
 
 @pytest.fixture

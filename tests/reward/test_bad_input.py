@@ -3,65 +3,81 @@ service goes on."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import os
-import signal
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import httpx
 import pytest
-from tests.reward.conftest import GrpcFace, HttpFace, Item, Refusal
+import pytest_asyncio
+from tests.conftest import own_shard, running_api, working
+from tests.reward.conftest import GrpcFace, HttpFace, Item, Refusal, refused
 
-from assay.config.settings import StoreSettings
 from assay.core.errors import (
     AssayError,
     Conflict,
-    DependencyDown,
     FailedPrecondition,
     InvalidRequest,
     NotFound,
-    Saturated,
     TooLarge,
-    Unauthenticated,
 )
-from assay.edge.status import STATUS
-from assay.store.embedded import EmbeddedValkey
-from assay.store.valkey import ValkeyStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-    from pathlib import Path
+    from collections.abc import AsyncIterator
 
-    from tests.conftest import RunApi, RunWorker
+    from tests.conftest import Running
     from tests.reward.conftest import Face
+
+    from assay.store.embedded import EmbeddedValkey
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def api(
+    valkey: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Running]:
+    """One service for all of these tests: it has to survive every one of them."""
+    store_settings = own_shard(valkey)
+    async with running_api(store_settings, tmp_path_factory.mktemp("api")) as api:
+        yield api
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def faces(api: Running) -> AsyncIterator[tuple[GrpcFace, HttpFace]]:
+    """Both transports of it."""
+    async with (
+        grpc.aio.insecure_channel(api.addresses.grpc) as channel,
+        httpx.AsyncClient(base_url=api.addresses.http, timeout=30) as http,
+    ):
+        yield GrpcFace(channel), HttpFace(http)
 
 
 @pytest.fixture
+def grpc_face(faces: tuple[GrpcFace, HttpFace]) -> GrpcFace:
+    """Over gRPC, with names of the test's own."""
+    faces[0].prefix = secrets.token_hex(4)
+    return faces[0]
+
+
+@pytest.fixture
+def http_face(faces: tuple[GrpcFace, HttpFace]) -> HttpFace:
+    """Over HTTP, as well."""
+    faces[1].prefix = secrets.token_hex(4)
+    return faces[1]
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def batch(face: Face) -> str:
     """An open batch of the pipeline `exact`."""
     await face.register("task", "exact")
     return await face.open("task", batch_id="batch")
 
 
-async def _refused(
-    face: Face, call: Awaitable[Any], kind: type[AssayError], field: str = ""
-) -> Refusal:
-    with pytest.raises(Refusal) as caught:
-        await call
-    status = STATUS[kind]
-    refusal = caught.value
-    assert refusal.reason == kind.reason
-    assert refusal.code == (status.grpc if face.transport == "grpc" else status.http)
-    assert refusal.field == field
-    return refusal
-
-
 # -- tasks ---------------------------------------------------------------------------------------
 async def test_an_unknown_pipeline(face: Face) -> None:
-    await _refused(face, face.register("task", "telepathy"), NotFound, "task.pipeline")
-    await _refused(face, face.open("task"), NotFound, "task_id")
+    await refused(face, face.register("task", "telepathy"), NotFound, "task.pipeline")
+    await refused(face, face.open("task"), NotFound, "task_id")
 
 
 @pytest.mark.parametrize(
@@ -78,24 +94,24 @@ async def test_an_unknown_pipeline(face: Face) -> None:
     ],
 )
 async def test_a_malformed_task(face: Face, fields: dict[str, Any], field: str) -> None:
-    await _refused(face, face.register("task", "exact", **fields), InvalidRequest, field)
+    await refused(face, face.register("task", "exact", **fields), InvalidRequest, field)
     assert await face.register("task", "exact")
 
 
 async def test_a_task_without_a_name(face: Face) -> None:
-    await _refused(face, face.register("", "exact"), InvalidRequest, "task.task_id")
+    await refused(face, face.register("", "exact"), InvalidRequest, "task.task_id")
 
 
 async def test_settings_over_their_limit(face: Face) -> None:
     settings = {"strategies": ["x" * 100_000]}
     call = face.register("task", "exact", settings=settings)
-    await _refused(face, call, TooLarge, "settings")
+    await refused(face, call, TooLarge, "settings")
 
 
 async def test_a_task_registered_again_with_other_content(face: Face) -> None:
     assert await face.register("task", "exact")
     assert not await face.register("task", "exact")
-    await _refused(face, face.register("task", "choice"), Conflict, "task.task_id")
+    await refused(face, face.register("task", "choice"), Conflict, "task.task_id")
 
 
 # -- batches -------------------------------------------------------------------------------------
@@ -113,31 +129,31 @@ async def test_a_task_registered_again_with_other_content(face: Face) -> None:
 async def test_a_malformed_batch(
     face: Face, batch: str, fields: dict[str, Any], field: str
 ) -> None:
-    await _refused(face, face.open("task", **fields), InvalidRequest, field)
+    await refused(face, face.open("task", **fields), InvalidRequest, field)
     assert await face.open("task", batch_id="another")
 
 
 async def test_a_batch_opened_again_as_another(face: Face, batch: str) -> None:
     assert await face.open("task", batch_id=batch) == batch
-    await _refused(face, face.open("task", batch_id=batch, size=7), Conflict, "batch_id")
+    await refused(face, face.open("task", batch_id=batch, size=7), Conflict, "batch_id")
 
 
 async def test_a_batch_that_is_not_there(face: Face, batch: str) -> None:
-    await _refused(face, face.state("none"), NotFound, "batch_id")
-    await _refused(face, face.submit("none", [Item("r")]), NotFound, "batch_id")
-    await _refused(face, face.rewards("none"), NotFound, "batch_id")
-    await _refused(face, face.cancel("none"), NotFound, "batch_id")
-    await _refused(face, face.seal("none"), NotFound, "batch_id")
+    await refused(face, face.state("none"), NotFound, "batch_id")
+    await refused(face, face.submit("none", [Item("r")]), NotFound, "batch_id")
+    await refused(face, face.rewards("none"), NotFound, "batch_id")
+    await refused(face, face.cancel("none"), NotFound, "batch_id")
+    await refused(face, face.seal("none"), NotFound, "batch_id")
 
 
 async def test_a_cursor_before_the_beginning(face: Face, batch: str) -> None:
-    await _refused(face, face.rewards(batch, cursor=-1), InvalidRequest, "cursor")
+    await refused(face, face.rewards(batch, cursor=-1), InvalidRequest, "cursor")
 
 
 async def test_a_hint_for_nothing(face: Face, batch: str) -> None:
     await face.hint("task", 64)
-    await _refused(face, face.hint("task", -1), InvalidRequest, "size")
-    await _refused(face, face.hint("none", 1), NotFound, "task_id")
+    await refused(face, face.hint("task", -1), InvalidRequest, "size")
+    await refused(face, face.hint("none", 1), NotFound, "task_id")
 
 
 # -- requests ------------------------------------------------------------------------------------
@@ -160,7 +176,7 @@ async def test_a_bad_request_among_good_ones(
     face: Face, batch: str, item: Item, kind: type[AssayError], field: str
 ) -> None:
     items = [Item("good/0"), Item("good/1"), item]
-    await _refused(face, face.submit(batch, items), kind, f"requests[2].{field}")
+    await refused(face, face.submit(batch, items), kind, f"requests[2].{field}")
     assert await face.submit(batch, items[:2]) == (2, 0), "nothing of the message was stored"
 
 
@@ -169,9 +185,9 @@ async def test_a_response_that_is_not_utf8(grpc_face: GrpcFace, http_face: HttpF
     batch = await grpc_face.open("task")
     items = [Item("a"), Item("b", response=b"caf\xe9")]
     field = "requests[1].response"
-    await _refused(grpc_face, grpc_face.submit(batch, items), InvalidRequest, field)
+    await refused(grpc_face, grpc_face.submit(batch, items), InvalidRequest, field)
     # JSON as a whole is UTF-8 or it is not.
-    await _refused(http_face, http_face.submit(batch, items), InvalidRequest, "body")
+    await refused(http_face, http_face.submit(batch, items), InvalidRequest, "body")
 
 
 async def test_a_lone_surrogate_in_json(http_face: HttpFace) -> None:
@@ -179,10 +195,10 @@ async def test_a_lone_surrogate_in_json(http_face: HttpFace) -> None:
     batch = await http_face.open("task")
     items = [Item("a", response=b"\\ud800")]
     field = "requests[0].response"
-    await _refused(http_face, http_face.submit(batch, items), InvalidRequest, field)
+    await refused(http_face, http_face.submit(batch, items), InvalidRequest, field)
     reference = b'{"answers": ["\\ud800"]}'
     call = http_face.submit(batch, [Item("a", reference=reference)])
-    await _refused(http_face, call, InvalidRequest, "requests[0].reference")
+    await refused(http_face, call, InvalidRequest, "requests[0].reference")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +220,7 @@ async def test_a_reference_that_is_missing(grpc_face: GrpcFace, http_face: HttpF
     batch = await grpc_face.open("task")
     field = "requests[0].reference"
     call = grpc_face.submit(batch, [Item("r", reference=b"")])
-    await _refused(grpc_face, call, InvalidRequest, field)
+    await refused(grpc_face, call, InvalidRequest, field)
     body = {"requests": [{"request_id": "r", "response": "x"}]}
     answer = await http_face.http.post(f"/v1/batches/{batch}/requests", json=body)
     assert answer.status_code == 400
@@ -236,17 +252,17 @@ async def test_a_path_and_a_method_that_are_not_there(http_face: HttpFace) -> No
 
 
 async def test_a_message_without_requests(face: Face, batch: str) -> None:
-    await _refused(face, face.submit(batch, []), InvalidRequest, "requests")
+    await refused(face, face.submit(batch, []), InvalidRequest, "requests")
 
 
 async def test_too_many_requests_in_one_message(face: Face, batch: str) -> None:
     items = [Item(f"r{index}") for index in range(4_097)]
-    await _refused(face, face.submit(batch, items), TooLarge, "requests")
+    await refused(face, face.submit(batch, items), TooLarge, "requests")
 
 
 async def test_an_id_twice_in_one_message(face: Face, batch: str) -> None:
     items = [Item("a"), Item("b"), Item("a")]
-    await _refused(face, face.submit(batch, items), InvalidRequest, "requests[2].request_id")
+    await refused(face, face.submit(batch, items), InvalidRequest, "requests[2].request_id")
     assert await face.submit(batch, items[:2]) == (2, 0)
 
 
@@ -254,7 +270,7 @@ async def test_an_id_again_with_other_content(face: Face, batch: str) -> None:
     assert await face.submit(batch, [Item("a"), Item("b")]) == (2, 0)
     assert await face.submit(batch, [Item("b"), Item("c")]) == (1, 1)
     changed = [Item("d"), Item("a", response=b"Rome")]
-    await _refused(face, face.submit(batch, changed), Conflict, "requests[1].request_id")
+    await refused(face, face.submit(batch, changed), Conflict, "requests[1].request_id")
     assert await face.submit(batch, [Item("d")]) == (1, 0), "nothing of the message was stored"
 
 
@@ -262,7 +278,7 @@ async def test_a_sealed_batch(face: Face, batch: str) -> None:
     await face.submit(batch, [Item("a")])
     await face.seal(batch)
     assert await face.state(batch) == "SEALED"
-    await _refused(face, face.submit(batch, [Item("b")]), FailedPrecondition, "batch_id")
+    await refused(face, face.submit(batch, [Item("b")]), FailedPrecondition, "batch_id")
     assert await face.submit(batch, [Item("a")]) == (0, 1), "a repetition is no new request"
 
 
@@ -278,96 +294,24 @@ async def test_more_requests_than_the_batch_holds(face: Face, batch: str) -> Non
 
 async def test_50_megabytes(face: Face) -> None:
     field = "message" if face.transport == "grpc" else "body"
-    await _refused(face, face.send_bytes(50 * 1024**2), TooLarge, field)
+    await refused(face, face.send_bytes(50 * 1024**2), TooLarge, field)
     assert await face.register("task", "exact")
 
 
 async def test_a_score_of_nothing_known(face: Face) -> None:
-    await _refused(face, face.score([Item("a")], pipeline="telepathy"), NotFound, "pipeline")
-    await _refused(face, face.score([Item("a")]), InvalidRequest, "pipeline")
-    await _refused(face, face.score([Item("a")], task_id="none"), NotFound, "task_id")
+    await refused(face, face.score([Item("a")], pipeline="telepathy"), NotFound, "pipeline")
+    await refused(face, face.score([Item("a")]), InvalidRequest, "pipeline")
+    await refused(face, face.score([Item("a")], task_id="none"), NotFound, "task_id")
     call = face.score([Item("a")], task_id="none", pipeline="exact")
-    await _refused(face, call, InvalidRequest, "task_id")
-    await _refused(face, face.score([], pipeline="exact"), InvalidRequest, "requests")
+    await refused(face, call, InvalidRequest, "task_id")
+    await refused(face, face.score([], pipeline="exact"), InvalidRequest, "requests")
 
 
 async def test_hostile_calls_leave_a_service_that_judges(
-    face: Face, batch: str, run_worker: RunWorker
+    face: Face, batch: str, api: Running
 ) -> None:
     for item in (Item(""), Item("r", response=b"\0"), Item("r", reference=b"{}")):
         with pytest.raises(Refusal):
             await face.submit(batch, [item])
-    await run_worker(stage="match")
-    assert await face.score([Item("a"), Item("b")], pipeline="exact") == [1.0, 1.0]
-
-
-# -- tenants -------------------------------------------------------------------------------------
-def _tenant(token: str, **quota: int) -> dict[str, Any]:
-    return {"token_sha256": hashlib.sha256(token.encode()).hexdigest(), **quota}
-
-
-def _bearer(token: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"}
-
-
-async def test_over_quota_and_strangers_over_http(run_api: RunApi) -> None:
-    api = await run_api(
-        tenants={"red": _tenant("r3d", requests_open_max=3), "blue": _tenant("blu")}
-    )
-    base = api.addresses.http
-    async with httpx.AsyncClient(base_url=base, headers=_bearer("r3d")) as http:
-        face = HttpFace(http)
-        await face.register("task", "exact")
-        batch = await face.open("task", batch_id="b")
-        assert await face.submit(batch, [Item("a"), Item("b")]) == (2, 0)
-        call = face.submit(batch, [Item("c"), Item("d")])
-        refusal = await _refused(face, call, Saturated)
-        assert refusal.retry_after_ms > 0
-        assert await face.submit(batch, [Item("c")]) == (1, 0)
-    async with httpx.AsyncClient(base_url=base, headers=_bearer("blu")) as http:
-        await _refused(HttpFace(http), HttpFace(http).state("b"), NotFound, "batch_id")
-    async with httpx.AsyncClient(base_url=base) as http:
-        await _refused(HttpFace(http), HttpFace(http).state("b"), Unauthenticated)
-        assert (await http.get("/healthz")).status_code == 200
-
-
-# -- the store -----------------------------------------------------------------------------------
-async def test_a_dead_store_is_said_and_survived(run_api: RunApi, tmp_path: Path) -> None:
-    valkey = EmbeddedValkey(tmp_path / "dying")
-    await valkey.start()
-    keeping = None
-    try:
-        settings = StoreSettings(url=valkey.url, timeout_s=2.0)
-        api = await run_api(store=ValkeyStore(settings, url=valkey.url))
-        async with (
-            grpc.aio.insecure_channel(api.addresses.grpc) as channel,
-            httpx.AsyncClient(base_url=api.addresses.http) as http,
-        ):
-            faces: tuple[Face, Face] = (GrpcFace(channel), HttpFace(http))
-            await faces[0].register("task", "exact")
-            batch = await faces[0].open("task", batch_id="batch")
-            pid = valkey.pid
-            assert pid
-            os.kill(pid, signal.SIGKILL)
-            for face in faces:
-                await _refused(face, face.submit(batch, [Item("a")]), DependencyDown)
-            assert (await http.get("/readyz")).status_code == 503
-            assert (await http.get("/healthz")).status_code == 200
-            keeping = asyncio.create_task(valkey.keep_alive())
-            await _until_ready(http)
-            for face in faces:
-                # As a trainer does after a failure: everything again, which is no error.
-                await face.register("task", "exact")
-                assert await face.open("task", batch_id=batch) == batch
-                assert sum(await face.submit(batch, [Item("a")])) == 1
-    finally:
-        if keeping:
-            keeping.cancel()
-            await asyncio.wait([keeping])
-        await valkey.stop()
-
-
-async def _until_ready(http: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(30):
-        while (await http.get("/readyz")).status_code != 200:
-            await asyncio.sleep(0.02)
+    async with working(api.api.settings.store, stage="match"):
+        assert await face.score([Item("a"), Item("b")], pipeline="exact") == [1.0, 1.0]
