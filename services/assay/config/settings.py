@@ -114,6 +114,14 @@ class WorkerSettings(Branch):
     """Where the internal pool service (resize) listens."""
     control_port: int = Field(default=8472, ge=0, le=65_535)
     """0 = any free port."""
+    http_port: int = Field(default=0, ge=0, le=65_535)
+    """`/healthz`, `/readyz` and `/metrics` of the host; 0 = any free port (the API of this machine
+    shows the same metrics)."""
+    environment: tuple[str, ...] = ()
+    """Names of environment variables that slots are given beside the harmless ones. Handlers see
+    them, and so might what breaks out of one."""
+    artifact_cache_bytes_max: int = Field(default=2 * 1024**3, gt=0)
+    """Disk space in `data_dir` for artifacts fetched or made here."""
     drain_s: float = Field(default=20.0, ge=0)
     """How long running work may go on after SIGTERM before it is given back."""
     reap_every_s: float = Field(default=1.0, gt=0)

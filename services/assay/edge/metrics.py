@@ -105,7 +105,7 @@ class Metrics:
         self._attempts = counter(
             "assay_attempts_total", "Claims ended, by what was reported.", "stage", "result"
         )
-        self._leases_lost = counter("assay_leases_lost_total", "Leases lost.", "stage")
+        self._leases_lost = counter("assay_leases_lost_total", "Leases lost.", "stage", "seen_by")
         self._slots_ended = counter(
             "assay_slots_ended_total", "Slots that ended, and why.", "stage", "reason"
         )
@@ -164,9 +164,9 @@ class Metrics:
         """Claims ended: `ended`, `handed_over`, `failed`, `given_back` or `stale`."""
         self._attempts.labels(stage, result).inc(count)
 
-    def leases_lost(self, *, stage: str, count: int = 1) -> None:
-        """Claims were taken away: expired or cancelled."""
-        self._leases_lost.labels(stage).inc(count)
+    def leases_lost(self, *, stage: str, seen_by: str, count: int = 1) -> None:
+        """Claims were taken away, seen by their `holder` (cancelled, mostly) or the `reaper`."""
+        self._leases_lost.labels(stage, seen_by).inc(count)
 
     def artifact_had(self, *, result: str) -> None:
         """An artifact was `cached` here, `fetched` from the store, `made`, or `missing`."""

@@ -1,5 +1,6 @@
 """OpenTelemetry spans, when an endpoint is set; otherwise nothing is imported or done."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
@@ -9,6 +10,11 @@ class Tracer(Protocol):
 
     def span(self, name: str, *, parent: str = "") -> AbstractContextManager[object]:
         """A span around a block; `parent` is a W3C `traceparent`."""
+
+    def record(
+        self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
+    ) -> None:
+        """Tell of something that is over; instants of Unix time."""
 
     def ids(self) -> dict[str, str]:
         """`trace_id` and `span_id` of the current span, for log lines; empty outside of one."""
@@ -24,6 +30,11 @@ class NoTracer:
         """Nothing."""
         del name, parent
         return nullcontext()
+
+    def record(
+        self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
+    ) -> None:
+        """Nothing."""
 
     def ids(self) -> dict[str, str]:
         """Nothing."""
@@ -58,6 +69,12 @@ class _OpenTelemetry:
     def span(self, name: str, *, parent: str = "") -> AbstractContextManager[object]:
         context = self._extract({"traceparent": parent}) if parent else None
         return self._tracer.start_as_current_span(name, context=context)
+
+    def record(
+        self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
+    ) -> None:
+        span = self._tracer.start_span(name, start_time=began_ns, attributes=dict(attributes))
+        span.end(ended_ns)
 
     def ids(self) -> dict[str, str]:
         context = self._current_span().get_span_context()

@@ -102,7 +102,10 @@ class StageDefinition:
     """`module:callable` taking a `HandlerContext` and returning a `StageHandler`."""
     confined: bool = False
     """The worker process itself gives up privileges, network and file access once warm, because the
-    handler reads hostile text without running it."""
+    handler reads hostile text without running it. Such a handler is made once and inherited by all
+    the stage's worker processes, so it holds memory only: no files, threads or processes."""
+    runs_untrusted_code: bool = False
+    """A host that cannot isolate refuses to serve it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

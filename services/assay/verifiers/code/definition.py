@@ -272,6 +272,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
             name=PYTHON_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=timeout_s
         ),
         handler="assay.verifiers.code.python_stage:PythonRunHandler",
+        runs_untrusted_code=True,
     )
     yield PipelineDefinition(
         spec=PipelineSpec(
@@ -289,12 +290,14 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
             name=CPP_COMPILE, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=480.0
         ),
         handler="assay.verifiers.code.cpp_stages:CompileHandler",
+        runs_untrusted_code=True,
     )
     cpp_run = StageDefinition(
         spec=StageSpec(
             name=CPP_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=timeout_s
         ),
         handler="assay.verifiers.code.cpp_stages:RunHandler",
+        runs_untrusted_code=True,
     )
     yield PipelineDefinition(
         spec=PipelineSpec(

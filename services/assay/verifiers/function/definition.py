@@ -53,6 +53,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
             timeout_s=4 * _CPU_S_MAX,
         ),
         handler="assay.verifiers.function.stage:FunctionHandler",
+        runs_untrusted_code=True,
     )
     yield PipelineDefinition(
         spec=PipelineSpec(
