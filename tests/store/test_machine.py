@@ -208,6 +208,10 @@ class StoreMachine(RuleBasedStateMachine):
         if submitted is None:
             self.spend("refused")
 
+    @rule()
+    def time_passes(self) -> None:
+        self.pause()
+
     def stages_with_work(self) -> list[StageName]:
         depths = self.model.depths(TASK.stages, self.now_ns)
         return [depth.stage for depth in depths if depth.queued]

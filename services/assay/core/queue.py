@@ -478,6 +478,7 @@ class QueueModel:
                 job.services[job.stage] = 0
                 self._bury(job, LEASE_LOST, now_ns)
                 dead += 1
+        self._write_touched(now_ns)
         overdue = self._overdue(now_ns)
         expired = 0
         for batch in overdue:

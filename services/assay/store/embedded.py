@@ -141,21 +141,24 @@ class EmbeddedValkey:
         lock = os.open(self._folder / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with log_path.open("ab") as log:
-                # The server shall outlive a Ctrl-C at the terminal: its owner stops it, last.
-                self._process = await asyncio.to_thread(
-                    subprocess.Popen,
-                    self._command(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=self._folder,
-                    pass_fds=(lock,),
-                    start_new_session=True,
-                )
+            self._process = self._run(log_path, lock)
         finally:
             os.close(lock)
         await self._wait_until_ready(log_path)
+
+    def _run(self, log_path: Path, lock: int) -> subprocess.Popen[bytes]:
+        """At once and not in a thread, so that no cancellation can part us from the process."""
+        with log_path.open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 -- our own binary and settings
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                pass_fds=(lock,),
+                # It shall outlive a Ctrl-C at the terminal: its owner stops it, last.
+                start_new_session=True,
+            )
 
     def _command(self) -> list[str]:
         options = {
@@ -189,6 +192,8 @@ class EmbeddedValkey:
             pass
         finally:
             await client.aclose()
+        if self._process is not None:
+            self._process.kill()
         message = f"the embedded store did not start; the end of {log_path}:\n{_tail(log_path)}"
         raise DependencyDown(message)
 
@@ -206,8 +211,9 @@ class EmbeddedValkey:
             if len(deaths) == RESTARTS_MAX and deaths[-1] - deaths[0] < RESTART_WINDOW_S:
                 message = f"the embedded store keeps dying; see {self._folder / 'valkey.log'}"
                 raise DependencyDown(message)
-            await self._end_predecessor()
-            await self._spawn()
+            with contextlib.suppress(DependencyDown):  # one more death
+                await self._end_predecessor()
+                await self._spawn()
 
     async def _wait_for_death(self) -> None:
         """Sleep on the process itself (a pidfd), not on a timer."""

@@ -24,6 +24,7 @@ for _, job in ipairs(lost) do
   end
 end
 in_slices('ZREM', P .. 'l:' .. stage, lost)
+write_touched()
 
 for _, uid in ipairs(call('ZRANGEBYSCORE', P .. 'due', '-inf', NOW_MS, 'LIMIT', 0, BATCHES_MAX)) do
   local state = call('HGET', P .. 'b:' .. uid, 'state')
@@ -52,5 +53,9 @@ for _, uid in ipairs(call('ZRANGEBYSCORE', P .. 'gone', '-inf', NOW_MS, 'LIMIT',
 end
 
 delete(doomed)
-if call('EXISTS', P .. 'q:' .. stage) == 1 then mark(stage) end -- a waker may have died
+if call('EXISTS', P .. 'q:' .. stage) == 1 then
+  mark(stage) -- who was woken last may have died
+else
+  call('ZREM', P .. 'm:' .. stage, '0')
+end
 return { redelivered, dead, expired, completed }

@@ -371,7 +371,7 @@ local function write_ends(uid, t, b)
   release_quota(b.tenant, t.ended, t.bytes, 0)
 end
 
--- Write what `touched` has gathered; called once, last.
+-- Write what was gathered. Until then `live`, the queues and the counters are as they were before.
 local function write_touched()
   delete(doomed)
   doomed = {}
@@ -379,8 +379,10 @@ local function write_touched()
     in_slices('ZADD', P .. 'q:' .. stage, list)
     mark(stage)
   end
-  for _, uid in ipairs(order) do
-    local t = touched[uid]
+  local uids, changes = order, touched
+  touched, order, queued = {}, {}, {}
+  for _, uid in ipairs(uids) do
+    local t = changes[uid]
     if t.running ~= 0 then call('HINCRBY', P .. 'b:' .. uid, 'running', t.running) end
     if t.ended > 0 then
       local b = batch_facts(uid)
