@@ -18,10 +18,11 @@ _NUMBER: Final = re.compile(
 class OutputRule(StrEnum):
     """What of white space in a program's output counts."""
 
-    LINES = "lines"
-    """White space at the ends of lines and empty lines at the end do not (as most judges)."""
     TOKENS = "tokens"
-    """Only that there is some between words."""
+    """Only that there is some between words, as the checkers of most contests have it. Expected
+    outputs of public data sets hold padding that no program prints (CodeContests 1139_C)."""
+    LINES = "lines"
+    """All but that at the ends of lines, and empty lines at the end."""
     EXACT = "exact"
     """Every byte counts."""
 

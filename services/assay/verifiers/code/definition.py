@@ -55,7 +55,7 @@ class CodeSettings(PipelineSettings):
     """Reward the fraction of tests passed. All tests are then run."""
     stop_at_first_failure: bool = True
     """Do not run the tests after the first that fails; has no effect with `partial_credit`."""
-    compare: OutputRule = OutputRule.LINES
+    compare: OutputRule = OutputRule.TOKENS
     """What of white space in stdout counts."""
     ignore_case: bool = False
     """Take upper and lower case in stdout for the same."""

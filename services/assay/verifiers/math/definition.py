@@ -36,12 +36,12 @@ class MathSettings(PipelineSettings):
             Strategy.HASHES,
             Strategy.ANSWER_IS,
             Strategy.ANSWER_COLON,
-            Strategy.LAST_NUMBER,
+            Strategy.TAIL,
         ),
         min_length=1,
     )
-    """Where the answer is looked for, in this order. `whole` hands the whole response to
-    math-verify, which then looks by its own rules."""
+    """Where the answer is looked for, in this order. In what `tail` and `whole` hand over,
+    math-verify looks for it by its own rules."""
     answer_chars_max: int = Field(default=2_000, gt=0)
     """A longer answer ends as RESOURCE_LIMIT."""
     float_rounding: int = Field(default=6, ge=0, le=50)

@@ -1,11 +1,15 @@
 """The stage `extract`: the answer out of the response, in time linear in its length."""
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from assay.core.verdict import Ended, Evidence, HandedOver, StageVerdict
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
-from assay.verifiers.text.answers import extract
+from assay.verifiers.text.answers import Extracted, extract
+
+_PLAIN_WORDS: Final = re.compile(r"^[^\\{}$]*[A-Za-z]{3}[^\\{}$]*$")
 
 
 class ExtractHandler:
@@ -31,7 +35,15 @@ class ExtractHandler:
             return scored(passed=False, settings=settings, evidence=Evidence(verdict="no_answer"))
         if len(found.text) > settings.answer_chars_max and found.strategy != "whole":
             return _too_long(settings, f"answer has {len(found.text)} characters")
-        return HandedOver(artifact=found.text.encode("utf-8", "replace"))
+        return HandedOver(artifact=_as_latex(found).encode("utf-8", "replace"))
+
+
+def _as_latex(found: Extracted) -> str:
+    """A boxed answer stays boxed, so that it is read as LaTeX; one in plain words is not LaTeX."""
+    if not found.boxes or (len(found.boxes) == 1 and _PLAIN_WORDS.search(found.text)):
+        return found.text
+    boxes = ",".join(f"\\boxed{{{box}}}" for box in found.boxes)
+    return f"${boxes}$"
 
 
 def _too_long(settings: MathSettings, error: str) -> Ended:

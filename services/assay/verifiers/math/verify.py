@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
+from itertools import product
 from types import ModuleType
 from typing import Any, Final
 
@@ -29,8 +30,9 @@ from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, Sta
 from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.port import HandlerContext, Work, scored
 
+_log = logging.getLogger(__name__)
 _REQUIRED: Final = ("sympy", "mpmath", "latex2sympy2_extended", "math_verify", "antlr4")
-_HAS_ENVIRONMENT: Final = re.compile(r"\$|\\\(|\\\[|\\boxed")
+_HAS_ENVIRONMENT: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[|\\boxed")
 _WORD: Final = re.compile(r"[A-Za-z]{3,}")
 _NEEDS_LATEX: Final = re.compile(r"[A-Za-z^_{}|(\[]")
 _WARM_UP: Final = (
@@ -134,14 +136,28 @@ def _equal(golds: Sequence[str], answer: str, settings: MathSettings) -> bool | 
 
 
 def _verified(gold: list[Any], target: list[Any], settings: MathSettings) -> bool:
+    """What math-verify says of any pair; only that running out of memory is not "different"."""
+    for pair in product(gold, target):
+        try:
+            if _pair_verified(pair, settings):
+                return True
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - sympy raises anything, math-verify says "no"
+            _log.debug("incomparable", exc_info=error)
+    return False
+
+
+def _pair_verified(pair: tuple[Any, Any], settings: MathSettings) -> bool:
     equal: bool = verify(
-        gold,
-        target,
+        pair[0],
+        pair[1],
         float_rounding=settings.float_rounding,
         numeric_precision=settings.numeric_precision,
         strict=settings.strict,
         allow_set_relation_comp=settings.allow_set_relation_comp,
         timeout_seconds=None,
+        raise_on_error=True,
     )
     return equal
 

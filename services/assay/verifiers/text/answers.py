@@ -16,7 +16,8 @@ class Strategy(StrEnum):
     TAG = "tag"
     """`<answer>18</answer>`; a `\\boxed{}` inside is opened too."""
     BOXED = "boxed"
-    """`\\boxed{18}` or `\\fbox{18}` with balanced braces."""
+    """`\\boxed{18}` or `\\fbox{18}` with balanced braces. Boxes that only `and`, commas and their
+    like part are one answer with several parts: naming two values to be safe names both."""
     HASHES = "hashes"
     """`#### 18`, to the end of the line."""
     ANSWER_IS = "answer_is"
@@ -25,6 +26,8 @@ class Strategy(StrEnum):
     """A line `A: 18`, `Answer: 18` or `**Final answer:** 18`."""
     LAST_NUMBER = "last_number"
     """The last number of the text, wherever it stands."""
+    TAIL = "tail"
+    """The last lines (at most 500 characters), for a judge that looks for the answer by itself."""
     WHOLE = "whole"
     """The response as it is, without white space around it."""
 
@@ -34,8 +37,22 @@ class Extracted(NamedTuple):
 
     text: str
     strategy: Strategy
+    boxes: tuple[str, ...] = ()
+    """The parts of a boxed answer; `text` joins them with commas."""
 
 
+class _Box(NamedTuple):
+    start: int
+    end: int
+    content: str
+
+
+TAIL_CHARS_MAX: Final = 500
+_BOXES_MAX: Final = 16
+_GAP_CHARS_MAX: Final = 60
+_GAP: Final = re.compile(
+    r"(?:[\s,;.$&]|\\[()\[\]\\,;!: ]|\\q?quad|\\(?:text|mbox)\s?\{[^{}]{0,40}\}|and|or)*"
+)
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
 _ANSWER_IS: Final = re.compile(r"\banswer\s{1,4}is\b[ \t]{0,4}:?", re.IGNORECASE)
@@ -52,8 +69,11 @@ _SENTENCE_END: Final = re.compile(r"\.(?=\s|$)")
 def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
     """Return the answer by the first strategy that finds a non-empty one."""
     for strategy in strategies:
-        text = _FIND[strategy](response)
-        if text:
+        text = response if strategy is Strategy.BOXED else _FIND[strategy](response)
+        boxes = _last_boxes(text) if text and strategy in _OPENED else ()
+        if boxes:
+            return Extracted(", ".join(boxes), strategy, boxes)
+        if text and strategy is not Strategy.BOXED:
             return Extracted(text, strategy)
     return None
 
@@ -69,24 +89,39 @@ def _tag(response: str) -> str | None:
             opened_at = None
     if last is None:
         return None
-    return _boxed(last) or last.strip()
+    return last.strip()
 
 
-def _boxed(response: str) -> str | None:
-    """One pass with a stack of open braces; the box that closes last wins."""
-    open_braces: list[int] = []
-    last: str | None = None
+def _last_boxes(response: str) -> tuple[str, ...]:
+    """Contents of the last box and of those that it continues; empty ones are none."""
+    boxes = [box for box in _outer_boxes(response) if box.content]
+    run = boxes[-1:]
+    for earlier in reversed(boxes[:-1]):
+        gap = response[earlier.end : run[0].start][: _GAP_CHARS_MAX + 1]
+        if len(gap) > _GAP_CHARS_MAX or len(run) == _BOXES_MAX or not _GAP.fullmatch(gap):
+            break
+        run.insert(0, earlier)
+    return tuple(box.content for box in run)
+
+
+def _outer_boxes(response: str) -> list[_Box]:
+    """One pass with a stack of open braces; a box inside a box is part of its content."""
+    open_braces: list[tuple[int, int]] = []
+    boxes: list[_Box] = []
     for match in _BRACES.finditer(response):
         brace = match[0]
         if brace == "{":
-            open_braces.append(-1)
+            open_braces.append((-1, -1))
         elif brace == "}":
-            began_at = open_braces.pop() if open_braces else -1
+            began_at, content_at = open_braces.pop() if open_braces else (-1, -1)
             if began_at >= 0:
-                last = response[began_at : match.start()]
+                while boxes and boxes[-1].start > began_at:
+                    boxes.pop()
+                content = response[content_at : match.start()].strip()
+                boxes.append(_Box(began_at, match.end(), content))
         elif brace.endswith("{") and len(brace) > 2:
-            open_braces.append(match.end())
-    return last.strip() if last is not None else None
+            open_braces.append((match.start(), match.end()))
+    return boxes
 
 
 def _hashes(response: str) -> str | None:
@@ -113,6 +148,16 @@ def _last_number(response: str) -> str | None:
     return None if last is None else last[0].rstrip(",").replace("\u2212", "-")
 
 
+def _tail(response: str) -> str:
+    """Whole lines where possible."""
+    text = response.rstrip()
+    if len(text) <= TAIL_CHARS_MAX:
+        return text.strip()
+    end = text[-TAIL_CHARS_MAX:]
+    _, newline, lines = end.partition("\n")
+    return (lines if newline else end).strip()
+
+
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     last = None
     for match in pattern.finditer(text):
@@ -125,12 +170,14 @@ def _line_at(text: str, start: int) -> str:
     return text[start : end if end >= 0 else len(text)].strip()
 
 
+_OPENED: Final = (Strategy.BOXED, Strategy.TAG)
+"""Where boxes are opened."""
 _FIND: Final[dict[Strategy, Callable[[str], str | None]]] = {
     Strategy.TAG: _tag,
-    Strategy.BOXED: _boxed,
     Strategy.HASHES: _hashes,
     Strategy.ANSWER_IS: _answer_is,
     Strategy.ANSWER_COLON: _answer_colon,
     Strategy.LAST_NUMBER: _last_number,
+    Strategy.TAIL: _tail,
     Strategy.WHOLE: str.strip,
 }
