@@ -17,7 +17,7 @@ FOUND = [
     (Strategy.BOXED, r"$\boxed{1}$ and \(\boxed{2}\), \boxed{3}", "1, 2, 3"),
     (Strategy.BOXED, r"\boxed{1} \quad \text{or} \quad \boxed{2}\boxed{}", "1, 2"),
     (Strategy.BOXED, r"first \boxed{1} apples, so \boxed{2}", "2"),
-    (Strategy.TAIL, "1\n" + "x" * 490 + "\nlast", "x" * 490 + "\nlast"),
+    (Strategy.TAIL, "1\n" + "x" * 494 + "\nlast", "x" * 494 + "\nlast"),
     (Strategy.TAIL, "1\n" + "x" * 500, "x" * 500),
     (Strategy.HASHES, "2+2\n#### 4\n", "4"),
     (Strategy.HASHES, "#### 3\n####   1,234  \nbye", "1,234"),
