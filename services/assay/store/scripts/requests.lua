@@ -175,7 +175,9 @@ end
 local function drop_job(job, j)
   local hashes = cmsgpack.unpack(j.static)[4]
   if hashes ~= '' then drop_blobs(hashes) end
-  for _, kind in ipairs({ 'j:', 'p:', 'o:' }) do doomed[#doomed + 1] = P .. kind .. job end
+  doomed[#doomed + 1] = P .. 'j:' .. job
+  doomed[#doomed + 1] = P .. 'p:' .. job
+  if j.stages_gone > 0 then doomed[#doomed + 1] = P .. 'o:' .. job end
 end
 
 local function unlist_letter(job, j)
