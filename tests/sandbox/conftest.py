@@ -136,11 +136,12 @@ def _is_idle(launcher: Launcher) -> bool:
 
 def cgroups_of_this_process() -> list[Path]:
     """Cgroups of runs; those of the launcher itself (their parents) may stay while it lives."""
+    mine = f"assay.{os.getpid()}."
     return [
-        run
-        for parent in Path("/sys/fs/cgroup").glob(f"**/assay.{os.getpid()}.*")
-        for run in parent.iterdir()
-        if run.is_dir()
+        Path(directory, run)
+        for directory, runs, _ in os.walk("/sys/fs/cgroup")
+        if Path(directory).name.startswith(mine)
+        for run in runs
     ]
 
 

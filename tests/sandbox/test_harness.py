@@ -20,7 +20,7 @@ SEALED = b"SEALED-" + os.urandom(24).hex().encode()
 
 def judge(zygote: ZygoteLauncher, candidate: str, **wanted: Any) -> HarnessResult:
     payload = json.dumps({"candidate": candidate, **wanted}).encode()
-    limits = replace(QUICK, cpu_s=3.0)
+    limits = replace(QUICK, cpu_s=1.5)
     return zygote.run_harness(
         HarnessRun(module="under_test", payload=payload, sealed=SEALED, limits=limits)
     )

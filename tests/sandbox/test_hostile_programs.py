@@ -278,6 +278,20 @@ for pid in {1, os.getppid()}:
         check=never_done,
     ),
     Program(
+        name="18 looks for descriptors of ours",
+        source="""
+held = []
+for descriptor in range(1_024):
+    try:
+        os.fstat(descriptor)
+        held.append(descriptor)
+    except OSError:
+        pass
+found(held)
+""",
+        check=says("[0, 1, 2]"),
+    ),
+    Program(
         name="19 reads environments and command lines",
         source="""
 for pid in filter(str.isdigit, os.listdir("/proc")):

@@ -1,5 +1,6 @@
 """What honest programs may rely on, the same in every box; and launchers that come and go."""
 
+import json
 import os
 import signal
 import subprocess
@@ -132,7 +133,7 @@ def test_programs_do_not_share_random_numbers_or_modules(zygote: ZygoteLauncher)
 def test_a_program_that_cannot_be_found_exits_with_127(launcher: Launcher) -> None:
     result = launcher.run(CommandRun(argv=("./absent",)))
     assert result.status is RunStatus.EXITED
-    assert result.exit_code in {1, 127}
+    assert result.exit_code == 127
     assert b"absent" in result.stderr
 
 
@@ -247,24 +248,30 @@ def test_a_launcher_without_isolation_is_refused_unless_asked_for() -> None:
 def test_without_isolation_the_tree_still_ends_and_privileges_are_gone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    source = b"""
-import os
-if not os.fork():
-    os.setsid()
-    if not os.fork(): os.execv("/bin/sleep", ["sleep", "1234567"])
-    os._exit(0)
-os.wait()
-print(os.getuid() != 0, os.getcwd() != "/box")
-"""
+    script = "(setsid sleep 1234567 &) ; id -u; pwd; echo text > out"
     with UnisolatedLauncher(SandboxSettings(allow_unisolated=True), Clock()) as launcher:
         assert "WITHOUT ISOLATION" in caplog.text
-        result = launcher.run_python(PythonRun(source=source, limits=QUICK))
-        assert result.stdout == b"True True\n", result.stderr.decode()
+        assert not launcher.isolated
+        result = launcher.run(CommandRun(argv=("sh", "-c", script), collect=("out",)))
+        uid, directory = result.stdout.decode().split()
+        assert int(uid) == launcher.uid != 0
+        assert result.files == {"out": b"text\n"}
+        until(lambda: not _sleepers(), "a daemon lives on")
+        assert not Path(directory).exists()
 
-        def sleepers() -> list[psutil.Process]:
-            return [p for p in psutil.process_iter(["cmdline"]) if "1234567" in str(p.info)]
 
-        until(lambda: not sleepers(), "a daemon lives on")
+def _sleepers() -> list[psutil.Process]:
+    return [p for p in psutil.process_iter(["cmdline"]) if "1234567" in str(p.info)]
+
+
+def test_without_isolation_python_runs_where_the_uid_can_read_it_and_else_is_our_error() -> None:
+    source = b"import os, textwrap; print(textwrap.dedent(' x'), os.getuid() != 0)"
+    with UnisolatedLauncher(SandboxSettings(allow_unisolated=True), Clock()) as launcher:
+        if os.path.realpath(sys.executable).startswith("/root/") and os.geteuid() == 0:
+            with pytest.raises(SandboxError, match="PermissionError"):
+                launcher.run_python(PythonRun(source=source))
+        else:
+            assert launcher.run_python(PythonRun(source=source)).stdout == b"x True\n"
 
 
 def test_wall_time_is_a_safety_net_and_cpu_time_the_verdict(way: Way) -> None:
@@ -273,3 +280,76 @@ def test_wall_time_is_a_safety_net_and_cpu_time_the_verdict(way: Way) -> None:
     assert result.status is RunStatus.CPU_LIMIT
     assert 0.3 < result.cpu_s < 1.5
     assert time.monotonic() - started < 40
+
+
+def test_a_box_that_cannot_be_built_is_an_error_of_ours_that_says_why(way: Way) -> None:
+    with pytest.raises(SandboxError, match="mount tmpfs"):
+        way.python("print(1)", limits=replace(QUICK, disk_bytes=-1))
+
+
+UNPRIVILEGED = """
+import json, os
+from assay.config.settings import SandboxSettings
+from assay.edge.clock import Clock
+from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.port import CommandRun, PythonRun
+from assay.sandbox.probe import require_isolation
+os.chdir("/")
+report = require_isolation(SandboxSettings(), Clock())
+script = "import os; print(os.getuid(), os.path.exists('/etc/passwd'), os.listdir('/box'))"
+command = CommandRun(argv=("sh", "-c", "id -u; ls /etc/passwd; echo *"))
+with ZygoteLauncher(SandboxSettings(), Clock()) as zygote:
+    said = [zygote.run_python(PythonRun(source=script.encode())).stdout.decode()]
+    said.append(zygote.run(command).stdout.decode())
+with BubblewrapLauncher(SandboxSettings(), Clock()) as bubblewrap:
+    said.append(bubblewrap.run(command).stdout.decode())
+print(json.dumps([report.mode, report.uid_drop, said]))
+"""
+
+
+def _interpreter_for_everybody() -> str:
+    """A Python of this version that another uid can start."""
+    for path in (os.path.realpath(sys.executable), "/usr/bin/python3"):
+        if not os.access(os.path.dirname(path), os.X_OK) or path.startswith("/root/"):
+            continue
+        asked = subprocess.run(
+            [path, "-c", "import sys; print(sys.version_info[:2])"],
+            user=65_534,
+            group=65_534,
+            extra_groups=[],
+            capture_output=True,
+            cwd="/",
+            check=False,
+        )
+        if asked.stdout.decode().strip() == str(sys.version_info[:2]):
+            return path
+    pytest.skip("no Python of this version that an unprivileged uid can start")
+
+
+def _own_paths() -> list[str]:
+    """Where this project and what it needs are imported from, the interpreter's own left out."""
+    return [path for path in sys.path if path and not path.startswith(sys.base_prefix)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the suite itself runs unprivileged")
+def test_an_unprivileged_worker_has_the_same_boxes() -> None:
+    if Path("/proc/sys/kernel/unprivileged_userns_clone").exists():
+        allowed = Path("/proc/sys/kernel/unprivileged_userns_clone").read_text().strip()
+        if allowed != "1":
+            pytest.skip("this kernel gives user namespaces to root only")
+    done = subprocess.run(
+        [_interpreter_for_everybody(), "-c", UNPRIVILEGED],
+        user=65_534,
+        group=65_534,
+        extra_groups=[],
+        capture_output=True,
+        cwd="/",
+        check=False,
+        env={"PYTHONPATH": os.pathsep.join(_own_paths()), "HOME": "/tmp"},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    mode, uid_drop, said = json.loads(done.stdout)
+    assert mode.startswith("namespaces")
+    assert uid_drop is False
+    assert said == ["1000 False ['program.py']\n", "1000\n*\n", "1000\n*\n"]

@@ -4,14 +4,9 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 from assay.config.settings import SandboxSettings
-from assay.core.errors import IsolationUnavailable
 from assay.edge.clock import Clock
-from assay.sandbox import probe as probing
-from assay.sandbox.launcher import UnisolatedLauncher, ZygoteLauncher
-from assay.sandbox.probe import open_launcher, probe, require_isolation
+from assay.sandbox.probe import probe, require_isolation
 from assay.sandbox.seccomp import compile_filter
 
 
@@ -22,43 +17,60 @@ def test_the_probe_says_what_this_host_gives() -> None:
     assert json.loads(json.dumps(report.as_dict()))["mode"] == report.mode
 
 
+def test_isolation_is_granted_here() -> None:
+    assert require_isolation(SandboxSettings(), Clock()).isolated
+
+
 def test_a_backend_that_is_asked_for_is_the_one_reported() -> None:
     report = probe(SandboxSettings(cgroup="none"), Clock())
     assert report.mode == "namespaces"
     assert any("memory and processes" in line for line in report.advice)
 
 
-@pytest.fixture
-def _no_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that refuses: every zygote says what the kernel would have said."""
+REFUSED = """
+import json, logging, sys
+from assay.config.settings import SandboxSettings
+from assay.core.errors import IsolationUnavailable
+from assay.edge.clock import Clock
+from assay.sandbox import linux
+from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.port import CommandRun
+from assay.sandbox.probe import probe, require_isolation
+from assay.sandbox.seccomp import compile_filter
+logging.basicConfig(format="%(levelname)s %(message)s")
+linux.forbid_new_privileges()
+linux.Filter(compile_filter()).apply()
+report = probe(SandboxSettings(allow_unisolated=True), Clock())
+refusals = []
+for act in (require_isolation, ZygoteLauncher, BubblewrapLauncher):
+    try:
+        act(SandboxSettings(), Clock())
+    except IsolationUnavailable as error:
+        refusals.append(error.message)
+insisting = SandboxSettings(allow_unisolated=True)
+bare = []
+for opened in (ZygoteLauncher(insisting, Clock()), BubblewrapLauncher(insisting, Clock())):
+    with opened as launcher:
+        result = launcher.run(CommandRun(argv=("cat", "in"), files={"in": b"text"}))
+        bare.append([launcher.isolated, result.stdout.decode()])
+print(json.dumps([report.as_dict(), refusals, bare]))
+"""
 
-    def refuse(*_: object, **__: object) -> None:
-        raise IsolationUnavailable("zygote: failed: unshare: Operation not permitted")
 
-    monkeypatch.setattr(probing, "ZygoteLauncher", refuse)
-    monkeypatch.setattr(probing, "BubblewrapLauncher", refuse)
-
-
-@pytest.mark.usefixtures("_no_namespaces")
-def test_a_host_without_namespaces_is_refused_with_what_is_missing_and_how_to_get_it() -> None:
-    with pytest.raises(IsolationUnavailable, match="unshare: Operation not permitted") as refused:
-        require_isolation(SandboxSettings(), Clock())
-    assert "unprivileged_userns_clone" in refused.value.message
-    assert "procMount" in refused.value.message
-
-
-@pytest.mark.usefixtures("_no_namespaces")
-def test_where_the_operator_insists_the_launcher_has_no_isolation_and_says_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with open_launcher(SandboxSettings(allow_unisolated=True), Clock()) as launcher:
-        assert type(launcher) is UnisolatedLauncher
-    assert caplog.text.count("WITHOUT ISOLATION") == 2
-
-
-def test_the_launcher_of_this_host_is_the_isolated_one() -> None:
-    with open_launcher(SandboxSettings(), Clock()) as launcher:
-        assert type(launcher) is ZygoteLauncher
+def test_a_host_that_gives_no_namespaces_is_refused_unless_the_operator_insists() -> None:
+    """The host is a process under our own filter, which denies namespaces, as containers do."""
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED], capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    report, refusals, bare = json.loads(done.stdout)
+    assert (report["mode"], report["isolated"]) == ("unisolated", False)
+    assert "ot permitted" in report["namespaces"]["detail"]
+    assert len(refusals) == 3
+    assert "unprivileged_userns_clone" in refusals[0]
+    assert "procMount" in refusals[0]
+    assert bare == [[False, "text"], [False, "text"]]
+    assert done.stderr.decode().count("CRITICAL untrusted code runs WITHOUT ISOLATION") == 2
 
 
 def test_the_filter_is_compiled_once() -> None:

@@ -50,6 +50,8 @@ USER: Final = 1_000
 SCRATCH: Final = "/scratch"
 FILTER: Final = "@filter"
 """Stands in bubblewrap's arguments for the number of the descriptor with the filter."""
+STATUS: Final = "@status"
+"""Likewise, of the one that it reports to."""
 _DESCRIPTORS_MAX: Final = 64
 """In one request."""
 _DETAILS_MAX: Final = 8_000
@@ -368,7 +370,11 @@ class Box:
 
 
 def start_program(
-    request: Request, where: str, prepare: Callable[[], None], run: Callable[[], None]
+    request: Request,
+    where: str,
+    prepare: Callable[[], None],
+    run: Callable[[], None],
+    keep: Sequence[int] = (),
 ) -> int:
     """Fork the program.
 
@@ -377,6 +383,7 @@ def start_program(
         where: its working directory.
         prepare: the last of our code in it; what it raises is our failure.
         run: the program; does not return.
+        keep: descriptors that it keeps beside its standard ones.
 
     Returns:
         Its pid, once it is under way.
@@ -389,7 +396,7 @@ def start_program(
     if pid == 0:
         try:
             os.setsid()
-            take_stdio(request.stdio, keep=[writer])
+            take_stdio(request.stdio, keep=[writer, *keep])
             os.chdir(where)
             set_limits(request.limits)
             prepare()

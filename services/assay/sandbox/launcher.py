@@ -50,11 +50,15 @@ _log = logging.getLogger(__name__)
 _ZYGOTE: Final = Path(__file__).with_name("zygote.py")
 _START_S: Final = 20.0
 _BOX_S: Final = 20.0
+_MESSAGE_BYTES: Final = 64 * 1024
 _STACK_BYTES_MAX: Final = 256 * 1024 * 1024
 _PIPE_BYTES: Final = 1 << 20
 _ENVIRONMENT: Final = MappingProxyType(
     {"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
 )
+_SHELL: Final = ("/bin/sh", "-c", 'exec "$@"', "sh")
+"""Starts the program for bubblewrap, which would say of one that is not there what it says of a
+sandbox that it cannot build."""
 PROGRAM: Final = "program.py"
 """What a Python program's file is called in its box."""
 
@@ -98,6 +102,12 @@ class _Forked:
 
     pidfd: int
     channel: socket.socket
+
+    def last_words(self) -> str:
+        """What the box said before it hung up; empty where it said nothing."""
+        with contextlib.suppress(OSError):
+            return self.channel.recv(_MESSAGE_BYTES).decode(errors="replace").strip()
+        return ""
 
     def close(self) -> None:
         os.close(self.pidfd)
@@ -269,19 +279,16 @@ class _Launcher:
         scratch: str = "",
     ) -> None:
         self._clock = clock
-        self._mode = mode
         if mode is Mode.BARE and not settings.allow_unisolated:
             raise IsolationUnavailable(
                 "a launcher without isolation needs sandbox.allow_unisolated to be set"
             )
-        self._own_processes = _OWN_PROCESSES[mode]
         with contextlib.ExitStack() as held:
             self.uid = _run_uid(settings, held.enter_context(Slot()))
             self._backend = open_backend(settings.cgroup)
             held.callback(self._backend.close)
             setup = {
                 "uid": self.uid,
-                "mode": mode.value,
                 "readable": inside.shown(),
                 "python_path": [os.path.realpath(path) for path in inside.python_path],
                 "scratch": scratch,
@@ -290,13 +297,22 @@ class _Launcher:
                     name: (path.read_bytes(), str(path)) for name, path in inside.harnesses.items()
                 },
             }
-            self._zygote = _Zygote(setup)
-            held.callback(self._zygote.close)
+            self._zygote, self._mode = _started(setup, mode, settings)
+            held.callback(self._close_zygote)
             self._held = held.pop_all()
+        self._own_processes = _OWN_PROCESSES[self._mode]
+
+    def _close_zygote(self) -> None:
+        self._zygote.close()
 
     def close(self) -> None:
         """End the zygote and remove this launcher's cgroups."""
         self._held.close()
+
+    @property
+    def isolated(self) -> bool:
+        """False only where the host gives no isolation and the operator insists."""
+        return self._mode is not Mode.BARE
 
     @property
     def zygote_pid(self) -> int:
@@ -386,7 +402,7 @@ class _Launcher:
             try:
                 socket.send_fds(forked.channel, [b"r"], descriptors)
             except OSError as error:
-                raise SandboxError(f"the box does not answer: {error}") from error
+                raise SandboxError(forked.last_words() or f"the box is gone: {error}") from error
             finally:
                 for descriptor in [*joins, *(kept.pop() for kept in writers)]:
                     os.close(descriptor)
@@ -399,6 +415,19 @@ class _Launcher:
             return collect(directory, order.collect, bytes_max=order.limits.file_bytes)
         finally:
             os.close(directory)
+
+
+def _started(
+    setup: Mapping[str, object], mode: Mode, settings: SandboxSettings
+) -> tuple[_Zygote, Mode]:
+    """Start a zygote; without isolation where there is none and the operator insists."""
+    try:
+        return _Zygote({**setup, "mode": mode.value}), mode
+    except IsolationUnavailable as error:
+        if not settings.allow_unisolated:
+            raise
+        _log.critical("untrusted code runs WITHOUT ISOLATION: %s", error)
+        return _Zygote({**setup, "mode": Mode.BARE.value}), Mode.BARE
 
 
 def _run_uid(settings: SandboxSettings, slot: Slot) -> int:
@@ -422,6 +451,19 @@ def _checked_files(
         (check_name(name, "files"), bytes(content), name in executables)
         for name, content in files.items()
     ]
+
+
+def _command_order(command: CommandRun, files: Sequence[tuple[str, bytes, bool]]) -> _Order:
+    return _Order(
+        kind="command",
+        argv=command.argv,
+        env={**_ENVIRONMENT, **command.env},
+        files=files,
+        source=b"",
+        stdin=command.stdin,
+        collect=command.collect,
+        limits=command.limits,
+    )
 
 
 def _result(outcome: _Outcome) -> RunResult:
@@ -459,7 +501,8 @@ class ZygoteLauncher(_Launcher):
         """Start the zygote.
 
         Raises:
-            IsolationUnavailable: the host does not give the namespaces, or no seccomp filter.
+            IsolationUnavailable: the host does not give the namespaces, or no seccomp filter. Where
+                `allow_unisolated` is set the former is logged instead, and nothing is isolated.
         """
         self._inside = inside or Inside()
         super().__init__(settings, clock, inside=self._inside, mode=self._MODE)
@@ -467,20 +510,7 @@ class ZygoteLauncher(_Launcher):
     def run(self, command: CommandRun) -> RunResult:
         """Run any program; see `CommandLauncher`."""
         files = _checked_files(command.files, command.executables, command.collect)
-        return _result(
-            self._carry_out(
-                _Order(
-                    kind="command",
-                    argv=command.argv,
-                    env={**_ENVIRONMENT, **command.env},
-                    files=files,
-                    source=b"",
-                    stdin=command.stdin,
-                    collect=command.collect,
-                    limits=command.limits,
-                )
-            )
-        )
+        return _result(self._carry_out(_command_order(command, files)))
 
     def run_python(self, program: PythonRun) -> RunResult:
         """Run a Python program without starting an interpreter.
@@ -552,7 +582,7 @@ class UnisolatedLauncher(ZygoteLauncher):
             IsolationUnavailable: `sandbox.allow_unisolated` is not set.
         """
         super().__init__(settings, clock, inside=inside)
-        _log.critical("untrusted code runs WITHOUT ISOLATION: sandbox.allow_unisolated is set")
+        _log.critical("untrusted code runs WITHOUT ISOLATION: as asked for")
 
 
 class BubblewrapLauncher(_Launcher):
@@ -576,17 +606,31 @@ class BubblewrapLauncher(_Launcher):
         super().__init__(
             settings, clock, inside=inside, mode=Mode.BUBBLEWRAP, scratch=self._scratch
         )
+        self._prove()
+
+    def _prove(self) -> None:
+        """Run something: whether bubblewrap works here is not known before."""
+        if self._mode is Mode.BARE:
+            return
+        try:
+            self.run(CommandRun(argv=("true",)))
+        except SandboxError as error:
+            self.close()
+            raise IsolationUnavailable(f"bubblewrap does not work here: {error}") from error
 
     def run(self, command: CommandRun) -> RunResult:
         """Run any program; see `CommandLauncher`."""
         files = _checked_files(command.files, command.executables, command.collect)
-        environment = {"HOME": "/box", **_ENVIRONMENT, **command.env}
+        environment = {**_ENVIRONMENT, **command.env}
+        if self._mode is Mode.BARE:
+            return _result(self._carry_out(_command_order(command, files)))
+        environment = {"HOME": "/box", **environment}
         return _with_signal(
             _result(
                 self._carry_out(
                     _Order(
                         kind="bubblewrap",
-                        argv=[*self._arguments(environment), "--", *command.argv],
+                        argv=[*self._arguments(environment), "--", *_SHELL, *command.argv],
                         env={},
                         files=files,
                         source=b"",
@@ -622,7 +666,7 @@ class BubblewrapLauncher(_Launcher):
         arguments += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/box"]
         for key, value in environment.items():
             arguments += ["--setenv", key, value]
-        return [*arguments, "--seccomp", box.FILTER]
+        return [*arguments, "--seccomp", box.FILTER, "--json-status-fd", box.STATUS]
 
 
 def _mount_point(shown: Sequence[str]) -> str:

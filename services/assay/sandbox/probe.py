@@ -13,7 +13,7 @@ from typing import Any, Final
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.sandbox.cgroup import open_backend
-from assay.sandbox.launcher import BubblewrapLauncher, Inside, UnisolatedLauncher, ZygoteLauncher
+from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
 from assay.sandbox.port import CommandRun, MonotonicClock, SandboxError
 from assay.sandbox.seccomp import compile_filter
 
@@ -77,6 +77,7 @@ class SandboxReport:
 
 def probe(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
     """Try everything; takes a few tenths of a second."""
+    settings = settings.model_copy(update={"allow_unisolated": False})
     namespaces = _try(lambda: _run_true(ZygoteLauncher(settings, clock)))
     bubblewrap = _try(lambda: _run_true(BubblewrapLauncher(settings, clock)))
     seccomp = _try(_compile)
@@ -148,27 +149,3 @@ def require_isolation(settings: SandboxSettings, clock: MonotonicClock) -> Sandb
         raise IsolationUnavailable(f"this host cannot isolate untrusted code: {missing}")
     _log.critical("untrusted code will run WITHOUT ISOLATION: %s", missing)
     return report
-
-
-def open_launcher(
-    settings: SandboxSettings,
-    clock: MonotonicClock,
-    *,
-    inside: Inside | None = None,
-    report: SandboxReport | None = None,
-) -> ZygoteLauncher:
-    """Open the launcher that this host allows: isolated, or not where the settings insist.
-
-    Args:
-        settings: the sandbox's branch.
-        clock: for time limits.
-        inside: what boxes show and which harnesses they have.
-        report: of an earlier `require_isolation`; probed where absent.
-
-    Raises:
-        IsolationUnavailable: see `require_isolation`.
-    """
-    report = report or require_isolation(settings, clock)
-    if report.isolated:
-        return ZygoteLauncher(settings, clock, inside=inside)
-    return UnisolatedLauncher(settings, clock, inside=inside)

@@ -21,6 +21,7 @@ _CHUNK_BYTES: Final = 1 << 20
 _DIE_S: Final = 20.0
 """How long a killed tree may take to be gone (a large address space takes a while)."""
 _CPU_LOOK_S_MIN: Final = 0.005
+_ERRORS_SHOWN: Final = 1_000
 _MESSAGE_BYTES: Final = 64 * 1024
 
 
@@ -188,6 +189,10 @@ class Watch:
         status, code = self._verdict(usage)
         return Ending(status=status, exit_code=code, usage=usage, wall_s=wall_s)
 
+    def _last_errors(self) -> str:
+        _, errors, *_ = self._run.streams.values()
+        return f"; stderr: {errors[-_ERRORS_SHOWN:].decode(errors='replace')}" if errors else ""
+
     def _usage(self) -> Usage:
         usage = self._run.account.usage()
         if self._run.account.sample_s is None:
@@ -210,7 +215,8 @@ class Watch:
         if seen.stopped is not None:
             return seen.stopped, None
         if seen.failure or seen.wait_status is None:
-            raise SandboxError(seen.failure or "the box ended without a word")
+            reason = seen.failure or "the box ended without a word"
+            raise SandboxError(reason + self._last_errors())
         code = os.waitstatus_to_exitcode(seen.wait_status)
         if code == -signal.SIGXCPU:
             return RunStatus.CPU_LIMIT, None

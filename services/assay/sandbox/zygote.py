@@ -17,7 +17,7 @@ import select
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final
 
@@ -157,6 +157,9 @@ def _bare_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     linux.adopt_orphans()
     if os.geteuid() == 0:
         box.become(outside)
+    if request.kind != "command":
+        # A program that cannot import must not look like a program that is wrong.
+        os.stat(os.__file__)
     _work(setup, request, channel, request.directory)
     box.kill_descendants()
 
@@ -177,7 +180,7 @@ def _work(setup: Setup, request: box.Request, channel: socket.socket, where: str
             box.run_source(where, request.source, request.argv, request.env)
         box.execute(request.argv, request.env)
 
-    _run(request, channel, where, prepare, run)
+    box.tell_end(channel, _run(request, channel, where, prepare, run))
 
 
 def _run_harness(setup: Setup, request: box.Request, channel: socket.socket, where: str) -> None:
@@ -212,6 +215,8 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         os.mkdir(f"{setup.scratch}/{name}", 0o755)
     box.write_files(f"{setup.scratch}/box", request.files)
 
+    reader, writer = os.pipe()
+
     def prepare() -> None:
         box.be_first_out_of_memory()
         linux.drop_capabilities()
@@ -220,9 +225,20 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         program = os.memfd_create("filter", 0)
         os.write(program, setup.filter.program)
         os.lseek(program, 0, os.SEEK_SET)
+        os.set_inheritable(writer, True)  # noqa: FBT003 - the standard library's form
         request.argv[request.argv.index(box.FILTER)] = str(program)
+        request.argv[request.argv.index(box.STATUS)] = str(writer)
 
-    _run(request, channel, f"{setup.scratch}/box", prepare, lambda: box.execute(request.argv, {}))
+    where = f"{setup.scratch}/box"
+    status = _run(
+        request, channel, where, prepare, lambda: box.execute(request.argv, {}), keep=[writer]
+    )
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        # Bubblewrap says so only of a program that it started.
+        if b'"exit-code"' not in file.read():
+            raise OSError("bubblewrap did not start the program")
+    box.tell_end(channel, status)
 
 
 def _run(
@@ -231,12 +247,14 @@ def _run(
     where: str,
     prepare: Callable[[], None],
     run: Callable[[], None],
-) -> None:
+    keep: Sequence[int] = (),
+) -> int:
+    """Start the program and wait for its end; returns its wait status."""
     directory = os.open(where, os.O_PATH | os.O_DIRECTORY)
-    pid = box.start_program(request, where, prepare, run)
+    pid = box.start_program(request, where, prepare, run, keep)
     box.tell(channel, "started", descriptors=[directory])
     os.close(directory)
-    box.tell_end(channel, box.await_program(pid))
+    return box.await_program(pid)
 
 
 def _is_asked(control: socket.socket) -> bool:
