@@ -12,7 +12,7 @@ import pytest
 from tests.store.conftest import FIRST, SECOND, TASK, TENANT, Driver, request
 
 from assay.config.settings import StoreSettings
-from assay.core.ids import StageName, WorkerId
+from assay.core.ids import JobId, StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchState,
@@ -45,6 +45,7 @@ class Workers:
         self.statuses: Counter[FinishStatus] = Counter()
         self.completed: Counter[str] = Counter()
         self.claims: Counter[str] = Counter()
+        self.newest: dict[JobId, int] = {}
         self.redelivered = 0
 
     @property
@@ -68,7 +69,10 @@ class Workers:
             Report(lease=claim.lease, report=account, finish=self._finish(claim))
             for claim in claims
         ]
+        lost = [claim.lease.fence < self.newest[claim.lease.job_id] for claim in claims]
         finished = await self.drive.store.finish(claims[0].stage, reports, ATTEMPTS_MAX)
+        for was_lost, status in zip(lost, finished.statuses, strict=True):
+            assert status is FinishStatus.STALE or not was_lost, "somebody else has the request"
         self.statuses.update(finished.statuses)
         self.completed.update(one.batch_id for one in finished.completed)
 
@@ -84,6 +88,7 @@ class Workers:
                     stage, claims_max=self.rng.randint(1, 6), lease_s=LEASE_S, worker=worker
                 )
             )
+            self.newest |= {claim.lease.job_id: claim.lease.fence for claim in claims}
             self.claims.update(f"{c.batch_id}/{c.request_id}/{stage}" for c in claims)
             luck = self.rng.random()
             if not claims or luck < CRASH:
