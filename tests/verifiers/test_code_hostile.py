@@ -13,7 +13,7 @@ from assay.core.verdict import Ended
 Judge = Callable[..., Ended]
 PYTHON = "code.python"
 CALLS = {"calls": {"function": "f", "cases": [{"args": [2], "expected": 4}]}}
-ASSERTS = {"asserts": {"code": ["assert f(2) == 4", "assert not f(3) == 4\nassert f(3) == 9"]}}
+ASSERTS = {"asserts": {"code": ["assert f(2) == 4"]}}
 APPROXIMATE = {"asserts": {"code": ["assert abs(f(2) - 4) < 1e-6"]}}
 TESTS = {"tests": [{"stdin": "2\n", "stdout": "4\n"}, {"stdin": "3\n", "stdout": "9\n"}]}
 HONEST = "def f(x):\n    return x * x\nif __name__ == '__main__':\n    print(f(int(input())))\n"
@@ -77,6 +77,7 @@ EVERYWHERE = {
         "builtins.isinstance = lambda *a: True\nbuiltins.all = lambda *a: True\n"
         "def abs(x): return 0\ndef f(x): return 5"
     ),
+    "44 a function that hides a builtin": "def abs(x): return 0\ndef f(x): return 5",
     "44 patched json, socket, os": (
         "import json, os, socket, sys\n"
         "json.dumps = lambda *a, **k: '[\"ok\", 4, null]'\njson.loads = lambda *a: []\n"

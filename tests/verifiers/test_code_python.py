@@ -199,6 +199,29 @@ def test_one_call_that_loops_ends_the_run_at_its_own_limit(judge: Judge) -> None
     assert ended.use.cpu_s < 3
 
 
+@pytest.mark.parametrize("reference", [calls("f", ([], 1)), asserts("assert f() == 1")])
+@pytest.mark.parametrize(
+    ("program", "settings", "verdict"),
+    [
+        ("def f(): return len(bytearray(b'x') * (1 << 30)) and 1", {}, "memory_limit"),
+        ("def f(): print('x' * 10**7)", {"output_bytes": 1_000_000}, "output_limit"),
+        ("def f():\n    while True: pass", {"cpu_s": 0.3}, "cpu_limit"),
+        ("x = bytearray(b'x') * (1 << 30)\ndef f(): return 1", {}, "memory_limit"),
+    ],
+)
+def test_limits_of_functions(
+    judge: Judge,
+    program: str,
+    settings: dict[str, Any],
+    verdict: str,
+    reference: dict[str, Any],
+) -> None:
+    limits = {"memory_bytes": 64 << 20, "reward_resource_limit": -0.5, **settings}
+    ended = judge(PYTHON, program, reference, **limits)
+    assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, -0.5), ended
+    assert ended.evidence.verdict == verdict
+
+
 # --- asserts -----------------------------------------------------------------------------------
 
 HONEST = [

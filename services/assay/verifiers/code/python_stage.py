@@ -201,11 +201,12 @@ def _concluded(
     program: str,
 ) -> Ended:
     """Add what the box as a whole tells: a broken limit belongs to the test that was running."""
-    stopped_by_failure = bool(outcomes) and outcomes[-1].verdict != PASS
-    if result.status.is_limit and len(outcomes) < total and not stopped_by_failure:
-        outcomes.append(TestOutcome(verdict=result.status.value))
-    elif result.status.is_limit and stopped_by_failure and not outcomes[-1].error:
-        outcomes[-1] = TestOutcome(verdict=result.status.value)
+    if result.status.is_limit:
+        limit = TestOutcome(verdict=result.status.value)
+        if outcomes and outcomes[-1].verdict == "crashed":
+            outcomes[-1] = limit
+        elif len(outcomes) < total and not (outcomes and outcomes[-1].verdict != PASS):
+            outcomes.append(limit)
     use = ResourceUse(cpu_s=result.cpu_s, memory_bytes_peak=result.memory_bytes_peak)
     outcomes = [
         TestOutcome(verdict=one.verdict, error=one.error, stderr=result.stderr) for one in outcomes
