@@ -19,7 +19,7 @@ from assay.edge.auth import is_loopback
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import Tracer
-from assay.sandbox.probe import probe, require_isolation
+from assay.sandbox.probe import require_isolation
 from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
@@ -36,6 +36,9 @@ from assay.worker.supervisor import HostParts, Supervisor
 
 SIGN: Final = "worker.json"
 """In `data_dir/run`: where the host listens."""
+
+NO_SANDBOX: Final = "unused"
+"""The mode of a host whose stages run nothing that is not ours."""
 
 log = structlog.get_logger(__name__)
 
@@ -183,7 +186,7 @@ def _sandbox_mode(
 ) -> str:
     if any(stage.runs_untrusted_code for stage in stages.values()):
         return require_isolation(settings.sandbox, clock).mode
-    return probe(settings.sandbox, clock).mode
+    return NO_SANDBOX
 
 
 def _host_settings(

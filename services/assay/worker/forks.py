@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from assay.worker.slot import SlotSettings
 WARM_S_MAX: Final = 120.0
 """How long the import of a handler may take."""
 FORK_S_MAX: Final = 20.0
+END_S_MAX: Final = 5.0
 ENVIRONMENT_KEPT: Final = frozenset(
     {
         *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "TMPDIR"),
@@ -53,8 +54,11 @@ class Forked:
 class ForkClient:
     """Asks one fork server; answers come in the order of the questions."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(
+        self, control: socket.socket, *, on_gone: Callable[[], None] = lambda: None
+    ) -> None:
         self._control = control
+        self._on_gone = on_gone
         self._control.settimeout(0)
         self._loop = asyncio.get_running_loop()
         self._warm: asyncio.Future[None] = self._loop.create_future()
@@ -142,6 +146,7 @@ class ForkClient:
             self._loop.remove_reader(self._control.fileno())
             self._control.close()
             self._fail(ForkFailed("the fork server was closed"))
+            self._on_gone()
 
 
 def _fail_quietly(future: asyncio.Future[Any], error: ForkFailed) -> None:
@@ -201,26 +206,38 @@ class Forks:
             with theirs:
                 self._process = _start(theirs, self._environment)
             ours.send(packed_settings(self._settings))
-            self._nursery = ForkClient(ours)
+            self._nursery = ForkClient(ours, on_gone=self._end_templates)
             await self._nursery.until_warm()
             log.info("nursery_started", pid=self._process.pid)
             return self._nursery
+
+    def _end_templates(self) -> None:
+        """Without the nursery nobody would see to what a dead template leaves."""
+        for template in self._templates.values():
+            template.close()
 
     async def _end_nursery(self) -> None:
         if self._nursery is not None:
             self._nursery.close()
         if self._process is not None:
-            self._process.kill()
-            await asyncio.to_thread(self._process.wait)
+            # It ends all below it first, and then itself.
+            await asyncio.to_thread(_wait, self._process)
             self._process = None
 
     async def close(self) -> None:
         """End all that was forked."""
-        for template in self._templates.values():
-            template.close()
+        self._end_templates()
+        await self._end_nursery()
         for stage in list(self._pidfds):
             self._forget(stage)
-        await self._end_nursery()
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(END_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _start(channel: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -5,7 +5,9 @@ template a stage; a template imports the stage's handler once and forks the stag
 holds anything that a slot may not have: no credentials, no connection but the channel to the host.
 
 Invariants: when the host goes, all below goes; when a template goes, its slots go; an orphan (what
-a killed slot leaves) is adopted by the template or the nursery above it and killed as a stray.
+a killed slot leaves) is adopted by the template or the nursery above it and killed as a stray. Both
+see the host's end as the end of their channel: a signal from the kernel would kill them before they
+could kill what is below.
 """
 
 import contextlib
@@ -64,8 +66,15 @@ class ForkServer:
                     self._reap()
                 if self._control.fileno() in ready and not self._fork_asked(bell, ring):
                     break
-        for child in processes.children(os.getpid()):
-            processes.kill_child(child)
+        self._end_all()
+
+    def _end_all(self) -> None:
+        """Kill all below, and what becomes our child because of that."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                for child in processes.children(os.getpid()):
+                    processes.kill_child(child)
+                os.waitpid(-1, 0)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -83,10 +92,9 @@ class ForkServer:
         if not data:
             return False
         channel = socket.socket(fileno=descriptors[0])
-        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _be_born(parent)
+            _forget_signals()
             self._control.close()
             for one in bells:
                 one.close()
@@ -100,11 +108,8 @@ class ForkServer:
         return True
 
 
-def _be_born(parent: int) -> None:
-    """Be a child of one's own: without the parent's signal handling, and not without the parent."""
-    processes.die_with_parent()
-    if os.getppid() != parent:
-        os._exit(1)
+def _forget_signals() -> None:
+    """In a child: be without the parent's signal handling."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
@@ -128,7 +133,13 @@ class Nursery:
             gc.collect()
             gc.freeze()
             control.send(pack(("warm", "")))
-            ForkServer(control, lambda number, channel: be_slot(workshop, channel, number)).serve()
+            template = os.getpid()
+
+            def be_child(number: str, channel: socket.socket) -> Never:
+                processes.die_with_parent(template)
+                be_slot(workshop, channel, number)
+
+            ForkServer(control, be_child).serve()
             code = 0
         except BaseException:  # noqa: BLE001 - whatever it is, the host must hear of it
             with contextlib.suppress(OSError):
@@ -187,7 +198,6 @@ def packed_settings(settings: SlotSettings) -> bytes:
 def main() -> None:
     """Set up as the first message says, then serve."""
     os.setsid()
-    processes.die_with_parent()
     processes.set_name("slot-nursery")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)  # what a handler prints is a line of the log

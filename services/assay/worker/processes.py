@@ -23,9 +23,11 @@ _PROCESSES_MAX: Final = 10_000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with_parent() -> None:
+def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent dies; a change of uid undoes it."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def adopt_orphans() -> None:

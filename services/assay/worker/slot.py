@@ -234,7 +234,7 @@ def be_slot(workshop: Workshop, channel: socket.socket, number: str) -> Never:
 
 def _serve(workshop: Workshop, frames: BlockingFrames, number: str) -> None:
     workshop.artifacts.connect(frames)
-    scratch = workshop.settings.scratch / number
+    scratch = workshop.settings.scratch / workshop.stage.spec.name / number
     if not workshop.stage.confined:
         scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
     handler = workshop.make_handler(
@@ -250,7 +250,7 @@ def _serve(workshop: Workshop, frames: BlockingFrames, number: str) -> None:
         missing = confine_process(
             workshop.settings.sandbox, memory_bytes=workshop.stage.spec.resources.memory_bytes
         ).missing
-        processes.die_with_parent()
+        processes.die_with_parent(os.getppid())
     worker = SlotWorker(workshop, handler, frames, Clock())
     frames.send(messages.READY, missing)
     worker.serve()

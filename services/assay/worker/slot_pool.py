@@ -30,6 +30,7 @@ END_S_MAX: Final = 10.0
 PAUSE_S_MIN: Final = 0.05
 PAUSE_S_MAX: Final = 10.0
 
+NOT_WANTED: Final = "not wanted any more"
 _DISMISSED_FIRST: Final = {SlotState.STARTING: 0, SlotState.IDLE: 1, SlotState.BUSY: 2}
 
 log = structlog.get_logger(__name__)
@@ -119,7 +120,7 @@ class SlotPool:
             self._idle.remove(slot)
             self._finish(slot)
         else:
-            slot.kill("not wanted")
+            slot.kill(NOT_WANTED)
 
     def _finish(self, slot: SlotProcess) -> None:
         self._slots.discard(slot)
@@ -204,10 +205,10 @@ class SlotPool:
         self._slots.discard(slot)
         with contextlib.suppress(ValueError):
             self._idle.remove(slot)
-        if was is SlotState.STARTING and why != "not wanted":
-            self._failures += 1
+        has_failed = was is SlotState.STARTING and why != NOT_WANTED
+        self._failures += has_failed
         if was is not SlotState.ENDING:
-            tell = log.info if slot.assignment is None else log.warning
+            tell = log.warning if has_failed or slot.assignment is not None else log.info
             tell("slot_ended", stage=self._stage, slot=slot.number, state=was.value, why=said)
         self._user.on_ended(slot, said)
         self._spawn(self._clean(slot.scratch), name="clean")
