@@ -1,7 +1,6 @@
 """The pipeline `math` on real answers with upstream labels, and on hostile ones."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,13 +85,7 @@ def test_too_long_responses_and_answers_are_resource_limits(judge: Judge) -> Non
 
 def test_an_import_that_fails_late_is_noticed() -> None:
     late = LateImports()
-    sys.meta_path.insert(0, late)
-    try:
-        with pytest.raises(ImportError):
-            __import__("sympy.not_there")
-        with pytest.raises(ImportError):
-            __import__("a_plugin_that_sympy_only_looks_for")
-    finally:
-        sys.meta_path.remove(late)
+    for name in ("sympy.not_there", "sympy.core", "a_plugin_that_sympy_only_looks_for"):
+        assert late.find_spec(name) is None
     assert late.take_failed() == ["sympy.not_there"]
     assert late.take_failed() == []
