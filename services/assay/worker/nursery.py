@@ -65,6 +65,7 @@ class ForkServer:
                         bell.recv(4_096)
                     self._reap()
                 if self._control.fileno() in ready and not self._fork_asked(bell, ring):
+                    signal.set_wakeup_fd(-1)
                     break
         self._end_all()
 
