@@ -632,7 +632,7 @@ def test_programs_run_as_an_unprivileged_uid_that_is_the_launchers_own(
 ) -> None:
     assert 0 not in {zygote.uid, bubblewrap.uid}
     assert zygote.uid != bubblewrap.uid or os.geteuid() != 0
-    limits = replace(QUICK, wall_s=2.0)
+    limits = replace(QUICK, wall_s=1.0)
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(way.python, "import time; time.sleep(100)", limits=limits)
         until(lambda: processes_of(way.launcher), "the program is not seen under the uid")

@@ -19,7 +19,13 @@ from tests.sandbox.conftest import QUICK, Launcher, Way, until
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, Inside, UnisolatedLauncher, ZygoteLauncher
+from assay.sandbox.launcher import (
+    BubblewrapLauncher,
+    Inside,
+    UnisolatedLauncher,
+    ZygoteLauncher,
+    open_command_launcher,
+)
 from assay.sandbox.port import MIB, CommandRun, Limits, PythonRun, RunStatus, SandboxError
 from assay.sandbox.slots import Slot
 
@@ -166,6 +172,20 @@ def test_directories_of_the_host_are_shown_read_only_and_imported_from(tmp_path:
     listing = CommandRun(argv=("cat", str(tmp_path / "given.py")))
     with BubblewrapLauncher(SandboxSettings(), Clock(), inside=inside) as launcher:
         assert launcher.run(listing).stdout == b"answer = 42"
+
+
+def test_the_zygotes_boxes_take_the_place_of_a_missing_bubblewrap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ExitStack() as held:
+        found = open_command_launcher(SandboxSettings(), Clock())
+        held.callback(found.close)
+        assert isinstance(found, BubblewrapLauncher)
+        monkeypatch.setenv("PATH", "/nowhere")
+        instead = open_command_launcher(SandboxSettings(), Clock())
+        held.callback(instead.close)
+        assert isinstance(instead, ZygoteLauncher)
+        assert instead.run(CommandRun(argv=("echo", "1"))).stdout == b"1\n"
 
 
 def test_a_killed_zygote_costs_at_most_the_runs_under_way() -> None:

@@ -32,6 +32,7 @@ from assay.sandbox import box
 from assay.sandbox.cgroup import Backend, open_backend
 from assay.sandbox.collect import check_name, collect
 from assay.sandbox.port import (
+    CommandLauncher,
     CommandRun,
     HarnessResult,
     HarnessRun,
@@ -52,7 +53,8 @@ _START_S: Final = 20.0
 _BOX_S: Final = 20.0
 _MESSAGE_BYTES: Final = 64 * 1024
 _STACK_BYTES_MAX: Final = 256 * 1024 * 1024
-_PIPE_BYTES: Final = 1 << 20
+_STACK_BYTES_UNBOUNDED_TREE: Final = 16 * 1024 * 1024
+"""Where memory is bounded as address space: each thread's stack takes as much of that."""
 _ENVIRONMENT: Final = MappingProxyType(
     {"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
 )
@@ -157,9 +159,7 @@ class _Zygote:
         """Return a box that is ready, and have the next one made."""
         with self._lock:
             if self._process.poll() is not None:
-                self.close()
-                self._asked = 0
-                self._start()
+                self._restart()
             try:
                 self._ask(until=1)
                 taken = self._receive()
@@ -167,6 +167,14 @@ class _Zygote:
             except OSError as error:
                 raise SandboxError(f"the zygote does not answer: {error}") from error
             return taken
+
+    def _restart(self) -> None:
+        self.close()
+        self._asked = 0
+        try:
+            self._start()
+        except IsolationUnavailable as error:
+            raise SandboxError(f"the zygote died and does not come back: {error}") from error
 
     def _ask(self, *, until: int) -> None:
         while self._asked < until:
@@ -237,7 +245,10 @@ def _limit_words(limits: Limits, backend: Backend) -> dict[str, int]:
         "disk_bytes": limits.disk_bytes,
         "inodes": limits.inodes,
         "open_files": limits.open_files,
-        "stack_bytes": min(_STACK_BYTES_MAX, limits.memory_bytes // 2),
+        "stack_bytes": min(
+            _STACK_BYTES_MAX if tree_bounded else _STACK_BYTES_UNBOUNDED_TREE,
+            limits.memory_bytes // 2,
+        ),
         "address_bytes": 0 if tree_bounded else limits.memory_bytes * 2,
         "processes": 0 if tree_bounded else limits.processes + max(_OWN_PROCESSES.values()),
     }
@@ -676,3 +687,18 @@ def _mount_point(shown: Sequence[str]) -> str:
         if Path(candidate).is_dir() and not taken:
             return candidate
     raise IsolationUnavailable("no directory to mount bubblewrap's scratch space on")
+
+
+def open_command_launcher(
+    settings: SandboxSettings, clock: MonotonicClock, *, inside: Inside | None = None
+) -> CommandLauncher:
+    """Open bubblewrap's launcher, or the zygote's where bubblewrap is missing or does not work.
+
+    Raises:
+        IsolationUnavailable: neither works here.
+    """
+    try:
+        return BubblewrapLauncher(settings, clock, inside=inside)
+    except IsolationUnavailable as error:
+        _log.warning("the zygote's boxes take bubblewrap's place: %s", error)
+        return ZygoteLauncher(settings, clock, inside=inside)

@@ -32,6 +32,43 @@ def _show(path: str) -> None:
     linux.protect_mounts(target, _PROTECTED)
 
 
+def _show_system() -> None:
+    _show("/usr")
+    for name in _SYSTEM_LINKS:
+        if os.path.islink(f"/{name}"):
+            os.symlink(os.readlink(f"/{name}"), f"{_TEMPLATE}/{name}")
+        elif os.path.isdir(f"/{name}"):
+            _show(f"/{name}")
+    for path in _SYSTEM_FILES:
+        if os.path.exists(path):
+            _show(path)
+
+
+def _show_directories(sources: dict[str, int]) -> list[tuple[str, str]]:
+    """Bind open directories at their own paths; returns those below `/tmp`, which go elsewhere."""
+    covered = []
+    for number, (path, source) in enumerate(sources.items()):
+        target = _TEMPLATE + path
+        if path.startswith("/tmp/"):
+            target = f"{_TEMPLATE}/shown/{number}"
+            covered.append((f"/shown/{number}", path))
+        os.makedirs(target, exist_ok=True)
+        linux.mount(f"/proc/self/fd/{source}", target, flags=linux.MS_BIND | linux.MS_REC)
+        linux.protect_mounts(target, _PROTECTED | linux.MOUNT_ATTR_NODEV)
+        os.close(source)
+    return covered
+
+
+def _show_devices() -> None:
+    for name in _DEVICES:
+        os.close(os.open(f"{_TEMPLATE}/dev/{name}", os.O_CREAT | os.O_WRONLY, 0o644))
+        linux.mount(f"/dev/{name}", f"{_TEMPLATE}/dev/{name}", flags=linux.MS_BIND)
+    os.symlink("/proc/self/fd", f"{_TEMPLATE}/dev/fd")
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        os.symlink(f"/proc/self/fd/{number}", f"{_TEMPLATE}/dev/{name}")
+    os.symlink("/tmp", f"{_TEMPLATE}/dev/shm")
+
+
 def enter(readable: Sequence[str], *, proc: bool) -> list[tuple[str, str]]:
     """Build the root and move this mount namespace, which must be the caller's own, into it.
 
@@ -43,36 +80,14 @@ def enter(readable: Sequence[str], *, proc: bool) -> list[tuple[str, str]]:
         For directories below `/tmp`, which each box covers with its own: where they are, and where
         the box must bind them.
     """
-    covered = []
+    # Opened before the template's mount point covers them.
     sources = {path: os.open(path, os.O_PATH) for path in readable}
     linux.mount("root", _TEMPLATE, "tmpfs", linux.MS_NOSUID, "size=1m,nr_inodes=512,mode=0755")
     for name in ("box", "tmp", "scratch", "proc", "dev", "etc"):
         os.mkdir(f"{_TEMPLATE}/{name}", 0o755)
-    _show("/usr")
-    for name in _SYSTEM_LINKS:
-        if os.path.islink(f"/{name}"):
-            os.symlink(os.readlink(f"/{name}"), f"{_TEMPLATE}/{name}")
-        elif os.path.isdir(f"/{name}"):
-            _show(f"/{name}")
-    for path in _SYSTEM_FILES:
-        if os.path.exists(path):
-            _show(path)
-    for number, (path, source) in enumerate(sources.items()):
-        target = _TEMPLATE + path
-        if path.startswith("/tmp/"):
-            target = f"{_TEMPLATE}/shown/{number}"
-            covered.append((f"/shown/{number}", path))
-        os.makedirs(target, exist_ok=True)
-        linux.mount(f"/proc/self/fd/{source}", target, flags=linux.MS_BIND | linux.MS_REC)
-        linux.protect_mounts(target, _PROTECTED | linux.MOUNT_ATTR_NODEV)
-        os.close(source)
-    for name in _DEVICES:
-        os.close(os.open(f"{_TEMPLATE}/dev/{name}", os.O_CREAT | os.O_WRONLY, 0o644))
-        linux.mount(f"/dev/{name}", f"{_TEMPLATE}/dev/{name}", flags=linux.MS_BIND)
-    os.symlink("/proc/self/fd", f"{_TEMPLATE}/dev/fd")
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        os.symlink(f"/proc/self/fd/{number}", f"{_TEMPLATE}/dev/{name}")
-    os.symlink("/tmp", f"{_TEMPLATE}/dev/shm")
+    _show_system()
+    covered = _show_directories(sources)
+    _show_devices()
     if proc:
         linux.mount("/proc", f"{_TEMPLATE}/proc", flags=linux.MS_BIND | linux.MS_REC)
     linux.pivot_root(_TEMPLATE)
