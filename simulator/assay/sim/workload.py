@@ -120,6 +120,8 @@ class Workload:
     stages: tuple[Stage, ...]
     tasks: tuple[TaskLoad, ...]
     batches: tuple[tuple[BatchLoad, ...], ...]
+    past: tuple[tuple[BatchLoad, ...], ...]
+    """`past[task]`: batches before the first, oldest first, for policies that look at history."""
 
     def timeouts_ns(self, task: int) -> Ints:
         """(stages,): 0 where the task's pipeline lacks the stage."""
@@ -208,24 +210,33 @@ def draw_workload(
     iterations: int,
     seed: int,
     sources: Sequence[Floats] = (),
+    past: int = 5,
 ) -> Workload:
-    """Draw every batch of every task, each from its own stream of chance."""
+    """Draw every batch of every task, each from its own stream of chance.
+
+    Args:
+        tasks: what runs.
+        stages: the kinds of workers; tasks name them by index.
+        iterations: batches a task.
+        seed: the same seed gives the same workload.
+        sources: real arrival curves (seconds), see `draw_arrivals`.
+        past: batches a task that finished before the simulation; 0 = a cold start.
+    """
     for task in tasks:
         check_task(task, len(stages))
-    batches = tuple(
-        tuple(
-            draw_batch(
-                task,
-                len(stages),
-                iteration / max(iterations - 1, 1),
-                np.random.default_rng([seed, number, iteration]),
-                sources,
-            )
-            for iteration in range(iterations)
-        )
-        for number, task in enumerate(tasks)
+
+    def draw(number: int, iteration: int) -> BatchLoad:
+        random = np.random.default_rng([seed, number, iteration + 1_000_000])
+        progress = max(iteration, 0) / max(iterations - 1, 1)
+        return draw_batch(tasks[number], len(stages), progress, random, sources)
+
+    numbers = range(len(tasks))
+    return Workload(
+        stages=tuple(stages),
+        tasks=tuple(tasks),
+        batches=tuple(tuple(draw(k, i) for i in range(iterations)) for k in numbers),
+        past=tuple(tuple(draw(k, i) for i in range(-past, 0)) for k in numbers),
     )
-    return Workload(stages=tuple(stages), tasks=tuple(tasks), batches=batches)
 
 
 CPU_COST: Final = 0.1
