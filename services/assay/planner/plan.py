@@ -1,0 +1,399 @@
+"""The plan: how many workers each stage needs over the rest of the open batches.
+
+`make_plan` is a pure function of an observation. It draws futures (`futures.py`) and asks of a
+choice of workers: in which share of them is every batch's extra delay d within its budget D?
+
+1. Peaks: for each stage, dearest first, the fewest workers `peak` that keep P(d <= D) >= 1 - eps,
+   given what is up now and a start-up delay before anything ordered now can help.
+2. Shape: simulated under these peaks, how many workers are busy when. `N_j(t)` is a quantile over
+   the futures of the busiest moment in each bin of time.
+3. Now: a worker that is needed within the start-up delay must be ordered now; one that will be
+   idle for less than it takes to start another is kept.
+
+Stages and pools are the same thing here (pools are shared).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from assay.core.errors import InvalidRequest
+from assay.planner.demand import Future, budget_ns, open_tasks
+from assay.planner.futures import Prior, draw_futures
+from assay.sim.arrays import FAR_NS, Floats, Ints, to_ns
+from assay.sim.observation import Observation, OpenBatch, PoolView, TaskView
+from assay.sim.queueing import (
+    Limits,
+    Scratch,
+    Supply,
+    make_scratch,
+    release_all,
+    serve,
+    serve_all,
+)
+
+NO_BINS: Final = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """How to plan."""
+
+    futures: int = 20
+    epsilon: float = 0.05
+    """Share of futures that may miss a budget."""
+    shape_quantile: float = 0.9
+    """Of the busiest moment over the futures."""
+    bin_s: float = 5.0
+    bins_max: int = 256
+    tick_s: float = 5.0
+    """A plan is looked at again after this time."""
+    hold_s: float = 5.0
+    """A worker is kept through a gap of this length even when starting takes less."""
+    slack_s: float = 0.5
+    """Where D cannot be kept whatever is ordered, this much above the best possible is good."""
+    peak_factors: tuple[float, ...] = (1.0, 1.15, 1.3)
+    """Multiples of the fewest workers that are weighed against trainer time lost to d."""
+    seed: int = 0
+    prior: Prior = field(default_factory=Prior)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOutlook:
+    """What the plan means for one open batch."""
+
+    task: int
+    """Index into the observation's tasks."""
+    number: int
+    budget_ns: int
+    late_share: float
+    """Share of futures with d > D."""
+    delay_mean_ns: int
+    at_risk: bool
+    """D is missed in more than eps of the futures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePlan:
+    """Workers of one stage."""
+
+    target: int
+    """From now on."""
+    peak: int
+    """Most at any time."""
+    wanted: int
+    """What `peak` would be without the cap."""
+    workers: tuple[int, ...]
+    """N_j(t), one entry a bin from `Plan.now_ns` on."""
+    demand_s: float
+    """Worker-seconds of work still to be done: the bound below which no plan can go (mean)."""
+    planned_s: float
+    """Worker-seconds under `workers`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`N_j(t)` and what it was made from."""
+
+    now_ns: int
+    bin_ns: int
+    stages: tuple[StagePlan, ...]
+    batches: tuple[BatchOutlook, ...]
+    futures: int
+    simulations: int
+    reason: str
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """Workers a stage from now on."""
+        return tuple(stage.target for stage in self.stages)
+
+
+class Trial:
+    """The futures of one plan, and what becomes of them under a choice of workers."""
+
+    def __init__(
+        self,
+        observation: Observation,
+        active: Sequence[tuple[TaskView, OpenBatch]],
+        futures: Sequence[Future],
+        settings: PlanSettings,
+    ) -> None:
+        self.now_ns = observation.now_ns
+        self.pools = observation.pools
+        self.futures = futures
+        self.settings = settings
+        self.budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
+        self.stages = len(observation.pools)
+        self.scratch: Scratch = make_scratch(max(len(f.batch_of) for f in futures))
+        self.simulations = 0
+        most = [(future.demand.service_ns > 0).sum(axis=0) for future in futures]
+        self.most: Ints = np.max(most, axis=0)
+        self.limits = [self.limit(future, self.best(future)) for future in futures]
+
+    def supply(self, peaks: Ints) -> Supply:
+        """What is up now; what is starting half a start-up later; `peaks` from a start-up on."""
+        since = np.zeros((self.stages, 3), np.int64)
+        workers = np.zeros((self.stages, 3), np.int64)
+        for j, pool in enumerate(self.pools):
+            up = pool.idle + pool.running
+            since[j] = (0, self.now_ns + pool.startup_ns // 2, self.now_ns + pool.startup_ns)
+            workers[j] = (up, up + pool.starting, peaks[j])
+        return Supply(since_ns=since, workers=workers, steps=np.full(self.stages, 3, np.int64))
+
+    def best(self, future: Future) -> Ints:
+        """(batches,): the earliest ends that any order given now can reach."""
+        limits = self.no_limits(future)
+        return self.run(future, self.supply(self.most), limits)[1]
+
+    def no_limits(self, future: Future) -> Limits:
+        """To the end."""
+        return Limits(
+            finish_ns=np.full(len(future.batch_of), FAR_NS, np.int64),
+            timeout_ns=np.zeros(self.stages, np.int64),
+            timeouts=np.zeros(1, np.int64),
+        )
+
+    def limit(self, future: Future, best: Ints) -> Limits:
+        """d <= D, or next to the best where that cannot be had."""
+        slack = to_ns(self.settings.slack_s)
+        due = np.maximum(future.natural_ns + self.budgets, best + slack)
+        return self.no_limits(future)._replace(finish_ns=due[future.batch_of])
+
+    def run(self, future: Future, supply: Supply, limits: Limits) -> tuple[bool, Ints]:
+        """Simulate; whether the limits hold, and (batches,) the ends."""
+        self.simulations += 1
+        kept = serve_all(future.demand, supply, limits, self.scratch)
+        ends = np.full(len(self.budgets), self.now_ns, np.int64)
+        np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
+        return kept, ends
+
+    def keeps(self, peaks: Ints) -> bool:
+        """P(d <= D) >= 1 - eps, or as good as possible."""
+        supply = self.supply(peaks)
+        allowed = int(self.settings.epsilon * len(self.futures))
+        failed = 0
+        for future, limits in zip(self.futures, self.limits, strict=True):
+            self.simulations += 1
+            failed += not serve_all(future.demand, supply, limits, self.scratch)
+            if failed > allowed:
+                return False
+        return True
+
+    def measure(self, peaks: Ints) -> tuple[Ints, Floats]:
+        """(futures, stages, bins) most busy workers; (futures, batches) extra delays in ns."""
+        supply, bin_ns = self.supply(peaks), to_ns(self.settings.bin_s)
+        busy = np.zeros((len(self.futures), self.stages, self.settings.bins_max), np.int64)
+        delays = np.zeros((len(self.futures), len(self.budgets)))
+        for k, future in enumerate(self.futures):
+            self.simulations += 1
+            limits = self.no_limits(future)
+            release_all(future.demand, self.scratch)
+            for j in range(self.stages):
+                serve(future.demand, j, supply, limits, self.scratch, busy[k, j], self.now_ns, bin_ns)
+            ends = np.zeros(len(self.budgets), np.int64)
+            np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
+            delays[k] = np.maximum(ends - future.natural_ns, 0)
+        return busy, delays
+
+
+def find_peaks(trial: Trial, hint: Sequence[int] | None = None) -> Ints:
+    """The fewest workers a stage, dearest first, that keep the chance constraint.
+
+    `hint` (a former answer) is where the search starts.
+    """
+    peaks = trial.most.copy()
+    order = sorted(range(trial.stages), key=lambda j: (-trial.pools[j].cost, j))
+    for stage in order:
+        if trial.most[stage] == 0:
+            peaks[stage] = 0
+            continue
+        start = hint[stage] if hint else int(start_of_search(trial, stage))
+        peaks[stage] = gallop(trial, peaks, stage, start)
+    return peaks
+
+
+def start_of_search(trial: Trial, stage: int) -> int:
+    """Work over the time that it can be spread over: near the answer, from below."""
+    work = np.mean([future.demand.service_ns[:, stage].sum() for future in trial.futures])
+    span = np.mean([future.natural_ns.max() - trial.now_ns for future in trial.futures])
+    return int(work / max(span, 1)) + 1
+
+
+def gallop(trial: Trial, peaks: Ints, stage: int, start: int) -> int:
+    """Bracket the smallest number that keeps the constraint around `start`, then bisect."""
+    trial_peaks = peaks.copy()
+
+    def keeps(workers: int) -> bool:
+        trial_peaks[stage] = workers
+        return trial.keeps(trial_peaks)
+
+    most = int(trial.most[stage])
+    high = min(max(start, 1), most)
+    step = max(high // 8, 1)
+    if keeps(high):
+        low = max(high - step, 0)
+        while low > 0 and keeps(low):
+            high, step = low, 2 * step
+            low = max(high - step, 0)
+    else:
+        low, high = high, min(high + step, most)
+        while high < most and not keeps(high):
+            low, step = high, 2 * step
+            high = min(high + step, most)
+    exact = max(high // 64, 1)
+    while high - low > exact:
+        middle = (low + high) // 2
+        if keeps(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def make_plan(
+    observation: Observation,
+    settings: PlanSettings | None = None,
+    *,
+    peaks_hint: Sequence[int] | None = None,
+    search: bool = True,
+) -> Plan:
+    """Plan from what is known now.
+
+    Args:
+        observation: history, state of the open batches, pools and costs.
+        settings: how to plan.
+        peaks_hint: peaks of the former plan, to start the search from.
+        search: false = keep `peaks_hint` and only look at the shape again.
+    """
+    settings = settings or PlanSettings()
+    check(observation, settings)
+    active = open_tasks(observation)
+    if not active:
+        return empty_plan(observation, settings)
+    futures = draw_futures(
+        observation.now_ns,
+        active,
+        observation.tasks,
+        count=settings.futures,
+        seed=settings.seed,
+        prior=settings.prior,
+    )
+    trial = Trial(observation, active, futures, settings)
+    if search or peaks_hint is None:
+        wanted = find_peaks(trial, peaks_hint)
+    else:
+        wanted = np.minimum(np.array(peaks_hint, np.int64), trial.most)
+    caps = np.array([pool.cap for pool in observation.pools], np.int64)
+    peaks = np.minimum(wanted, caps)
+    busy, delays = trial.measure(peaks)
+    return shape_plan(observation, settings, trial, wanted, peaks, busy, delays)
+
+
+def check(observation: Observation, settings: PlanSettings) -> None:
+    """Refuse what cannot be planned.
+
+    Raises:
+        InvalidRequest: naming the field.
+    """
+    if not 0 <= settings.epsilon < 1:
+        raise InvalidRequest(f"epsilon is {settings.epsilon}", field="epsilon")
+    if settings.futures < 1:
+        raise InvalidRequest(f"{settings.futures} futures", field="futures")
+    for p, pool in enumerate(observation.pools):
+        if pool.cap < 0 or not np.isfinite(pool.cost) or pool.cost < 0 or pool.startup_ns < 0:
+            raise InvalidRequest(f"{pool}", field=f"pools[{p}]")
+    for k, task in enumerate(observation.tasks):
+        if len(task.timeout_ns) != len(observation.pools):
+            raise InvalidRequest("one timeout a stage", field=f"tasks[{k}].timeout_ns")
+        if task.delay_budget_ns is not None and task.delay_budget_ns < 0:
+            raise InvalidRequest("D is negative", field=f"tasks[{k}].delay_budget_ns")
+        for past in task.history:
+            if past.service_ns.shape[1] != len(observation.pools):
+                raise InvalidRequest("one time a stage", field=f"tasks[{k}].history")
+
+
+def empty_plan(observation: Observation, settings: PlanSettings) -> Plan:
+    """Nothing is open: nobody is needed."""
+    nothing = StagePlan(target=0, peak=0, wanted=0, workers=(), demand_s=0.0, planned_s=0.0)
+    return Plan(
+        now_ns=observation.now_ns,
+        bin_ns=to_ns(settings.bin_s),
+        stages=tuple(nothing for _ in observation.pools),
+        batches=(),
+        futures=0,
+        simulations=0,
+        reason="no batch is open",
+    )
+
+
+def shape_plan(
+    observation: Observation,
+    settings: PlanSettings,
+    trial: Trial,
+    wanted: Ints,
+    peaks: Ints,
+    busy: Ints,
+    delays: Floats,
+) -> Plan:
+    """From busy workers over the futures to `N_j(t)` and the target of now."""
+    level = np.quantile(busy, settings.shape_quantile, axis=0, method="higher").astype(np.int64)
+    stages = []
+    for j, pool in enumerate(observation.pools):
+        work = np.mean([f.demand.service_ns[:, j].sum() for f in trial.futures]) / 1e9
+        stages.append(
+            StagePlan(
+                target=target_now(level[j], pool, settings),
+                peak=int(peaks[j]),
+                wanted=int(wanted[j]),
+                workers=trim(level[j]),
+                demand_s=float(work),
+                planned_s=float(level[j].sum() * settings.bin_s),
+            )
+        )
+    return Plan(
+        now_ns=observation.now_ns,
+        bin_ns=to_ns(settings.bin_s),
+        stages=tuple(stages),
+        batches=outlook(observation, settings, trial, delays),
+        futures=len(trial.futures),
+        simulations=trial.simulations,
+        reason="planned",
+    )
+
+
+def target_now(level: Ints, pool: PoolView, settings: PlanSettings) -> int:
+    """Needed within a start-up delay and a look, or again before another could start."""
+    startup_s = pool.startup_ns / 1e9
+    window_s = startup_s + settings.tick_s + max(startup_s, settings.hold_s)
+    bins = int(np.ceil(window_s / settings.bin_s)) + 1
+    return min(int(level[:bins].max(initial=0)), pool.cap)
+
+
+def trim(level: Ints) -> tuple[int, ...]:
+    """Without the zeros at the end."""
+    last = int(np.flatnonzero(level).max(initial=-1))
+    return tuple(int(n) for n in level[: last + 1])
+
+
+def outlook(
+    observation: Observation, settings: PlanSettings, trial: Trial, delays: Floats
+) -> tuple[BatchOutlook, ...]:
+    """What the plan means batch by batch."""
+    indices = [k for k, task in enumerate(observation.tasks) if task.open is not None]
+    found = []
+    for b, (task, (_, batch)) in enumerate(zip(indices, open_tasks(observation), strict=True)):
+        late = float(np.mean(delays[:, b] > trial.budgets[b]))
+        found.append(
+            BatchOutlook(
+                task=task,
+                number=batch.number,
+                budget_ns=int(trial.budgets[b]),
+                late_share=late,
+                delay_mean_ns=int(delays[:, b].mean()),
+                at_risk=late > settings.epsilon,
+            )
+        )
+    return tuple(found)
