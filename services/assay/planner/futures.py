@@ -16,9 +16,11 @@ from typing import Final
 
 import numpy as np
 
-from assay.planner.demand import Future, Guess, assemble
+from assay.planner.demand import SEQUENCE_BITS, Future, ranks
 from assay.sim.arrays import SECOND_NS, Floats, Ints, to_ns
+from assay.sim.jit import jit
 from assay.sim.observation import OpenBatch, PastBatch, TaskView, past_batch
+from assay.sim.queueing import Demand
 
 RECENCY: Final = 0.6
 """Weight of a past batch against that of the next newer one."""
@@ -75,59 +77,6 @@ def choose_past(past: Sequence[PastBatch], share: float) -> PastBatch:
     return past[min(int(np.searchsorted(edges, share, side="right")), len(past) - 1)]
 
 
-def pace(past: PastBatch, batch: OpenBatch, position: int, now_ns: int) -> float:
-    """How much slower than `past` the batch's arrivals come: 1 = as fast."""
-    reference = int(past.arrived_ns[position - 1]) if position else 0
-    if reference <= 0 or batch.size == 0:
-        return 1.0
-    seen = (now_ns - batch.opened_ns) / reference
-    trust = min(1.0, batch.arrived / (WARP_TRUST_SHARE * batch.size))
-    return 1.0 + trust * (min(max(seen, WARP_MIN), WARP_MAX) - 1.0)
-
-
-def guess_arrivals(
-    past: PastBatch, batch: OpenBatch, now_ns: int, chance: Floats
-) -> tuple[Ints, Ints]:
-    """Arrivals to come and, for each, the row of `past` that it is taken from."""
-    rows = len(past.arrived_ns)
-    size = batch.size or max(rows, batch.arrived)
-    coming = max(size - batch.arrived, 0)
-    position = min(round(batch.arrived * rows / size), rows)
-    first = min(position, rows - 1)
-    row = first + np.floor(chance[batch.arrived : size] * (rows - first)).astype(np.int64)
-    if position == rows:
-        late = now_ns - batch.opened_ns + chance[batch.arrived : size] * STRAGGLERS_NS
-        arrived = np.rint(late).astype(np.int64)
-    else:
-        factor = pace(past, batch, position, now_ns)
-        arrived = np.rint(past.arrived_ns[row] * factor).astype(np.int64)
-    order = np.argsort(arrived, kind="stable")[:coming]
-    return arrived[order], row[order]
-
-
-def guess_present(past: PastBatch, timeout_ns: Ints, batch: OpenBatch, chance: Floats) -> Ints:
-    """(n, stages): time still needed by the requests that are there."""
-    stages = past.service_ns.shape[1]
-    present = np.zeros((len(batch.stage), stages), np.int64)
-    luck = chance[batch.sequence]
-    for stage in range(stages):
-        here = np.flatnonzero(batch.stage == stage)
-        if len(here) == 0:
-            continue
-        elapsed = np.maximum(batch.elapsed_ns[here], 0)
-        rows = past.by_service[stage]
-        first = np.searchsorted(past.service_ns[rows, stage], elapsed, side="right")
-        known = first < len(rows)
-        pick = first + np.floor(luck[here] * (len(rows) - first)).astype(np.int64)
-        drawn = past.service_ns[rows[np.minimum(pick, len(rows) - 1)]].copy()
-        drawn[:, :stage] = 0
-        drawn[:, stage] -= elapsed
-        drawn[~known] = 0
-        drawn[~known, stage] = np.maximum(timeout_ns[stage] - elapsed[~known], 1)
-        present[here] = drawn
-    return present
-
-
 def draw_futures(
     now_ns: int,
     active: Sequence[tuple[TaskView, OpenBatch]],
@@ -138,30 +87,144 @@ def draw_futures(
     prior: Prior,
 ) -> list[Future]:
     """`count` futures of all open batches together."""
+    rank = ranks([batch for _, batch in active])
     sources = []
-    for task, batch in active:
+    for (task, batch), mine in zip(active, rank, strict=True):
         past = known_past(task, everyone, prior)
-        size = max(batch.size, batch.arrived, len(past[0].arrived_ns), 1)
+        size = batch.size or max(batch.arrived, len(past[0].arrived_ns))
         random = np.random.default_rng([seed, batch.number, size])
-        luck = random.random((count, size + 1))
-        sources.append((task, batch, past, luck))
-    futures = []
-    for k in range(count):
-        guesses = []
-        for task, batch, known, luck in sources:
-            past_k = choose_past(known, (luck[k, -1] + k) / count)
-            guesses.append(guess_all(task, batch, past_k, now_ns, luck[k, :-1]))
-        futures.append(assemble(now_ns, [batch for _, batch in active], guesses))
-    return futures
+        luck = random.random((count, max(size, batch.arrived) + 1))
+        sources.append((task, batch, past, luck, int(mine), size))
+    return [draw_future(now_ns, k, count, sources) for k in range(count)]
 
 
-def guess_all(
-    task: TaskView, batch: OpenBatch, past: PastBatch, now_ns: int, chance: Floats
-) -> Guess:
-    """Fill in everything that is not known of one batch."""
-    arrived, row = guess_arrivals(past, batch, now_ns, chance)
-    return Guess(
-        arrived_ns=arrived,
-        service_ns=past.service_ns[row],
-        present_ns=guess_present(past, task.timeout_ns, batch, chance),
+Source = tuple[TaskView, OpenBatch, tuple[PastBatch, ...], Floats, int, int]
+"""Task, batch, past, chance (futures, requests + 1), rank among the open batches, size."""
+
+
+def draw_future(now_ns: int, k: int, count: int, sources: Sequence[Source]) -> Future:
+    """The k-th future."""
+    sizes = [len(batch.stage) + max(size - batch.arrived, 0) for _, batch, _, _, _, size in sources]
+    requests, stages = sum(sizes), len(sources[0][0].timeout_ns)
+    release = np.empty(requests, np.int64)
+    service = np.zeros((requests, stages), np.int64)
+    key = np.empty(requests, np.int64)
+    running = np.full(requests, -1, np.int64)
+    natural = np.empty(len(sources), np.int64)
+    earliest = np.empty(len(sources), np.int64)
+    at = 0
+    for b, (task, batch, known, luck, rank, _) in enumerate(sources):
+        past = choose_past(known, (luck[k, -1] + k) / count)
+        part = slice(at, at + sizes[b])
+        at += sizes[b]
+        natural[b], earliest[b] = fill(
+            now_ns,
+            batch_numbers(batch),
+            (batch.stage, batch.elapsed_ns, batch.natural_ns, batch.sequence),
+            (past.arrived_ns, past.service_ns, past.by_service, task.timeout_ns),
+            luck[k],
+            (release[part], service[part], key[part], running[part]),
+        )
+        key[part] |= rank << SEQUENCE_BITS
+    return Future(
+        demand=Demand(release_ns=release, service_ns=service, key=key, running=running),
+        batch_of=np.repeat(np.arange(len(sources)), sizes),
+        natural_ns=natural,
+        earliest_ns=earliest,
     )
+
+
+def batch_numbers(batch: OpenBatch) -> tuple[int, int, int, int]:
+    """What the loop needs of a batch besides its arrays."""
+    return batch.opened_ns, batch.size, batch.arrived, batch.ended_natural_ns
+
+
+@jit
+def pace(seen_ns: int, reference_ns: int, arrived: int, size: int) -> float:
+    """How much slower than in the past the batch's arrivals come: 1 = as fast."""
+    if reference_ns <= 0 or size == 0:
+        return 1.0
+    seen = min(max(seen_ns / reference_ns, WARP_MIN), WARP_MAX)
+    trust = min(1.0, arrived / (WARP_TRUST_SHARE * size))
+    return 1.0 + trust * (seen - 1.0)
+
+
+@jit
+def first_longer(rows: Ints, service_ns: Ints, stage: int, elapsed_ns: int) -> int:
+    """The first of `rows` (ascending by time at the stage) that took longer than `elapsed_ns`."""
+    low, high = 0, len(rows)
+    while low < high:
+        middle = (low + high) // 2
+        if service_ns[rows[middle], stage] > elapsed_ns:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@jit
+def fill(
+    now_ns: int,
+    numbers: tuple[int, int, int, int],
+    present: tuple[Ints, Ints, Ints, Ints],
+    past: tuple[Ints, Ints, Ints, Ints],
+    luck: Floats,
+    out: tuple[Ints, Ints, Ints, Ints],
+) -> tuple[int, int]:
+    """Write one future of one batch: first what is there, then what will come, by arrival.
+
+    Returns:
+        T as an instant, and the earliest end possible from now on.
+    """
+    opened_ns, size, arrived, natural_ns = numbers
+    stage_now, elapsed_ns, natural_so_far, sequence = present
+    past_arrived, past_service, by_service, timeout_ns = past
+    release, service, key, running = out
+    stages = past_service.shape[1]
+    rows = len(past_arrived)
+    earliest_ns = now_ns
+    there = len(stage_now)
+    for i in range(there):
+        stage = stage_now[i]
+        elapsed = max(elapsed_ns[i], 0)
+        first = first_longer(by_service[stage], past_service, stage, elapsed)
+        left = 0
+        if first < rows:
+            pick = by_service[stage][first + int(luck[sequence[i]] * (rows - first))]
+            for j in range(stage, stages):
+                service[i, j] = past_service[pick, j]
+            service[i, stage] -= elapsed
+        else:
+            service[i, stage] = max(timeout_ns[stage] - elapsed, 1)
+        for j in range(stage, stages):
+            left += service[i, j]
+        release[i] = now_ns
+        key[i] = sequence[i]
+        running[i] = stage if elapsed_ns[i] >= 0 else -1
+        natural_ns = max(natural_ns, natural_so_far[i] + left)
+        earliest_ns = max(earliest_ns, now_ns + left)
+    coming = len(release) - there
+    total = max(arrived + coming, 1)
+    position = min(int(round(arrived * rows / total)), rows)  # noqa: RUF046 - a float under numba
+    reference = past_arrived[position - 1] if position > 0 else 0
+    factor = pace(now_ns - opened_ns, reference, arrived, size)
+    first = min(position, rows - 1)
+    tally = np.zeros(rows, np.int64)
+    for i in range(coming):
+        tally[first + int(luck[arrived + i] * (rows - first))] += 1
+    i = there
+    for row in range(first, rows):
+        for _ in range(tally[row]):
+            after = int(past_arrived[row] * factor)
+            if position == rows:
+                after = now_ns - opened_ns + (i - there + 1) * STRAGGLERS_NS // coming
+            left = 0
+            for j in range(stages):
+                service[i, j] = past_service[row, j]
+                left += past_service[row, j]
+            release[i] = max(opened_ns + after, now_ns)
+            key[i] = arrived + i - there
+            natural_ns = max(natural_ns, after + left)
+            earliest_ns = max(earliest_ns, release[i] + left)
+            i += 1
+    return opened_ns + natural_ns, earliest_ns

@@ -46,14 +46,25 @@ class PlanSettings:
     """Share of futures that may miss a budget."""
     shape_quantile: float = 0.9
     """Of the busiest moment over the futures."""
+    spare_workers: int = 3
+    """Up to this many, workers are there if any future needs them: few enough to be cheap, and what
+    the last requests of a batch wait for otherwise."""
     bin_s: float = 5.0
     bins_max: int = 256
+    shape_futures: int = 10
+    """Futures that are enough to look at the shape again under known peaks."""
     tick_s: float = 5.0
-    """A plan is looked at again after this time."""
+    """The plan is compared with what happens, and followed, this often."""
+    replan_s: float = 15.0
+    """A plan is made anew after this time at the latest, with known peaks ..."""
+    search_s: float = 60.0
+    """... and its peaks are searched for anew after this time, or when things go otherwise."""
     hold_s: float = 5.0
     """A worker is kept through a gap of this length even when starting takes less."""
     slack_s: float = 0.5
     """Where D cannot be kept whatever is ordered, this much above the best possible is good."""
+    guard: float = 0.5
+    """Share of D that is planned with; the rest is for what no future foresaw."""
     peak_factors: tuple[float, ...] = (1.0, 1.15, 1.3)
     """Multiples of the fewest workers that are weighed against trainer time lost to d."""
     seed: int = 0
@@ -87,6 +98,9 @@ class StagePlan:
     """What `peak` would be without the cap."""
     workers: tuple[int, ...]
     """N_j(t), one entry a bin from `Plan.now_ns` on."""
+    busy_low: tuple[int, ...]
+    busy_high: tuple[int, ...]
+    """Between these, bin by bin, the number of running requests was in nearly all futures."""
     demand_s: float
     """Worker-seconds of work still to be done: the bound below which no plan can go (mean)."""
     planned_s: float
@@ -131,7 +145,8 @@ class Trial:
         self.simulations = 0
         most = [(future.demand.service_ns > 0).sum(axis=0) for future in futures]
         self.most: Ints = np.max(most, axis=0)
-        self.limits = [self.limit(future, self.best(future)) for future in futures]
+        self.free = [self.no_limits(future) for future in futures]
+        self.limits = [self.limit(k, future.earliest_ns) for k, future in enumerate(futures)]
 
     def supply(self, peaks: Ints) -> Supply:
         """What is up now; what is starting half a start-up later; `peaks` from a start-up on."""
@@ -143,10 +158,11 @@ class Trial:
             workers[j] = (up, up + pool.starting, peaks[j])
         return Supply(since_ns=since, workers=workers, steps=np.full(self.stages, 3, np.int64))
 
-    def best(self, future: Future) -> Ints:
-        """(batches,): the earliest ends that any order given now can reach."""
-        limits = self.no_limits(future)
-        return self.run(future, self.supply(self.most), limits)[1]
+    def settle_for_best(self) -> None:
+        """D cannot be kept: aim at what can, the ends if the most is ordered now."""
+        supply = self.supply(self.most)
+        for k, future in enumerate(self.futures):
+            self.limits[k] = self.limit(k, self.run(future, supply, self.free[k])[1])
 
     def no_limits(self, future: Future) -> Limits:
         """To the end."""
@@ -156,11 +172,12 @@ class Trial:
             timeouts=np.zeros(1, np.int64),
         )
 
-    def limit(self, future: Future, best: Ints) -> Limits:
+    def limit(self, k: int, best: Ints) -> Limits:
         """d <= D, or next to the best where that cannot be had."""
-        slack = to_ns(self.settings.slack_s)
-        due = np.maximum(future.natural_ns + self.budgets, best + slack)
-        return self.no_limits(future)._replace(finish_ns=due[future.batch_of])
+        future, slack = self.futures[k], to_ns(self.settings.slack_s)
+        guarded = (self.budgets * self.settings.guard).astype(np.int64)
+        due = np.maximum(future.natural_ns + guarded, best + slack)
+        return self.free[k]._replace(finish_ns=due[future.batch_of])
 
     def run(self, future: Future, supply: Supply, limits: Limits) -> tuple[bool, Ints]:
         """Simulate; whether the limits hold, and (batches,) the ends."""
@@ -184,15 +201,15 @@ class Trial:
 
     def measure(self, peaks: Ints) -> tuple[Ints, Floats]:
         """(futures, stages, bins) most busy workers; (futures, batches) extra delays in ns."""
-        supply, bin_ns = self.supply(peaks), to_ns(self.settings.bin_s)
+        supply, bin_ns, now_ns = self.supply(peaks), to_ns(self.settings.bin_s), self.now_ns
         busy = np.zeros((len(self.futures), self.stages, self.settings.bins_max), np.int64)
         delays = np.zeros((len(self.futures), len(self.budgets)))
         for k, future in enumerate(self.futures):
             self.simulations += 1
-            limits = self.no_limits(future)
             release_all(future.demand, self.scratch)
             for j in range(self.stages):
-                serve(future.demand, j, supply, limits, self.scratch, busy[k, j], self.now_ns, bin_ns)
+                kept = busy[k, j]
+                serve(future.demand, j, supply, self.free[k], self.scratch, kept, now_ns, bin_ns)
             ends = np.zeros(len(self.budgets), np.int64)
             np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
             delays[k] = np.maximum(ends - future.natural_ns, 0)
@@ -212,6 +229,9 @@ def find_peaks(trial: Trial, hint: Sequence[int] | None = None) -> Ints:
             continue
         start = hint[stage] if hint else int(start_of_search(trial, stage))
         peaks[stage] = gallop(trial, peaks, stage, start)
+        if peaks[stage] == trial.most[stage] and not trial.keeps(peaks):
+            trial.settle_for_best()
+            peaks[stage] = gallop(trial, peaks, stage, start)
     return peaks
 
 
@@ -243,7 +263,7 @@ def gallop(trial: Trial, peaks: Ints, stage: int, start: int) -> int:
         while high < most and not keeps(high):
             low, step = high, 2 * step
             high = min(high + step, most)
-    exact = max(high // 64, 1)
+    exact = max(high // 50, 1)
     while high - low > exact:
         middle = (low + high) // 2
         if keeps(middle):
@@ -273,23 +293,52 @@ def make_plan(
     active = open_tasks(observation)
     if not active:
         return empty_plan(observation, settings)
+    search = search or peaks_hint is None
     futures = draw_futures(
         observation.now_ns,
         active,
         observation.tasks,
-        count=settings.futures,
+        count=settings.futures if search else settings.shape_futures,
         seed=settings.seed,
         prior=settings.prior,
     )
     trial = Trial(observation, active, futures, settings)
-    if search or peaks_hint is None:
+    if search:
         wanted = find_peaks(trial, peaks_hint)
     else:
         wanted = np.minimum(np.array(peaks_hint, np.int64), trial.most)
+    factors = settings.peak_factors if search else (1.0,)
+    return cheapest(observation, settings, trial, wanted, factors)
+
+
+def cheapest(
+    observation: Observation,
+    settings: PlanSettings,
+    trial: Trial,
+    wanted: Ints,
+    factors: Sequence[float],
+) -> Plan:
+    """The plan whose workers and lost trainer time together cost least.
+
+    More workers than the constraint asks for cost little when they leave as soon as they are idle;
+    a trainer that waits costs all its GPUs.
+    """
     caps = np.array([pool.cap for pool in observation.pools], np.int64)
-    peaks = np.minimum(wanted, caps)
-    busy, delays = trial.measure(peaks)
-    return shape_plan(observation, settings, trial, wanted, peaks, busy, delays)
+    rates = [task.trainer_cost for task, _ in open_tasks(observation)]
+    best: tuple[float, Plan] | None = None
+    for factor in factors:
+        more = np.minimum(np.ceil(wanted * factor).astype(np.int64), trial.most)
+        busy, delays = trial.measure(np.minimum(more, caps))
+        plan = shape_plan(observation, settings, trial, more, np.minimum(more, caps), busy, delays)
+        workers = sum(
+            pool.cost * (stage.planned_s + stage.peak * pool.startup_ns / 1e9)
+            for stage, pool in zip(plan.stages, observation.pools, strict=True)
+        )
+        total = workers + float(delays.mean(axis=0) @ np.array(rates)) / 1e9
+        if best is None or total < best[0]:
+            best = (total, plan)
+    assert best is not None  # noqa: S101 - there is at least one factor
+    return best[1]
 
 
 def check(observation: Observation, settings: PlanSettings) -> None:
@@ -317,7 +366,16 @@ def check(observation: Observation, settings: PlanSettings) -> None:
 
 def empty_plan(observation: Observation, settings: PlanSettings) -> Plan:
     """Nothing is open: nobody is needed."""
-    nothing = StagePlan(target=0, peak=0, wanted=0, workers=(), demand_s=0.0, planned_s=0.0)
+    nothing = StagePlan(
+        target=0,
+        peak=0,
+        wanted=0,
+        workers=(),
+        busy_low=(),
+        busy_high=(),
+        demand_s=0.0,
+        planned_s=0.0,
+    )
     return Plan(
         now_ns=observation.now_ns,
         bin_ns=to_ns(settings.bin_s),
@@ -339,16 +397,20 @@ def shape_plan(
     delays: Floats,
 ) -> Plan:
     """From busy workers over the futures to `N_j(t)` and the target of now."""
+    low, high = busy.min(axis=0), busy.max(axis=0)
     level = np.quantile(busy, settings.shape_quantile, axis=0, method="higher").astype(np.int64)
+    level = np.maximum(level, np.minimum(high, settings.spare_workers))
     stages = []
     for j, pool in enumerate(observation.pools):
         work = np.mean([f.demand.service_ns[:, j].sum() for f in trial.futures]) / 1e9
         stages.append(
             StagePlan(
-                target=target_now(level[j], pool, settings),
+                target=target_at(level[j], 0, pool, settings),
                 peak=int(peaks[j]),
                 wanted=int(wanted[j]),
                 workers=trim(level[j]),
+                busy_low=trim(low[j]),
+                busy_high=trim(high[j]),
                 demand_s=float(work),
                 planned_s=float(level[j].sum() * settings.bin_s),
             )
@@ -364,12 +426,16 @@ def shape_plan(
     )
 
 
-def target_now(level: Ints, pool: PoolView, settings: PlanSettings) -> int:
-    """Needed within a start-up delay and a look, or again before another could start."""
+def target_at(
+    level: Ints | tuple[int, ...], offset_ns: int, pool: PoolView, settings: PlanSettings
+) -> int:
+    """Workers wanted `offset_ns` after the plan was made: those needed within a start-up delay
+    and a look, or again before another could start."""
     startup_s = pool.startup_ns / 1e9
     window_s = startup_s + settings.tick_s + max(startup_s, settings.hold_s)
-    bins = int(np.ceil(window_s / settings.bin_s)) + 1
-    return min(int(level[:bins].max(initial=0)), pool.cap)
+    first = int(offset_ns / 1e9 / settings.bin_s)
+    last = first + int(np.ceil(window_s / settings.bin_s)) + 1
+    return min(max((int(n) for n in level[first:last]), default=0), pool.cap)
 
 
 def trim(level: Ints) -> tuple[int, ...]:

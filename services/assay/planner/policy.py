@@ -1,9 +1,13 @@
-"""`assay` as a policy: plans at every event and looks again every tick."""
+"""`assay` as a policy: plans at events, follows the plan, and plans again when things go otherwise."""
 
-from assay.planner.plan import Plan, PlanSettings, make_plan
+from assay.planner.plan import Plan, PlanSettings, make_plan, target_at
 from assay.sim.arrays import to_ns
 from assay.sim.observation import Cause, Decision, Observation
 from assay.sim.policy import PoolPolicy
+
+DEVIATION_SHARE = 0.1
+DEVIATION_WORKERS = 2
+"""Running requests may leave the plan's band by this share of it and this many."""
 
 
 class Assay(PoolPolicy):
@@ -11,19 +15,61 @@ class Assay(PoolPolicy):
 
     name = "assay"
 
-    def __init__(self, settings: PlanSettings | None = None, *, search_every: int = 4) -> None:
+    def __init__(self, settings: PlanSettings | None = None) -> None:
         self.settings = settings or PlanSettings()
-        self.search_every = search_every
         self.plan: Plan | None = None
-        self.looks = 0
+        self.searched_ns = 0
+        self.replans = 0
 
     def decide(self, observation: Observation) -> Decision:
-        """Plan; search for new peaks at events and every few ticks."""
+        """Plan anew where there is reason to, else follow the plan."""
+        plan, now_ns = self.plan, observation.now_ns
+        event = observation.cause in {Cause.HINT, Cause.BATCH_END} or plan is None
+        if event or plan is None or deviates(plan, observation):
+            return self.answer(self.replan(observation, search=True), observation)
+        if not plan.batches:
+            return self.answer(plan, observation)
+        if now_ns - self.searched_ns >= to_ns(self.settings.search_s):
+            return self.answer(self.replan(observation, search=True), observation)
+        if now_ns - plan.now_ns >= to_ns(self.settings.replan_s):
+            return self.answer(self.replan(observation, search=False), observation)
+        return self.answer(plan, observation)
+
+    def replan(self, observation: Observation, *, search: bool) -> Plan:
+        """Make a plan; the former peaks are where the search starts."""
         former = self.plan
         peaks = [stage.wanted for stage in former.stages] if former and former.batches else None
-        event = observation.cause is not Cause.WAKE
-        self.looks = 0 if event else self.looks + 1
-        search = peaks is None or event or self.looks % self.search_every == 0
         self.plan = make_plan(observation, self.settings, peaks_hint=peaks, search=search)
-        wake = observation.now_ns + to_ns(self.settings.tick_s)
-        return Decision(targets=self.plan.targets, wake_ns=wake if self.plan.batches else None)
+        self.replans += 1
+        if search:
+            self.searched_ns = observation.now_ns
+        return self.plan
+
+    def answer(self, plan: Plan, observation: Observation) -> Decision:
+        """What the plan says for now."""
+        if not plan.batches:
+            return Decision(targets=tuple(0 for _ in observation.pools))
+        offset_ns = observation.now_ns - plan.now_ns
+        return Decision(
+            targets=tuple(
+                target_at(stage.workers, offset_ns, pool, self.settings)
+                for stage, pool in zip(plan.stages, observation.pools, strict=True)
+            ),
+            wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
+        )
+
+
+def deviates(plan: Plan, observation: Observation) -> bool:
+    """Whether running requests have left the band that the plan's futures span."""
+    at = (observation.now_ns - plan.now_ns) // plan.bin_ns
+    if at == 0 or not plan.batches:
+        return False
+    for stage, pool in zip(plan.stages, observation.pools, strict=True):
+        low = stage.busy_low[at] if at < len(stage.busy_low) else 0
+        high = stage.busy_high[at] if at < len(stage.busy_high) else 0
+        present = min(pool.running + pool.waiting, max(stage.peak, pool.running))
+        if present > high * (1 + DEVIATION_SHARE) + DEVIATION_WORKERS:
+            return True
+        if pool.running < low * (1 - DEVIATION_SHARE) - DEVIATION_WORKERS:
+            return True
+    return False
