@@ -2,7 +2,7 @@
 
 from assay.planner.plan import Plan, PlanSettings, make_plan, target_at
 from assay.sim.arrays import to_ns
-from assay.sim.observation import Cause, Decision, Observation
+from assay.sim.observation import Cause, Decision, Observation, PoolView
 from assay.sim.policy import PoolPolicy
 
 DEVIATION_SHARE = 0.1
@@ -32,7 +32,8 @@ class Assay(PoolPolicy):
         if now_ns - self.searched_ns >= to_ns(self.settings.search_s):
             return self.answer(self.replan(observation, search=True), observation)
         if now_ns - plan.now_ns >= to_ns(self.settings.replan_s):
-            return self.answer(self.replan(observation, search=False), observation)
+            full = any(pool.waiting for pool in observation.pools)
+            return self.answer(self.replan(observation, search=full), observation)
         return self.answer(plan, observation)
 
     def replan(self, observation: Observation, *, search: bool) -> Plan:
@@ -50,13 +51,29 @@ class Assay(PoolPolicy):
         if not plan.batches:
             return Decision(targets=tuple(0 for _ in observation.pools))
         offset_ns = observation.now_ns - plan.now_ns
+        spare = self.settings.spare_workers if is_late(observation) else 0
         return Decision(
             targets=tuple(
-                target_at(stage.workers, offset_ns, pool, self.settings)
+                at_least(target_at(stage.workers, offset_ns, pool, self.settings), pool, spare)
                 for stage, pool in zip(plan.stages, observation.pools, strict=True)
             ),
             wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
         )
+
+
+def is_late(observation: Observation) -> bool:
+    """Whether a request that now waits could run into its timeouts and make its batch late."""
+    return any(
+        task.open is not None
+        and observation.now_ns + int(task.timeout_ns.sum()) > task.open.deadline_ns
+        for task in observation.tasks
+    )
+
+
+def at_least(target: int, pool: PoolView, spare: int) -> int:
+    """DistRS's timeout rule with a bound: up to `spare` workers more for what waits late. They have
+    work at once, so they cost a start-up each and no more."""
+    return min(max(target, pool.running + min(pool.waiting, spare)), pool.cap)
 
 
 def deviates(plan: Plan, observation: Observation) -> bool:
