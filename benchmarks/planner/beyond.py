@@ -1,4 +1,4 @@
-"""Every policy against every stress: python benchmarks/planner/beyond.py [--part single|tenants|stock]
+"""Every policy against every stress: python benchmarks/planner/beyond.py [--part P]
 
 single: one task under each stress. tenants: 1 to 12 tenants with different pipelines. stock: the
 stock autoscalers with their utilisation target swept, to compare at equal p95 d.
@@ -22,8 +22,7 @@ from common import (
     stressed,
 )
 
-from assay.sim.autoscalers import Hpa, Keda, Kpa, RayServe
-from assay.sim.policy import Policy
+from assay.sim.autoscalers import Hpa, Keda, Kpa, RayServe, TickingPolicy
 from assay.sim.runner import Options
 from assay.sim.workload import TaskLoad, Workload, steady
 
@@ -131,7 +130,7 @@ def run_stock(iterations: int, seeds: int) -> None:
         for seed in range(1, seeds + 1):
             workload = stressed([CUDA], CUDA_STAGES, stress, iterations=iterations, seed=seed)
             top = ceiling(workload)
-            swept: list[tuple[float, Policy]] = [
+            swept: list[tuple[float, TickingPolicy]] = [
                 *((u, Kpa(top, utilisation=u)) for u in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)),
                 *((u, Hpa(top, utilisation=u)) for u in (0.2, 0.35, 0.5, 0.65, 0.8)),
                 *((u, RayServe(top, ongoing=u)) for u in (0.5, 1.0, 2.0)),

@@ -15,7 +15,11 @@ from assay.sim.queueing import Demand, constant_supply, make_scratch, no_limits,
 from assay.sim.runner import Options
 from assay.sim.workload import Workload
 
-SETTINGS = {"colocated": (6, 300.0, 130.0), "disaggregated": (6, 60.0, 95.0), "single": (1, 300.0, 0.0)}
+SETTINGS = {
+    "colocated": (6, 300.0, 130.0),
+    "disaggregated": (6, 60.0, 95.0),
+    "single": (1, 300.0, 0.0),
+}
 """Tasks, gap between batches (s), stagger (s)."""
 FOUR = ("zero_queue", "distrs_history", "distrs", "ideal")
 

@@ -22,7 +22,6 @@ from assay.sim.queueing import (
     Demand,
     Limits,
     Scratch,
-    Supply,
     constant_supply,
     make_scratch,
     serve_all,
@@ -52,7 +51,7 @@ def algorithm1(
         raise InvalidRequest("one cost a stage", field="cost")
     scratch = scratch or make_scratch(len(demand.release_ns))
     most = (demand.service_ns > 0).sum(axis=0)
-    workers = most.astype(np.int64)
+    workers: Ints = most.astype(np.int64)
     for stage in sorted(range(stages), key=lambda j: (-cost[j], j)):
         if most[stage] == 0:
             continue
@@ -76,9 +75,7 @@ def make_limits(future: Future, budgets_ns: Ints, timeout_ns: Ints, *, rule: boo
     )
 
 
-def algorithm2(
-    task: TaskView, batch: OpenBatch, now_ns: int, random: np.random.Generator
-) -> Guess:
+def algorithm2(task: TaskView, batch: OpenBatch, now_ns: int, random: np.random.Generator) -> Guess:
     """Request information collection for one active batch."""
     past = task.history[0]
     coming = past.arrived_ns > now_ns - batch.opened_ns

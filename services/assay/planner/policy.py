@@ -1,8 +1,8 @@
-"""`assay` as a policy: plans at events, follows the plan, and plans again when things go otherwise."""
+"""`assay` as a policy: plans at events, follows the plan, plans anew when things go otherwise."""
 
 from assay.planner.plan import Plan, PlanSettings, make_plan, target_at
 from assay.sim.arrays import to_ns
-from assay.sim.observation import Cause, Decision, Observation, PoolView
+from assay.sim.observation import Decision, Observation, PoolView
 from assay.sim.policy import PoolPolicy
 
 DEVIATION_SHARE = 0.1
@@ -24,8 +24,9 @@ class Assay(PoolPolicy):
     def decide(self, observation: Observation) -> Decision:
         """Plan anew where there is reason to, else follow the plan."""
         plan, now_ns = self.plan, observation.now_ns
-        event = observation.cause in {Cause.HINT, Cause.BATCH_END} or plan is None
-        if event or plan is None or deviates(plan, observation):
+        if plan is None or now_ns < plan.now_ns or is_stale(plan, observation):
+            return self.answer(self.replan(observation, search=True), observation)
+        if deviates(plan, observation):
             return self.answer(self.replan(observation, search=True), observation)
         if not plan.batches:
             return self.answer(plan, observation)
@@ -59,6 +60,13 @@ class Assay(PoolPolicy):
             ),
             wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
         )
+
+
+def is_stale(plan: Plan, observation: Observation) -> bool:
+    """Whether a batch opened or ended since. Judged by the state and not by the event, which may
+    have come while the store was out."""
+    now_open = {(k, t.open.number) for k, t in enumerate(observation.tasks) if t.open is not None}
+    return now_open != {(batch.task, batch.number) for batch in plan.batches}
 
 
 def is_late(observation: Observation) -> bool:

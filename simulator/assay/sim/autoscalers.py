@@ -1,7 +1,7 @@
 """What stock autoscalers do, with the defaults their documentation states.
 
-They see counts, never batches. `ceiling` stands for the `maxReplicas` that each of them needs; where
-a default speaks of CPU utilisation, a worker counts as fully used while it runs a request.
+They see counts, never batches. `ceiling` stands for the `maxReplicas` that each of them needs;
+where a default speaks of CPU utilisation, a worker counts as fully used while it runs a request.
 """
 
 import math

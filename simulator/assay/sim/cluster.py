@@ -105,4 +105,5 @@ def draw_deaths(workload: Workload, faults: Faults, seed: int) -> Ints:
     random = np.random.default_rng([seed, 2])
     shape = (requests, len(workload.stages), faults.attempts_max)
     after = random.exponential(1 / faults.worker_deaths_per_s, shape)
-    return np.rint(np.minimum(after, 1e8) * SECOND_NS).astype(np.int64)
+    whole: Ints = np.rint(np.minimum(after, 1e8) * SECOND_NS).astype(np.int64)
+    return whole

@@ -41,8 +41,8 @@ def write_json(result: Result, path: Path) -> None:
 
 def write_parquet(result: Result, path: Path) -> None:
     """One row a batch; policy and seed in every row, so that files can be put together."""
-    import pyarrow  # noqa: PLC0415 - only the extra `sim` has it
-    import pyarrow.parquet  # noqa: PLC0415
+    import pyarrow
+    import pyarrow.parquet
 
     rows = [
         {"policy": result.policy, "seed": result.seed}

@@ -37,7 +37,7 @@ def past_batch(arrived_ns: Ints, service_ns: Ints) -> PastBatch:
     Raises:
         InvalidRequest: shapes that do not fit, or negative times.
     """
-    if service_ns.ndim != 2 or len(arrived_ns) != len(service_ns):  # noqa: PLR2004
+    if service_ns.ndim != 2 or len(arrived_ns) != len(service_ns):
         raise InvalidRequest("one row of service times a request", field="service_ns")
     for name, values in (("arrived_ns", arrived_ns), ("service_ns", service_ns)):
         if not np.issubdtype(values.dtype, np.integer):

@@ -6,9 +6,10 @@ from pathlib import Path
 import matplotlib as mpl
 
 mpl.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402 - after the choice of the backend
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
-from assay.sim.result import Result  # noqa: E402 - as above
+from assay.sim.result import Result
 
 
 def plot_pools(results: Sequence[Result], stage: int, path: Path, *, title: str) -> None:
@@ -48,7 +49,7 @@ def plot_lines(
     save(figure, path)
 
 
-def save(figure: "plt.Figure", path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
     """As PNG."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.tight_layout()

@@ -225,9 +225,7 @@ def release_all(demand: Demand, scratch: Scratch) -> None:
 
 
 @jit
-def serve_all(
-    demand: Demand, supply: Supply, limits: Limits, scratch: Scratch
-) -> bool:
+def serve_all(demand: Demand, supply: Supply, limits: Limits, scratch: Scratch) -> bool:
     """Run every stage; false as soon as a limit is broken."""
     nothing = np.zeros(0, np.int64)
     release_all(demand, scratch)

@@ -27,7 +27,7 @@ from assay.sim.policy import Policy
 from assay.sim.result import BatchResult, Result, Sample, StageUse
 from assay.sim.state import ENDED, FUTURE
 from assay.sim.workload import OUTCOMES, Workload
-from assay.sim.world import FastWorld, ReferenceWorld
+from assay.sim.world import FastWorld, ReferenceWorld, World
 
 HISTORY_MAX: Final = 20
 """Past batches a task that policies are shown."""
@@ -60,12 +60,7 @@ class Runner:
         self.pools: Pools = lay_out(
             workload, cluster, policy.sharing, options.seed, elastic=policy.elastic
         )
-        deaths = draw_deaths(workload, cluster.faults, options.seed)
-        world = ReferenceWorld if options.reference else FastWorld
-        attempts_max = cluster.faults.attempts_max
-        self.world = world(
-            workload, self.pools, deaths, attempts_max=attempts_max, fcfs=options.fcfs
-        )
+        self.world: World = self.build_world(cluster)
         self.timeouts = [workload.timeouts_ns(k) for k in range(len(workload.tasks))]
         self.history: list[tuple[PastBatch, ...]] = [
             tuple(past_batch(b.arrived_ns, b.service_ns) for b in reversed(task))[:HISTORY_MAX]
@@ -79,6 +74,15 @@ class Runner:
         self.decisions = 0
         self.samples: list[Sample] = []
         self.startup_ns = np.median(self.pools.startup_ns, axis=1).astype(np.int64)
+
+    def build_world(self, cluster: Cluster) -> World:
+        """The platform that the policy is played against."""
+        deaths = draw_deaths(self.workload, cluster.faults, self.options.seed)
+        world = ReferenceWorld if self.options.reference else FastWorld
+        attempts_max = cluster.faults.attempts_max
+        return world(
+            self.workload, self.pools, deaths, attempts_max=attempts_max, fcfs=self.options.fcfs
+        )
 
     def run(self) -> Result:
         """Until every batch is complete."""

@@ -46,6 +46,10 @@ def steady(value: float) -> Drift:
     return Drift(first=value, last=value)
 
 
+NEVER: Final = steady(0.0)
+UNSTRETCHED: Final = steady(1.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageLoad:
     """How long one stage of a task's pipeline takes."""
@@ -71,11 +75,11 @@ class TaskLoad:
     name: str
     stages: tuple[StageLoad, ...]
     batch_size: int = 2048
-    skip_share: Drift = steady(0.0)
+    skip_share: Drift = NEVER
     """Requests with nothing to score (generation failed): all durations are 0."""
     correlation: float = 0.5
     """Of the logarithms of a request's durations at different stages."""
-    arrival_stretch: Drift = steady(1.0)
+    arrival_stretch: Drift = UNSTRETCHED
     """Factor on the time axis of the arrivals."""
     arrival_noise: float = 0.02
     """Relative standard deviation of that factor from iteration to iteration."""

@@ -61,7 +61,11 @@ class World(Protocol):
     """What the runner needs of a simulated platform."""
 
     state: State
-    now_ns: int
+    places: tuple[tuple[Place, ...], ...]
+
+    @property
+    def now_ns(self) -> int:
+        """The present."""
 
     def open_batch(self, task: int, iteration: int, deadline_ns: int) -> None:
         """The rollouts of a batch start now."""
@@ -238,7 +242,7 @@ class ReferenceWorld(BaseWorld):
     def move_on(self, request: int, after: int, inbox: dict[int, list[Event]]) -> None:
         """To the queue of the next stage with work, or to the end."""
         state = self.state
-        following = [j for j in range(after + 1, state.service_ns.shape[1])]
+        following = range(after + 1, state.service_ns.shape[1])
         stage = next((j for j in following if state.service_ns[request, j] > 0), None)
         if stage is None:
             self.end(request)
@@ -292,7 +296,7 @@ class ReferenceWorld(BaseWorld):
         stage = int(state.stage_now[request])
         state.since_ns[request] = state.start_ns[request, stage] = self.now_ns
         state.attempt[request] = item.attempt
-        lasts = int(state.service_ns[request, stage])
+        lasts = self.holds_ns(request, stage)
         event: Event = Finished(worker=worker)
         if len(state.deaths_ns):
             after = int(state.deaths_ns[request, stage, item.attempt - 1])
@@ -302,6 +306,10 @@ class ReferenceWorld(BaseWorld):
         self.claims[pool][worker] = self._claim_count
         happening = Happening(pool=pool, event=event, claim=self._claim_count)
         self.engine.schedule(self.now_ns + lasts, happening)
+
+    def holds_ns(self, request: int, stage: int) -> int:
+        """How long the claim will hold its worker."""
+        return int(self.state.service_ns[request, stage])
 
     def show(self, pool: int) -> None:
         """Keep the arrays that policies look at in step with the pool."""
