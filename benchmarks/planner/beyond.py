@@ -80,14 +80,14 @@ def tenants(count: int) -> list[TaskLoad]:
     ]
 
 
-def run_single(iterations: int, seeds: int) -> None:
+def run_single(iterations: int, seeds: int, policies: tuple[str, ...]) -> None:
     """One CUDA task."""
     rows: list[dict[str, object]] = []
     for stress in STRESSES:
         length = 5 if stress.name == "cold start" else iterations
         for seed in range(1, seeds + 1):
             workload = stressed([CUDA], CUDA_STAGES, stress, iterations=length, seed=seed)
-            rows += run_all(workload, stress.name, seed, tuple(POLICIES))
+            rows += run_all(workload, stress.name, seed, policies)
             save_rows("single", rows)
 
 
@@ -106,10 +106,10 @@ def run_all(
     return rows
 
 
-def run_tenants(iterations: int, seeds: int) -> None:
+def run_tenants(iterations: int, seeds: int, policies: tuple[str, ...]) -> None:
     """Six equal tenants as in the paper, then 1 to 12 different ones."""
     rows: list[dict[str, object]] = []
-    few = ("zero_queue", "kpa", "distrs", "ideal", "assay")
+    few = tuple(p for p in ("zero_queue", "kpa", "distrs", "ideal", "assay") if p in policies)
     for seed in range(1, seeds + 1):
         six = copies(CUDA, 6, stagger_s=130.0)
         workload = stressed(six, CUDA_STAGES, STRESSES[0], iterations=iterations, seed=seed)
@@ -123,7 +123,7 @@ def run_tenants(iterations: int, seeds: int) -> None:
             save_rows("tenants", rows)
 
 
-def run_stock(iterations: int, seeds: int) -> None:
+def run_stock(iterations: int, seeds: int, policies: tuple[str, ...]) -> None:
     """Sweep what an operator would tune first."""
     rows: list[dict[str, object]] = []
     for stress in (s for s in STRESSES if s.name in {"base", "start-up 30 s", "start-up 60 s"}):
@@ -136,7 +136,7 @@ def run_stock(iterations: int, seeds: int) -> None:
                 *((u, RayServe(top, ongoing=u)) for u in (0.5, 1.0, 2.0)),
                 *((u, Keda(top, items_per_worker=u)) for u in (0.2, 1.0, 5.0)),
             ]
-            for setting, policy in swept:
+            for setting, policy in swept if "kpa" in policies else []:
                 result = simulate(workload, stress.cluster(), policy, Options(seed=seed))
                 rows.append(row(result, stress=stress.name, setting=setting))
             rows += run_all(workload, stress.name, seed, ("assay",))
@@ -147,13 +147,14 @@ def main() -> None:
     """Run and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=("single", "tenants", "stock"))
+    parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=2)
     args = parser.parse_args()
     parts = {"single": run_single, "tenants": run_tenants, "stock": run_stock}
     for name, part in parts.items():
         if args.part in {None, name}:
-            part(args.iterations, args.seeds)
+            part(args.iterations, args.seeds, tuple(args.policies.split(",")))
 
 
 if __name__ == "__main__":

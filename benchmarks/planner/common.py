@@ -161,10 +161,17 @@ def row(result: Result, **more: object) -> dict[str, object]:
     }
 
 
+KEY = ("setting", "stress", "seed", "policy", "gpus")
+"""What makes two rows the same measurement."""
+
+
 def save_rows(name: str, rows: Sequence[dict[str, object]]) -> None:
-    """To benchmarks/out/planner/NAME.json, over what was there."""
+    """To benchmarks/out/planner/NAME.json, in place of the same measurements there."""
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / f"{name}.json").write_text(json.dumps(list(rows), indent=0) + "\n")
+    path = OUT / f"{name}.json"
+    former = json.loads(path.read_text()) if path.exists() else []
+    kept = {tuple(str(r.get(k)) for k in KEY): r for r in [*former, *rows]}
+    path.write_text(json.dumps(list(kept.values()), indent=0) + "\n")
 
 
 __all__ = [

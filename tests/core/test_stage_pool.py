@@ -8,6 +8,7 @@ from assay.core.errors import InvalidRequest
 from assay.core.ordering import OrderKey
 from assay.core.stage_pool import (
     Arrived,
+    Event,
     Finished,
     GiveUp,
     Item,
@@ -52,9 +53,7 @@ def test_an_item_that_lost_its_worker_keeps_its_place_and_is_given_up_after_its_
     p = pool(1)
     p.handle([Arrived(item=item(0)), Arrived(item=item(1))])
     assert p.handle([Lost(worker=0)]) == [Order(worker=1)]
-    assert p.handle([Ready(worker=1)]) == [
-        Start(worker=1, item=Item(key=item(0).key, attempt=2))
-    ]
+    assert p.handle([Ready(worker=1)]) == [Start(worker=1, item=Item(key=item(0).key, attempt=2))]
     assert GiveUp(item=Item(key=item(0).key, attempt=2)) in p.handle([Lost(worker=1)])
 
 
@@ -77,7 +76,7 @@ def test_nothing_is_lost_nothing_waits_beside_an_idle_worker_and_starts_are_in_o
     p = StagePool(items_max=30, attempts_max=3, workers_max=8)
     admitted, over, sequence = 0, 0, 0
     for _ in range(data.draw(st.integers(1, 25))):
-        events = [Resized(target=data.draw(st.integers(0, 8)))]
+        events: list[Event] = [Resized(target=data.draw(st.integers(0, 8)))]
         for _ in range(data.draw(st.integers(0, 6))):
             events.append(Arrived(item=item(sequence, data.draw(st.integers(0, 3)))))
             sequence += 1

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from tests.sim.builders import small_workload
 
 from assay.sim.arrays import to_ns
 from assay.sim.autoscalers import Hpa, Keda, Kpa, RayServe
 from assay.sim.cluster import Cluster
 from assay.sim.observation import Cause, Observation, PoolView
 from assay.sim.runner import simulate
-from tests.sim.builders import small_workload
 
 
 def drive(policy, loads, start=1):

@@ -96,5 +96,3 @@ def test_arrivals_that_are_no_numbers_are_refused(tmp_path):
         with pytest.raises(InvalidRequest) as refused:
             read_arrivals(bad)
         assert refused.value.field == "arrival_s"
-
-

@@ -4,14 +4,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sim.builders import small_workload
 
 from assay.core.errors import InvalidRequest
 from assay.sim.arrays import FAR_NS, SECOND_NS, to_ns
 from assay.sim.cluster import Cluster, Faults, StartUp, draw_deaths, lay_out
-from assay.sim.queueing import Demand, constant_supply, make_scratch, no_limits, serve, serve_all
-from assay.sim.queueing import release_all
+from assay.sim.queueing import (
+    Demand,
+    constant_supply,
+    make_scratch,
+    no_limits,
+    release_all,
+    serve,
+    serve_all,
+)
 from assay.sim.world import FastWorld, ReferenceWorld
-from tests.sim.builders import small_workload
 
 
 def play(world, resizes):
@@ -90,7 +97,16 @@ def test_busy_peaks_are_what_the_starts_and_ends_say():
     )
     scratch, busy = make_scratch(n), np.zeros(200, np.int64)
     release_all(demand, scratch)
-    serve(demand, 0, constant_supply(np.array([n, n])), no_limits(n, 2), scratch, busy, 0, SECOND_NS * 5)
+    serve(
+        demand,
+        0,
+        constant_supply(np.array([n, n])),
+        no_limits(n, 2),
+        scratch,
+        busy,
+        0,
+        SECOND_NS * 5,
+    )
     begin = batch.arrived_ns[batch.service_ns[:, 0] > 0]
     end = begin + batch.service_ns[batch.service_ns[:, 0] > 0, 0]
     for k, peak in enumerate(busy):

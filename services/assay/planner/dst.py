@@ -276,7 +276,8 @@ def run_seed(seed: int) -> Report:
         caps=tuple(int(n) for n in random.integers(1, 60, 3)),
     )
     policy = LoopPolicy(random, faults)
-    runner = FaultyRunner(workload, cluster, policy, Options(seed=seed, decisions_max=DECISIONS_MAX))
+    options = Options(seed=seed, decisions_max=DECISIONS_MAX)
+    runner = FaultyRunner(workload, cluster, policy, options)
     runner.run()
     world = runner.world
     assert isinstance(world, FaultyWorld)  # noqa: S101 - built above

@@ -67,7 +67,7 @@ class PlanSettings:
     """Where D cannot be kept whatever is ordered, this much above the best possible is good."""
     guard: float = 0.1
     """Share of D that is planned with; the rest is for what no future foresaw."""
-    peak_factors: tuple[float, ...] = (1.0, 1.15, 1.3)
+    peak_factors: tuple[float, ...] = (1.0, 1.25)
     """Multiples of the fewest workers that are weighed against trainer time lost to d."""
     seed: int = 0
     prior: Prior = field(default_factory=Prior)
@@ -189,13 +189,13 @@ class Trial:
         np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
         return kept, ends
 
-    def keeps(self, peaks: Ints) -> bool:
-        """P(d <= D) >= 1 - eps, or as good as possible."""
+    def keeps(self, peaks: Ints, first: int | None = None) -> bool:
+        """P(d <= D) >= 1 - eps, or as good as possible, over all futures or the first few."""
         supply = self.supply(peaks)
         share = self.settings.epsilon * self.settings.repeat_share
         allowed = int(share * len(self.futures))
         failed = 0
-        for future, limits in zip(self.futures, self.limits, strict=True):
+        for future, limits in zip(self.futures[:first], self.limits[:first], strict=True):
             self.simulations += 1
             failed += not serve_all(future.demand, supply, limits, self.scratch)
             if failed > allowed:
@@ -210,9 +210,13 @@ class Trial:
         for k, future in enumerate(self.futures):
             self.simulations += 1
             release_all(future.demand, self.scratch)
+            served = True
             for j in range(self.stages):
-                kept = busy[k, j]
-                serve(future.demand, j, supply, self.free[k], self.scratch, kept, now_ns, bin_ns)
+                kept, free = busy[k, j], self.free[k]
+                served &= serve(future.demand, j, supply, free, self.scratch, kept, now_ns, bin_ns)
+            if not served:
+                delays[k] = FAR_NS
+                continue
             ends = np.zeros(len(self.budgets), np.int64)
             np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
             delays[k] = np.maximum(ends - future.natural_ns, 0)
@@ -230,7 +234,7 @@ def find_peaks(trial: Trial, hint: Sequence[int] | None = None) -> Ints:
         if trial.most[stage] == 0:
             peaks[stage] = 0
             continue
-        start = hint[stage] if hint else int(start_of_search(trial, stage))
+        start = hint[stage] if hint else start_of_search(trial, peaks, stage)
         peaks[stage] = gallop(trial, peaks, stage, start)
         if peaks[stage] == trial.most[stage] and not trial.keeps(peaks):
             trial.settle_for_best()
@@ -238,11 +242,17 @@ def find_peaks(trial: Trial, hint: Sequence[int] | None = None) -> Ints:
     return peaks
 
 
-def start_of_search(trial: Trial, stage: int) -> int:
-    """Work over the time that it can be spread over: near the answer, from below."""
-    work = np.mean([future.demand.service_ns[:, stage].sum() for future in trial.futures])
-    span = np.mean([future.natural_ns.max() - trial.now_ns for future in trial.futures])
-    return int(work / max(span, 1)) + 1
+def start_of_search(trial: Trial, peaks: Ints, stage: int) -> int:
+    """The answer for the first future alone: near that for all of them, and much cheaper."""
+    alone = peaks.copy()
+    low, high = 0, int(trial.most[stage])
+    while high - low > max(high // 25, 1):
+        alone[stage] = (low + high) // 2
+        if trial.keeps(alone, first=1):
+            high = int(alone[stage])
+        else:
+            low = int(alone[stage])
+    return high
 
 
 def gallop(trial: Trial, peaks: Ints, stage: int, start: int) -> int:
@@ -255,7 +265,7 @@ def gallop(trial: Trial, peaks: Ints, stage: int, start: int) -> int:
 
     most = int(trial.most[stage])
     high = min(max(start, 1), most)
-    step = max(high // 8, 1)
+    step = max(high // 16, 1)
     if keeps(high):
         low = max(high - step, 0)
         while low > 0 and keeps(low):
@@ -266,7 +276,7 @@ def gallop(trial: Trial, peaks: Ints, stage: int, start: int) -> int:
         while high < most and not keeps(high):
             low, step = high, 2 * step
             high = min(high + step, most)
-    exact = max(high // 50, 1)
+    exact = max(high // 25, 1)
     while high - low > exact:
         middle = (low + high) // 2
         if keeps(middle):

@@ -140,6 +140,38 @@ def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> int:
 
 
 @jit
+def serve_freely(
+    demand: Demand, stage: int, supply: Supply, limits: Limits, scratch: Scratch
+) -> int:
+    """Run one stage where there is a worker for everybody whenever somebody comes.
+
+    Returns 1 = done, 0 = a limit is broken, -1 = somebody might have to wait: nothing was done.
+    """
+    requests, stages = demand.service_ns.shape
+    count = 0
+    soonest = FAR_NS
+    for i in range(requests):
+        if demand.service_ns[i, stage] > 0:
+            count += 1
+            soonest = min(soonest, scratch.clock_ns[i])
+    for step in range(supply.steps[stage]):
+        last = step + 1 == supply.steps[stage]
+        if supply.workers[stage, step] < count and (
+            last or supply.since_ns[stage, step + 1] > soonest
+        ):
+            return -1
+    for i in range(requests):
+        if demand.service_ns[i, stage] > 0:
+            scratch.clock_ns[i] += demand.service_ns[i, stage]
+            left = 0
+            for later in range(stage + 1, stages):
+                left += demand.service_ns[i, later]
+            if scratch.clock_ns[i] + left > limits.finish_ns[i]:
+                return 0
+    return 1
+
+
+@jit
 def serve(
     demand: Demand,
     stage: int,
@@ -156,6 +188,10 @@ def serve(
     as soon as a limit is broken or work is left that no worker will ever take.
     """
     clock = scratch.clock_ns
+    if busy.shape[0] == 0:
+        free = serve_freely(demand, stage, supply, limits, scratch)
+        if free >= 0:
+            return free == 1
     count = sort_by_release(demand, stage, scratch)
     tail_timeout = 0
     for later in range(stage, limits.timeout_ns.shape[0]):

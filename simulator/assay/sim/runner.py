@@ -175,7 +175,8 @@ class Runner:
 
     def room(self, pool: int) -> int:
         """The most workers the pool can have."""
-        return min(int(self.pools.caps[pool]), self.world.state.ready_ns.shape[1])
+        slots: int = self.world.state.ready_ns.shape[1]
+        return min(int(self.pools.caps[pool]), slots)
 
     def observe(self, cause: Cause) -> Observation:
         """What is known now."""
