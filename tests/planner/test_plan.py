@@ -16,7 +16,7 @@ from assay.planner.policy import Assay
 from assay.sim.arrays import to_ns
 from assay.sim.cluster import Cluster, Faults, StartUp
 from assay.sim.observation import past_batch
-from assay.sim.runner import simulate
+from assay.sim.runner import order_deadline, simulate
 
 FEW = PlanSettings(futures=6, shape_futures=6, peak_factors=(1.0,))
 
@@ -175,3 +175,38 @@ def test_the_same_seed_plans_the_same():
     first, second = (simulate(workload, Cluster(), Assay(FEW)) for _ in range(2))
     assert first == second
     assert replace(first, seed=1) != second
+
+
+def test_when_capacity_is_short_the_dearer_trainer_goes_first():
+    cheap = task(1, fresh_batch(opened_ns=to_ns(-20)), trainer_cost=1.0)
+    dear = task(2, trainer_cost=1000.0)
+    pools = (pool(0, cap=6), pool(1))
+    assert make_plan(scene(cheap, dear, pools=pools), FEW).order == (1, 0)
+    assert make_plan(scene(cheap, dear), FEW).order == ()
+    same = replace(dear, trainer_cost=1.0, weight=1000.0)
+    assert make_plan(scene(cheap, same, pools=pools), FEW).order == (1, 0)
+
+
+def test_a_short_platform_costs_dear_trainers_less_than_deadline_order_alone():
+    workload = small_workload(tasks=3, iterations=3, seed=4)
+    tasks = tuple(
+        replace(load, trainer_gpus=gpus)
+        for load, gpus in zip(workload.tasks, (1.0, 1.0, 200.0), strict=True)
+    )
+    capped = replace(workload, tasks=tasks)
+    cluster = Cluster(caps=(14, 4))
+    result = simulate(capped, cluster, Assay(FEW))
+    even = simulate(workload, cluster, Assay(FEW))
+
+    def waited(found):
+        return sum(b.extra_delay_s for b in found.batches if b.task == 2)
+
+    assert waited(result) < waited(even)
+
+
+def test_weight_brings_a_long_batch_forward():
+    plain = order_deadline(0, to_ns(600), to_ns(5), weight=1.0)
+    assert plain == to_ns(605)
+    assert order_deadline(0, to_ns(600), to_ns(5), weight=4.0) == to_ns(155)
+    with pytest.raises(InvalidRequest):
+        order_deadline(0, 1, 1, weight=0.0)

@@ -14,7 +14,7 @@ import numpy as np
 
 from assay.core.ids import TaskId
 from assay.core.stage_pool import Finished, Item, Lost, Ready
-from assay.planner.loop import Blind, PlannerLoop, Readiness, Resize, Seen, Wake
+from assay.planner.loop import Blind, PlannerLoop, Readiness, Reorder, Resize, Seen, Wake
 from assay.planner.plan import PlanSettings
 from assay.planner.policy import Assay
 from assay.sim.arrays import SECOND_NS, to_ns
@@ -207,14 +207,17 @@ class LoopPolicy(PoolPolicy):
                 raise Broken("a planner without the lease resized a pool")
         targets = list(before)
         wake_ns = None
+        order: tuple[int, ...] = ()
         for effect in effects:
             if isinstance(effect, Resize):
                 targets[effect.pool] = effect.target
+            elif isinstance(effect, Reorder):
+                order = effect.tasks
             elif isinstance(effect, Wake):
                 wake_ns = now_ns + max(effect.at_ns - seen.now_ns, to_ns(1.0))
         if wake_ns is None:
             raise Broken("the loop does not ask to be woken")
-        return Decision(targets=tuple(targets), wake_ns=wake_ns)
+        return Decision(targets=tuple(targets), wake_ns=wake_ns, order=order)
 
     def clock_error_ns(self) -> int:
         """Now and then the planner's clock is wrong."""

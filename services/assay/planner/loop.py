@@ -50,6 +50,13 @@ class Resize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reorder:
+    """Serve these tasks' open batches in this order (their deadlines change places)."""
+
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AtRisk:
     """Say on the batch that its deadline may be missed (`deadline_at_risk`)."""
 
@@ -74,7 +81,7 @@ class Wake:
 
 
 Look = Seen | Blind
-Effect = Resize | AtRisk | Readiness | Wake
+Effect = Resize | Reorder | AtRisk | Readiness | Wake
 
 
 class PlannerLoop:
@@ -106,6 +113,7 @@ class PlannerLoop:
         wake_ns = decision.wake_ns or observation.now_ns + IDLE_LOOK_NS
         return (
             *resizes(observation, decision.targets),
+            *([Reorder(tasks=decision.order)] if decision.order else []),
             *self.warnings(),
             Readiness(ready=True, why="leading"),
             Wake(at_ns=wake_ns),

@@ -14,13 +14,13 @@ Stages and pools are the same thing here (pools are shared).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from assay.core.errors import InvalidRequest
-from assay.planner.demand import Future, budget_ns, open_tasks
+from assay.planner.demand import SEQUENCE_BITS, Future, budget_ns, open_tasks, ranks
 from assay.planner.futures import Prior, draw_futures
 from assay.sim.arrays import FAR_NS, Floats, Ints, to_ns
 from assay.sim.observation import Observation, OpenBatch, PoolView, TaskView
@@ -34,7 +34,10 @@ from assay.sim.queueing import (
     serve_all,
 )
 
-NO_BINS: Final = np.zeros(0, np.int64)
+REORDERED_MAX: Final = 6
+"""Batches that are tried at other places when the caps bind."""
+ORDER_GAIN_MIN: Final = 0.02
+"""By this share another order must be better, lest orders flap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,9 @@ class Plan:
     bin_ns: int
     stages: tuple[StagePlan, ...]
     batches: tuple[BatchOutlook, ...]
+    order: tuple[int, ...]
+    """Tasks, first served first, where the caps bind and another order than by deadline costs the
+    trainers less; else empty."""
     futures: int
     simulations: int
     reason: str
@@ -201,6 +207,15 @@ class Trial:
             if failed > allowed:
                 return False
         return True
+
+    def reorder(self, order: Sequence[int]) -> None:
+        """Serve the batches in this order."""
+        rank = np.zeros(len(order), np.int64)
+        rank[list(order)] = np.arange(len(order))
+        low = (1 << SEQUENCE_BITS) - 1
+        for future in self.futures:
+            key = future.demand.key
+            key[:] = (rank[future.batch_of] << SEQUENCE_BITS) | (key & low)
 
     def measure(self, peaks: Ints) -> tuple[Ints, Floats]:
         """(futures, stages, bins) most busy workers; (futures, batches) extra delays in ns."""
@@ -318,6 +333,8 @@ def make_plan(
     trial = Trial(observation, active, futures, settings)
     if search:
         wanted = find_peaks(trial, peaks_hint)
+        if len(active) > 1 and over_caps(observation, wanted):
+            return plan_under_caps(observation, settings, trial, wanted)
     else:
         wanted = np.minimum(np.array(peaks_hint, np.int64), trial.most)
     factors = settings.peak_factors if search else (1.0,)
@@ -352,6 +369,48 @@ def cheapest(
             best = (total, plan)
     assert best is not None  # noqa: S101 - there is at least one factor
     return best[1]
+
+
+def over_caps(observation: Observation, wanted: Ints) -> bool:
+    """More is wanted than there can be."""
+    return any(n > pool.cap for n, pool in zip(wanted, observation.pools, strict=True))
+
+
+def plan_under_caps(
+    observation: Observation, settings: PlanSettings, trial: Trial, wanted: Ints
+) -> Plan:
+    """The capacity is not enough for everybody: whose trainer should wait?
+
+    Tried are the order of the deadlines and every batch moved to the front of it or to its end;
+    taken is the one with the least weighted cost of waiting trainers.
+    """
+    caps = np.array([pool.cap for pool in observation.pools], np.int64)
+    peaks = np.minimum(wanted, caps)
+    active = open_tasks(observation)
+    indices = [k for k, task in enumerate(observation.tasks) if task.open is not None]
+    rates = np.array([task.weight * task.trainer_cost for task, _ in active])
+    by_deadline = np.argsort(ranks([batch for _, batch in active])).tolist()
+    best: tuple[float, list[int], Ints, Floats] | None = None
+    for order in orders(by_deadline):
+        trial.reorder(order)
+        busy, delays = trial.measure(peaks)
+        lost = float(delays.mean(axis=0) @ rates)
+        if best is None or lost < best[0] * (1 - ORDER_GAIN_MIN):
+            best = (lost, order, busy, delays)
+    assert best is not None  # noqa: S101 - the order of the deadlines is always tried
+    _, order, busy, delays = best
+    plan = shape_plan(observation, settings, trial, wanted, peaks, busy, delays)
+    if order == by_deadline:
+        return plan
+    return replace(plan, order=tuple(indices[b] for b in order), reason="planned under caps")
+
+
+def orders(by_deadline: list[int]) -> list[list[int]]:
+    """As it is; each of the first few to the front; each of them to the end."""
+    few = by_deadline[:REORDERED_MAX]
+    front = [[b, *(o for o in by_deadline if o != b)] for b in few[1:]]
+    back = [[*(o for o in by_deadline if o != b), b] for b in few[:-1]]
+    return [by_deadline, *front, *back]
 
 
 def check(observation: Observation, settings: PlanSettings) -> None:
@@ -394,6 +453,7 @@ def empty_plan(observation: Observation, settings: PlanSettings) -> Plan:
         bin_ns=to_ns(settings.bin_s),
         stages=tuple(nothing for _ in observation.pools),
         batches=(),
+        order=(),
         futures=0,
         simulations=0,
         reason="no batch is open",
@@ -433,6 +493,7 @@ def shape_plan(
         bin_ns=to_ns(settings.bin_s),
         stages=tuple(stages),
         batches=outlook(observation, settings, trial, delays),
+        order=(),
         futures=len(trial.futures),
         simulations=trial.simulations,
         reason="planned",

@@ -59,6 +59,7 @@ class Assay(PoolPolicy):
                 for stage, pool in zip(plan.stages, observation.pools, strict=True)
             ),
             wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
+            order=plan.order if plan.now_ns == observation.now_ns else (),
         )
 
 

@@ -151,3 +151,6 @@ class Decision:
     """Workers a pool from now on; the platform cuts them at the caps."""
     wake_ns: int | None = None
     """When to ask again at the latest; `None` = at the next event."""
+    order: tuple[int, ...] = ()
+    """Tasks with an open batch, first served first: swaps their deadlines among them for requests
+    that join a queue from now on. Empty = leave it to the deadlines."""

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from assay.core.errors import InvalidRequest
+from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
 from assay.sim.arrays import FAR_NS, SECOND_NS, to_ns
 from assay.sim.cluster import Cluster, Pools, draw_deaths, lay_out
@@ -172,6 +173,16 @@ class Runner:
         for pool, target in enumerate(decision.targets):
             self.world.set_target(pool, min(target, self.room(pool)))
         self.wake_ns = FAR_NS if decision.wake_ns is None else decision.wake_ns
+        self.reorder(decision.order)
+
+    def reorder(self, order: tuple[int, ...]) -> None:
+        """Give the earliest deadline of these tasks' open batches to the first, and so on."""
+        deadlines = sorted(self.deadline[task] for task in order)
+        for task, deadline_ns in zip(order, deadlines, strict=True):
+            self.deadline[task] = deadline_ns
+            place = self.world.places[task][self.iteration[task]]
+            rank = order_key(deadline_ns=deadline_ns, sequence=0).deadline_ms
+            self.world.state.rank[place.batch] = rank
 
     def room(self, pool: int) -> int:
         """The most workers the pool can have."""
