@@ -1,8 +1,11 @@
 """`assay` as a policy: plans at events, follows the plan, plans anew when things go otherwise."""
 
+import numpy as np
+
+from assay.planner.demand import open_tasks
 from assay.planner.plan import Plan, PlanSettings, make_plan, target_at
 from assay.sim.arrays import to_ns
-from assay.sim.observation import Decision, Observation, PoolView
+from assay.sim.observation import Decision, Observation, OpenBatch, PoolView, TaskView
 from assay.sim.policy import PoolPolicy
 
 DEVIATION_SHARE = 0.1
@@ -52,12 +55,15 @@ class Assay(PoolPolicy):
         if not plan.batches:
             return Decision(targets=tuple(0 for _ in observation.pools))
         offset_ns = observation.now_ns - plan.now_ns
-        spare = self.settings.spare_workers if is_late(observation) else 0
+        spare = self.settings.spare_workers if any_late(observation) else 0
+        targets = [
+            at_least(target_at(stage.workers, offset_ns, pool, self.settings), pool, spare)
+            for stage, pool in zip(plan.stages, observation.pools, strict=True)
+        ]
+        for stage in still_reachable(observation):
+            targets[stage] = max(targets[stage], min(1, observation.pools[stage].cap))
         return Decision(
-            targets=tuple(
-                at_least(target_at(stage.workers, offset_ns, pool, self.settings), pool, spare)
-                for stage, pool in zip(plan.stages, observation.pools, strict=True)
-            ),
+            targets=tuple(targets),
             wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
             order=plan.order if plan.now_ns == observation.now_ns else (),
         )
@@ -70,13 +76,30 @@ def is_stale(plan: Plan, observation: Observation) -> bool:
     return now_open != {(batch.task, batch.number) for batch in plan.batches}
 
 
-def is_late(observation: Observation) -> bool:
+def is_late(task: TaskView, batch: OpenBatch, now_ns: int) -> bool:
     """Whether a request that now waits could run into its timeouts and make its batch late."""
-    return any(
-        task.open is not None
-        and observation.now_ns + int(task.timeout_ns.sum()) > task.open.deadline_ns
-        for task in observation.tasks
-    )
+    return now_ns + int(task.timeout_ns.sum()) > batch.deadline_ns
+
+
+def any_late(observation: Observation) -> bool:
+    """Of all open batches."""
+    active = open_tasks(observation)
+    return any(is_late(task, batch, observation.now_ns) for task, batch in active)
+
+
+def still_reachable(observation: Observation) -> set[int]:
+    """Stages that a request of a late batch may still come to, however few futures say so: the
+    last worker there stays, for a new one would keep the whole batch waiting."""
+    stages: set[int] = set()
+    for task, batch in open_tasks(observation):
+        if not is_late(task, batch, observation.now_ns):
+            continue
+        pipeline = np.flatnonzero(task.timeout_ns)
+        first = int(batch.stage.min(initial=len(task.timeout_ns)))
+        if batch.arrived < batch.size:
+            first = 0
+        stages |= {int(stage) for stage in pipeline[pipeline >= first]}
+    return stages
 
 
 def at_least(target: int, pool: PoolView, spare: int) -> int:
