@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
-from tests.planner.scenes import pool, scene, task
+import numpy as np
+from tests.planner.scenes import fresh_batch, pool, scene, task
 
 from assay.planner.loop import AtRisk, Blind, PlannerLoop, Readiness, Resize, Seen, Wake
 from assay.planner.plan import PlanSettings
 from assay.planner.policy import Assay
 from assay.sim.arrays import to_ns
+from assay.sim.observation import past_batch
 
 FEW = PlanSettings(futures=4, shape_futures=4, peak_factors=(1.0,))
 
@@ -59,3 +61,27 @@ def test_a_batch_that_opened_while_the_store_was_out_is_planned_at_the_next_look
     planner.step(Blind(now_ns=1, why="out"))
     seen = scene(now_ns=to_ns(150))
     assert of(Resize, planner.step(Seen(observation=seen, leader=True)))
+
+
+def test_the_last_worker_stays_while_a_late_request_may_still_come_to_its_stage():
+    """All history says that what runs this long times out; it may be wrong."""
+    running = replace(
+        fresh_batch(size=1),
+        arrived=1,
+        stage=np.array([0]),
+        elapsed_ns=np.array([to_ns(119)]),
+        natural_ns=np.array([to_ns(519)]),
+        sequence=np.array([0]),
+    )
+    only_timeouts = past_batch(np.array([0]), np.array([[to_ns(120), 0]]))
+    seen = scene(
+        task(batch=running, history=(only_timeouts,)),
+        now_ns=to_ns(519),
+        pools=(pool(0, target=1, running=1), pool(1, target=1, idle=1)),
+    )
+    assert of(Resize, loop().step(Seen(observation=seen, leader=True))) == []
+    early = replace(running, deadline_ns=to_ns(10_000))
+    calm = replace(seen, tasks=(replace(seen.tasks[0], open=early),))
+    assert of(Resize, loop().step(Seen(observation=calm, leader=True))) == [
+        Resize(pool=1, target=0)
+    ]
