@@ -88,12 +88,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--iterations", type=int, default=30)
+    parser.add_argument("--settings", default=",".join(SETTINGS))
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     iterations, seeds = (4, 1) if args.quick else (args.iterations, args.seeds)
     save_rows("ordering", [r for seed in range(1, seeds + 1) for r in run_orders(seed)])
     rows: list[dict[str, object]] = []
-    for name in ("single", "colocated", "disaggregated"):
+    for name in args.settings.split(","):
         for seed in range(1, seeds + 1):
             rows += run_setting(name, iterations, seed)
             save_rows("fidelity", rows)

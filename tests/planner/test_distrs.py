@@ -1,17 +1,19 @@
 """DistRS as published: what Algorithms 1 and 2 promise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planner.scenes import task
+from tests.planner.scenes import fresh_batch, scene, task
 from tests.sim.builders import small_workload
 
 from assay.core.errors import InvalidRequest
 from assay.planner.distrs import Distrs, Ideal, ZeroQueue, algorithm1, algorithm2, peak_concurrency
 from assay.sim.arrays import to_ns
 from assay.sim.cluster import Cluster, StartUp
-from assay.sim.observation import OpenBatch, past_batch
+from assay.sim.observation import Cause, OpenBatch, past_batch
 from assay.sim.queueing import Demand, Limits, constant_supply, make_scratch, serve_all
 from assay.sim.runner import simulate
 
@@ -112,3 +114,11 @@ def test_the_timeout_rule_costs_workers_and_saves_delay():
     ruled = simulate(workload, INSTANT, Distrs())
     assert ruled.worker_cost > plain.worker_cost
     assert ruled.delay_mean_s < plain.delay_mean_s
+
+
+def test_a_stage_that_history_never_reached_still_has_a_worker_while_a_batch_is_open():
+    never = past_batch(np.array([0]), np.array([[to_ns(5), 0]]))
+    there = replace(fresh_batch(size=1), arrived=1, ended_natural_ns=1)
+    view = task(history=(never,), batch=there)
+    seen = replace(scene(view, now_ns=to_ns(1)), cause=Cause.FIRST_REQUEST)
+    assert min(Distrs().decide(seen).targets) >= 1

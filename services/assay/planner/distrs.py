@@ -155,13 +155,15 @@ class Distrs(PoolPolicy):
         active: Sequence[tuple[TaskView, OpenBatch]],
         guesses: Sequence[Guess],
     ) -> tuple[int, ...]:
-        """Workers a pool (pools are shared, so pool = stage)."""
+        """Workers a pool (pools are shared, so pool = stage); one at least where a batch may come,
+        as in the paper's search from 1, or an unforeseen request would wait for ever."""
         future = assemble(observation.now_ns, [batch for _, batch in active], guesses)
         budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
         timeout = np.max([task.timeout_ns for task, _ in active], axis=0)
         limits = make_limits(future, budgets, timeout, rule=self.timeout_rule)
         cost = [pool.cost for pool in observation.pools]
         workers = algorithm1(future.demand, limits, cost)
+        workers = np.maximum(workers, timeout > 0)
         return tuple(int(n) for n in workers)
 
 
