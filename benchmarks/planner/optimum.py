@@ -45,6 +45,6 @@ def least_cost(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = limit_s
-    if solver.solve(model) != cp_model.OPTIMAL:
+    if solver.status_name(solver.solve(model)) != "OPTIMAL":
         raise ValueError("not solved within the time limit")
     return round(solver.objective_value), tuple(int(solver.value(n)) for n in workers)

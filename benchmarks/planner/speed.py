@@ -11,6 +11,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from common import CUDA, CUDA_STAGES, OUT, POLICIES, STRESSES, Stage, copies, simulate, stressed
@@ -107,11 +108,10 @@ def main() -> None:
         found = {
             "requests": requests,
             "stages": stages,
-            "distrs_ms": best_ms(lambda seen=seen: Distrs().decide(seen), times),
-            "assay_ms": best_ms(lambda seen=seen: make_plan(seen), times),
+            "distrs_ms": best_ms(partial(Distrs().decide, seen), times),
+            "assay_ms": best_ms(partial(make_plan, seen), times),
             "assay_again_ms": best_ms(
-                lambda seen=seen, peaks=peaks: make_plan(seen, peaks_hint=peaks, search=False),
-                times,
+                partial(make_plan, seen, peaks_hint=peaks, search=False), times
             ),
         }
         print(found, flush=True)

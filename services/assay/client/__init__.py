@@ -1,0 +1,43 @@
+"""Typed clients of the reward service; no server code, nothing heavy."""
+
+from assay.client.backoff import Backoff
+from assay.client.client import Batch, Client
+from assay.client.sync import SyncBatch, SyncClient
+from assay.client.types import (
+    BatchState,
+    BatchStatus,
+    Evidence,
+    GroupSummary,
+    Outcome,
+    Page,
+    Pipeline,
+    Request,
+    ResourceUse,
+    Result,
+    Scores,
+    StageTiming,
+    Submitted,
+    Task,
+)
+
+__all__ = [
+    "Backoff",
+    "Batch",
+    "BatchState",
+    "BatchStatus",
+    "Client",
+    "Evidence",
+    "GroupSummary",
+    "Outcome",
+    "Page",
+    "Pipeline",
+    "Request",
+    "ResourceUse",
+    "Result",
+    "Scores",
+    "StageTiming",
+    "Submitted",
+    "SyncBatch",
+    "SyncClient",
+    "Task",
+]

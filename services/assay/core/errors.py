@@ -2,6 +2,7 @@
 
     AssayError
     +-- InvalidRequest      the caller changes the request; names the field
+    +-- TooLarge            the caller sends less; names the field
     +-- Conflict            the caller used a name twice for different things
     +-- FailedPrecondition  the thing is not in a state for this (a sealed batch)
     +-- NotFound            the caller names something that is not there
@@ -35,6 +36,12 @@ class InvalidRequest(AssayError):
     """`field` is the path of what is wrong: `requests[3].reference.answers`."""
 
     reason = "invalid_request"
+
+
+class TooLarge(AssayError):
+    """A message, or the field that is named, is over its size limit. Sending it again is no use."""
+
+    reason = "too_large"
 
 
 class Conflict(AssayError):

@@ -24,9 +24,12 @@ class GroupSummary:
 def summarize(group_id: GroupId, rewards: Sequence[float | None]) -> GroupSummary:
     """Sum up a finished group; `None` stands for a request that ended without a reward."""
     present = [reward for reward in rewards if reward is not None]
-    mean = math.fsum(present) / len(present) if present else None
-    std = None
-    if mean is not None:
+    degenerate = len(set(present)) <= 1
+    mean = std = None
+    if present and degenerate:  # exact: no rounding may make equal rewards look different
+        mean, std = present[0], 0.0
+    elif present:
+        mean = math.fsum(present) / len(present)
         std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in present) / len(present))
     return GroupSummary(
         group_id=group_id,
@@ -34,5 +37,5 @@ def summarize(group_id: GroupId, rewards: Sequence[float | None]) -> GroupSummar
         rewards=len(present),
         mean=mean,
         std=std,
-        degenerate=len(set(present)) <= 1,
+        degenerate=degenerate,
     )

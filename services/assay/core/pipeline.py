@@ -26,8 +26,9 @@ class StageSpec:
     timeout_s: float = 60.0
     """Hard wall-clock limit of one claim of work; the worker is killed when it passes."""
     cpu_s_max: float | None = None
-    """CPU time after which the worker is killed and the request ends as RESOURCE_LIMIT; `None`
-    where the stage's own sandbox keeps the limit."""
+    """CPU time of one call of the handler, after which its process is killed. A request that was
+    alone in the call ends as RESOURCE_LIMIT; a batch is run again one by one, so that only those
+    that break the limit by themselves end so. `None` where the stage's own sandbox keeps it."""
     lease_s: float = 30.0
     """A lease not renewed for this long is lost; the worker renews at a third of it."""
     batch_max: int = 1

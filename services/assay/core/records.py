@@ -199,6 +199,33 @@ class CompletedBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a worker says at the end of one claim."""
+
+    lease: Lease
+    report: StageReport
+    finish: Finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """Answers to a list of reports, in order, and the batches that they completed."""
+
+    statuses: tuple[FinishStatus, ...]
+    completed: tuple[CompletedBatch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaped:
+    """What one sweep of a stage did."""
+
+    redelivered: int
+    dead: int
+    expired: int
+    completed: tuple[CompletedBatch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageTiming:
     """History of one request at one stage."""
 
@@ -223,6 +250,8 @@ class ResultRecord:
     body: bytes
     stages: tuple[StageTiming, ...]
     attempts: int
+    error: str = ""
+    """Why nobody could judge it; the store's word on INFRA_FAILED, whose `body` is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Tables and figures of docs/planner.md: python benchmarks/planner/report.py
+"""Tables and figures of docs/planner.md: python benchmarks/planner/tables.py
 
 Fills what stands between `<!-- NAME -->` and `<!-- end -->`; figures go to docs/figures/planner/.
 """
@@ -8,6 +8,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from common import CUDA, CUDA_STAGES, OUT, POLICIES, ROOT, STRESSES, simulate, stressed
@@ -17,7 +19,7 @@ from assay.sim.runner import Options
 
 DOC = ROOT / "docs" / "planner.md"
 FIGURES = ROOT / "docs" / "figures" / "planner"
-Row = dict
+Row = dict[str, Any]
 PAPER = {
     "colocated": "3.79x / 1.98x, 0.62 s",
     "disaggregated": "3.49x / 2.16x, 0.85 s",
@@ -47,9 +49,9 @@ def span(values: Sequence[float], digits: int = 2) -> str:
     return f"{np.mean(values):.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 
 
-def grouped(rows: Iterable[Row], *keys: str) -> dict[tuple, list[Row]]:
+def grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
     """Rows by the values of `keys`."""
-    found: dict[tuple, list[Row]] = defaultdict(list)
+    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         found[tuple(row.get(key) for key in keys)].append(row)
     return found
@@ -274,6 +276,11 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
+def filled(made: str, between: re.Match[str]) -> str:
+    """The markers with `made` between them."""
+    return f"{between[1]}{made}\n{between[2]}"
+
+
 def main() -> None:
     """Fill the page."""
     text = DOC.read_text()
@@ -281,7 +288,7 @@ def main() -> None:
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         if pattern.search(text):
             made = part()
-            text = pattern.sub(lambda m, made=made: f"{m[1]}{made}\n{m[2]}", text)
+            text = pattern.sub(partial(filled, made), text)
     DOC.write_text(text)
 
 

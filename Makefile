@@ -1,0 +1,32 @@
+.DEFAULT_GOAL := help
+.PHONY: help up test check ci proto accuracy bench chaos clean
+
+help:  ## print these targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+up:  ## start the platform on this machine (Ctrl-C drains)
+	@./run up
+
+test:  ## run the tests
+	@./run test
+
+check:  ## lint, types, import contracts
+	@./run check
+
+ci:  ## all that the gate runs
+	@.ci/run
+
+proto:  ## regenerate the protobuf modules
+	@.venv/bin/python scripts/generate_proto.py
+
+accuracy:  ## agreement of rewards with public labels (needs ../shared/data)
+	@.venv/bin/python benchmarks/accuracy.py
+
+bench:  ## throughput and latency, side by side with the alternatives
+	@.venv/bin/python benchmarks/throughput.py
+
+chaos:  ## 10,000 requests under kill -9 of workers, API and store
+	@.venv/bin/python benchmarks/chaos.py
+
+clean:  ## remove caches and the virtual environment
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,186 @@
+"""Nothing gets lost: requests under kill -9 of workers, of the API, and of the store.
+
+    python benchmarks/chaos.py [--requests 10000] [--seed N] [--json]
+
+Sends requests with known rewards in batches, kills worker slots and whole worker hosts at random
+all the while, kills the API once and the store once, and then counts: every request has exactly one
+result, every reward that is there is the right one, and the store holds nothing of them any more
+once the results' time is over. Exits non-zero when any of that is not so.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import secrets
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from platform_run import Run, local_platform, processes_below
+from redis.asyncio import Redis
+from report import Report
+from workloads import Case, exact, gsm8k, trivial_python
+
+from assay.client import Backoff, Client, Request, Result
+
+BATCH = 500
+RESULTS_KEPT_S = 15
+KILL_EVERY_S = 0.7
+HOST_KILL_EVERY = 12
+"""Each so many kills hit a whole worker host in place of a slot."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was seen."""
+
+    results: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    kills: Counter[str] = field(default_factory=Counter)
+    redelivered: int = 0
+
+
+def cases(count: int) -> Sequence[Case]:
+    """Mostly cheap ones, with real programs and real mathematics among them."""
+    maths = list(gsm8k())[: count // 10]
+    programs = [trivial_python(index) for index in range(count // 20)]
+    return [*maths, *programs, *(exact(i) for i in range(count - len(maths) - len(programs)))]
+
+
+async def score(client: Client, pipeline: str, todo: Sequence[Case], tally: Tally) -> None:
+    """Send one pipeline's cases, a batch after the other, and check what comes back."""
+    task = await client.register_task(f"chaos-{pipeline}", pipeline=pipeline)
+    for first in range(0, len(todo), BATCH):
+        part = todo[first : first + BATCH]
+        expected = {f"{pipeline}/{first + i}": case.reward for i, case in enumerate(part)}
+        batch = await client.open_batch(task, size=len(part))
+        await batch.submit(
+            Request(request_id=name, response=case.response, reference=case.reference)
+            for name, case in zip(expected, part, strict=True)
+        )
+        async for result in batch.results():
+            check(result, expected[result.request_id], tally)
+
+
+def check(result: Result, expected: float, tally: Tally) -> None:
+    """Count one result."""
+    tally.results[result.request_id] += 1
+    tally.outcomes[result.outcome.value] += 1
+    tally.redelivered += result.attempts > len(result.stages)
+    if result.reward is not None and result.reward != expected:
+        tally.wrong.append(f"{result.request_id}: {result.reward} instead of {expected}")
+
+
+async def kill_workers(rng: random.Random, tally: Tally) -> None:
+    """Kill -9 one process of the worker host's tree, or the host, again and again."""
+    turn = 0
+    while True:
+        await asyncio.sleep(rng.uniform(0.3, 1.7) * KILL_EVERY_S)
+        tree = processes_below(os.getpid())
+        hosts = [pid for pid, command in tree.items() if "assay.worker" in command]
+        host = next((pid for pid in hosts if set(processes_below(pid))), None)
+        if host is None:
+            continue
+        turn += 1
+        victim = host if turn % HOST_KILL_EVERY == 0 else rng.choice(list(processes_below(host)))
+        kill(victim, "worker host" if victim == host else "worker process", tally)
+
+
+async def kill_once(word: str, what: str, after_s: float, tally: Tally) -> None:
+    """Kill -9 the process whose command has `word`."""
+    await asyncio.sleep(after_s)
+    for pid, command in processes_below(os.getpid()).items():
+        if word in command:
+            kill(pid, what, tally)
+            return
+
+
+def kill(pid: int, what: str, tally: Tally) -> None:
+    """Kill -9, if it is still there."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    tally.kills[what] += 1
+
+
+async def leftovers(run: Run) -> list[str]:
+    """Keys that are left when the results' time is over, apart from tasks, history and counters."""
+    async with Redis.from_url(run.addresses.store) as redis:
+        lasting = (":t:", ":h:", ":seq", ":fence", ":tasks", ":ev", ":m:", ":hint", ":a")
+        end = time.monotonic() + 2 * RESULTS_KEPT_S
+        while True:
+            keys = [key.decode() async for key in redis.scan_iter(count=1000)]
+            left = [key for key in keys if not any(word in key for word in lasting)]
+            if not left or time.monotonic() > end:
+                return left
+            await asyncio.sleep(0.5)
+
+
+async def main(requests: int, seed: int, *, as_json: bool) -> int:
+    """Run it all; return the exit status."""
+    print(f"seed {seed}", file=sys.stderr)
+    rng = random.Random(seed)
+    tally = Tally()
+    todo = cases(requests)
+    overrides = {
+        "ASSAY_STORE__RESULTS_KEPT_S": str(RESULTS_KEPT_S),
+        "ASSAY_STORE__ATTEMPTS_MAX": "10",
+    }
+    started = time.monotonic()
+    async with local_platform(overrides) as run:
+        backoff = Backoff(total_s=120.0)
+        async with Client(run.addresses.grpc, backoff=backoff) as client:
+            killers = [
+                asyncio.create_task(kill_workers(rng, tally)),
+                asyncio.create_task(kill_once("assay.reward", "API", 4.0, tally)),
+                asyncio.create_task(kill_once("valkey-server", "store", 9.0, tally)),
+            ]
+            pipelines = sorted({case.pipeline for case in todo})
+            async with asyncio.TaskGroup() as tasks:
+                for name in pipelines:
+                    part = [case for case in todo if case.pipeline == name]
+                    tasks.create_task(score(client, name, part, tally))
+            elapsed_s = time.monotonic() - started
+            for killer in killers:
+                killer.cancel()
+            await asyncio.gather(*killers, return_exceptions=True)
+        left = await leftovers(run)
+    return tell(requests, tally, left, elapsed_s, as_json=as_json)
+
+
+def tell(
+    requests: int, tally: Tally, left: Sequence[str], elapsed_s: float, *, as_json: bool
+) -> int:
+    """Print what was seen; non-zero when a promise was broken."""
+    twice = sum(1 for count in tally.results.values() if count > 1)
+    report = Report(title="Chaos", columns=("what", "count"))
+    report.add(what="requests", count=requests)
+    report.add(what="with a result", count=len(tally.results))
+    report.add(what="with more than one result", count=twice)
+    report.add(what="wrong rewards", count=len(tally.wrong))
+    for outcome, count in sorted(tally.outcomes.items()):
+        report.add(what=f"outcome {outcome}", count=count)
+    report.add(what="delivered more than once", count=tally.redelivered)
+    for what, count in sorted(tally.kills.items()):
+        report.add(what=f"kill -9: {what}", count=count)
+    report.add(what="keys left over", count=len(left))
+    report.add(what="seconds", count=round(elapsed_s, 1))
+    report.show(as_json=as_json)
+    for line in [*tally.wrong[:10], *left[:10]]:
+        print(line, file=sys.stderr)
+    return int(len(tally.results) != requests or twice > 0 or bool(tally.wrong) or bool(left))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32))
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    sys.exit(asyncio.run(main(chosen.requests, chosen.seed, as_json=chosen.json)))

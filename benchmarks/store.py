@@ -1,0 +1,251 @@
+"""What the store costs: server and client CPU a request, round trips, and how fast work wakes.
+
+    python benchmarks/store.py [--json] [--requests 12800] [--repeats 3]
+
+An embedded Valkey (AOF everysec) and one client process, side by side with bare PINGs over the same
+connection. Each request: a 1 KB response, a 100-byte reference, groups of 16, a 200-byte body.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from report import Report as Table
+from report import Spread, percentile
+
+from assay.config.settings import StoreSettings
+from assay.core.ids import (
+    BatchId,
+    GroupId,
+    PipelineName,
+    RequestId,
+    StageName,
+    TaskId,
+    TenantId,
+    WorkerId,
+)
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    BatchSpec,
+    Claim,
+    EndRequest,
+    NewRequest,
+    Quota,
+    Report,
+    StageReport,
+    TaskRecord,
+)
+from assay.store.embedded import EmbeddedValkey
+from assay.store.valkey import ValkeyStore, open_store
+
+TENANT, STAGE, WORKER = TenantId("bench"), StageName("only"), WorkerId("bench/1")
+TASK = TaskRecord(
+    tenant=TENANT,
+    task_id=TaskId("noop"),
+    pipeline=PipelineName("noop"),
+    stages=(STAGE,),
+    settings_json=b"{}",
+)
+GROUP = 16
+PINGS = 2_000
+WAKES = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Microseconds a request."""
+
+    wall_us: float
+    server_us: float
+    client_us: float
+
+
+class Meter:
+    """CPU and wall time between two looks."""
+
+    def __init__(self, server_pid: int) -> None:
+        self._processes = psutil.Process(server_pid), psutil.Process()
+        self._last = self._look()
+
+    def _look(self) -> tuple[float, float, float]:
+        server, client = (process.cpu_times() for process in self._processes)
+        return time.perf_counter(), server.user + server.system, client.user + client.system
+
+    def lap(self, requests: int) -> Cost:
+        """Since the last lap, a request."""
+        before, self._last = self._last, self._look()
+        wall, server, client = (
+            (now - then) / requests * 1e6 for then, now in zip(before, self._last, strict=True)
+        )
+        return Cost(wall_us=wall, server_us=server, client_us=client)
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[tuple[EmbeddedValkey, ValkeyStore]]:
+    """A fresh server and a store on it."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = EmbeddedValkey(Path(folder))
+        await server.start()
+        store = open_store(StoreSettings(), data_dir=Path(folder))
+        try:
+            yield server, store
+        finally:
+            await store.close()
+            await server.stop()
+
+
+def _requests(count: int) -> Sequence[NewRequest]:
+    return [
+        NewRequest(
+            request_id=RequestId(f"step12/prompt{index // GROUP}:k{index % GROUP}"),
+            group_id=GroupId(f"prompt{index // GROUP}"),
+            response=b"r" * 1_000,
+            reference=b"{}" * 50,
+        )
+        for index in range(count)
+    ]
+
+
+async def _open(store: ValkeyStore, name: str, size: int) -> BatchId:
+    await store.put_task(TASK)
+    batch_id = BatchId(name)
+    spec = BatchSpec(
+        tenant=TENANT,
+        batch_id=batch_id,
+        task_id=TASK.task_id,
+        size=size,
+        group_size=GROUP,
+        deadline_after_ms=600_000,
+    )
+    await store.open_batch(spec, Quota())
+    return batch_id
+
+
+def _report(claim: Claim) -> Report:
+    return Report(
+        lease=claim.lease,
+        report=StageReport(worker=WORKER, started_after_ns=1_000, finished_after_ns=9_000),
+        finish=EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b"b" * 200),
+    )
+
+
+async def way(
+    store: ValkeyStore, meter: Meter, name: str, *, count: int, message: int
+) -> dict[str, Cost]:
+    """Bring `count` requests all the way, `message` a call, one call after the other."""
+    batch_id, requests = await _open(store, name, count), _requests(count)
+    costs: dict[str, Cost] = {}
+    meter.lap(count)
+    for first in range(0, count, message):
+        await store.submit(TENANT, batch_id, requests[first : first + message], Quota())
+    costs["submit"] = meter.lap(count)
+    held: list[Sequence[Claim]] = []
+    while claims := await store.claim(STAGE, claims_max=message, lease_s=600, worker=WORKER):
+        held.append(claims)
+    costs["claim"] = meter.lap(count)
+    for claims in held:
+        await store.finish(STAGE, [_report(claim) for claim in claims], 3)
+    costs["finish"] = meter.lap(count)
+    cursor = 0
+    while entries := await store.results(TENANT, batch_id, cursor=cursor, entries_max=message):
+        cursor += len(entries)
+    costs["results"] = meter.lap(count)
+    return costs
+
+
+async def pings(store: ValkeyStore, meter: Meter) -> Cost:
+    """Bare round trips on the same connection."""
+    meter.lap(1)
+    for _ in range(PINGS):
+        await store.ping()
+    return meter.lap(PINGS)
+
+
+async def wakes(store: ValkeyStore) -> Sequence[float]:
+    """Milliseconds from before `submit` to a sleeping worker's claim in hand."""
+    batch_id, delays_ms = await _open(store, "wakes", 0), []
+    for index in range(WAKES):
+        sleeper = asyncio.create_task(_wake(store))
+        await asyncio.sleep(0.003)  # it sleeps by now
+        before_s = time.perf_counter()
+        one = NewRequest(
+            request_id=RequestId(f"w{index}"),
+            group_id=GroupId(""),
+            response=b"",
+            reference=b"",
+        )
+        await store.submit(TENANT, batch_id, [one], Quota())
+        claimed_s, claims = await sleeper
+        delays_ms.append((claimed_s - before_s) * 1e3)
+        await store.finish(STAGE, [_report(claim) for claim in claims], 3)
+    return delays_ms
+
+
+async def _wake(store: ValkeyStore) -> tuple[float, Sequence[Claim]]:
+    while True:
+        if await store.wait_for_work([STAGE], timeout_s=5.0) is None:
+            continue
+        claims = await store.claim(STAGE, claims_max=1, lease_s=60, worker=WORKER)
+        if claims:
+            return time.perf_counter(), claims
+
+
+async def measure(arguments: argparse.Namespace) -> Table:
+    """All rows."""
+    columns = ("call", "requests a call", "wall us", "server cpu us", "client cpu us", "requests/s")
+    table = Table(title="Store: cost of a request", columns=columns)
+    found: dict[tuple[str, int], list[Cost]] = {}
+    async with opened() as (server, store):
+        if server.pid is None:
+            raise SystemExit("the server died")
+        meter = Meter(server.pid)
+        await way(store, meter, "warm", count=256, message=64)
+        for repeat in range(arguments.repeats):
+            found.setdefault(("PING", 1), []).append(await pings(store, meter))
+            for message, count in ((64, arguments.requests), (1, arguments.requests // 16)):
+                name = f"{repeat}-{message}"
+                costs = await way(store, meter, name, count=count, message=message)
+                for call, cost in costs.items():
+                    found.setdefault((call, message), []).append(cost)
+        delays_ms = await wakes(store)
+    for (call, message), laps in sorted(found.items(), key=lambda item: -item[0][1]):
+        wall = Spread.of([lap.wall_us for lap in laps])
+        table.add(
+            **{
+                "call": call,
+                "requests a call": message,
+                "wall us": wall,
+                "server cpu us": Spread.of([lap.server_us for lap in laps]),
+                "client cpu us": Spread.of([lap.client_us for lap in laps]),
+                "requests/s": 1e6 / wall.median,
+            }
+        )
+    for share in (0.5, 0.99):
+        table.add(
+            **{
+                "call": f"submit -> claimed by a sleeper, p{share * 100:.0f}",
+                "requests a call": 1,
+                "wall us": percentile(delays_ms, share) * 1e3,
+            }
+        )
+    return table
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--requests", type=int, default=12_800)
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    asyncio.run(measure(arguments)).show(as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    main()

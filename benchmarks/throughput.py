@@ -1,0 +1,212 @@
+"""How fast real work is judged, beside what people do without a platform, in one run.
+
+    python benchmarks/throughput.py [python|cpp|math|memory ...] [--repeats 3] [--json]
+
+* python: trivial programs through `Score`, closed loop, fully isolated, beside a bare `python -c`
+* cpp: a ten-test `<bits/stdc++.h>` submission, CPU-seconds of the whole platform for it
+* math: real answers, beside calling math-verify directly in as many processes
+* memory: the idle platform, two slots a stage
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from platform_run import Run, local_platform, processes_below
+from report import OUT, Report, Spread, bar_plot, percentile
+from workloads import Case, gsm8k, ten_test_cpp, trivial_python
+
+from assay.client import Client, Request
+
+MATHS = 2_000
+SLOTS = 2
+now_s = time.perf_counter
+Step = Callable[[int], Awaitable[None]]
+
+
+async def closed_loop(step: Step, *, total: int, concurrency: int) -> tuple[float, list[float]]:
+    """Run `total` steps, `concurrency` at a time; steps a second, and each one's seconds."""
+    numbers = iter(range(total))
+    latencies: list[float] = []
+
+    async def caller() -> None:
+        for number in numbers:
+            begun = now_s()
+            await step(number)
+            latencies.append(now_s() - begun)
+
+    begun = now_s()
+    await asyncio.gather(*(caller() for _ in range(concurrency)))
+    return total / (now_s() - begun), latencies
+
+
+async def score_one(client: Client, case: Case, number: int) -> None:
+    """Judge one request and hold it to its known reward."""
+    request = Request(request_id=f"r{number}", response=case.response, reference=case.reference)
+    scores = await client.score([request], pipeline=case.pipeline)
+    if scores.rewards != [case.reward]:
+        raise SystemExit(f"wrong: {scores.results[0]}")
+
+
+async def bare_spawn(number: int) -> None:
+    """What a trainer does without a platform: no isolation, no limits."""
+    code = f"print(int(input()) + {number})"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    await process.communicate(b"1\n")
+
+
+async def python(run: Run, repeats: int) -> Report:
+    """Trivial programs."""
+    report = Report(
+        title="Trivial Python programs, closed loop",
+        columns=("what", "concurrency", "requests/s", "p50 ms", "p99 ms"),
+    )
+    bars: dict[str, float | Spread] = {}
+    async with Client(run.addresses.grpc) as client:
+
+        async def isolated(number: int) -> None:
+            await score_one(client, trivial_python(number), number)
+
+        await closed_loop(isolated, total=50, concurrency=4)
+        for concurrency, total in ((1, 100), (4, 300), (16, 600)):
+            for what, step in (("bare python -c", bare_spawn), ("assay, isolated", isolated)):
+                rounds = [
+                    await closed_loop(step, total=total, concurrency=concurrency)
+                    for _ in range(repeats)
+                ]
+                rate = Spread.of([rate for rate, _ in rounds])
+                report.add(
+                    what=what,
+                    concurrency=concurrency,
+                    **{
+                        "requests/s": rate,
+                        "p50 ms": Spread.of([statistics.median(r[1]) * 1e3 for r in rounds]),
+                        "p99 ms": Spread.of([percentile(r[1], 0.99) * 1e3 for r in rounds]),
+                    },
+                )
+                bars[f"{what}, {concurrency} at once"] = rate
+    bar_plot(OUT / "python.png", "Trivial Python programs", "requests/s", bars)
+    return report
+
+
+def tree_cpu_s(pid: int) -> float:
+    """CPU seconds of all processes below `pid`, those that they have waited for included."""
+    ticks = 0
+    for one in processes_below(pid):
+        try:
+            fields = (Path("/proc") / str(one) / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        ticks += sum(int(field) for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+async def cpp(run: Run, repeats: int) -> Report:
+    """One new source, ten tests."""
+    report = Report(
+        title="Ten-test <bits/stdc++.h> submission",
+        columns=("what", "platform CPU s", "request CPU s", "wall s"),
+    )
+    whole, own, wall, shared = [], [], [], []
+    async with Client(run.addresses.grpc) as client:
+        await score_one(client, ten_test_cpp(0), 0)
+        for repeat in range(1, repeats + 1):
+            case = ten_test_cpp(repeat)
+            before, begun = tree_cpu_s(os.getpid()), now_s()
+            request = Request(request_id="r", response=case.response, reference=case.reference)
+            scores = await client.score([request], pipeline="code.cpp")
+            whole.append(tree_cpu_s(os.getpid()) - before)
+            wall.append(now_s() - begun)
+            own.append(scores.results[0].resource_use.cpu_s)
+            before = tree_cpu_s(os.getpid())
+            await score_one(client, case, repeat)
+            shared.append(tree_cpu_s(os.getpid()) - before)
+    columns = ("platform CPU s", "request CPU s", "wall s")
+    values = (Spread.of(whole), Spread.of(own), Spread.of(wall))
+    report.add(what="new source", **dict(zip(columns, values, strict=True)))
+    report.add(what="same source again", **{"platform CPU s": Spread.of(shared)})
+    return report
+
+
+def verify_directly(pair: tuple[str, str]) -> bool:
+    """What the math pipeline wraps."""
+    from math_verify import parse, verify  # type: ignore[import-untyped]  # in the child only
+
+    gold, answer = pair
+    return bool(verify(parse(f"${gold}$"), parse(f"${answer}$")))
+
+
+async def math(run: Run, repeats: int) -> Report:
+    """Real answers, both ways."""
+    cases = list(gsm8k())[:MATHS]
+    pairs = [
+        (case.reference["answers"][0], case.response.rsplit("A:", 1)[-1].strip()) for case in cases
+    ]
+    direct, ours = [], []
+    async with Client(run.addresses.grpc) as client:
+        task = await client.register_task("bench-math", pipeline="math")
+        with multiprocessing.get_context("spawn").Pool(SLOTS) as pool:
+            pool.map(verify_directly, pairs[:50])
+            for repeat in range(repeats):
+                begun = now_s()
+                await asyncio.to_thread(pool.map, verify_directly, pairs, chunksize=20)
+                direct.append(len(pairs) / (now_s() - begun))
+                begun = now_s()
+                batch = await client.open_batch(task, size=len(cases))
+                await batch.submit(
+                    Request(request_id=f"{repeat}/{i}", response=c.response, reference=c.reference)
+                    for i, c in enumerate(cases)
+                )
+                count = 0
+                async for result in batch.results():
+                    count += result.reward is not None
+                ours.append(count / (now_s() - begun))
+    report = Report(title="Mathematics, real answers", columns=("what", "answers/s", "ratio"))
+    report.add(what=f"math-verify directly, {SLOTS} processes", **{"answers/s": Spread.of(direct)})
+    ratio = Spread.of([d / o for d, o in zip(direct, ours, strict=True)])
+    report.add(what=f"assay, {SLOTS} slots", **{"answers/s": Spread.of(ours), "ratio": ratio})
+    return report
+
+
+async def memory(_run: Run, _repeats: int) -> Report:
+    """The idle platform's share of memory; shared pages count once."""
+    report = Report(title="Idle platform", columns=("process", "PSS MiB", "RSS MiB"))
+    totals = [0.0, 0.0]
+    for pid, command in sorted(processes_below(os.getpid()).items()):
+        try:
+            rollup = (Path("/proc") / str(pid) / "smaps_rollup").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        sizes = {line.split()[0]: int(line.split()[1]) for line in rollup.splitlines()[1:]}
+        pss, rss = sizes["Pss:"] / 1024, sizes["Rss:"] / 1024
+        totals = [totals[0] + pss, totals[1] + rss]
+        report.add(process=command[:60], **{"PSS MiB": pss, "RSS MiB": rss})
+    report.add(process="all", **{"PSS MiB": totals[0], "RSS MiB": totals[1]})
+    return report
+
+
+PARTS = {"memory": memory, "python": python, "cpp": cpp, "math": math}
+
+
+async def main(parts: Sequence[str], repeats: int, *, as_json: bool) -> None:
+    """Measure the parts on one platform."""
+    async with local_platform({"ASSAY_WORKER__SLOTS": str(SLOTS)}) as run:
+        for part in parts:
+            (await PARTS[part](run, repeats)).show(as_json=as_json)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    asyncio.run(main(chosen.parts or list(PARTS), chosen.repeats, as_json=chosen.json))

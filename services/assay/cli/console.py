@@ -1,0 +1,36 @@
+"""What every command shares: where it prints, and the options that many have."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from assay.config.settings import Settings, load_settings
+
+EXIT_BAD_INPUT = 2
+EXIT_WITHOUT_REWARD = 3
+EXIT_NOT_ISOLATED = 4
+
+out = Console()
+err = Console(stderr=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Store, sockets, logs; default: ASSAY_DATA_DIR or ~/.local.")
+]
+
+
+def settings_with(data_dir: Path | None = None, **overrides: str) -> Settings:
+    """Read the settings; options win over the environment, and reach child processes through it."""
+    if data_dir is not None:
+        os.environ["ASSAY_DATA_DIR"] = str(data_dir.absolute())
+    os.environ.update(overrides)
+    return load_settings()
+
+
+def print_json(value: object) -> None:
+    """For programs: unstyled, unwrapped."""
+    typer.echo(json.dumps(value, indent=2, default=str))

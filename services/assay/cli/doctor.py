@@ -1,0 +1,97 @@
+"""`assay doctor`: what this machine can do, found out by doing it."""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import typer
+from rich.table import Table
+
+from assay.cli.console import EXIT_NOT_ISOLATED, AsJson, out, print_json, settings_with
+from assay.config.settings import Settings
+from assay.core.errors import AssayError
+from assay.edge.clock import Clock
+from assay.sandbox.probe import probe
+from assay.store.embedded import EmbeddedValkey
+from assay.store.valkey import open_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing tried: `fine`, `limited` (works with less) or `missing`."""
+
+    name: str
+    state: str
+    detail: str
+
+
+def doctor(*, as_json: AsJson = False) -> None:
+    """Try what the platform needs: isolation, limits, compilers, the store."""
+    settings = settings_with()
+    sandbox = probe(settings.sandbox, Clock())
+    checks = [
+        Check(
+            name="isolation",
+            state="fine" if sandbox.isolated else "missing",
+            detail=sandbox.mode,
+        ),
+        _finding("bubblewrap", sandbox.bubblewrap.detail, available=sandbox.bubblewrap.available),
+        Check(
+            name="cgroup",
+            state="fine" if {"memory", "processes"} <= set(sandbox.cgroup_limits) else "limited",
+            detail=f"{sandbox.cgroup}: {', '.join(sandbox.cgroup_limits) or 'no limits'}",
+        ),
+        _program("g++", "code.cpp"),
+        asyncio.run(_store(settings)),
+    ]
+    if as_json:
+        print_json({"sandbox": sandbox.as_dict(), "checks": [asdict(check) for check in checks]})
+    else:
+        out.print(_table(checks))
+        for advice in sandbox.advice:
+            out.print(f"- {advice}", highlight=False)
+    if not sandbox.isolated and not settings.sandbox.allow_unisolated:
+        raise typer.Exit(EXIT_NOT_ISOLATED)
+
+
+def _finding(name: str, detail: str, *, available: bool) -> Check:
+    return Check(name=name, state="fine" if available else "limited", detail=detail)
+
+
+def _program(name: str, needed_by: str) -> Check:
+    path = shutil.which(name)
+    detail = path or f"not found; {needed_by} needs it"
+    return Check(name=name, state="fine" if path else "missing", detail=detail)
+
+
+async def _store(settings: Settings) -> Check:
+    """Reach the named store, or start and stop an embedded one."""
+    with tempfile.TemporaryDirectory(prefix="assay-doctor-") as own:
+        embedded = None if settings.store.url else EmbeddedValkey(Path(own))
+        try:
+            if embedded is not None:
+                await embedded.start()
+            store = open_store(settings.store, data_dir=Path(own))
+            try:
+                round_trip_s = await store.ping()
+            finally:
+                await store.close()
+        except AssayError as error:
+            return Check(name="store", state="missing", detail=error.message)
+        finally:
+            if embedded is not None:
+                await embedded.stop()
+    kind = settings.store.url or "embedded Valkey"
+    return Check(name="store", state="fine", detail=f"{kind}, {round_trip_s * 1e3:.1f} ms")
+
+
+def _table(checks: list[Check]) -> Table:
+    colors = {"fine": "green", "limited": "yellow", "missing": "red"}
+    title = f"Python {sys.version.split()[0]}"
+    table = Table("what", "state", "detail", title=title, title_justify="left")
+    for check in checks:
+        table.add_row(check.name, f"[{colors[check.state]}]{check.state}", check.detail)
+    return table

@@ -1,0 +1,139 @@
+"""One machine's platform: what `assay up` shows and what `assay score` starts for itself.
+
+Order: the embedded store (when no store is named), the reward API, a worker host; drained in the
+other order. Where each listens stands in `data_dir/run`, which is how other commands find it.
+"""
+
+import asyncio
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.cli.platform import Child, Platform
+from assay.config.settings import Settings
+from assay.core.errors import NotFound
+from assay.edge.clock import Clock
+from assay.store.embedded import EmbeddedValkey
+
+START_S_MAX = 60.0
+REWARD_SIGN = "reward.json"
+WORKER_SIGN = "worker.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a platform listens."""
+
+    grpc: str
+    http: str
+    control: str
+    store: str
+
+
+class LocalPlatform:
+    """Starts all of it; `run` keeps it alive; `stop` drains it."""
+
+    def __init__(self, settings: Settings, *, clock: Clock) -> None:
+        self._settings = settings
+        self._platform = Platform(clock=clock, log_dir=settings.data_dir / "logs")
+        self._embedded: EmbeddedValkey | None = None
+
+    async def start(self) -> Addresses:
+        """Come up.
+
+        Raises:
+            FailedPrecondition: another platform uses the data directory.
+            DependencyDown: a part does not start; says what it logged.
+        """
+        try:
+            return await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> Addresses:
+        store = await self._start_store()
+        run_dir = self._settings.data_dir / "run"
+        # We own the data directory now: what lies there was left by a run that was killed.
+        await asyncio.to_thread(shutil.rmtree, run_dir, ignore_errors=True)
+        environment = {
+            "ASSAY_STORE__URL": store,
+            "ASSAY_DATA_DIR": str(self._settings.data_dir),
+        }
+        reward = await self._platform.start(
+            "reward",
+            ["-m", "assay.reward"],
+            drain_s=self._settings.reward.drain_s,
+            environment=environment,
+        )
+        worker = await self._platform.start(
+            "worker",
+            ["-m", "assay.worker"],
+            drain_s=self._settings.worker.drain_s,
+            environment=environment,
+        )
+        api = json.loads(await self._addresses(reward, run_dir / REWARD_SIGN))
+        pools = json.loads(await self._addresses(worker, run_dir / WORKER_SIGN))
+        # A part that is started again keeps the port that callers know.
+        reward.environment["ASSAY_REWARD__GRPC_PORT"] = _port(api["grpc"])
+        reward.environment["ASSAY_REWARD__HTTP_PORT"] = _port(api["http"])
+        worker.environment["ASSAY_WORKER__CONTROL_PORT"] = _port(pools["control"])
+        return Addresses(grpc=api["grpc"], http=api["http"], control=pools["control"], store=store)
+
+    async def _start_store(self) -> str:
+        if self._settings.store.url:
+            return self._settings.store.url
+        self._embedded = EmbeddedValkey(
+            self._settings.data_dir, appendfsync=self._settings.store.appendfsync
+        )
+        await self._embedded.start()
+        return self._embedded.url
+
+    async def _addresses(self, child: Child, sign: Path) -> str:
+        return await self._platform.wait_for(child, sign, timeout_s=START_S_MAX)
+
+    async def run(self) -> None:
+        """Start again what dies, until cancelled.
+
+        Raises:
+            DependencyDown: a part dies again and again.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            if self._embedded is not None:
+                tasks.create_task(self._embedded.keep_alive())
+            tasks.create_task(self._platform.watch())
+
+    async def stop(self) -> None:
+        """Drain the workers, then the API, then the store."""
+        await self._platform.stop()
+        if self._embedded is not None:
+            await self._embedded.stop()
+
+
+def running(settings: Settings) -> Addresses:
+    """Where the platform of this data directory listens.
+
+    Raises:
+        NotFound: none does.
+    """
+    run_dir = settings.data_dir / "run"
+    api, pools = _living(run_dir / REWARD_SIGN), _living(run_dir / WORKER_SIGN)
+    if api is None or pools is None:
+        message = f"no platform runs on {settings.data_dir}; start one with: assay up"
+        raise NotFound(message)
+    store = settings.store.url or EmbeddedValkey(settings.data_dir).url
+    return Addresses(grpc=api["grpc"], http=api["http"], control=pools["control"], store=store)
+
+
+def _living(sign: Path) -> dict[str, str] | None:
+    """What a sign says, unless who wrote it was killed."""
+    try:
+        content = json.loads(sign.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return content if Path(f"/proc/{content['pid']}").exists() else None
+
+
+def _port(address: str) -> str:
+    return address.rsplit(":", 1)[1]

@@ -1,0 +1,74 @@
+"""Take a snapshot of a platform: from its store, and from its worker host."""
+
+import asyncio
+from collections.abc import Sequence
+
+import grpc
+
+from assay.cli.snapshot import Pool, Snapshot
+from assay.core.ids import StageName
+from assay.edge.clock import Clock
+from assay.store.port import Store
+from assay.v1 import worker_pb2, worker_pb2_grpc
+from assay.verifiers.registry import load_pipelines
+
+BATCHES_MAX = 100
+POOLS_TIMEOUT_S = 2.0
+
+
+def all_stages() -> Sequence[StageName]:
+    """Stages of all pipelines, in the order of the pipelines."""
+    pipelines = load_pipelines().values()
+    return list(dict.fromkeys(stage for pipeline in pipelines for stage in pipeline.spec.stages))
+
+
+async def list_pools(control: str) -> worker_pb2.ListPoolsResponse | None:
+    """Ask a worker host; `None` when it does not answer."""
+    async with grpc.aio.insecure_channel(control) as channel:
+        stub = worker_pb2_grpc.PoolServiceStub(channel)
+        try:
+            return await stub.ListPools(worker_pb2.ListPoolsRequest(), timeout=POOLS_TIMEOUT_S)
+        except grpc.aio.AioRpcError:
+            return None
+
+
+async def resize_pool(control: str, *, stage: str, slots: int) -> Pool:
+    """Set the size of a stage's pool.
+
+    Raises:
+        grpc.aio.AioRpcError: the worker host refuses or does not answer.
+    """
+    async with grpc.aio.insecure_channel(control) as channel:
+        stub = worker_pb2_grpc.PoolServiceStub(channel)
+        request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
+        answer = await stub.ResizePool(request, timeout=POOLS_TIMEOUT_S)
+    return _pool(answer.pool)
+
+
+async def observe(store: Store, control: str, *, clock: Clock) -> Snapshot:
+    """Look once.
+
+    Raises:
+        DependencyDown: the store cannot be reached.
+    """
+    round_trip_s = await store.ping()
+    depths, batches, pools = await asyncio.gather(
+        store.depths(all_stages()), store.batches(batches_max=BATCHES_MAX), list_pools(control)
+    )
+    return Snapshot(
+        at_ns=clock.now_ns(),
+        store_round_trip_s=round_trip_s,
+        sandbox_mode=pools.sandbox_mode if pools else "",
+        depths=depths,
+        pools={pool.stage: _pool(pool) for pool in pools.pools} if pools else {},
+        batches=batches,
+    )
+
+
+def _pool(pool: worker_pb2.StagePool) -> Pool:
+    return Pool(
+        stage=pool.stage,
+        slots_desired=pool.slots_desired,
+        slots_ready=pool.slots_ready,
+        slots_busy=pool.slots_busy,
+    )

@@ -1,0 +1,105 @@
+"""What the platform is doing at one instant, as one value, a table, or JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from assay.core.records import BatchRecord, StageDepth
+
+BATCHES_SHOWN_MAX = 20
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A stage's worker slots, over all worker hosts that answered."""
+
+    stage: str
+    slots_desired: int
+    slots_ready: int
+    slots_busy: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Queues, workers, batches."""
+
+    at_ns: int
+    store_round_trip_s: float
+    sandbox_mode: str
+    depths: Sequence[StageDepth]
+    pools: Mapping[str, Pool]
+    batches: Sequence[BatchRecord]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data; the same names as in the tables."""
+        return {
+            "at_ns": self.at_ns,
+            "store_round_trip_s": self.store_round_trip_s,
+            "sandbox_mode": self.sandbox_mode,
+            "stages": [
+                {**asdict(depth), **_slots(self.pools.get(depth.stage))} for depth in self.depths
+            ],
+            "batches": [asdict(batch) for batch in self.batches],
+        }
+
+
+def _slots(pool: Pool | None) -> dict[str, int]:
+    return {
+        "slots_desired": pool.slots_desired if pool else 0,
+        "slots_ready": pool.slots_ready if pool else 0,
+        "slots_busy": pool.slots_busy if pool else 0,
+    }
+
+
+def render(snapshot: Snapshot) -> RenderableType:
+    """Two tables and a line on top."""
+    head = Text.assemble(
+        ("assay", "bold"),
+        f"   store {snapshot.store_round_trip_s * 1e3:.1f} ms",
+        f"   sandbox {snapshot.sandbox_mode or 'no worker host answers'}",
+        style="default",
+    )
+    return Group(head, _stages(snapshot), _batches(snapshot))
+
+
+def _stages(snapshot: Snapshot) -> Table:
+    table = Table(title="Stages", title_justify="left", expand=False)
+    for column in ("stage", "queued", "oldest", "running", "slots ready/desired", "dead letters"):
+        table.add_column(column, justify="left" if column == "stage" else "right")
+    for depth in snapshot.depths:
+        slots = _slots(snapshot.pools.get(depth.stage))
+        table.add_row(
+            depth.stage,
+            f"{depth.queued:,}",
+            f"{depth.oldest_age_s:.1f} s" if depth.queued else "",
+            f"{depth.running:,}",
+            f"{slots['slots_ready']}/{slots['slots_desired']}",
+            Text(f"{depth.dead_letters:,}", style="red" if depth.dead_letters else ""),
+        )
+    return table
+
+
+def _batches(snapshot: Snapshot) -> Table:
+    title = f"Batches ({len(snapshot.batches)} not over, earliest deadline first)"
+    table = Table(title=title, title_justify="left", expand=False)
+    for column in ("batch", "tenant", "task", "state", "progress", "ended", "slack"):
+        table.add_column(column, justify="right" if column in {"ended", "slack"} else "left")
+    for batch in snapshot.batches[:BATCHES_SHOWN_MAX]:
+        total = batch.size or batch.submitted
+        slack_s = (batch.deadline_ns - snapshot.at_ns) / NS_PER_S
+        table.add_row(
+            batch.batch_id,
+            batch.tenant,
+            batch.task_id,
+            batch.state.lower(),
+            ProgressBar(total=max(total, 1), completed=batch.ended, width=24),
+            f"{batch.ended:,}/{total:,}",
+            Text(f"{slack_s:+.0f} s", style="red" if slack_s < 0 else ""),
+        )
+    return table

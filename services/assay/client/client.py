@@ -1,0 +1,319 @@
+"""The asynchronous client.
+
+    async with Client("127.0.0.1:8470") as client:
+        task = await client.register_task("run-7", pipeline="math")
+        batch = await client.open_batch(task, size=512, group_size=8)
+        await batch.submit([Request(request_id="p1/k0", response="4", reference={...}), ...])
+        async for result in batch.results():
+            ...
+
+Everything may be repeated: a request that was submitted twice is one request, a batch that was
+opened twice is one batch. Errors are those of `assay.core.errors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Self
+
+from assay.client import wire
+from assay.client.backoff import Backoff
+from assay.client.connection import Connection, Sleep
+from assay.client.failures import shifted
+from assay.client.types import (
+    BatchStatus,
+    GroupSummary,
+    Page,
+    Pipeline,
+    Request,
+    Result,
+    Scores,
+    Submitted,
+    Task,
+)
+from assay.core.errors import AssayError
+from assay.v1 import reward_pb2, reward_pb2_grpc
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+    from types import TracebackType
+
+    from assay.v1.reward_pb2_grpc import RewardServiceAsyncStub
+
+MESSAGE_BYTES = 2 * 1024**2
+"""Submissions are cut into messages of about this size."""
+MESSAGE_REQUESTS = 512
+
+
+class Client:
+    """A connection to the reward service; safe to share between the tasks of one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        root_certificates: bytes | None = None,
+        backoff: Backoff | None = None,
+        timeout_s: float = 60.0,
+        new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
+        sleep: Sleep = asyncio.sleep,
+        randomness: random.Random | None = None,
+    ) -> None:
+        """Make a client; it connects when first used, within a running event loop.
+
+        Args:
+            url: `host:port`, `grpc://host:port`, or `grpcs://host:port` for TLS.
+            token: the tenant's bearer token; by default that of `ASSAY_TOKEN`.
+            root_certificates: PEM of the authorities to trust, in place of the system's; implies
+                TLS.
+            backoff: how long to go on when the service cannot be reached or is full.
+            timeout_s: of one try of a call that does not wait for scoring.
+            new_id: names batches that are opened without a name.
+            sleep: waits between tries.
+            randomness: spreads the tries.
+        """
+        self._connection = Connection(
+            url,
+            token=token,
+            root_certificates=root_certificates,
+            backoff=backoff or Backoff(),
+            timeout_s=timeout_s,
+            sleep=sleep,
+            randomness=randomness,
+        )
+        self._stub = reward_pb2_grpc.RewardServiceStub(self._connection.channel)
+        self._new_id = new_id
+
+    async def __aenter__(self) -> Self:
+        """Nothing is sent yet."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection; batches go on without us."""
+        await self._connection.close()
+
+    async def list_pipelines(self) -> list[Pipeline]:
+        """What can be judged, and in which form."""
+        answer = await self._connection.call(
+            self._stub.ListPipelines, reward_pb2.ListPipelinesRequest()
+        )
+        return [wire.pipeline(pipeline) for pipeline in answer.pipelines]
+
+    async def register_task(
+        self,
+        task_id: str,
+        *,
+        pipeline: str,
+        settings: Mapping[str, Any] | None = None,
+        batch_size: int = 0,
+        delay_budget_ms: int | None = None,
+        trainer_cost_rate: float = 0.0,
+    ) -> Task:
+        """Register a training job; again with the same content is no error.
+
+        Raises:
+            InvalidRequest: a field is wrong.
+            NotFound: no such pipeline.
+            Conflict: a task of that name differs.
+        """
+        request = reward_pb2.RegisterTaskRequest(
+            task=reward_pb2.Task(
+                task_id=task_id,
+                pipeline=pipeline,
+                settings_json=wire.object_text(settings, "settings"),
+                batch_size=batch_size,
+                delay_budget_ms=delay_budget_ms,
+                trainer_cost_rate=trainer_cost_rate,
+            )
+        )
+        return wire.task(await self._connection.call(self._stub.RegisterTask, request))
+
+    async def hint(self, task: Task | str, *, size: int = 0) -> None:
+        """Say that a rollout phase has begun: `size` requests will come soon (0 = a batch)."""
+        request = reward_pb2.HintRequest(task_id=_task_id(task), size=size)
+        await self._connection.call(self._stub.Hint, request)
+
+    async def open_batch(
+        self,
+        task: Task | str,
+        *,
+        size: int = 0,
+        group_size: int = 0,
+        batch_id: str = "",
+        deadline_s: float | None = None,
+    ) -> Batch:
+        """Open a batch, or find the one of that name.
+
+        Args:
+            task: a registered task or its name.
+            size: requests it will hold; reaching it seals it. 0 = until `seal`.
+            group_size: K, responses a group.
+            batch_id: your name for it; empty: it gets one.
+            deadline_s: when you need it, from now; `None` = the service's estimate.
+
+        Raises:
+            NotFound: no such task.
+            Conflict: a batch of that name differs.
+            Saturated: too many batches are open.
+        """
+        request = reward_pb2.OpenBatchRequest(
+            task_id=_task_id(task),
+            # Named here and not by the service, so that a repeated call is the same batch.
+            batch_id=batch_id or self._new_id(),
+            size=size,
+            group_size=group_size,
+            deadline_ms=None if deadline_s is None else round(deadline_s * 1000),
+        )
+        answer = await self._connection.call(self._stub.OpenBatch, request)
+        return self.batch(answer.batch.batch_id)
+
+    def batch(self, batch_id: str) -> Batch:
+        """Take up a batch that is open already, say after a restart of the trainer."""
+        return Batch(batch_id, connection=self._connection, stub=self._stub)
+
+    async def score(
+        self,
+        requests: Iterable[Request],
+        *,
+        task: Task | str = "",
+        pipeline: str = "",
+        settings: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+    ) -> Scores:
+        """Submit and wait, in one call; for simple trainers. Cancelled when you go away.
+
+        Args:
+            requests: at most what one message holds.
+            task: a registered task; or name a `pipeline` (and its `settings`).
+            pipeline: see there.
+            settings: see there.
+            timeout_s: how long to wait before the work is cancelled.
+
+        Raises:
+            DeadlinePassed: `timeout_s` ran out.
+        """
+        request = reward_pb2.ScoreRequest(
+            task_id=_task_id(task),
+            pipeline=pipeline,
+            settings_json=wire.object_text(settings, "settings"),
+            requests=wire.reward_requests(list(requests)),
+        )
+        answer = await self._connection.call_waiting(self._stub.Score, request, timeout_s=timeout_s)
+        return wire.scores(answer)
+
+
+class Batch:
+    """The requests whose rewards one training step consumes together."""
+
+    def __init__(
+        self,
+        batch_id: str,
+        *,
+        connection: Connection,
+        stub: RewardServiceAsyncStub,
+    ) -> None:
+        self.batch_id = batch_id
+        self._connection = connection
+        self._stub = stub
+
+    async def submit(self, requests: Iterable[Request]) -> Submitted:
+        """Send requests, in as many messages as they need; durable on return.
+
+        Submitting the same again is no error, so after any error the whole call may be repeated.
+
+        Raises:
+            InvalidRequest: a request is wrong; `field` says which (`requests[3].reference`).
+            TooLarge: a payload is over the service's limit.
+            Conflict: a `request_id` is there with other content.
+            FailedPrecondition: the batch is sealed, full or cancelled.
+            Saturated: a quota is reached, and was for the whole time of the backoff.
+        """
+        messages = wire.reward_requests(list(requests))
+        accepted = duplicates = 0
+        for first, chunk in wire.chunks(
+            messages, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS
+        ):
+            request = reward_pb2.SubmitRequest(batch_id=self.batch_id, requests=chunk)
+            try:
+                answer = await self._connection.call(self._stub.Submit, request)
+            except AssayError as error:
+                raise shifted(error, first) from error
+            accepted += answer.accepted
+            duplicates += answer.duplicates
+        return Submitted(accepted=accepted, duplicates=duplicates)
+
+    async def seal(self) -> BatchStatus:
+        """Say that no more requests will come; idempotent."""
+        request = reward_pb2.SealBatchRequest(batch_id=self.batch_id)
+        answer = await self._connection.call(self._stub.SealBatch, request)
+        return wire.batch_status(answer.batch)
+
+    async def cancel(self) -> int:
+        """End what has not ended as CANCELLED; return how many that were. Idempotent."""
+        request = reward_pb2.CancelBatchRequest(batch_id=self.batch_id)
+        answer = await self._connection.call(self._stub.CancelBatch, request)
+        return answer.cancelled
+
+    async def status(self) -> BatchStatus:
+        """The batch as of now."""
+        request = reward_pb2.GetBatchRequest(batch_id=self.batch_id)
+        answer = await self._connection.call(self._stub.GetBatch, request)
+        return wire.batch_status(answer.batch)
+
+    async def pages(self, *, cursor: int = 0) -> AsyncGenerator[Page, None]:
+        """Yield results and group summaries as they come, until the batch is over.
+
+        Go on later with the `cursor` of the last page that you handled.
+        """
+
+        def request_from(position: int) -> reward_pb2.StreamResultsRequest:
+            return reward_pb2.StreamResultsRequest(batch_id=self.batch_id, cursor=position)
+
+        stream = self._connection.stream(self._stub.StreamResults, request_from, cursor)
+        async with aclosing(stream):
+            async for message in stream:
+                yield wire.page(message)
+
+    async def results(self, *, cursor: int = 0) -> AsyncGenerator[Result, None]:
+        """Yield results in the order in which requests end, until the batch is over.
+
+        A request whose dead letter was replayed comes twice; the later result is the one.
+        """
+        async with aclosing(self.pages(cursor=cursor)) as pages:
+            async for page in pages:
+                for result in page.results:
+                    yield result
+
+    async def groups(self, *, cursor: int = 0) -> AsyncGenerator[GroupSummary, None]:
+        """Yield each group's summary once all its requests have ended."""
+        async with aclosing(self.pages(cursor=cursor)) as pages:
+            async for page in pages:
+                for group in page.groups:
+                    yield group
+
+    async def collect(self) -> Scores:
+        """Wait for the whole batch."""
+        results: dict[str, Result] = {}
+        groups: dict[str, GroupSummary] = {}
+        async with aclosing(self.pages()) as pages:
+            async for page in pages:
+                results.update((result.request_id, result) for result in page.results)
+                groups.update((group.group_id, group) for group in page.groups)
+        return Scores(results=list(results.values()), groups=list(groups.values()))
+
+
+def _task_id(task: Task | str) -> str:
+    return task if isinstance(task, str) else task.task_id

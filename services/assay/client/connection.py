@@ -1,0 +1,174 @@
+"""One connection to the reward service, and when a call on it is sent again.
+
+Invariants: only what is idempotent and may succeed unchanged is repeated (`DependencyDown`,
+`Saturated`), never sooner than the server asked for, and for a bounded time; a stream goes on from
+the cursor of the last page that was handed out.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import grpc
+
+from assay.client.backoff import Backoff
+from assay.client.failures import WORTH_REPEATING, error_of
+from assay.core.errors import AssayError, DeadlinePassed, DependencyDown, InvalidRequest
+
+Answer = TypeVar("Answer")
+Sleep = Callable[[float], Awaitable[object]]
+
+TOKEN_VARIABLE: Final = "ASSAY_TOKEN"  # noqa: S105 the variable's name, not a token
+PORT_DEFAULT: Final = 8470
+RECEIVE_BYTES_MAX: Final = 256 * 1024**2
+KEEPALIVE_MS: Final = 20_000
+_OPTIONS: Final = [
+    ("grpc.max_receive_message_length", RECEIVE_BYTES_MAX),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # A client of its own connection: what breaks one does not slow another.
+    ("grpc.use_local_subchannel_pool", 1),
+    # Repeating is our business, by what the server said.
+    ("grpc.enable_retries", 0),
+]
+
+
+class Connection:
+    """A channel and a policy."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None,
+        root_certificates: bytes | None,
+        backoff: Backoff,
+        timeout_s: float,
+        sleep: Sleep = asyncio.sleep,
+        randomness: random.Random | None = None,
+    ) -> None:
+        self.channel = _channel(url, root_certificates)
+        self._metadata = _metadata(os.environ.get(TOKEN_VARIABLE, "") if token is None else token)
+        self._backoff = backoff
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+        self._randomness = randomness or random.Random()  # noqa: S311 spreads pauses only
+
+    async def call(self, method: Callable[..., Awaitable[Answer]], request: object) -> Answer:
+        """Send until it is answered, refused for good, or the backoff's time is over.
+
+        Raises:
+            AssayError: what the server said last.
+        """
+        try:
+            return await self._repeat(method, request, self._timeout_s, (DeadlinePassed,))
+        except DeadlinePassed as error:
+            # Our limit, not one of the caller's: a peer that does not answer is as good as gone.
+            raise DependencyDown(f"no answer: {error.message}") from error
+
+    async def call_waiting(
+        self,
+        method: Callable[..., Awaitable[Answer]],
+        request: object,
+        *,
+        timeout_s: float | None,
+    ) -> Answer:
+        """As `call`, for one that waits for work; `timeout_s` is the caller's, over all tries.
+
+        Raises:
+            DeadlinePassed: `timeout_s` ran out.
+            AssayError: what the server said last.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._repeat(method, request, timeout_s, ())
+        except TimeoutError:
+            raise DeadlinePassed(f"no answer within {timeout_s} s") from None
+
+    async def _repeat(
+        self,
+        method: Callable[..., Awaitable[Answer]],
+        request: object,
+        timeout_s: float | None,
+        also: tuple[type[AssayError], ...],
+    ) -> Answer:
+        pauses = self._backoff.pauses(self._randomness)
+        while True:
+            try:
+                return await method(request, timeout=timeout_s, metadata=self._metadata)
+            except grpc.aio.AioRpcError as failed:
+                error = error_of(failed)
+                if not isinstance(error, WORTH_REPEATING + also):
+                    raise error from failed
+            await self._pause(pauses, error)
+
+    async def stream(
+        self, method: Callable[..., Any], request_from: Callable[[int], object], cursor: int
+    ) -> AsyncGenerator[Any, None]:
+        """Yield a stream's messages; after a lost connection, go on from the last one's cursor.
+
+        Raises:
+            AssayError: refused for good, or the connection could not be had again in time.
+        """
+        pauses = self._backoff.pauses(self._randomness)
+        while True:
+            call = method(request_from(cursor), metadata=self._metadata)
+            try:
+                async for message in call:
+                    pauses = self._backoff.pauses(self._randomness)
+                    cursor = message.cursor
+                    yield message
+            except grpc.aio.AioRpcError as failed:
+                error = error_of(failed)
+                if not isinstance(error, WORTH_REPEATING):
+                    raise error from failed
+                await self._pause(pauses, error)
+            else:
+                return
+            finally:
+                call.cancel()
+
+    async def close(self) -> None:
+        """Close the channel; calls under way are cancelled."""
+        await self.channel.close()
+
+    async def _pause(self, pauses: Iterator[float], error: AssayError) -> None:
+        pause_s = next(pauses, None)
+        if pause_s is None:
+            raise error
+        # A quarter on top at random: all who were told the same do not come at the same instant.
+        asked_s = error.retry_after_s * self._randomness.uniform(1.0, 1.25)
+        await self._sleep(max(pause_s, asked_s))
+
+
+def _channel(url: str, root_certificates: bytes | None) -> grpc.aio.Channel:
+    target, tls = _target(url)
+    if tls or root_certificates is not None:
+        credentials = grpc.ssl_channel_credentials(root_certificates=root_certificates)
+        return grpc.aio.secure_channel(target, credentials, options=_OPTIONS)
+    return grpc.aio.insecure_channel(target, options=_OPTIONS)
+
+
+def _target(url: str) -> tuple[str, bool]:
+    """`host:port`, `grpc://host:port` or `grpcs://host:port` (TLS) -> target, whether TLS.
+
+    Raises:
+        InvalidRequest: it is none of these.
+    """
+    parts = urlsplit(url if "://" in url else f"grpc://{url}")
+    if parts.scheme not in {"grpc", "grpcs"} or not parts.hostname:
+        message = f"url: {url!r} is not host:port, grpc://host:port or grpcs://host:port"
+        raise InvalidRequest(message, field="url")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{host}:{parts.port or PORT_DEFAULT}", parts.scheme == "grpcs"
+
+
+def _metadata(token: str) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {token}"),) if token else ()

@@ -1,0 +1,82 @@
+"""Failed calls become the errors of `assay.core.errors`, by the `reason` that the server gave.
+
+Where there is no reason (the connection broke, a proxy answered) the gRPC status decides, by the
+client's side of the table in `assay.edge.status`.
+"""
+
+import re
+from typing import Final
+
+import grpc
+
+from assay.core.errors import (
+    AssayError,
+    Conflict,
+    DeadlinePassed,
+    DependencyDown,
+    FailedPrecondition,
+    InvalidRequest,
+    IsolationUnavailable,
+    NotFound,
+    Saturated,
+    TooLarge,
+    Unauthenticated,
+)
+
+BY_REASON: Final[dict[str, type[AssayError]]] = {
+    error.reason: error for error in AssayError.__subclasses__()
+}
+BY_STATUS: Final[dict[grpc.StatusCode, type[AssayError]]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidRequest,
+    grpc.StatusCode.OUT_OF_RANGE: InvalidRequest,
+    grpc.StatusCode.ALREADY_EXISTS: Conflict,
+    grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED: Unauthenticated,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Saturated,
+    grpc.StatusCode.DEADLINE_EXCEEDED: DeadlinePassed,
+    grpc.StatusCode.UNAVAILABLE: DependencyDown,
+    # Not by us (that is an asyncio cancellation): the server was stopped under the call.
+    grpc.StatusCode.CANCELLED: DependencyDown,
+    grpc.StatusCode.UNIMPLEMENTED: IsolationUnavailable,
+}
+WORTH_REPEATING: Final = (DependencyDown, Saturated)
+"""Every call is idempotent, so these may be sent again as they are."""
+
+_TRANSPORT_TOO_LARGE: Final = re.compile(r"message larger than max", re.IGNORECASE)
+_INDEX: Final = re.compile(r"requests\[(\d+)\]")
+
+
+def error_of(failed: grpc.aio.AioRpcError) -> AssayError:
+    """Translate a failed call."""
+    trailers = {
+        key: value for key, value in failed.trailing_metadata() or () if isinstance(value, str)
+    }
+    message = failed.details() or failed.code().name
+    kind = BY_REASON.get(trailers.get("reason", ""))
+    if kind is None and _TRANSPORT_TOO_LARGE.search(message):
+        return TooLarge(message, field="message")
+    if kind is None:
+        kind = BY_STATUS.get(failed.code(), AssayError)
+    retry_after_ms = trailers.get("retry-after-ms", "0")
+    return kind(
+        message,
+        field=trailers.get("field", ""),
+        retry_after_s=int(retry_after_ms) / 1000 if retry_after_ms.isdecimal() else 0.0,
+    )
+
+
+def shifted(error: AssayError, first: int) -> AssayError:
+    """Count `requests[i]` from the whole submission, of which the message was a part."""
+    if not first:
+        return error
+
+    def shift(found: re.Match[str]) -> str:
+        return f"requests[{int(found[1]) + first}]"
+
+    return type(error)(
+        _INDEX.sub(shift, error.message),
+        field=_INDEX.sub(shift, error.field),
+        retry_after_s=error.retry_after_s,
+    )

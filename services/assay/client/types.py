@@ -1,0 +1,157 @@
+"""What a caller of the reward service gives and gets; no protobuf in sight.
+
+Outcomes, evidence and group summaries are the words of the core, which is pure and imports nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.core.group import GroupSummary
+from assay.core.outcome import Outcome
+from assay.core.records import BatchState
+from assay.core.verdict import Evidence, ResourceUse
+
+__all__ = [
+    "BatchState",
+    "BatchStatus",
+    "Evidence",
+    "GroupSummary",
+    "Outcome",
+    "Page",
+    "Pipeline",
+    "Request",
+    "ResourceUse",
+    "Result",
+    "Scores",
+    "StageTiming",
+    "Submitted",
+    "Task",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One RL training job as it is registered."""
+
+    task_id: str
+    pipeline: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The pipeline's settings, complete."""
+    batch_size: int = 0
+    delay_budget_ms: int | None = None
+    trainer_cost_rate: float = 0.0
+    created: bool = False
+    """False when the very same task was registered before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One response to score."""
+
+    request_id: str
+    """Yours; submitting it twice in a batch is one request."""
+    response: str | bytes
+    """What the model wrote. UTF-8."""
+    reference: Mapping[str, Any] | bytes
+    """What to judge it by: an object in the pipeline's form, or its JSON."""
+    group_id: str = ""
+    """The prompt it answers; empty: it is in no group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """What became of submitted requests."""
+
+    accepted: int
+    """Taken in, durably."""
+    duplicates: int
+    """Were there before, with the same content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTiming:
+    """What one stage did for a request; instants are Unix time by the store's clock."""
+
+    stage: str
+    enqueued_ns: int
+    claimed_ns: int
+    started_ns: int
+    finished_ns: int
+    released_ns: int
+    attempts: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How one request ended."""
+
+    request_id: str
+    group_id: str
+    outcome: Outcome
+    reward: float | None
+    """Present for SCORED and RESOURCE_LIMIT only: an infrastructure failure is never a reward."""
+    evidence: Evidence
+    resource_use: ResourceUse
+    stages: Sequence[StageTiming]
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStatus:
+    """A batch as of one instant. `submitted = ended + queued + running`."""
+
+    batch_id: str
+    task_id: str
+    state: BatchState
+    size: int
+    group_size: int
+    opened_ns: int
+    deadline_ns: int
+    completed_ns: int
+    submitted: int
+    ended: int
+    queued: int
+    running: int
+    outcomes: Mapping[Outcome, int]
+
+    @property
+    def over(self) -> bool:
+        """Nothing more will come."""
+        return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Results that came together, and where the next ones begin."""
+
+    results: Sequence[Result]
+    groups: Sequence[GroupSummary]
+    cursor: int
+    batch: BatchStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """Everything about a scored list of requests."""
+
+    results: Sequence[Result]
+    groups: Sequence[GroupSummary]
+
+    @property
+    def rewards(self) -> Sequence[float | None]:
+        """In the order of `results`; `None` = could not be judged."""
+        return [result.reward for result in self.results]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """Something that can be judged, and in which form."""
+
+    name: str
+    description: str
+    stages: Sequence[str]
+    settings_schema: Mapping[str, Any]
+    reference_schema: Mapping[str, Any]
+    example_reference: Mapping[str, Any]

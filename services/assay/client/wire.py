@@ -1,0 +1,219 @@
+"""Between protobuf and the client's own types; the only module of the client that knows both."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from assay.client.types import (
+    BatchState,
+    BatchStatus,
+    Evidence,
+    GroupSummary,
+    Outcome,
+    Page,
+    Pipeline,
+    Request,
+    ResourceUse,
+    Result,
+    Scores,
+    StageTiming,
+    Task,
+)
+from assay.core.errors import InvalidRequest
+from assay.core.ids import GroupId
+from assay.v1 import common_pb2, reward_pb2
+
+OUTCOME: Final = {
+    common_pb2.Outcome.Value(f"OUTCOME_{outcome.value}"): outcome for outcome in Outcome
+}
+BATCH_STATE: Final = {
+    reward_pb2.BatchState.Value(f"BATCH_STATE_{state.value}"): state for state in BatchState
+}
+REQUEST_OVERHEAD_BYTES: Final = 64
+"""More than a request's ids and tags take on the wire beyond their text."""
+
+
+# -- out -----------------------------------------------------------------------------------------
+def reward_requests(requests: Sequence[Request]) -> list[reward_pb2.RewardRequest]:
+    """Requests as messages; one reference object shared by many is written once.
+
+    Raises:
+        InvalidRequest: a text is not UTF-8, or a reference is no JSON object.
+    """
+    written: dict[int, bytes] = {}
+    messages = []
+    for index, request in enumerate(requests):
+        reference = written.get(id(request.reference))
+        if reference is None:
+            reference = object_bytes(request.reference, f"requests[{index}].reference")
+            written[id(request.reference)] = reference
+        messages.append(
+            reward_pb2.RewardRequest(
+                request_id=request.request_id,
+                group_id=request.group_id,
+                response=_text_bytes(request.response, f"requests[{index}].response"),
+                reference_json=reference,
+            )
+        )
+    return messages
+
+
+def chunks(
+    messages: Sequence[reward_pb2.RewardRequest], *, bytes_max: int, requests_max: int
+) -> Iterator[tuple[int, Sequence[reward_pb2.RewardRequest]]]:
+    """Cut into runs that fit one message each, with the index of their first.
+
+    A request that is larger than `bytes_max` by itself goes alone; the server has the last word.
+    """
+    first = 0
+    size = 0
+    for index, message in enumerate(messages):
+        one = message.ByteSize() + REQUEST_OVERHEAD_BYTES
+        if index > first and (size + one > bytes_max or index - first == requests_max):
+            yield first, messages[first:index]
+            first, size = index, 0
+        size += one
+    if first < len(messages):
+        yield first, messages[first:]
+
+
+def object_bytes(value: Mapping[str, Any] | bytes, field: str) -> bytes:
+    """A JSON object as bytes.
+
+    Raises:
+        InvalidRequest: it is none.
+    """
+    if isinstance(value, bytes):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{field}: not a JSON object: {error}", field=field) from None
+
+
+def object_text(value: Mapping[str, Any] | None, field: str) -> str:
+    """As `object_bytes`, for settings; nothing is the empty text."""
+    return object_bytes(value, field).decode() if value else ""
+
+
+# -- in ------------------------------------------------------------------------------------------
+def task(answer: reward_pb2.RegisterTaskResponse) -> Task:
+    """A registered task."""
+    message = answer.task
+    return Task(
+        task_id=message.task_id,
+        pipeline=message.pipeline,
+        settings=json.loads(message.settings_json),
+        batch_size=message.batch_size,
+        delay_budget_ms=message.delay_budget_ms if message.HasField("delay_budget_ms") else None,
+        trainer_cost_rate=message.trainer_cost_rate,
+        created=answer.created,
+    )
+
+
+def batch_status(message: reward_pb2.Batch) -> BatchStatus:
+    """A batch as of one instant."""
+    return BatchStatus(
+        batch_id=message.batch_id,
+        task_id=message.task_id,
+        state=BATCH_STATE[message.state],
+        size=message.size,
+        group_size=message.group_size,
+        opened_ns=message.opened_ns,
+        deadline_ns=message.deadline_ns,
+        completed_ns=message.completed_ns,
+        submitted=message.submitted,
+        ended=message.ended,
+        queued=message.queued,
+        running=message.running,
+        outcomes={Outcome(name): count for name, count in message.outcomes.items()},
+    )
+
+
+def page(message: reward_pb2.StreamResultsResponse) -> Page:
+    """Results that came together."""
+    return Page(
+        results=[_result(result) for result in message.results],
+        groups=[_group(group) for group in message.groups],
+        cursor=message.cursor,
+        batch=batch_status(message.batch),
+    )
+
+
+def scores(message: reward_pb2.ScoreResponse) -> Scores:
+    """Score's answer."""
+    return Scores(
+        results=[_result(result) for result in message.results],
+        groups=[_group(group) for group in message.groups],
+    )
+
+
+def pipeline(message: reward_pb2.Pipeline) -> Pipeline:
+    """A pipeline."""
+    return Pipeline(
+        name=message.name,
+        description=message.description,
+        stages=tuple(message.stages),
+        settings_schema=json.loads(message.settings_schema_json),
+        reference_schema=json.loads(message.reference_schema_json),
+        example_reference=json.loads(message.example_reference_json),
+    )
+
+
+def _result(message: reward_pb2.Result) -> Result:
+    evidence = message.evidence
+    return Result(
+        request_id=message.request_id,
+        group_id=message.group_id,
+        outcome=OUTCOME[message.outcome],
+        reward=message.reward if message.HasField("reward") else None,
+        evidence=Evidence(
+            verdict=evidence.verdict,
+            tests_passed=evidence.tests_passed,
+            tests_total=evidence.tests_total,
+            failed_test=evidence.failed_test if evidence.HasField("failed_test") else None,
+            stderr_tail=evidence.stderr_tail,
+            extracted=evidence.extracted,
+            error=evidence.error,
+        ),
+        resource_use=ResourceUse(
+            cpu_s=message.resource_use.cpu_s,
+            memory_bytes_peak=message.resource_use.memory_bytes_peak,
+        ),
+        stages=tuple(_timing(stage) for stage in message.stages),
+        attempts=message.attempts,
+    )
+
+
+def _timing(message: common_pb2.StageTiming) -> StageTiming:
+    return StageTiming(
+        stage=message.stage,
+        enqueued_ns=message.enqueued_ns,
+        claimed_ns=message.claimed_ns,
+        started_ns=message.started_ns,
+        finished_ns=message.finished_ns,
+        released_ns=message.released_ns,
+        attempts=message.attempts,
+        worker=message.worker,
+    )
+
+
+def _group(message: reward_pb2.GroupSummary) -> GroupSummary:
+    return GroupSummary(
+        group_id=GroupId(message.group_id),
+        size=message.size,
+        rewards=message.rewards,
+        mean=message.mean if message.HasField("mean") else None,
+        std=message.std if message.HasField("std") else None,
+        degenerate=message.degenerate,
+    )
+
+
+def _text_bytes(text: str | bytes, field: str) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        message = f"{field}: not UTF-8 (a lone surrogate at character {error.start})"
+        raise InvalidRequest(message, field=field) from None

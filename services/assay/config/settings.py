@@ -1,0 +1,209 @@
+"""The one frozen settings tree.
+
+Only the entry points read it (`Settings()` reads the environment); each part receives its own
+branch. A leaf has one name in three spellings: `settings.store.attempts_max`,
+`ASSAY_STORE__ATTEMPTS_MAX`, Helm `store.attempts_max`. A name that no leaf has is an error.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+ENV_PREFIX = "ASSAY_"
+NOT_SETTINGS = frozenset({"ASSAY_VENV", "ASSAY_TOKEN"})
+"""Variables of the set-up script and of the client."""
+
+
+class Branch(BaseModel):
+    """A part of the tree."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class TenantSettings(Branch):
+    """Who may call, and how much they may hold."""
+
+    token_sha256: SecretStr
+    """SHA-256 of the tenant's bearer token, in hex; the token itself is never kept."""
+    requests_open_max: int = Field(default=200_000, gt=0)
+    """Requests accepted and not ended."""
+    bytes_open_max: int = Field(default=4 * 1024**3, gt=0)
+    """Payload bytes of those."""
+    batches_open_max: int = Field(default=1_000, gt=0)
+    """Batches not over."""
+
+
+class RewardSettings(Branch):
+    """The reward API."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Other than loopback needs `tenants`."""
+    grpc_port: int = Field(default=8470, ge=0, le=65_535)
+    """0 = any free port."""
+    http_port: int = Field(default=8471, ge=0, le=65_535)
+    """0 = any free port."""
+    tenants: dict[str, TenantSettings] = Field(default_factory=dict)
+    """Tenant name -> token and quotas. Empty: one tenant `default` without a token."""
+    message_bytes_max: int = Field(default=32 * 1024**2, gt=0)
+    """Largest gRPC message or HTTP body."""
+    requests_per_message_max: int = Field(default=4_096, gt=0)
+    """Requests in one Submit or Score."""
+    response_bytes_max: int = Field(default=4 * 1024**2, gt=0)
+    """Largest `response` of one request."""
+    reference_bytes_max: int = Field(default=16 * 1024**2, gt=0)
+    """Largest `reference_json` of one request."""
+    deadline_default_s: float = Field(default=600.0, gt=0)
+    """Deadline of a batch that names none, until history says better."""
+    calls_concurrent_max: int = Field(default=1_024, gt=0)
+    """gRPC calls at once; more are turned away as saturated."""
+    drain_s: float = Field(default=20.0, ge=0)
+    """How long calls may go on after SIGTERM."""
+    tls_certificate: Path | None = None
+    """PEM chain; with `tls_key` switches TLS on."""
+    tls_key: Path | None = None
+    """PEM private key."""
+
+
+class StoreSettings(Branch):
+    """Valkey/Redis."""
+
+    url: str = ""
+    """`redis://`, `rediss://` or `unix://`. Empty: an embedded Valkey in `data_dir`."""
+    shard: str = "0"
+    """Hash tag of all keys."""
+    appendfsync: str = Field(default="everysec", pattern="^(everysec|always)$")
+    """Of the embedded server. `everysec` may lose the last second on power loss (not on a crash of
+    the process); `always` loses nothing that was acknowledged."""
+    attempts_max: int = Field(default=3, gt=0)
+    """Claims of one stage before a request ends as INFRA_FAILED."""
+    inline_bytes_max: int = Field(default=64 * 1024, gt=0)
+    """Payload parts larger than this are stored once, by content hash."""
+    results_kept_s: float = Field(default=3_600.0, gt=0)
+    """How long a finished batch can still be read."""
+    batch_overdue_s: float = Field(default=3_600.0, gt=0)
+    """How long past its deadline an unfinished batch is kept before its requests end as EXPIRED."""
+    history_batches: int = Field(default=20, gt=0)
+    """Finished batches a task that are kept for the planner."""
+    dead_letters_max: int = Field(default=10_000, gt=0)
+    """Dead letters a stage; the oldest go first."""
+    artifact_bytes_max: int = Field(default=64 * 1024**2, gt=0)
+    """Largest artifact (a compiled program)."""
+    artifacts_bytes_max: int = Field(default=1024**3, gt=0)
+    """All artifacts together; the oldest go first."""
+    artifacts_kept_s: float = Field(default=3_600.0, gt=0)
+    """How long an artifact is kept after it was made."""
+    timeout_s: float = Field(default=10.0, gt=0)
+    """Of one non-blocking call to the store."""
+
+
+class WorkerSettings(Branch):
+    """The worker host of this machine."""
+
+    slots: int = Field(default=2, ge=0)
+    """Worker slots a stage at start."""
+    slots_by_stage: dict[str, int] = Field(default_factory=dict)
+    """Stages that start with another number."""
+    slots_max: int = Field(default=256, gt=0)
+    """Most slots a stage that a resize may ask for."""
+    stages: tuple[str, ...] = ()
+    """Stages to serve; empty = those of all pipelines."""
+    control_host: str = "127.0.0.1"
+    """Where the internal pool service (resize) listens."""
+    control_port: int = Field(default=8472, ge=0, le=65_535)
+    """0 = any free port."""
+    http_port: int = Field(default=0, ge=0, le=65_535)
+    """`/healthz`, `/readyz` and `/metrics` of the host; 0 = any free port (the API of this machine
+    shows the same metrics)."""
+    environment: tuple[str, ...] = ()
+    """Names of environment variables that slots are given beside the harmless ones. Handlers see
+    them, and so might what breaks out of one."""
+    artifact_cache_bytes_max: int = Field(default=2 * 1024**3, gt=0)
+    """Disk space in `data_dir` for artifacts fetched or made here."""
+    drain_s: float = Field(default=20.0, ge=0)
+    """How long running work may go on after SIGTERM before it is given back."""
+    reap_every_s: float = Field(default=1.0, gt=0)
+    """How often expired leases are looked for."""
+
+
+class SandboxSettings(Branch):
+    """Isolation of untrusted code."""
+
+    allow_unisolated: bool = False
+    """DANGER: run untrusted code without isolation where the host cannot give it. Said loudly."""
+    uid: int = Field(default=64_001, gt=0)
+    """First unprivileged uid and gid that runs use when the launcher starts as root."""
+    cgroup: str = Field(default="auto", pattern="^(auto|v2|v1|none)$")
+    """Which cgroup backend; `auto` takes the best that works."""
+    scratch_bytes_max: int = Field(default=64 * 1024**2, gt=0)
+    """Size of a run's scratch file system."""
+
+
+class VerifierSettings(Branch):
+    """Limits of the built-in pipelines that the operator sets."""
+
+    response_chars_max: int = Field(default=50_000, gt=0)
+    """Longer answers end as RESOURCE_LIMIT in the text pipelines."""
+    math_cpu_s: float = Field(default=5.0, gt=0)
+    """CPU time of one math verification."""
+    match_cpu_s: float = Field(default=2.0, gt=0)
+    """CPU time of one text match (`regex`, `json_schema` ...)."""
+    function_paths: tuple[Path, ...] = ()
+    """Directories whose modules `python_function` may import inside the sandbox (read-only)."""
+
+
+class TelemetrySettings(Branch):
+    """Logs, metrics, traces."""
+
+    log_level: str = "info"
+    """debug, info, warning, error."""
+    log_json: bool = True
+    """One JSON object a line; false = for people."""
+    otlp_endpoint: str = ""
+    """OpenTelemetry collector (gRPC); empty = no spans."""
+
+
+class Settings(BaseSettings):
+    """The root; reads `ASSAY_*` from the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+    )
+
+    data_dir: Path = Path.home() / ".local" / "share" / "assay"
+    """Embedded store, sockets, scratch space, artifact cache."""
+    reward: RewardSettings = RewardSettings()
+    store: StoreSettings = StoreSettings()
+    worker: WorkerSettings = WorkerSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    verifiers: VerifierSettings = VerifierSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+
+
+class UnknownSettingError(ValueError):
+    """An environment variable with our prefix that no leaf of the tree has."""
+
+
+def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the tree from the environment.
+
+    pydantic refuses a misspelt leaf but silently skips a misspelt first segment; this does not.
+
+    Raises:
+        UnknownSettingError: `ASSAY_STOER__URL`.
+        pydantic.ValidationError: a value or an inner name is wrong.
+    """
+    known = {name.upper() for name in Settings.model_fields}
+    for name in sorted(environment):
+        upper = name.upper()
+        if not upper.startswith(ENV_PREFIX) or upper in NOT_SETTINGS:
+            continue
+        if upper.removeprefix(ENV_PREFIX).split("__")[0] not in known:
+            raise UnknownSettingError(name)
+    return Settings()

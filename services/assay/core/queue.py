@@ -1,0 +1,794 @@
+"""The store's behaviour as a pure model: plain data, and the time as an argument.
+
+It is the simulator's queue and the reference that the Valkey scripts are held to. Invariants:
+
+* every accepted request ends in exactly one result in its batch's log (two, when an operator
+  replays a dead letter), and `submitted = ended + queued + running` for every batch;
+* the queue of a stage is served in the order of `order_key`; a request that is delivered again
+  takes its old place;
+* only the holder of the newest fence may report.
+
+What a call changed is left in `changed` (batches) and `work` (stages) for a shell to take.
+"""
+
+import heapq
+from collections import Counter, defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated
+from assay.core.ids import (
+    BatchId,
+    GroupId,
+    JobId,
+    RequestId,
+    StageName,
+    TaskId,
+    TenantId,
+    WorkerId,
+)
+from assay.core.ordering import OrderKey, order_key
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    BatchHistory,
+    BatchRecord,
+    BatchSpec,
+    BatchState,
+    Claim,
+    CompletedBatch,
+    DeadLetter,
+    EndRequest,
+    FailAttempt,
+    Finished,
+    FinishStatus,
+    GiveBack,
+    GroupRecord,
+    HandOver,
+    Lease,
+    LogEntry,
+    NewRequest,
+    Quota,
+    Reaped,
+    Report,
+    RequestHistory,
+    ResultRecord,
+    StageDepth,
+    StageReport,
+    StageTiming,
+    Submitted,
+    TaskRecord,
+)
+
+RETRY_AFTER_S = 1.0
+LEASE_LOST = "the lease ran out"
+BATCHES_A_SWEEP_MAX = 8
+
+BatchKey = tuple[TenantId, BatchId]
+TaskKey = tuple[TenantId, TaskId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLimits:
+    """What the store keeps, and for how long; defaults as in the settings."""
+
+    batch_overdue_ns: int = 3_600 * 10**9
+    results_kept_ns: int = 3_600 * 10**9
+    history_batches: int = 20
+    dead_letters_max: int = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _Group:
+    submitted: int = 0
+    rewards: list[float | None] = field(default_factory=list)
+    told: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    job_id: JobId
+    batch: "_Batch"
+    request: NewRequest
+    stage: StageName
+    arrived_ns: int
+    enqueued_ns: int
+    state: str = "queued"
+    attempts: int = 0
+    claims: int = 0
+    fence: int = 0
+    worker: WorkerId = field(default=WorkerId(""))
+    claimed_ns: int = 0
+    expires_ns: int = 0
+    handover: bytes = b""
+    timings: tuple[StageTiming, ...] = ()
+    services: dict[StageName, int] = field(default_factory=dict)
+    replayed: bool = False
+    error: str = ""
+    died_ns: int = 0
+
+    @property
+    def payload_bytes(self) -> int:
+        return len(self.request.response) + len(self.request.reference)
+
+    @property
+    def key(self) -> OrderKey:
+        return order_key(deadline_ns=self.batch.deadline_ns, sequence=int(self.job_id))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Batch:
+    spec: BatchSpec
+    task: TaskRecord
+    opened_ns: int
+    deadline_ns: int
+    overdue_ns: int
+    state: BatchState = BatchState.OPEN
+    closing: Outcome | None = None
+    completed_ns: int = 0
+    gone_ns: int = 0
+    running: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    requests: dict[RequestId, NewRequest] = field(default_factory=dict)
+    groups: dict[GroupId, _Group] = field(default_factory=dict)
+    log: list[LogEntry] = field(default_factory=list)
+    live: dict[JobId, _Job] = field(default_factory=dict)
+    dead: dict[JobId, _Job] = field(default_factory=dict)
+    history: list[RequestHistory] = field(default_factory=list)
+
+    @property
+    def key(self) -> BatchKey:
+        return self.spec.tenant, self.spec.batch_id
+
+    @property
+    def open(self) -> bool:
+        return self.state is BatchState.OPEN
+
+    @property
+    def over(self) -> bool:
+        return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
+
+    def record(self) -> BatchRecord:
+        submitted, ended = len(self.requests), self.outcomes.total()
+        return BatchRecord(
+            tenant=self.spec.tenant,
+            batch_id=self.spec.batch_id,
+            task_id=self.spec.task_id,
+            state=self.state,
+            size=self.spec.size,
+            group_size=self.spec.group_size,
+            opened_ns=self.opened_ns,
+            deadline_ns=self.deadline_ns,
+            completed_ns=self.completed_ns,
+            submitted=submitted,
+            ended=ended,
+            queued=submitted - ended - self.running,
+            running=self.running,
+            outcomes={outcome: count for outcome, count in self.outcomes.items() if count},
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Held:
+    """What a tenant holds, against its quota."""
+
+    requests: int = 0
+    payload_bytes: int = 0
+    batches: int = 0
+
+
+class QueueModel:
+    """All operations of the store on requests and batches, synchronous and without a clock."""
+
+    def __init__(self, limits: QueueLimits | None = None) -> None:
+        self.changed: set[BatchId] = set()
+        self.work: set[StageName] = set()
+        self._limits = limits or QueueLimits()
+        self._tasks: dict[TaskKey, TaskRecord] = {}
+        self._histories: dict[TaskKey, deque[BatchHistory]] = {}
+        self._batches: dict[BatchKey, _Batch] = {}
+        self._over: dict[BatchKey, _Batch] = {}  # in the order in which they will be forgotten
+        self._held: dict[TenantId, _Held] = defaultdict(_Held)
+        self._jobs: dict[JobId, _Job] = {}
+        self._queues: dict[StageName, list[tuple[OrderKey, _Job]]] = defaultdict(list)
+        self._leases: dict[StageName, dict[JobId, _Job]] = defaultdict(dict)
+        self._letters: dict[StageName, dict[JobId, _Job]] = defaultdict(dict)
+        self._sequence = 0
+        self._fence = 0
+        self._touched: dict[BatchKey, tuple[_Batch, dict[GroupId, None]]] = {}
+        self._completed: list[CompletedBatch] = []
+
+    # -- tasks and batches ---------------------------------------------------------------------
+
+    def put_task(self, task: TaskRecord) -> bool:
+        """See `Store.put_task`."""
+        key = task.tenant, task.task_id
+        new = key not in self._tasks
+        if self._tasks.setdefault(key, task) != task:
+            message = f"task {task.task_id} is registered with other content"
+            raise Conflict(message, field="task.task_id")
+        return new
+
+    def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
+        """See `Store.get_task`."""
+        try:
+            return self._tasks[tenant, task_id]
+        except KeyError:
+            message = f"no task {task_id}"
+            raise NotFound(message, field="task_id") from None
+
+    def open_batch(self, spec: BatchSpec, quota: Quota, now_ns: int) -> tuple[BatchRecord, bool]:
+        """See `Store.open_batch`."""
+        self._forget(now_ns)
+        there = self._batches.get((spec.tenant, spec.batch_id))
+        if there is not None:
+            if replace(spec, deadline_after_ms=there.spec.deadline_after_ms) != there.spec:
+                message = f"batch {spec.batch_id} has another task, size or group size"
+                raise Conflict(message, field="batch_id")
+            return there.record(), False
+        task = self.get_task(spec.tenant, spec.task_id)
+        held = self._held[spec.tenant]
+        if held.batches >= quota.batches_open_max:
+            message = f"{quota.batches_open_max} batches are open"
+            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+        held.batches += 1
+        deadline_ns = now_ns + spec.deadline_after_ms * 1_000_000
+        batch = _Batch(
+            spec=spec,
+            task=task,
+            opened_ns=now_ns,
+            deadline_ns=deadline_ns,
+            overdue_ns=deadline_ns + self._limits.batch_overdue_ns,
+        )
+        self._batches[batch.key] = batch
+        return batch.record(), True
+
+    def submit(
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        now_ns: int,
+    ) -> Submitted:
+        """See `Store.submit`."""
+        batch = self._batch(tenant, batch_id, now_ns)
+        fresh = _fresh(batch, requests)
+        if fresh:
+            _admit(batch, requests, fresh, self._held[tenant], quota)
+        for request in fresh.values():
+            self._take_in(batch, request, now_ns)
+        if fresh and len(batch.requests) == batch.spec.size:
+            self._seal(batch, now_ns)
+        return Submitted(
+            accepted=len(fresh),
+            duplicates=len(requests) - len(fresh),
+            sealed=not batch.open,
+        )
+
+    def _take_in(self, batch: _Batch, request: NewRequest, now_ns: int) -> None:
+        self._sequence += 1
+        job = _Job(
+            job_id=JobId(f"{self._sequence:016d}"),
+            batch=batch,
+            request=request,
+            stage=batch.task.stages[0],
+            arrived_ns=now_ns,
+            enqueued_ns=now_ns,
+        )
+        batch.requests[request.request_id] = request
+        batch.live[job.job_id] = job
+        if request.group_id:
+            batch.groups.setdefault(request.group_id, _Group()).submitted += 1
+        held = self._held[batch.spec.tenant]
+        held.requests += 1
+        held.payload_bytes += job.payload_bytes
+        self._jobs[job.job_id] = job
+        self._enqueue(job)
+
+    def seal(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> BatchRecord:
+        """See `Store.seal`."""
+        batch = self._batch(tenant, batch_id, now_ns)
+        if not batch.over:
+            self._seal(batch, now_ns)
+        self._take_completed()
+        return batch.record()
+
+    def _seal(self, batch: _Batch, now_ns: int) -> None:
+        batch.state = BatchState.SEALED
+        self.changed.add(batch.spec.batch_id)
+        self._tell_waiting(batch)
+        self._finish_if_done(batch, now_ns)
+
+    def _tell_waiting(self, batch: _Batch) -> None:
+        for group_id in sorted(batch.groups):
+            self._tell_if_all_ended(batch, group_id)
+
+    def cancel(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> tuple[BatchRecord, int]:
+        """See `Store.cancel`."""
+        batch = self._batch(tenant, batch_id, now_ns)
+        ended = 0
+        if not batch.over:
+            ended = self._close(batch, Outcome.CANCELLED)
+            self._write_touched(now_ns)
+            if not batch.over:
+                self._seal(batch, now_ns)
+        self._take_completed()
+        return batch.record(), ended
+
+    def _close(self, batch: _Batch, outcome: Outcome, jobs_max: int | None = None) -> int:
+        """End what has not ended."""
+        batch.closing = outcome
+        if not batch.over:
+            batch.state = BatchState.SEALED
+        jobs = [batch.live[job_id] for job_id in sorted(batch.live)[:jobs_max]]
+        for job in jobs:
+            self._release(job)
+            self._end(job, EndRequest(outcome=outcome, reward=None, body=b""))
+            del self._jobs[job.job_id]
+        return len(jobs)
+
+    def get_batch(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> BatchRecord:
+        """See `Store.get_batch`."""
+        return self._batch(tenant, batch_id, now_ns).record()
+
+    def results(
+        self, tenant: TenantId, batch_id: BatchId, *, cursor: int, entries_max: int, now_ns: int
+    ) -> Sequence[LogEntry]:
+        """See `Store.results`."""
+        return self._batch(tenant, batch_id, now_ns).log[cursor : cursor + entries_max]
+
+    def _batch(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> _Batch:
+        self._forget(now_ns)
+        try:
+            return self._batches[tenant, batch_id]
+        except KeyError:
+            message = f"no batch {batch_id}"
+            raise NotFound(message, field="batch_id") from None
+
+    def _forget(self, now_ns: int) -> None:
+        """Drop the batches whose results are kept no longer, and their dead letters."""
+        while self._over:
+            batch = next(iter(self._over.values()))
+            if batch.gone_ns > now_ns:
+                return
+            for job in list(batch.dead.values()):
+                self._drop_letter(job)
+            del self._batches[batch.key], self._over[batch.key]
+
+    # -- workers -------------------------------------------------------------------------------
+
+    def claim(
+        self, stage: StageName, *, claims_max: int, lease_ns: int, worker: WorkerId, now_ns: int
+    ) -> Sequence[Claim]:
+        """See `Store.claim`."""
+        queue = self._queues[stage]
+        claims: list[Claim] = []
+        while queue and len(claims) < claims_max:
+            _, job = heapq.heappop(queue)
+            if _waits_in(job, stage, self._jobs):
+                claims.append(self._lease(job, now_ns, now_ns + lease_ns, worker))
+        self.work.discard(stage)
+        if self._has_work(stage):
+            self.work.add(stage)
+        return claims
+
+    def _lease(self, job: _Job, now_ns: int, expires_ns: int, worker: WorkerId) -> Claim:
+        self._fence += 1
+        job.state, job.fence, job.worker = "leased", self._fence, worker
+        job.attempts += 1
+        job.claims += 1
+        job.claimed_ns, job.expires_ns = now_ns, expires_ns
+        job.batch.running += 1
+        self._leases[job.stage][job.job_id] = job
+        return Claim(
+            lease=Lease(job_id=job.job_id, fence=job.fence),
+            stage=job.stage,
+            task=job.batch.task,
+            batch_id=job.batch.spec.batch_id,
+            request_id=job.request.request_id,
+            group_id=job.request.group_id,
+            attempt=job.attempts,
+            response=job.request.response,
+            reference=job.request.reference,
+            handover=job.handover,
+            enqueued_ns=job.enqueued_ns,
+            claimed_ns=now_ns,
+            deadline_ns=job.batch.deadline_ns,
+        )
+
+    def _held_by(self, stage: StageName, lease: Lease) -> _Job | None:
+        job = self._leases[stage].get(lease.job_id)
+        return job if job is not None and job.fence == lease.fence else None
+
+    def beat(
+        self, stage: StageName, *, lease_ns: int, leases: Sequence[Lease], now_ns: int
+    ) -> Sequence[Lease]:
+        """See `Store.beat`. A lease that ran out and that nobody took back yet is renewed."""
+        lost: list[Lease] = []
+        for lease in leases:
+            job = self._held_by(stage, lease)
+            if job is None:
+                lost.append(lease)
+            else:
+                job.expires_ns = now_ns + lease_ns
+        return lost
+
+    def finish(
+        self, stage: StageName, reports: Sequence[Report], attempts_max: int, now_ns: int
+    ) -> Finished:
+        """See `Store.finish`."""
+        statuses: list[FinishStatus] = []
+        for report in reports:
+            job = self._held_by(stage, report.lease)
+            if job is None:
+                statuses.append(FinishStatus.STALE)
+                continue
+            self._release(job)
+            self._act(job, report, attempts_max, now_ns)
+            statuses.append(FinishStatus.DONE)
+        self._write_touched(now_ns)
+        return Finished(statuses=tuple(statuses), completed=self._take_completed())
+
+    def _act(self, job: _Job, report: Report, attempts_max: int, now_ns: int) -> None:
+        finish = report.finish
+        match finish:
+            case EndRequest():
+                self._leave_stage(job, report.report, now_ns)
+                self._end(job, finish)
+                del self._jobs[job.job_id]
+            case HandOver():
+                self._leave_stage(job, report.report, now_ns)
+                job.stage, job.handover = finish.next_stage, finish.handover
+                job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""
+                self._enqueue(job)
+            case FailAttempt() if job.attempts < attempts_max:
+                job.error = finish.error
+                self._enqueue(job)
+            case FailAttempt():
+                self._leave_stage(job, report.report, now_ns)
+                self._bury(job, finish.error, now_ns)
+            case GiveBack():
+                job.attempts -= 1
+                job.claims -= 1
+                self._enqueue(job)
+            case _:
+                assert_never(finish)
+
+    def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int, now_ns: int) -> Reaped:
+        """See `Store.reap`."""
+        leases = self._leases[stage].values()
+        lost = sorted(
+            (job for job in leases if job.expires_ns <= now_ns),
+            key=lambda job: (job.expires_ns, job.job_id),
+        )[:jobs_max]
+        dead = 0
+        for job in lost:
+            self._release(job)
+            if job.attempts < attempts_max:
+                job.error = LEASE_LOST
+                self._enqueue(job)
+            else:
+                held = StageReport(
+                    worker=job.worker,
+                    started_after_ns=0,
+                    finished_after_ns=now_ns - job.claimed_ns,
+                )
+                self._leave_stage(job, held, now_ns)
+                job.services[job.stage] = 0
+                self._bury(job, LEASE_LOST, now_ns)
+                dead += 1
+        self._write_touched(now_ns)
+        overdue = self._overdue(now_ns)
+        expired = 0
+        for batch in overdue:
+            outcome = batch.closing or Outcome.EXPIRED
+            expired += self._close(batch, outcome, jobs_max - expired)
+        self._write_touched(now_ns)
+        for batch in overdue:
+            if not batch.over:
+                self._seal(batch, now_ns)
+        self._forget(now_ns)
+        if self._has_work(stage):
+            self.work.add(stage)
+        return Reaped(
+            redelivered=len(lost) - dead,
+            dead=dead,
+            expired=expired,
+            completed=self._take_completed(),
+        )
+
+    def _overdue(self, now_ns: int) -> Sequence[_Batch]:
+        return sorted(
+            (b for b in self._batches.values() if b.overdue_ns <= now_ns and not _done(b)),
+            key=lambda b: (b.overdue_ns, b.key),
+        )[:BATCHES_A_SWEEP_MAX]
+
+    def _has_work(self, stage: StageName) -> bool:
+        queue = self._queues[stage]
+        while queue and not _waits_in(queue[0][1], stage, self._jobs):
+            heapq.heappop(queue)
+        return bool(queue)
+
+    # -- what happens to a request -------------------------------------------------------------
+
+    def _enqueue(self, job: _Job) -> None:
+        job.state = "queued"
+        heapq.heappush(self._queues[job.stage], (job.key, job))
+        self.work.add(job.stage)
+
+    def _release(self, job: _Job) -> None:
+        """Take it out of a worker's hands, if it is there."""
+        if self._leases[job.stage].pop(job.job_id, None) is not None:
+            job.batch.running -= 1
+
+    def _leave_stage(self, job: _Job, account: StageReport, now_ns: int) -> None:
+        timing = StageTiming(
+            stage=job.stage,
+            enqueued_ns=job.enqueued_ns,
+            claimed_ns=job.claimed_ns,
+            started_ns=job.claimed_ns + account.started_after_ns,
+            finished_ns=job.claimed_ns + account.finished_after_ns,
+            released_ns=now_ns,
+            attempts=job.attempts,
+            worker=job.worker,
+        )
+        job.timings = (*job.timings, timing)
+        job.services[job.stage] = account.finished_after_ns - account.started_after_ns
+
+    def _end(self, job: _Job, end: EndRequest, error: str = "") -> None:
+        batch, request = job.batch, job.request
+        job.state = "ended"
+        del batch.live[job.job_id]
+        result = ResultRecord(
+            request_id=request.request_id,
+            group_id=request.group_id,
+            outcome=end.outcome,
+            reward=end.reward,
+            body=end.body,
+            stages=job.timings,
+            attempts=job.claims,
+            error=error,
+        )
+        batch.log.append(result)
+        batch.outcomes[end.outcome] += 1
+        service_ns = tuple(job.services.get(stage, 0) for stage in batch.task.stages)
+        batch.history.append(
+            RequestHistory(
+                arrived_after_ns=job.arrived_ns - batch.opened_ns,
+                service_ns=service_ns,
+                outcome=end.outcome,
+            )
+        )
+        held = self._held[batch.spec.tenant]
+        held.requests -= 1
+        held.payload_bytes -= job.payload_bytes
+        _, groups = self._touched.setdefault(batch.key, (batch, {}))
+        if request.group_id:
+            groups[request.group_id] = None
+            _add_reward(batch.groups[request.group_id], end.reward, replayed=job.replayed)
+
+    def _bury(self, job: _Job, error: str, now_ns: int) -> None:
+        self._end(job, EndRequest(outcome=Outcome.INFRA_FAILED, reward=None, body=b""), error)
+        job.state, job.error, job.died_ns = "dead", error, now_ns
+        letters = self._letters[job.stage]
+        letters[job.job_id] = job
+        job.batch.dead[job.job_id] = job
+        if len(letters) > self._limits.dead_letters_max:
+            self._drop_letter(min(letters.values(), key=lambda one: (one.died_ns, one.job_id)))
+
+    def _drop_letter(self, job: _Job) -> None:
+        del self._letters[job.stage][job.job_id]
+        del job.batch.dead[job.job_id]
+        del self._jobs[job.job_id]
+
+    def _write_touched(self, now_ns: int) -> None:
+        """After the results of a call: their groups, and the batches that are done by it."""
+        touched, self._touched = self._touched, {}
+        for batch, groups in touched.values():
+            self.changed.add(batch.spec.batch_id)
+            for group_id in groups:
+                self._tell_if_all_ended(batch, group_id)
+            self._finish_if_done(batch, now_ns)
+
+    def _tell_if_all_ended(self, batch: _Batch, group_id: GroupId) -> None:
+        group = batch.groups[group_id]
+        ended = len(group.rewards)
+        full = 0 < ended == batch.spec.group_size
+        if not group.told and (full or (ended == group.submitted and not batch.open)):
+            group.told = True
+            batch.log.append(GroupRecord(group_id=group_id, rewards=tuple(group.rewards)))
+
+    def _finish_if_done(self, batch: _Batch, now_ns: int) -> None:
+        if batch.live or batch.open:
+            return
+        if batch.state is BatchState.SEALED:
+            self._tell_waiting(batch)
+            cancelled = batch.closing is Outcome.CANCELLED
+            batch.state = BatchState.CANCELLED if cancelled else BatchState.COMPLETE
+            batch.completed_ns = now_ns
+            self._held[batch.spec.tenant].batches -= 1
+            if not cancelled:
+                self._keep_history(batch)
+        batch.gone_ns = now_ns + self._limits.results_kept_ns
+        self._over[batch.key] = batch
+
+    def _keep_history(self, batch: _Batch) -> None:
+        key = batch.spec.tenant, batch.spec.task_id
+        kept = self._histories.setdefault(key, deque(maxlen=self._limits.history_batches))
+        kept.appendleft(
+            BatchHistory(
+                batch_id=batch.spec.batch_id,
+                opened_ns=batch.opened_ns,
+                completed_ns=batch.completed_ns,
+                deadline_ns=batch.deadline_ns,
+                requests=tuple(batch.history),
+            )
+        )
+        slack_ms = (batch.deadline_ns - batch.completed_ns) // 1_000_000
+        self._completed.append(
+            CompletedBatch(
+                tenant=batch.spec.tenant, batch_id=batch.spec.batch_id, slack_ms=slack_ms
+            )
+        )
+
+    def _take_completed(self) -> tuple[CompletedBatch, ...]:
+        completed, self._completed = self._completed, []
+        return tuple(completed)
+
+    # -- operators and planner -----------------------------------------------------------------
+
+    def depths(self, stages: Sequence[StageName], now_ns: int) -> Sequence[StageDepth]:
+        """See `Store.depths`."""
+        return [self._depth(stage, now_ns) for stage in stages]
+
+    def _depth(self, stage: StageName, now_ns: int) -> StageDepth:
+        queued = [job for _, job in self._queues[stage] if _waits_in(job, stage, self._jobs)]
+        oldest_ns = min((job.enqueued_ns for job in queued), default=now_ns)
+        return StageDepth(
+            stage=stage,
+            queued=len(queued),
+            running=len(self._leases[stage]),
+            oldest_age_s=(now_ns - oldest_ns) / 1e9,
+            dead_letters=len(self._letters[stage]),
+        )
+
+    def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
+        """See `Store.batches`."""
+        not_over = (batch for batch in self._batches.values() if not batch.over)
+        ordered = sorted(not_over, key=lambda batch: (batch.deadline_ns, batch.key))
+        return [batch.record() for batch in ordered[:batches_max]]
+
+    def dead_letters(
+        self, *, stage: StageName | None = None, letters_max: int
+    ) -> Sequence[DeadLetter]:
+        """See `Store.dead_letters`."""
+        stages = list(self._letters) if stage is None else [stage]
+        jobs = [job for one in stages for job in self._letters[one].values()]
+        jobs.sort(key=lambda job: (job.died_ns, job.job_id), reverse=True)
+        return [
+            DeadLetter(
+                job_id=job.job_id,
+                tenant=job.batch.spec.tenant,
+                batch_id=job.batch.spec.batch_id,
+                request_id=job.request.request_id,
+                stage=job.stage,
+                attempts=job.attempts,
+                error=job.error,
+                died_ns=job.died_ns,
+            )
+            for job in jobs[:letters_max]
+        ]
+
+    def replay(self, job_id: JobId, now_ns: int) -> bool:
+        """See `Store.replay`."""
+        self._forget(now_ns)
+        job = self._jobs.get(job_id)
+        if job is None or job.state != "dead":
+            return False
+        batch = job.batch
+        ending = batch.state is BatchState.SEALED and batch.closing is not None
+        if ending or batch.state is BatchState.CANCELLED:
+            return False
+        del self._letters[job.stage][job_id], batch.dead[job_id]
+        batch.live[job_id] = job
+        batch.outcomes[Outcome.INFRA_FAILED] -= 1
+        job.timings, job.services = _stages_gone(job)
+        job.attempts, job.enqueued_ns, job.error, job.replayed = 0, now_ns, "", True
+        held = self._held[batch.spec.tenant]
+        held.requests += 1
+        held.payload_bytes += job.payload_bytes
+        if batch.over:
+            del self._over[batch.key]
+            batch.closing = None
+            batch.overdue_ns = now_ns + self._limits.batch_overdue_ns
+        self.changed.add(batch.spec.batch_id)
+        self._enqueue(job)
+        return True
+
+    def history(
+        self, tenant: TenantId, task_id: TaskId, *, batches_max: int
+    ) -> Sequence[BatchHistory]:
+        """See `Store.history`."""
+        kept = self._histories.get((tenant, task_id), ())
+        return list(kept)[:batches_max]
+
+
+def _waits_in(job: _Job, stage: StageName, jobs: dict[JobId, _Job]) -> bool:
+    """False for an entry of the heap whose request was ended while it waited."""
+    return job.job_id in jobs and job.state == "queued" and job.stage == stage
+
+
+def _done(batch: _Batch) -> bool:
+    return batch.over and not batch.live
+
+
+def _stages_gone(job: _Job) -> tuple[tuple[StageTiming, ...], dict[StageName, int]]:
+    """Its account without the stage in which it died."""
+    timings = tuple(timing for timing in job.timings if timing.stage != job.stage)
+    services = {stage: held for stage, held in job.services.items() if stage != job.stage}
+    return timings, services
+
+
+def _fresh(batch: _Batch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]:
+    """Those that are not there yet, by index.
+
+    Raises:
+        Conflict: one is there with other content.
+    """
+    fresh: dict[int, NewRequest] = {}
+    seen: dict[RequestId, NewRequest] = {}
+    for index, request in enumerate(requests):
+        there = batch.requests.get(request.request_id) or seen.get(request.request_id)
+        if there is None:
+            fresh[index] = seen[request.request_id] = request
+        elif there != request:
+            message = f"request {request.request_id} is there with other content"
+            raise Conflict(message, field=f"requests[{index}].request_id")
+    return fresh
+
+
+def _admit(
+    batch: _Batch,
+    requests: Sequence[NewRequest],
+    fresh: dict[int, NewRequest],
+    held: _Held,
+    quota: Quota,
+) -> None:
+    """Check that the batch and the tenant have room.
+
+    Raises:
+        FailedPrecondition: the batch has not.
+        Saturated: the tenant has not.
+    """
+    spec = batch.spec
+    if not batch.open:
+        message = f"batch {spec.batch_id} takes no new requests"
+        raise FailedPrecondition(message, field="batch_id")
+    if spec.size and len(batch.requests) + len(fresh) > spec.size:
+        message = f"batch {spec.batch_id} would pass its size"
+        raise FailedPrecondition(message, field="requests")
+    added: Counter[GroupId] = Counter()
+    for index, request in fresh.items():
+        added[request.group_id] += bool(request.group_id)
+        group = batch.groups.get(request.group_id, _Group())
+        if 0 < spec.group_size < group.submitted + added[request.group_id]:
+            message = f"group {request.group_id} would pass the batch's group size"
+            raise FailedPrecondition(message, field=f"requests[{index}].group_id")
+    payload_bytes = sum(len(r.response) + len(r.reference) for r in fresh.values())
+    if held.requests + len(fresh) > quota.requests_open_max:
+        message = "the tenant's quota of open requests is used up"
+        raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+    if held.payload_bytes + payload_bytes > quota.bytes_open_max:
+        message = "the tenant's quota of open payload bytes is used up"
+        raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+
+
+def _add_reward(group: _Group, reward: float | None, *, replayed: bool) -> None:
+    """A replayed request takes the place of its first end, which had no reward."""
+    if replayed and None in group.rewards:
+        group.rewards[group.rewards.index(None)] = reward
+    else:
+        group.rewards.append(reward)
+    if replayed:
+        group.told = False

@@ -1,0 +1,27 @@
+"""The one place that reads the machine's clock; everybody else takes a `Clock` as an argument.
+
+Tests and the simulator pass an object of the same shape with a time of their own.
+"""
+
+import asyncio
+import time
+
+
+class Clock:
+    """The real clock of this machine."""
+
+    def now_ns(self) -> int:
+        """Unix time. For people and records; may jump."""
+        return time.time_ns()
+
+    def monotonic_ns(self) -> int:
+        """Never goes back; for durations only."""
+        return time.monotonic_ns()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for `seconds`."""
+        await asyncio.sleep(seconds)
+
+    def sleep_blocking(self, seconds: float) -> None:
+        """Block this thread; for code outside an event loop."""
+        time.sleep(seconds)

@@ -1,0 +1,72 @@
+"""Logs are events with fields: `log.info("batch_opened", size=512)`, never a formatted sentence.
+
+Ids are bound once with `bound(...)` and stand on every line below; a trace's ids are added by a
+processor. Lines of libraries that use the standard `logging` come out in the same form.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, MutableMapping
+from contextlib import AbstractContextManager
+from typing import Any, TextIO
+
+import structlog
+
+from assay.config.settings import TelemetrySettings
+from assay.edge.tracing import NoTracer, Tracer
+
+Event = MutableMapping[str, Any]
+Processor = Callable[[Any, str, Event], Any]
+
+
+def configure(
+    settings: TelemetrySettings, *, tracer: Tracer | None = None, stream: TextIO | None = None
+) -> None:
+    """Set up logging of this process; called once by an entry point."""
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    shared = _shared_processors(tracer or NoTracer())
+    renderer: Processor = (
+        structlog.processors.JSONRenderer(ensure_ascii=False)
+        if settings.log_json
+        # Plain: a traceback that shows local variables would show payloads and tokens.
+        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    )
+    tail: list[Processor] = [structlog.processors.format_exc_info] if settings.log_json else []
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *tail,
+                renderer,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+
+
+def bound(**fields: str) -> AbstractContextManager[object]:
+    """Put fields on every log line inside the block (and in the tasks begun there)."""
+    return structlog.contextvars.bound_contextvars(**fields)
+
+
+def _shared_processors(tracer: Tracer) -> list[Processor]:
+    def add_trace(_logger: Any, _method: str, event: Event) -> Event:  # noqa: ANN401 structlog's form
+        event.update(tracer.ids())
+        return event
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        add_trace,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]

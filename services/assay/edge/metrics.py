@@ -1,0 +1,191 @@
+"""Every metric of the platform: names from the glossary, each with what to do when it moves.
+
+Processes of one machine share a directory (prometheus-client's multiprocess mode), so that any of
+them can show all: `Metrics.registry` is what `/metrics` renders. Nothing here reads a clock; who
+measures says how long it took. Worker slots open no metrics; their host counts for them.
+
+What to do: depth or age rises -> more slots of that stage (or look at its failures); attempts
+`failed` -> the host's log says why, then `assay dlq list`; lease losses -> hosts are overloaded or
+the store is slow; slack below zero -> pools too small for the deadline; store seconds -> its disk.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+DIRECTORY: Final = "metrics"
+"""In `data_dir`."""
+FILES_OF_THE_DEAD_MAX: Final = 256
+"""Their counters stay in the sums until more processes than this have come and gone."""
+_WAIT_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_SERVICE_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_SLACK_S: Final = (-3600, -600, -60, -10, -1, 0, 1, 10, 60, 600, 3600)
+_CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
+
+
+def _open_directory(directory: Path) -> None:
+    """Have prometheus-client keep values in files there; forget the oldest of the dead."""
+    directory.mkdir(parents=True, exist_ok=True)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
+    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]  # unannotated
+    dead: list[tuple[float, Path]] = []
+    for file in directory.glob("*.db"):
+        pid = file.stem.rpartition("_")[2]
+        if not pid.isdecimal() or Path("/proc", pid).exists():
+            continue
+        mark_process_dead(int(pid), str(directory))  # type: ignore[no-untyped-call]  # unannotated
+        with contextlib.suppress(FileNotFoundError):
+            dead.append((file.stat().st_mtime, file))
+    for _, file in sorted(dead)[:-FILES_OF_THE_DEAD_MAX]:
+        file.unlink(missing_ok=True)
+
+
+class Metrics:
+    """What happened, said by whoever saw it."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        """Open the metrics of this process.
+
+        Args:
+            directory: shared by the processes of this machine; `None` keeps them to oneself.
+        """
+        if directory is not None:
+            _open_directory(directory)
+        else:
+            values.ValueClass = values.MutexValue
+        own = CollectorRegistry()
+        self._define(own)
+        self.registry: CollectorRegistry = own
+        if directory is not None:
+            self.registry = CollectorRegistry()
+            MultiProcessCollector(self.registry, path=str(directory))  # type: ignore[no-untyped-call]  # unannotated
+
+    def _define(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, words: str, labels: tuple[str, ...], mode: str) -> Gauge:
+            return Gauge(name, words, labels, registry=registry, multiprocess_mode=mode)  # type: ignore[arg-type]  # one of the literals
+
+        def counter(name: str, words: str, *labels: str) -> Counter:
+            return Counter(name, words, labels, registry=registry)
+
+        def histogram(
+            name: str, words: str, labels: tuple[str, ...], buckets: tuple[float, ...]
+        ) -> Histogram:
+            return Histogram(name, words, labels, registry=registry, buckets=buckets)
+
+        self._queued = gauge(
+            "assay_queue_requests", "Requests that wait.", ("stage",), "mostrecent"
+        )
+        self._running = gauge(
+            "assay_running_requests", "Requests under a lease.", ("stage",), "mostrecent"
+        )
+        self._oldest = gauge(
+            "assay_queue_oldest_age_seconds", "Age of the oldest wait.", ("stage",), "mostrecent"
+        )
+        self._dead = gauge(
+            "assay_dead_letters", "Requests out of attempts.", ("stage",), "mostrecent"
+        )
+        self._slots = gauge("assay_slots", "Worker slots by state.", ("stage", "state"), "livesum")
+        self._sandbox = gauge(
+            "assay_sandbox_info", "How untrusted code is isolated here.", ("mode",), "livemax"
+        )
+        self._wait = histogram(
+            "assay_wait_seconds", "From enqueued to claimed.", ("stage",), _WAIT_S
+        )
+        self._service = histogram(
+            "assay_service_seconds", "From started to finished.", ("stage",), _SERVICE_S
+        )
+        self._requests = counter(
+            "assay_requests_total", "Requests ended.", "tenant", "pipeline", "outcome"
+        )
+        self._attempts = counter(
+            "assay_attempts_total", "Claims ended, by what was reported.", "stage", "result"
+        )
+        self._leases_lost = counter("assay_leases_lost_total", "Leases lost.", "stage", "seen_by")
+        self._slots_ended = counter(
+            "assay_slots_ended_total", "Slots that ended, and why.", "stage", "reason"
+        )
+        self._artifacts = counter(
+            "assay_artifacts_total", "Artifacts asked for, by how they were had.", "result"
+        )
+        self._slack = histogram(
+            "assay_batch_slack_seconds", "Deadline minus completion.", ("tenant",), _SLACK_S
+        )
+        self._store = histogram(
+            "assay_store_call_seconds", "Calls to the store.", ("operation",), _CALL_S
+        )
+        self._calls = histogram(
+            "assay_api_call_seconds", "Calls of the API.", ("method", "reason"), _CALL_S
+        )
+
+    # -- queues --------------------------------------------------------------------------------
+    def queue_seen(
+        self, *, stage: str, queued: int, running: int, oldest_age_s: float, dead_letters: int
+    ) -> None:
+        """A stage's queue as of now."""
+        self._queued.labels(stage).set(queued)
+        self._running.labels(stage).set(running)
+        self._oldest.labels(stage).set(oldest_age_s)
+        self._dead.labels(stage).set(dead_letters)
+
+    def batch_completed(self, *, tenant: str, slack_s: float) -> None:
+        """A batch came to its end, this long before its deadline."""
+        self._slack.labels(tenant).observe(slack_s)
+
+    def requests_ended(self, *, tenant: str, pipeline: str, outcome: str, count: int = 1) -> None:
+        """Requests came to their ends."""
+        self._requests.labels(tenant, pipeline, outcome).inc(count)
+
+    # -- workers -------------------------------------------------------------------------------
+    def slots_seen(self, *, stage: str, states: dict[str, int]) -> None:
+        """A host's slots of a stage as of now; name every state each time."""
+        for state, count in states.items():
+            self._slots.labels(stage, state).set(count)
+
+    def slot_ended(self, *, stage: str, reason: str) -> None:
+        """A slot is no more."""
+        self._slots_ended.labels(stage, reason).inc()
+
+    def waits(self, *, stage: str) -> Callable[[float], None]:
+        """What to call with the seconds that each claim had waited."""
+        observe: Callable[[float], None] = self._wait.labels(stage).observe
+        return observe
+
+    def services(self, *, stage: str) -> Callable[[float], None]:
+        """What to call with the seconds that each claim held its slot."""
+        observe: Callable[[float], None] = self._service.labels(stage).observe
+        return observe
+
+    def attempts_ended(self, *, stage: str, result: str, count: int = 1) -> None:
+        """Claims ended: `ended`, `handed_over`, `failed`, `given_back` or `stale`."""
+        self._attempts.labels(stage, result).inc(count)
+
+    def leases_lost(self, *, stage: str, seen_by: str, count: int = 1) -> None:
+        """Claims were taken away, seen by their `holder` (cancelled, mostly) or the `reaper`."""
+        self._leases_lost.labels(stage, seen_by).inc(count)
+
+    def artifact_had(self, *, result: str) -> None:
+        """An artifact was `cached` here, `fetched` from the store, `made`, or `missing`."""
+        self._artifacts.labels(result).inc()
+
+    def sandbox_seen(self, *, mode: str) -> None:
+        """How this machine isolates."""
+        self._sandbox.labels(mode).set(1)
+
+    # -- calls ---------------------------------------------------------------------------------
+    def store_called(self, *, operation: str, seconds: float) -> None:
+        """A call to the store was answered."""
+        self._store.labels(operation).observe(seconds)
+
+    def api_called(self, method: str, reason: str, seconds: float) -> None:
+        """A call of the API was answered: `ok`, or the error's word."""
+        self._calls.labels(method, reason).observe(seconds)
+
+
+def open_metrics(data_dir: Path) -> Metrics:
+    """The metrics of this process, in the directory that this machine's processes share."""
+    return Metrics(data_dir / DIRECTORY)

@@ -1,0 +1,225 @@
+"""Everything that is checked about a call before the store hears of it.
+
+Each fault is one `InvalidRequest` or `TooLarge` that names the field as a path
+(`requests[3].reference.answers`). Responses are UTF-8 without NUL: no tokenizer writes one, and C
+programs, logs and terminals behind us would cut the text there. A reference may hold NUL as
+`\\u0000` in its JSON strings (a test's input is any text); a raw NUL byte is no JSON.
+
+References are parsed by the pipeline's model; the K responses of a group share one reference, so
+equal bytes are parsed once a message.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from assay.config.settings import RewardSettings
+from assay.core.errors import InvalidRequest, NotFound, TooLarge
+from assay.core.ids import (
+    NAME_FORM,
+    REQUEST_FORM,
+    BatchId,
+    GroupId,
+    PipelineName,
+    RequestId,
+    TaskId,
+)
+from assay.core.records import NewRequest
+from assay.reward.drafts import BatchDraft, RequestDraft, TaskDraft
+from assay.verifiers.intake import parse_reference
+from assay.verifiers.port import PipelineDefinition
+
+BATCH_SIZE_MAX: Final = 1_000_000
+"""Requests a batch; also the bound of a group and of a task's batch size."""
+SPAN_MS_MAX: Final = 7 * 24 * 3600 * 1000
+"""A week: the longest deadline and delay budget."""
+SETTINGS_BYTES_MAX: Final = 64 * 1024
+
+
+def check_task(draft: TaskDraft) -> None:
+    """Check everything but the pipeline and its settings.
+
+    Raises:
+        InvalidRequest: a field is wrong.
+        TooLarge: the settings are.
+    """
+    name(draft.task_id, "task.task_id")
+    bounded(draft.batch_size, "task.batch_size", most=BATCH_SIZE_MAX)
+    if draft.delay_budget_ms is not None:
+        bounded(draft.delay_budget_ms, "task.delay_budget_ms", most=SPAN_MS_MAX)
+    if not (math.isfinite(draft.trainer_cost_rate) and draft.trainer_cost_rate >= 0):
+        message = "task.trainer_cost_rate: a finite number, not negative"
+        raise InvalidRequest(message, field="task.trainer_cost_rate")
+    check_settings_size(draft.settings_json)
+
+
+def check_settings_size(settings_json: bytes) -> None:
+    """Bound the settings before they are parsed.
+
+    Raises:
+        TooLarge: they are over `SETTINGS_BYTES_MAX`.
+    """
+    if len(settings_json) > SETTINGS_BYTES_MAX:
+        message = f"settings: {len(settings_json)} bytes; at most {SETTINGS_BYTES_MAX}"
+        raise TooLarge(message, field="settings")
+
+
+def check_batch(draft: BatchDraft) -> None:
+    """Check an OpenBatch.
+
+    Raises:
+        InvalidRequest: a field is wrong.
+    """
+    name(draft.task_id, "task_id")
+    if draft.batch_id:
+        name(draft.batch_id, "batch_id")
+    bounded(draft.size, "size", most=BATCH_SIZE_MAX)
+    bounded(draft.group_size, "group_size", most=BATCH_SIZE_MAX)
+    if draft.deadline_ms is not None:
+        bounded(draft.deadline_ms, "deadline_ms", least=1, most=SPAN_MS_MAX)
+
+
+def name(text: str, field: str) -> str:
+    """Return a well-formed name of a task, batch or pipeline.
+
+    Raises:
+        InvalidRequest: it is missing or malformed.
+    """
+    return _form(text, field, NAME_FORM)
+
+
+def task_name(text: str, field: str = "task_id") -> TaskId:
+    """As `name`."""
+    return TaskId(name(text, field))
+
+
+def batch_name(text: str, field: str = "batch_id") -> BatchId:
+    """As `name`."""
+    return BatchId(name(text, field))
+
+
+def pipeline_of(
+    pipelines: Mapping[PipelineName, PipelineDefinition], text: str, field: str
+) -> PipelineDefinition:
+    """Return the pipeline of that name.
+
+    Raises:
+        InvalidRequest: the name is missing or malformed.
+        NotFound: there is none.
+    """
+    definition = pipelines.get(PipelineName(name(text, field)))
+    if definition is None:
+        message = f"{field}: no pipeline {text!r}; there are {', '.join(sorted(pipelines))}"
+        raise NotFound(message, field=field)
+    return definition
+
+
+def bounded(value: int, field: str, *, most: int, least: int = 0) -> int:
+    """Return a number within its bounds.
+
+    Raises:
+        InvalidRequest: it is not.
+    """
+    if not least <= value <= most:
+        raise InvalidRequest(f"{field}: {value} is not within {least} to {most}", field=field)
+    return value
+
+
+class RequestCheck:
+    """Checks the requests of messages."""
+
+    def __init__(self, settings: RewardSettings) -> None:
+        self._requests_max = settings.requests_per_message_max
+        self._response_bytes_max = settings.response_bytes_max
+        self._reference_bytes_max = settings.reference_bytes_max
+
+    def check(
+        self, drafts: Sequence[RequestDraft], definition: PipelineDefinition
+    ) -> list[NewRequest]:
+        """Return the message's requests, ready to be stored; all of them or none.
+
+        Raises:
+            InvalidRequest: a field is missing, malformed, or an id is there twice.
+            TooLarge: too many requests, or a payload over its limit.
+        """
+        if not drafts:
+            raise InvalidRequest("requests: none", field="requests")
+        if len(drafts) > self._requests_max:
+            message = f"requests: {len(drafts)} in one message; at most {self._requests_max}"
+            raise TooLarge(message, field="requests")
+        seen: dict[str, int] = {}
+        parsed: set[bytes] = set()
+        requests = []
+        for index, draft in enumerate(drafts):
+            request_id, group_id, response, reference = draft
+            if not (REQUEST_FORM.fullmatch(request_id) and _is_group(group_id)):
+                _refuse_ids(draft, index)
+            if seen.setdefault(request_id, index) != index:
+                _refuse_twice(request_id, seen[request_id], index)
+            self._check_response(response, index)
+            if reference not in parsed:
+                self._check_reference(reference, definition, index)
+                parsed.add(reference)
+            requests.append(
+                NewRequest(
+                    request_id=RequestId(request_id),
+                    group_id=GroupId(group_id),
+                    response=response,
+                    reference=reference,
+                )
+            )
+        return requests
+
+    def _check_response(self, response: bytes, index: int) -> None:
+        field = f"requests[{index}].response"
+        if len(response) > self._response_bytes_max:
+            message = f"{field}: {len(response)} bytes; at most {self._response_bytes_max}"
+            raise TooLarge(message, field=field)
+        if b"\0" in response:
+            message = f"{field}: NUL at byte {response.index(0)}"
+            raise InvalidRequest(message, field=field)
+        if response.isascii():
+            return
+        try:
+            response.decode("utf-8")
+        except UnicodeDecodeError as error:
+            message = f"{field}: not UTF-8 (byte {error.start})"
+            raise InvalidRequest(message, field=field) from None
+
+    def _check_reference(
+        self, reference: bytes, definition: PipelineDefinition, index: int
+    ) -> None:
+        field = f"requests[{index}].reference"
+        if not reference:
+            raise InvalidRequest(f"{field}: missing", field=field)
+        if len(reference) > self._reference_bytes_max:
+            message = f"{field}: {len(reference)} bytes; at most {self._reference_bytes_max}"
+            raise TooLarge(message, field=field)
+        try:
+            parse_reference(definition, reference)
+        except InvalidRequest as error:
+            prefix = f"requests[{index}]."
+            raise InvalidRequest(prefix + error.message, field=prefix + error.field) from None
+
+
+def _form(text: str, field: str, form: re.Pattern[str]) -> str:
+    if form.fullmatch(text):
+        return text
+    what = f"{text[:80]!r} is not of the form {form.pattern}" if text else "missing"
+    raise InvalidRequest(f"{field}: {what}", field=field)
+
+
+def _is_group(group_id: str) -> bool:
+    return not group_id or REQUEST_FORM.fullmatch(group_id) is not None
+
+
+def _refuse_ids(draft: RequestDraft, index: int) -> None:
+    _form(draft.request_id, f"requests[{index}].request_id", REQUEST_FORM)
+    _form(draft.group_id, f"requests[{index}].group_id", REQUEST_FORM)
+
+
+def _refuse_twice(request_id: str, first: int, index: int) -> None:
+    field = f"requests[{index}].request_id"
+    message = f"{field}: {request_id!r} is requests[{first}] of this message already"
+    raise InvalidRequest(message, field=field)

@@ -1,0 +1,395 @@
+"""JSON bodies of the HTTP interface: the messages of reward.proto with the same names.
+
+Two differences, for people with curl: a reference and a task's settings are JSON objects in place,
+and outcomes and states are plain words (`SCORED`, `OPEN`).
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from assay.core.codec import unpack_body
+from assay.core.errors import InvalidRequest
+from assay.core.group import GroupSummary
+from assay.core.outcome import Outcome
+from assay.core.records import BatchRecord, BatchState, ResultRecord, Submitted, TaskRecord
+from assay.reward.drafts import (
+    BatchDraft,
+    RequestDraft,
+    ResultsPage,
+    Scored,
+    ScoreDraft,
+    TaskDraft,
+)
+from assay.verifiers.port import PipelineDefinition
+
+
+class Body(BaseModel):
+    """Unknown names are refused: most are misspelt known ones."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, from_attributes=True)
+
+
+# -- in ------------------------------------------------------------------------------------------
+class TaskBody(Body):
+    """One RL training job."""
+
+    task_id: str
+    """The caller's name for it, unique for the tenant."""
+    pipeline: str
+    """One of GET /v1/pipelines."""
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    """The pipeline's settings."""
+    batch_size: int = 0
+    """Requests per batch; 0 = unknown."""
+    delay_budget_ms: int | None = None
+    """D: extra delay that the task tolerates over the batch's natural span."""
+    trainer_cost_rate: float = 0.0
+    """What one second of waiting costs the trainer, in GPU-seconds."""
+
+    def draft(self) -> TaskDraft:
+        """To the core."""
+        return TaskDraft(
+            task_id=self.task_id,
+            pipeline=self.pipeline,
+            settings_json=_json(self.settings, "settings"),
+            batch_size=self.batch_size,
+            delay_budget_ms=self.delay_budget_ms,
+            trainer_cost_rate=self.trainer_cost_rate,
+        )
+
+    @classmethod
+    def of(cls, record: TaskRecord) -> Self:
+        """From the core."""
+        return cls(
+            task_id=record.task_id,
+            pipeline=record.pipeline,
+            settings=json.loads(record.settings_json),
+            batch_size=record.batch_size,
+            delay_budget_ms=record.delay_budget_ms,
+            trainer_cost_rate=record.trainer_cost_rate,
+        )
+
+
+class OpenBatchBody(Body):
+    """Opens a batch."""
+
+    task_id: str
+    batch_id: str = ""
+    """The caller's name for it; empty: the service makes one."""
+    size: int = 0
+    """Requests it will hold; reaching it seals the batch. 0 = open until sealed."""
+    group_size: int = 0
+    """K: responses a group."""
+    deadline_ms: int | None = None
+    """When the trainer needs it, from now."""
+
+    def draft(self) -> BatchDraft:
+        """To the core."""
+        return BatchDraft(
+            task_id=self.task_id,
+            batch_id=self.batch_id,
+            size=self.size,
+            group_size=self.group_size,
+            deadline_ms=self.deadline_ms,
+        )
+
+
+class RewardRequestBody(Body):
+    """One response to score."""
+
+    request_id: str
+    """The caller's; idempotent within its batch."""
+    group_id: str = ""
+    """The group (prompt) it belongs to."""
+    response: str
+    """What the model wrote."""
+    reference: dict[str, JsonValue]
+    """What to judge it by, in the pipeline's form."""
+
+
+class SubmitBody(Body):
+    """All are taken in or none is."""
+
+    requests: list[RewardRequestBody]
+
+    def drafts(self) -> list[RequestDraft]:
+        """To the core."""
+        return _drafts(self.requests)
+
+
+class ScoreBody(Body):
+    """Submit and wait."""
+
+    task_id: str = ""
+    """A registered task; or leave it out and name a pipeline."""
+    pipeline: str = ""
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    requests: list[RewardRequestBody]
+    timeout_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
+    """How long to wait before the work is cancelled."""
+
+    def draft(self) -> ScoreDraft:
+        """To the core."""
+        return ScoreDraft(
+            task_id=self.task_id,
+            pipeline=self.pipeline,
+            settings_json=_json(self.settings, "settings") if self.settings else b"",
+            requests=_drafts(self.requests),
+            timeout_s=self.timeout_s,
+        )
+
+
+class HintBody(Body):
+    """A rollout phase has begun."""
+
+    size: int = 0
+    """Requests that will follow; 0 = the task's batch size."""
+
+
+# -- out -----------------------------------------------------------------------------------------
+class RegisteredBody(Body):
+    """The task, its settings complete."""
+
+    task: TaskBody
+    created: bool
+    """False when the very same task was registered before."""
+
+
+class BatchBody(Body):
+    """A batch as of one instant: submitted = ended + queued + running."""
+
+    batch_id: str
+    task_id: str
+    state: BatchState
+    size: int
+    group_size: int
+    opened_ns: int
+    deadline_ns: int
+    completed_ns: int
+    submitted: int
+    ended: int
+    queued: int
+    running: int
+    outcomes: dict[Outcome, int]
+
+    @classmethod
+    def of(cls, record: BatchRecord) -> Self:
+        """From the core."""
+        return cls.model_validate(record, extra="ignore")
+
+
+class OpenedBody(Body):
+    """The batch; `created` is false when it was open already."""
+
+    batch: BatchBody
+    created: bool
+
+
+class SubmittedBody(Body):
+    """What became of a message of requests."""
+
+    accepted: int
+    """Taken in by this call; durable."""
+    duplicates: int
+    """Were there before, with the same content."""
+
+    @classmethod
+    def of(cls, answer: Submitted) -> Self:
+        """From the core."""
+        return cls(accepted=answer.accepted, duplicates=answer.duplicates)
+
+
+class CancelledBody(Body):
+    """The batch, and how many requests this call ended."""
+
+    batch: BatchBody
+    cancelled: int
+
+
+class EvidenceBody(Body):
+    """Why a reward is what it is."""
+
+    verdict: str
+    tests_passed: int
+    tests_total: int
+    failed_test: int | None
+    stderr_tail: str
+    extracted: str
+    error: str
+
+
+class ResourceUseBody(Body):
+    """What the request's own work used."""
+
+    cpu_s: float
+    memory_bytes_peak: int
+
+
+class StageTimingBody(Body):
+    """What one stage did; instants by the store's clock."""
+
+    stage: str
+    enqueued_ns: int
+    claimed_ns: int
+    started_ns: int
+    finished_ns: int
+    released_ns: int
+    attempts: int
+    worker: str
+
+
+class ResultBody(Body):
+    """How one request ended."""
+
+    request_id: str
+    group_id: str
+    outcome: Outcome
+    reward: float | None
+    """Present for SCORED and RESOURCE_LIMIT only."""
+    evidence: EvidenceBody
+    resource_use: ResourceUseBody
+    stages: list[StageTimingBody]
+    attempts: int
+
+    @classmethod
+    def of(cls, record: ResultRecord) -> Self:
+        """From the core."""
+        evidence, use = unpack_body(record.body)
+        if record.error:
+            evidence = replace(evidence, error=record.error)
+        return cls(
+            request_id=record.request_id,
+            group_id=record.group_id,
+            outcome=record.outcome,
+            reward=record.reward,
+            evidence=EvidenceBody.model_validate(evidence),
+            resource_use=ResourceUseBody.model_validate(use),
+            stages=[StageTimingBody.model_validate(timing) for timing in record.stages],
+            attempts=record.attempts,
+        )
+
+
+class GroupBody(Body):
+    """What the rewards of a finished group amount to."""
+
+    group_id: str
+    size: int
+    rewards: int
+    mean: float | None
+    std: float | None
+    """Population standard deviation."""
+    degenerate: bool
+
+    @classmethod
+    def of(cls, summary: GroupSummary) -> Self:
+        """From the core."""
+        return cls.model_validate(summary)
+
+
+class ResultsBody(Body):
+    """A page of results; ask again with its `cursor` until `last`."""
+
+    results: list[ResultBody]
+    groups: list[GroupBody]
+    cursor: int
+    batch: BatchBody
+    last: bool
+    """The batch is over and these are its last results."""
+
+    @classmethod
+    def of(cls, page: ResultsPage) -> Self:
+        """From the core."""
+        return cls(
+            results=[ResultBody.of(record) for record in page.results],
+            groups=[GroupBody.of(summary) for summary in page.groups],
+            cursor=page.cursor,
+            batch=BatchBody.of(page.batch),
+            last=page.last,
+        )
+
+
+class ScoredBody(Body):
+    """Results in the order of the requests."""
+
+    results: list[ResultBody]
+    groups: list[GroupBody]
+
+    @classmethod
+    def of(cls, answer: Scored) -> Self:
+        """From the core."""
+        return cls(
+            results=[ResultBody.of(record) for record in answer.results],
+            groups=[GroupBody.of(summary) for summary in answer.groups],
+        )
+
+
+class PipelineBody(Body):
+    """What can be judged, and in which form."""
+
+    name: str
+    description: str
+    stages: list[str]
+    settings_schema: dict[str, Any]
+    reference_schema: dict[str, Any]
+    example_reference: dict[str, Any]
+
+    @classmethod
+    def of(cls, definition: PipelineDefinition) -> Self:
+        """From a definition."""
+        return cls(
+            name=definition.spec.name,
+            description=definition.spec.description,
+            stages=list(definition.spec.stages),
+            settings_schema=definition.settings.model_json_schema(),
+            reference_schema=definition.reference.model_json_schema(),
+            example_reference=dict(definition.example_reference),
+        )
+
+
+class PipelinesBody(Body):
+    """All pipelines."""
+
+    pipelines: list[PipelineBody]
+
+
+class ErrorDetailBody(Body):
+    """`ErrorDetail` of common.proto."""
+
+    reason: str
+    field: str
+    retry_after_ms: int
+    message: str
+
+
+class ErrorBody(Body):
+    """What a failed call answers."""
+
+    error: ErrorDetailBody
+
+
+def _drafts(requests: Iterable[RewardRequestBody]) -> list[RequestDraft]:
+    return [
+        RequestDraft(
+            request.request_id,
+            request.group_id,
+            _utf8(request.response, f"requests[{index}].response"),
+            _json(request.reference, f"requests[{index}].reference"),
+        )
+        for index, request in enumerate(requests)
+    ]
+
+
+def _json(value: Mapping[str, JsonValue], field: str) -> bytes:
+    return _utf8(json.dumps(value, ensure_ascii=False), field)
+
+
+def _utf8(text: str, field: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        message = f"{field}: not UTF-8 (a lone surrogate at character {error.start})"
+        raise InvalidRequest(message, field=field) from None

@@ -1,0 +1,112 @@
+"""Puts the reward service together; the only module here that knows every concrete class."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from assay.config.settings import Settings
+from assay.core.ids import PipelineName
+from assay.edge import lifecycle
+from assay.edge.auth import Tenants, is_loopback, refuse_open_listener
+from assay.edge.calls import CallGuard
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics, open_metrics
+from assay.edge.tracing import NoTracer, Tracer
+from assay.reward.http import build_app
+from assay.reward.server import Addresses, Readiness, RewardServer
+from assay.reward.service import RewardService
+from assay.store.port import Store
+from assay.store.valkey import open_store
+from assay.verifiers.port import PipelineDefinition
+from assay.verifiers.registry import load_pipelines
+
+SIGN = "reward.json"
+"""In `data_dir/run`: where the service listens."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardApi:
+    """The service, its listeners and its store."""
+
+    settings: Settings
+    store: Store
+    server: RewardServer
+
+    async def start(self) -> Addresses:
+        """Listen."""
+        addresses = await self.server.start()
+        log.info("listening", grpc=addresses.grpc, http=addresses.http)
+        return addresses
+
+    async def stop(self) -> None:
+        """Drain, stop, let go of the store."""
+        await self.server.stop()
+        await self.store.close()
+        log.info("stopped")
+
+    async def run(self) -> None:
+        """Serve until told to stop by a signal."""
+        with lifecycle.stop_on_signals() as stop:
+            addresses = await self.start()
+            sign = self.settings.data_dir / "run" / SIGN
+            try:
+                with lifecycle.listening(sign, addresses.as_mapping()):
+                    await stop.wait()
+            finally:
+                await self.stop()
+
+
+def build(
+    settings: Settings,
+    *,
+    store: Store | None = None,
+    pipelines: Mapping[PipelineName, PipelineDefinition] | None = None,
+    clock: Clock | None = None,
+    tracer: Tracer | None = None,
+    metrics: Metrics | None = None,
+) -> RewardApi:
+    """Build the API from the settings; tests put parts of their own in.
+
+    Raises:
+        OpenToAllError: it would listen to the network without asking for tokens.
+        ValueError: a tenant is misconfigured.
+    """
+    reward = settings.reward
+    tenants = Tenants(reward.tenants)
+    refuse_open_listener(reward.host, tenants)
+    if not is_loopback(reward.host) and reward.tls_certificate is None:
+        log.warning("tokens_in_the_clear", host=reward.host, advice="set reward.tls_certificate")
+    clock = clock or Clock()
+    store = store or open_store(settings.store, data_dir=settings.data_dir)
+    metrics = metrics or open_metrics(settings.data_dir)
+    guard = CallGuard(
+        tenants=tenants,
+        calls_max=reward.calls_concurrent_max,
+        clock=clock,
+        tracer=tracer or NoTracer(),
+        on_call=metrics.api_called,
+    )
+    service = RewardService(
+        store=store,
+        pipelines=load_pipelines(settings.verifiers) if pipelines is None else pipelines,
+        settings=reward,
+        clock=clock,
+        metrics=metrics,
+        new_id=lambda: secrets.token_hex(16),
+    )
+    readiness = Readiness(store, metrics)
+    app = build_app(
+        service,
+        guard=guard,
+        ping=readiness.ping,
+        registry=metrics.registry,
+        body_bytes_max=reward.message_bytes_max,
+    )
+    server = RewardServer(
+        service=service, app=app, guard=guard, readiness=readiness, settings=reward, clock=clock
+    )
+    return RewardApi(settings=settings, store=store, server=server)

@@ -1,0 +1,73 @@
+"""What callers ask for, as it came in and not yet checked; the same from gRPC and from HTTP."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from assay.core.group import GroupSummary
+from assay.core.records import BatchRecord, ResultRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDraft:
+    """RegisterTask."""
+
+    task_id: str
+    pipeline: str
+    settings_json: bytes = b""
+    batch_size: int = 0
+    delay_budget_ms: int | None = None
+    trainer_cost_rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDraft:
+    """OpenBatch."""
+
+    task_id: str
+    batch_id: str = ""
+    size: int = 0
+    group_size: int = 0
+    deadline_ms: int | None = None
+
+
+class RequestDraft(NamedTuple):
+    """One response to score. A tuple: thousands a second are made of these."""
+
+    request_id: str
+    group_id: str
+    response: bytes
+    reference: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreDraft:
+    """Score. Either a registered task or a pipeline."""
+
+    requests: Sequence[RequestDraft]
+    task_id: str = ""
+    pipeline: str = ""
+    settings_json: bytes = b""
+    timeout_s: float | None = None
+    """How long the caller waits; `None` = as long as the batch may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsPage:
+    """Some results of a batch, in the order in which they ended."""
+
+    results: Sequence[ResultRecord]
+    groups: Sequence[GroupSummary]
+    cursor: int
+    """Where the next page begins."""
+    batch: BatchRecord
+    last: bool
+    """The batch is over and this page ends its log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """Score's answer; results in the order of the requests."""
+
+    results: Sequence[ResultRecord]
+    groups: Sequence[GroupSummary]

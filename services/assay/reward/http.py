@@ -1,0 +1,201 @@
+"""The same operations as JSON under `/v1/...`, for people, scripts and small users.
+
+Results are read page by page (`GET .../results?cursor=`) or streamed as NDJSON
+(`.../results/stream?cursor=`): a line a page, the last one with `last: true`, or `{"error": ...}`
+where the stream breaks off; both go on from a cursor. A `score` whose caller hangs up is cancelled.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response, Security
+from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.security import HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from assay.core.errors import AssayError
+from assay.edge import http_edge
+from assay.edge.auth import Tenant
+from assay.edge.calls import CallGuard, current_call
+from assay.edge.status import detail_of
+from assay.reward import bodies
+from assay.reward.drafts import ResultsPage
+from assay.reward.service import PAGE_RESULTS_MAX, RewardService
+
+T = TypeVar("T")
+
+PREFIX = "/v1/"
+NDJSON = "application/x-ndjson"
+Ping = Callable[[], Awaitable[float]]
+Cursor = Annotated[int, Query(description="0, or the cursor of the last page handled")]
+
+
+def build_app(
+    service: RewardService,
+    *,
+    guard: CallGuard,
+    ping: Ping,
+    registry: CollectorRegistry,
+    body_bytes_max: int,
+) -> FastAPI:
+    """Build the ASGI application."""
+    app = FastAPI(
+        title="Assay reward service",
+        version="1",
+        description=__doc__,
+        responses={"default": {"model": bodies.ErrorBody, "description": "Why not."}},
+    )
+    app.include_router(_operations(service))
+    app.include_router(_results(service))
+    app.include_router(_observation(ping, registry))
+    http_edge.install(app, guard=guard, prefix=PREFIX, body_bytes_max=body_bytes_max)
+    return app
+
+
+def _router() -> APIRouter:
+    # The scheme is for the OpenAPI page; the edge has asked for the token before.
+    return APIRouter(
+        prefix=PREFIX.rstrip("/"), dependencies=[Security(HTTPBearer(auto_error=False))]
+    )
+
+
+def _tenant() -> Tenant:
+    return current_call().tenant
+
+
+def _operations(service: RewardService) -> APIRouter:
+    router = _router()
+
+    @router.get("/pipelines", name="ListPipelines")
+    async def list_pipelines() -> bodies.PipelinesBody:
+        """What can be judged, and in which form."""
+        return bodies.PipelinesBody(
+            pipelines=[bodies.PipelineBody.of(definition) for definition in service.pipelines]
+        )
+
+    @router.post("/tasks", name="RegisterTask")
+    async def register_task(body: bodies.TaskBody) -> bodies.RegisteredBody:
+        """Register a training job; again with the same content is no error."""
+        record, created = await service.register_task(_tenant(), body.draft())
+        return bodies.RegisteredBody(task=bodies.TaskBody.of(record), created=created)
+
+    @router.post("/tasks/{task_id}/hint", name="Hint", status_code=204)
+    async def hint(task_id: str, body: bodies.HintBody) -> Response:
+        """A rollout phase has begun: requests of this task will come soon."""
+        await service.hint(_tenant(), task_id, body.size)
+        return Response(status_code=204)
+
+    @router.post("/batches", name="OpenBatch")
+    async def open_batch(body: bodies.OpenBatchBody) -> bodies.OpenedBody:
+        """Open a batch; opening the same batch twice gives the same batch."""
+        batch, created = await service.open_batch(_tenant(), body.draft())
+        return bodies.OpenedBody(batch=bodies.BatchBody.of(batch), created=created)
+
+    @router.get("/batches/{batch_id}", name="GetBatch")
+    async def get_batch(batch_id: str) -> bodies.BatchBody:
+        """A batch as of now."""
+        return bodies.BatchBody.of(await service.get_batch(_tenant(), batch_id))
+
+    @router.post("/batches/{batch_id}/requests", name="Submit")
+    async def submit(batch_id: str, body: bodies.SubmitBody) -> bodies.SubmittedBody:
+        """Take in all requests or none; durable when answered."""
+        return bodies.SubmittedBody.of(await service.submit(_tenant(), batch_id, body.drafts()))
+
+    @router.post("/batches/{batch_id}/seal", name="SealBatch")
+    async def seal(batch_id: str) -> bodies.BatchBody:
+        """Take no more requests."""
+        return bodies.BatchBody.of(await service.seal(_tenant(), batch_id))
+
+    @router.post("/batches/{batch_id}/cancel", name="CancelBatch")
+    async def cancel(batch_id: str) -> bodies.CancelledBody:
+        """End what has not ended."""
+        batch, cancelled = await service.cancel(_tenant(), batch_id)
+        return bodies.CancelledBody(batch=bodies.BatchBody.of(batch), cancelled=cancelled)
+
+    return router
+
+
+def _results(service: RewardService) -> APIRouter:
+    router = _router()
+
+    @router.post("/score", name="Score")
+    async def score(body: bodies.ScoreBody, request: Request) -> bodies.ScoredBody:
+        """Submit and wait; hanging up cancels."""
+        answer = await _while_connected(request, service.score(_tenant(), body.draft()))
+        return bodies.ScoredBody.of(answer)
+
+    @router.get("/batches/{batch_id}/results", name="ListResults")
+    async def results(
+        batch_id: str,
+        cursor: Cursor = 0,
+        results_max: Annotated[int, Query()] = PAGE_RESULTS_MAX,
+    ) -> bodies.ResultsBody:
+        """The results that there are from `cursor` on, without waiting."""
+        page = await service.page(_tenant(), batch_id, cursor=cursor, results_max=results_max)
+        return bodies.ResultsBody.of(page)
+
+    @router.get(
+        "/batches/{batch_id}/results/stream",
+        name="StreamResults",
+        response_class=StreamingResponse,
+        responses={200: {"content": {NDJSON: {}}, "description": "Pages of results, one a line."}},
+    )
+    async def stream(batch_id: str, cursor: Cursor = 0) -> StreamingResponse:
+        """Results as they come, until the batch is over."""
+        tenant = _tenant()
+        # What is wrong with the call is known before the first line, while there is a status.
+        await service.page(tenant, batch_id, cursor=cursor, results_max=1)
+        pages = service.stream(tenant, batch_id, cursor=cursor)
+        return StreamingResponse(_ndjson(pages), media_type=NDJSON)
+
+    return router
+
+
+def _observation(ping: Ping, registry: CollectorRegistry) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/healthz", include_in_schema=False)
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @router.get("/readyz", include_in_schema=False)
+    async def readyz() -> JSONResponse:
+        try:
+            round_trip_s = await ping()
+        except AssayError as error:
+            detail = detail_of(error)
+            return JSONResponse(detail.body(), status_code=detail.status.http)
+        return JSONResponse({"status": "ok", "store_round_trip_s": round_trip_s})
+
+    @router.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+async def _ndjson(pages: AsyncGenerator[ResultsPage, None]) -> AsyncIterator[str]:
+    async with aclosing(pages):
+        try:
+            async for page in pages:
+                yield bodies.ResultsBody.of(page).model_dump_json() + "\n"
+        except AssayError as error:  # the status line is gone; the last line says it
+            yield json.dumps(detail_of(error).body()) + "\n"
+
+
+async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Do `work`, but cancel it when the caller hangs up."""
+    working = asyncio.ensure_future(work)
+    hanging_up = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((working, hanging_up), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise asyncio.CancelledError
+        return working.result()
+    finally:
+        working.cancel()
+        hanging_up.cancel()
+        await asyncio.wait((working, hanging_up))

@@ -1,0 +1,226 @@
+"""Listens: gRPC and HTTP on one event loop, with health, reflection, TLS and draining.
+
+Order of a stop: health says NOT_SERVING and `/readyz` 503, streams end (their clients go on
+elsewhere from their cursors), no new calls are taken, running calls may go on for `drain_s`, then
+they are cancelled, which cancels the batches of `Score` calls.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+import structlog
+import uvicorn
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from starlette.types import ASGIApp
+
+from assay.config.settings import RewardSettings
+from assay.core.errors import AssayError, DependencyDown
+from assay.edge.calls import CallGuard
+from assay.edge.clock import Clock
+from assay.edge.grpc_edge import GrpcEdge, server_options
+from assay.edge.metrics import Metrics
+from assay.reward.service import RewardService
+from assay.reward.servicer import RewardServicer
+from assay.store.port import Store
+from assay.v1 import reward_pb2, reward_pb2_grpc
+
+SERVICE: Final = reward_pb2.DESCRIPTOR.services_by_name["RewardService"].full_name
+READINESS_EVERY_S: Final = 2.0
+BACKLOG: Final = 1_024
+START_S_MAX: Final = 10.0
+POLL_S: Final = 0.01
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where the service listens, its free ports filled in."""
+
+    grpc: str
+    http: str
+
+    def as_mapping(self) -> Mapping[str, str]:
+        """For the file that says so."""
+        return {"grpc": self.grpc, "http": self.http}
+
+
+class Readiness:
+    """Whether calls may be sent here; asks the store."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Never again."""
+        self._stopping = True
+
+    async def ping(self) -> float:
+        """Return the round trip to the store in seconds.
+
+        Raises:
+            DependencyDown: it cannot be reached, or this service stops.
+        """
+        if self._stopping:
+            raise DependencyDown("this service is stopping")
+        round_trip_s = await self._store.ping()
+        self._metrics.store_called(operation="ping", seconds=round_trip_s)
+        return round_trip_s
+
+
+class RewardServer:
+    """The two listeners around one `RewardService`."""
+
+    def __init__(
+        self,
+        *,
+        service: RewardService,
+        app: ASGIApp,
+        guard: CallGuard,
+        readiness: Readiness,
+        settings: RewardSettings,
+        clock: Clock,
+    ) -> None:
+        self._service = service
+        self._app = app
+        self._guard = guard
+        self._readiness = readiness
+        self._settings = settings
+        self._clock = clock
+        self._health = health.aio.HealthServicer()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> Addresses:
+        """Listen on both ports.
+
+        Raises:
+            OSError: a port is taken.
+        """
+        self._http_socket = _listen(self._settings.host, self._settings.http_port)
+        self._grpc = self._grpc_server()
+        try:
+            grpc_port = self._listen_grpc()
+        except OSError:
+            self._http_socket.close()
+            raise
+        await self._grpc.start()
+        self._http = _Uvicorn(self._http_config())
+        self._tasks.append(
+            asyncio.create_task(self._http.serve(sockets=[self._http_socket]), name="http")
+        )
+        while not self._http.started and not self._tasks[0].done():
+            await self._clock.sleep(POLL_S)
+        await self._report_readiness()
+        self._tasks.append(asyncio.create_task(self._watch_readiness(), name="readiness"))
+        host = _in_url(self._settings.host)
+        http_port = self._http_socket.getsockname()[1]
+        scheme = "https" if self._settings.tls_certificate else "http"
+        return Addresses(grpc=f"{host}:{grpc_port}", http=f"{scheme}://{host}:{http_port}")
+
+    async def stop(self) -> None:
+        """Drain and stop."""
+        log.info("draining", calls=self._guard.calls, drain_s=self._settings.drain_s)
+        self._readiness.stop()
+        await self._health.enter_graceful_shutdown()
+        self._service.stop()
+        self._http.should_exit = True
+        await self._grpc.stop(self._settings.drain_s)
+        for task in self._tasks[1:]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._http_socket.close()
+        await self._service.close()
+
+    # -- gRPC ----------------------------------------------------------------------------------
+    def _grpc_server(self) -> grpc.aio.Server:
+        edge = GrpcEdge(
+            guard=self._guard,
+            message_bytes_max=self._settings.message_bytes_max,
+            prefix=f"/{SERVICE}/",
+        )
+        options = server_options(self._settings.message_bytes_max)
+        server = grpc.aio.server(interceptors=[edge], options=options)
+        reward_pb2_grpc.add_RewardServiceServicer_to_server(RewardServicer(self._service), server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
+        return server
+
+    def _listen_grpc(self) -> int:
+        address = f"{_in_url(self._settings.host)}:{self._settings.grpc_port}"
+        try:
+            if self._settings.tls_certificate and self._settings.tls_key:
+                key = self._settings.tls_key.read_bytes()
+                chain = self._settings.tls_certificate.read_bytes()
+                credentials = grpc.ssl_server_credentials([(key, chain)])
+                return self._grpc.add_secure_port(address, credentials)
+            return self._grpc.add_insecure_port(address)
+        except RuntimeError as error:
+            message = f"cannot listen on {address}: {error}"
+            raise OSError(message) from error
+
+    # -- HTTP ----------------------------------------------------------------------------------
+    def _http_config(self) -> uvicorn.Config:
+        return uvicorn.Config(
+            self._app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=max(1, round(self._settings.drain_s)),
+            ssl_certfile=self._settings.tls_certificate,
+            ssl_keyfile=self._settings.tls_key,
+        )
+
+    # -- health --------------------------------------------------------------------------------
+    async def _watch_readiness(self) -> None:
+        while True:
+            await self._clock.sleep(READINESS_EVERY_S)
+            await self._report_readiness()
+
+    async def _report_readiness(self) -> None:
+        try:
+            await self._readiness.ping()
+        except AssayError:
+            ready = False
+        else:
+            ready = True
+        serving = health_pb2.HealthCheckResponse
+        status = serving.SERVING if ready else serving.NOT_SERVING
+        for name in ("", SERVICE):
+            await self._health.set(name, status)
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals are the entry point's business."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    bare = host.strip("[]")
+    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((bare, port))
+        listener.listen(BACKLOG)
+        listener.settimeout(0)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,408 @@
+"""The reward service itself, whatever the transport: tasks, batches, requests in, results out.
+
+Invariants: nothing is stored of a call that is refused; a call that returns is durable; every
+method may be repeated after a lost answer. `stream` ends exactly when the batch is over and all its
+results were handed out. A `score` whose caller goes away leaves a cancelled batch behind, never a
+running one.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from assay.config.settings import RewardSettings
+from assay.core.errors import AssayError, DeadlinePassed, DependencyDown, InvalidRequest
+from assay.core.group import GroupSummary, summarize
+from assay.core.ids import BatchId, PipelineName, StageName, TaskId, TenantId
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    BatchRecord,
+    BatchSpec,
+    LogEntry,
+    NewRequest,
+    ResultRecord,
+    Submitted,
+    TaskRecord,
+)
+from assay.edge.auth import Tenant
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.reward import admission
+from assay.reward.admission import RequestCheck
+from assay.reward.deadline import deadline_after_ms
+from assay.reward.drafts import BatchDraft, RequestDraft, ResultsPage, Scored, ScoreDraft, TaskDraft
+from assay.reward.recent import Recent
+from assay.store.port import Store
+from assay.verifiers.intake import parse_settings
+from assay.verifiers.port import PipelineDefinition
+
+PAGE_RESULTS_MAX: Final = 256
+"""Results in one message: below any client's message limit with the longest evidence."""
+HISTORY_BATCHES: Final = 5
+"""Batches that a deadline is estimated from."""
+TASKS_KNOWN_MAX: Final = 10_000
+BATCHES_KNOWN_MAX: Final = 10_000
+TASK_KNOWN_S: Final = 3_600.0
+BATCH_KNOWN_S: Final = 30.0
+"""Shorter than any batch is kept by the store, so that a name used again is looked up again."""
+CANCEL_S_MAX: Final = 30.0
+"""How long the cancellation of an abandoned batch may take."""
+CURSOR_MAX: Final = 2**53
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownTask:
+    """A task and what its pipeline is."""
+
+    record: TaskRecord
+    definition: PipelineDefinition
+
+
+class RewardService:
+    """All operations of reward.proto over a store."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        pipelines: Mapping[PipelineName, PipelineDefinition],
+        settings: RewardSettings,
+        clock: Clock,
+        metrics: Metrics,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._pipelines = pipelines
+        self._settings = settings
+        self._new_id = new_id
+        self._check = RequestCheck(settings)
+        self._tasks: Recent[tuple[TenantId, TaskId], KnownTask] = Recent(
+            entries_max=TASKS_KNOWN_MAX, age_s_max=TASK_KNOWN_S, clock=clock
+        )
+        self._batch_tasks: Recent[tuple[TenantId, BatchId], TaskId] = Recent(
+            entries_max=BATCHES_KNOWN_MAX, age_s_max=BATCH_KNOWN_S, clock=clock
+        )
+        self._cancelling: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+
+    # -- tasks and pipelines -------------------------------------------------------------------
+    @property
+    def pipelines(self) -> Sequence[PipelineDefinition]:
+        """Every pipeline that a task may name, by name."""
+        return [self._pipelines[name] for name in sorted(self._pipelines)]
+
+    async def register_task(self, tenant: Tenant, draft: TaskDraft) -> tuple[TaskRecord, bool]:
+        """Register, or find the very same task registered (False).
+
+        Raises:
+            InvalidRequest, TooLarge, NotFound: the draft is wrong, the pipeline unknown.
+            Conflict: a task of that name differs.
+        """
+        admission.check_task(draft)
+        definition = admission.pipeline_of(self._pipelines, draft.pipeline, "task.pipeline")
+        record = self._record(tenant, definition, draft)
+        created = await self._store.put_task(record)
+        self._know(record, definition)
+        return record, created
+
+    async def hint(self, tenant: Tenant, task_id: str, size: int) -> None:
+        """Keep that requests of the task will come soon; 0 = a batch of the task's size.
+
+        Raises:
+            InvalidRequest, NotFound: the task's name or the size is wrong.
+        """
+        admission.bounded(size, "size", most=admission.BATCH_SIZE_MAX)
+        task = await self._task(tenant, admission.task_name(task_id))
+        await self._store.hint(
+            tenant.tenant_id, task.record.task_id, size or task.record.batch_size
+        )
+
+    # -- batches -------------------------------------------------------------------------------
+    async def open_batch(self, tenant: Tenant, draft: BatchDraft) -> tuple[BatchRecord, bool]:
+        """Open, or find the same batch open (False).
+
+        Raises:
+            InvalidRequest, NotFound, Conflict, Saturated: see `Store.open_batch`.
+        """
+        admission.check_batch(draft)
+        task = await self._task(tenant, TaskId(draft.task_id))
+        return await self._open(tenant, task, draft)
+
+    async def submit(
+        self, tenant: Tenant, batch_id: str, drafts: Sequence[RequestDraft]
+    ) -> Submitted:
+        """Take in all requests or none.
+
+        Raises:
+            InvalidRequest, TooLarge: a request is wrong; `field` says which and where.
+            NotFound, FailedPrecondition, Conflict, Saturated: see `Store.submit`.
+        """
+        batch = admission.batch_name(batch_id)
+        task = await self._task_of(tenant, batch)
+        requests = self._check.check(drafts, task.definition)
+        return await self._store.submit(tenant.tenant_id, batch, requests, tenant.quota)
+
+    async def seal(self, tenant: Tenant, batch_id: str) -> BatchRecord:
+        """Take no more requests; idempotent."""
+        return await self._store.seal(tenant.tenant_id, admission.batch_name(batch_id))
+
+    async def cancel(self, tenant: Tenant, batch_id: str) -> tuple[BatchRecord, int]:
+        """End what has not ended; idempotent."""
+        return await self._cancel(tenant, admission.batch_name(batch_id))
+
+    async def get_batch(self, tenant: Tenant, batch_id: str) -> BatchRecord:
+        """The batch as of now."""
+        return await self._store.get_batch(tenant.tenant_id, admission.batch_name(batch_id))
+
+    # -- results -------------------------------------------------------------------------------
+    async def page(
+        self, tenant: Tenant, batch_id: str, *, cursor: int, results_max: int = PAGE_RESULTS_MAX
+    ) -> ResultsPage:
+        """What there is from `cursor` on, without waiting."""
+        admission.bounded(cursor, "cursor", most=CURSOR_MAX)
+        admission.bounded(results_max, "results_max", least=1, most=PAGE_RESULTS_MAX)
+        batch_name = admission.batch_name(batch_id)
+        # The batch first: when it is over already, the log read after it is complete.
+        batch = await self._store.get_batch(tenant.tenant_id, batch_name)
+        entries = await self._store.results(
+            tenant.tenant_id, batch_name, cursor=cursor, entries_max=results_max
+        )
+        return _page(entries, cursor, batch, last=batch.over and len(entries) < results_max)
+
+    async def stream(
+        self, tenant: Tenant, batch_id: str, *, cursor: int
+    ) -> AsyncGenerator[ResultsPage, None]:
+        """Pages from `cursor` on as they come; ends with the batch.
+
+        Raises:
+            InvalidRequest, NotFound: the batch or the cursor is wrong.
+            DependencyDown: the store is gone, or this service stops; go on from your cursor.
+        """
+        async with aclosing(self._store.watch(admission.batch_name(batch_id))) as changes:
+            while True:
+                # A change first (one comes at once): nothing that happens while we read is missed.
+                await self._change(changes)
+                full = True
+                while full:
+                    page = await self.page(tenant, batch_id, cursor=cursor)
+                    full = page.cursor - cursor == PAGE_RESULTS_MAX
+                    cursor = page.cursor
+                    if page.results or page.groups or page.last:
+                        yield page
+                    if page.last:
+                        return
+
+    async def score(self, tenant: Tenant, draft: ScoreDraft) -> Scored:
+        """Submit in a batch of its own and wait for all results.
+
+        Raises:
+            InvalidRequest, TooLarge, NotFound, Saturated: nothing was stored.
+            DeadlinePassed: `timeout_s` ran out; the work was cancelled.
+        """
+        task = await self._score_task(tenant, draft)
+        requests = self._check.check(draft.requests, task.definition)
+        timeout_s = draft.timeout_s
+        opening = BatchDraft(
+            task_id=task.record.task_id,
+            batch_id=f"score-{self._new_id()}",
+            size=len(requests),
+            deadline_ms=_whole_ms(timeout_s),
+        )
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._score(tenant, task, opening, requests)
+        except TimeoutError:
+            message = f"not scored within {timeout_s} s; the work was cancelled"
+            raise DeadlinePassed(message) from None
+
+    # -- life cycle ----------------------------------------------------------------------------
+    def stop(self) -> None:
+        """End the streams, so that their clients go on elsewhere from their cursors."""
+        self._stopping.set()
+
+    async def close(self) -> None:
+        """Wait for cancellations that are under way."""
+        self.stop()
+        if self._cancelling:
+            await asyncio.wait(self._cancelling, timeout=CANCEL_S_MAX)
+
+    # -- inside --------------------------------------------------------------------------------
+    def _record(
+        self, tenant: Tenant, definition: PipelineDefinition, draft: TaskDraft
+    ) -> TaskRecord:
+        settings = parse_settings(definition, draft.settings_json)
+        return TaskRecord(
+            tenant=tenant.tenant_id,
+            task_id=TaskId(draft.task_id),
+            pipeline=definition.spec.name,
+            stages=tuple(StageName(stage) for stage in definition.spec.stages),
+            settings_json=settings.model_dump_json().encode(),
+            batch_size=draft.batch_size,
+            delay_budget_ms=draft.delay_budget_ms,
+            trainer_cost_rate=draft.trainer_cost_rate,
+        )
+
+    def _know(self, record: TaskRecord, definition: PipelineDefinition) -> KnownTask:
+        task = KnownTask(record=record, definition=definition)
+        self._tasks.put((record.tenant, record.task_id), task)
+        return task
+
+    async def _task(self, tenant: Tenant, task_id: TaskId) -> KnownTask:
+        known = self._tasks.get((tenant.tenant_id, task_id))
+        if known:
+            return known
+        record = await self._store.get_task(tenant.tenant_id, task_id)
+        definition = admission.pipeline_of(self._pipelines, record.pipeline, "task.pipeline")
+        return self._know(record, definition)
+
+    async def _task_of(self, tenant: Tenant, batch_id: BatchId) -> KnownTask:
+        task_id = self._batch_tasks.get((tenant.tenant_id, batch_id))
+        if task_id is None:
+            batch = await self._store.get_batch(tenant.tenant_id, batch_id)
+            task_id = batch.task_id
+            self._batch_tasks.put((tenant.tenant_id, batch_id), task_id)
+        return await self._task(tenant, task_id)
+
+    async def _open(
+        self, tenant: Tenant, task: KnownTask, draft: BatchDraft
+    ) -> tuple[BatchRecord, bool]:
+        deadline_ms = draft.deadline_ms
+        if deadline_ms is None:
+            deadline_ms = await self._estimate_deadline_ms(tenant, task)
+        spec = BatchSpec(
+            tenant=tenant.tenant_id,
+            batch_id=BatchId(draft.batch_id or self._new_id()),
+            task_id=task.record.task_id,
+            size=draft.size,
+            group_size=draft.group_size,
+            deadline_after_ms=deadline_ms,
+        )
+        batch, created = await self._store.open_batch(spec, tenant.quota)
+        self._batch_tasks.put((tenant.tenant_id, batch.batch_id), batch.task_id)
+        return batch, created
+
+    async def _estimate_deadline_ms(self, tenant: Tenant, task: KnownTask) -> int:
+        history = await self._store.history(
+            tenant.tenant_id, task.record.task_id, batches_max=HISTORY_BATCHES
+        )
+        return deadline_after_ms(
+            history,
+            delay_budget_ms=task.record.delay_budget_ms,
+            default_ms=round(self._settings.deadline_default_s * 1000),
+        )
+
+    async def _score_task(self, tenant: Tenant, draft: ScoreDraft) -> KnownTask:
+        if draft.task_id:
+            if draft.pipeline or draft.settings_json:
+                message = "task_id: the task has a pipeline and settings; name only one of the two"
+                raise InvalidRequest(message, field="task_id")
+            return await self._task(tenant, admission.task_name(draft.task_id))
+        definition = admission.pipeline_of(self._pipelines, draft.pipeline, "pipeline")
+        admission.check_settings_size(draft.settings_json)
+        name = hashlib.sha256(b"\n".join((draft.pipeline.encode(), draft.settings_json)))
+        task_id = TaskId(f"score-{name.hexdigest()[:32]}")
+        known = self._tasks.get((tenant.tenant_id, task_id))
+        if known:
+            return known
+        implicit = TaskDraft(
+            task_id=task_id, pipeline=draft.pipeline, settings_json=draft.settings_json
+        )
+        record = self._record(tenant, definition, implicit)
+        await self._store.put_task(record)
+        return self._know(record, definition)
+
+    async def _score(
+        self, tenant: Tenant, task: KnownTask, opening: BatchDraft, requests: Sequence[NewRequest]
+    ) -> Scored:
+        batch, _ = await self._open(tenant, task, opening)
+        try:
+            await self._store.submit(tenant.tenant_id, batch.batch_id, requests, tenant.quota)
+            return await self._collect(tenant, batch.batch_id, requests)
+        except BaseException:
+            # Refused, failed, or the caller went away: nobody will ask for this batch again.
+            self._cancel_soon(tenant, batch.batch_id)
+            raise
+
+    async def _collect(
+        self, tenant: Tenant, batch_id: BatchId, requests: Sequence[NewRequest]
+    ) -> Scored:
+        results: dict[str, ResultRecord] = {}
+        groups: dict[str, GroupSummary] = {}
+        async with aclosing(self.stream(tenant, batch_id, cursor=0)) as pages:
+            async for page in pages:
+                results.update((result.request_id, result) for result in page.results)
+                groups.update((group.group_id, group) for group in page.groups)
+        return Scored(
+            results=[results[request.request_id] for request in requests],
+            groups=list(groups.values()),
+        )
+
+    def _cancel_soon(self, tenant: Tenant, batch_id: BatchId) -> None:
+        cancelling = asyncio.create_task(self._cancel_abandoned(tenant, batch_id))
+        self._cancelling.add(cancelling)
+        cancelling.add_done_callback(self._cancelling.discard)
+
+    async def _cancel(self, tenant: Tenant, batch_id: BatchId) -> tuple[BatchRecord, int]:
+        task = await self._task_of(tenant, batch_id)
+        batch, cancelled = await self._store.cancel(tenant.tenant_id, batch_id)
+        self._metrics.requests_ended(
+            tenant=tenant.tenant_id,
+            pipeline=task.record.pipeline,
+            outcome=Outcome.CANCELLED,
+            count=cancelled,
+        )
+        return batch, cancelled
+
+    async def _cancel_abandoned(self, tenant: Tenant, batch_id: BatchId) -> None:
+        try:
+            async with asyncio.timeout(CANCEL_S_MAX):
+                await self._cancel(tenant, batch_id)
+        except (AssayError, TimeoutError) as error:
+            log.warning("abandoned_batch_not_cancelled", batch_id=batch_id, why=str(error))
+
+    async def _change(self, changes: AsyncIterator[None]) -> None:
+        """Wait until the batch may have changed.
+
+        Raises:
+            DependencyDown: this service stops.
+        """
+        woken = asyncio.ensure_future(anext(changes, None))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((woken, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not woken.done():
+                raise DependencyDown("this service is stopping; go on from your cursor")
+            woken.result()
+        finally:
+            woken.cancel()
+            stopping.cancel()
+            await asyncio.wait((woken, stopping))
+
+
+def _whole_ms(timeout_s: float | None) -> int | None:
+    if timeout_s is None:
+        return None
+    return min(max(1, round(timeout_s * 1000)), admission.SPAN_MS_MAX)
+
+
+def _page(
+    entries: Sequence[LogEntry], cursor: int, batch: BatchRecord, *, last: bool
+) -> ResultsPage:
+    results = []
+    groups = []
+    for entry in entries:
+        if isinstance(entry, ResultRecord):
+            results.append(entry)
+        else:
+            groups.append(summarize(entry.group_id, entry.rewards))
+    return ResultsPage(
+        results=results, groups=groups, cursor=cursor + len(entries), batch=batch, last=last
+    )

@@ -1,0 +1,121 @@
+"""reward.proto over gRPC: each method parses with `wire`, calls the service, answers with `wire`.
+
+What is raised here becomes a status in `assay.edge`. Method names are the proto's.
+"""
+# ruff: noqa: N802
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from assay.edge.calls import current_call
+from assay.reward import wire
+from assay.v1 import reward_pb2, reward_pb2_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import grpc
+
+    from assay.core.records import Submitted
+    from assay.reward.service import RewardService
+
+    Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
+    """The gRPC face of `RewardService`."""
+
+    def __init__(self, service: RewardService) -> None:
+        self._service = service
+
+    async def RegisterTask(
+        self, request: reward_pb2.RegisterTaskRequest, context: Context
+    ) -> reward_pb2.RegisterTaskResponse:
+        """Register a training job."""
+        draft = wire.task_draft(request.task)
+        record, created = await self._service.register_task(current_call().tenant, draft)
+        return reward_pb2.RegisterTaskResponse(task=wire.task(record), created=created)
+
+    async def OpenBatch(
+        self, request: reward_pb2.OpenBatchRequest, context: Context
+    ) -> reward_pb2.OpenBatchResponse:
+        """Open a batch."""
+        draft = wire.batch_draft(request)
+        batch, created = await self._service.open_batch(current_call().tenant, draft)
+        return reward_pb2.OpenBatchResponse(batch=wire.batch(batch), created=created)
+
+    async def Submit(
+        self, request: reward_pb2.SubmitRequest, context: Context
+    ) -> reward_pb2.SubmitResponse:
+        """Take in a message of requests."""
+        return wire.submitted(await self._submit(request))
+
+    async def SubmitStream(
+        self, request_iterator: AsyncIterator[reward_pb2.SubmitRequest], context: Context
+    ) -> reward_pb2.SubmitResponse:
+        """Take in message after message."""
+        total = reward_pb2.SubmitResponse()
+        async for request in request_iterator:
+            answer = await self._submit(request)
+            total.accepted += answer.accepted
+            total.duplicates += answer.duplicates
+        return total
+
+    async def SealBatch(
+        self, request: reward_pb2.SealBatchRequest, context: Context
+    ) -> reward_pb2.SealBatchResponse:
+        """Take no more requests."""
+        batch = await self._service.seal(current_call().tenant, request.batch_id)
+        return reward_pb2.SealBatchResponse(batch=wire.batch(batch))
+
+    async def StreamResults(
+        self, request: reward_pb2.StreamResultsRequest, context: Context
+    ) -> AsyncIterator[reward_pb2.StreamResultsResponse]:
+        """Send results as they come."""
+        pages = self._service.stream(current_call().tenant, request.batch_id, cursor=request.cursor)
+        async with aclosing(pages):
+            async for page in pages:
+                yield wire.results_page(page)
+
+    async def Score(
+        self, request: reward_pb2.ScoreRequest, context: Context
+    ) -> reward_pb2.ScoreResponse:
+        """Submit and wait."""
+        draft = wire.score_draft(request, context.time_remaining())
+        return wire.scored(await self._service.score(current_call().tenant, draft))
+
+    async def CancelBatch(
+        self, request: reward_pb2.CancelBatchRequest, context: Context
+    ) -> reward_pb2.CancelBatchResponse:
+        """End what has not ended."""
+        batch, cancelled = await self._service.cancel(current_call().tenant, request.batch_id)
+        return reward_pb2.CancelBatchResponse(batch=wire.batch(batch), cancelled=cancelled)
+
+    async def GetBatch(
+        self, request: reward_pb2.GetBatchRequest, context: Context
+    ) -> reward_pb2.GetBatchResponse:
+        """Look at a batch."""
+        batch = await self._service.get_batch(current_call().tenant, request.batch_id)
+        return reward_pb2.GetBatchResponse(batch=wire.batch(batch))
+
+    async def ListPipelines(
+        self, request: reward_pb2.ListPipelinesRequest, context: Context
+    ) -> reward_pb2.ListPipelinesResponse:
+        """Say what can be judged, and in which form."""
+        return reward_pb2.ListPipelinesResponse(
+            pipelines=[wire.pipeline(definition) for definition in self._service.pipelines]
+        )
+
+    async def Hint(
+        self, request: reward_pb2.HintRequest, context: Context
+    ) -> reward_pb2.HintResponse:
+        """A rollout phase has begun."""
+        await self._service.hint(current_call().tenant, request.task_id, request.size)
+        return reward_pb2.HintResponse()
+
+    async def _submit(self, request: reward_pb2.SubmitRequest) -> Submitted:
+        return await self._service.submit(
+            current_call().tenant, request.batch_id, wire.request_drafts(request.requests)
+        )

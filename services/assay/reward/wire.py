@@ -1,0 +1,191 @@
+"""Between protobuf and the core; the only module of this service that knows both.
+
+Requests become drafts, unchecked; records become messages. JSON Schemas are made once a pipeline.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from assay.core.codec import unpack_body
+from assay.core.group import GroupSummary
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    BatchRecord,
+    BatchState,
+    ResultRecord,
+    StageTiming,
+    Submitted,
+    TaskRecord,
+)
+from assay.reward.drafts import (
+    BatchDraft,
+    RequestDraft,
+    ResultsPage,
+    Scored,
+    ScoreDraft,
+    TaskDraft,
+)
+from assay.v1 import common_pb2, reward_pb2
+from assay.verifiers.port import PipelineDefinition
+
+OUTCOME: Final = {
+    outcome: common_pb2.Outcome.Value(f"OUTCOME_{outcome.value}") for outcome in Outcome
+}
+BATCH_STATE: Final = {
+    state: reward_pb2.BatchState.Value(f"BATCH_STATE_{state.value}") for state in BatchState
+}
+
+
+# -- in ------------------------------------------------------------------------------------------
+def task_draft(task: reward_pb2.Task) -> TaskDraft:
+    """RegisterTask."""
+    return TaskDraft(
+        task_id=task.task_id,
+        pipeline=task.pipeline,
+        settings_json=task.settings_json.encode(),
+        batch_size=task.batch_size,
+        delay_budget_ms=task.delay_budget_ms if task.HasField("delay_budget_ms") else None,
+        trainer_cost_rate=task.trainer_cost_rate,
+    )
+
+
+def batch_draft(request: reward_pb2.OpenBatchRequest) -> BatchDraft:
+    """OpenBatch."""
+    return BatchDraft(
+        task_id=request.task_id,
+        batch_id=request.batch_id,
+        size=request.size,
+        group_size=request.group_size,
+        deadline_ms=request.deadline_ms if request.HasField("deadline_ms") else None,
+    )
+
+
+def request_drafts(requests: Iterable[reward_pb2.RewardRequest]) -> list[RequestDraft]:
+    """Submit and Score."""
+    return [RequestDraft(r.request_id, r.group_id, r.response, r.reference_json) for r in requests]
+
+
+def score_draft(request: reward_pb2.ScoreRequest, timeout_s: float | None) -> ScoreDraft:
+    """Score."""
+    return ScoreDraft(
+        task_id=request.task_id,
+        pipeline=request.pipeline,
+        settings_json=request.settings_json.encode(),
+        requests=request_drafts(request.requests),
+        timeout_s=timeout_s,
+    )
+
+
+# -- out -----------------------------------------------------------------------------------------
+def task(record: TaskRecord) -> reward_pb2.Task:
+    """A task, its settings complete."""
+    return reward_pb2.Task(
+        task_id=record.task_id,
+        pipeline=record.pipeline,
+        settings_json=record.settings_json.decode(),
+        batch_size=record.batch_size,
+        delay_budget_ms=record.delay_budget_ms,
+        trainer_cost_rate=record.trainer_cost_rate,
+    )
+
+
+def batch(record: BatchRecord) -> reward_pb2.Batch:
+    """A batch as of one instant."""
+    return reward_pb2.Batch(
+        batch_id=record.batch_id,
+        task_id=record.task_id,
+        state=BATCH_STATE[record.state],
+        size=record.size,
+        group_size=record.group_size,
+        opened_ns=record.opened_ns,
+        deadline_ns=record.deadline_ns,
+        completed_ns=record.completed_ns,
+        submitted=record.submitted,
+        ended=record.ended,
+        queued=record.queued,
+        running=record.running,
+        outcomes={outcome.value: count for outcome, count in record.outcomes.items()},
+    )
+
+
+def submitted(answer: Submitted) -> reward_pb2.SubmitResponse:
+    """What was taken in."""
+    return reward_pb2.SubmitResponse(accepted=answer.accepted, duplicates=answer.duplicates)
+
+
+def results_page(page: ResultsPage) -> reward_pb2.StreamResultsResponse:
+    """One message of StreamResults."""
+    return reward_pb2.StreamResultsResponse(
+        results=map(_result, page.results),
+        groups=map(_group, page.groups),
+        cursor=page.cursor,
+        batch=batch(page.batch),
+    )
+
+
+def scored(answer: Scored) -> reward_pb2.ScoreResponse:
+    """Score's answer."""
+    return reward_pb2.ScoreResponse(
+        results=map(_result, answer.results), groups=map(_group, answer.groups)
+    )
+
+
+def pipeline(definition: PipelineDefinition) -> reward_pb2.Pipeline:
+    """A pipeline and the forms of its settings and references."""
+    return reward_pb2.Pipeline(
+        name=definition.spec.name,
+        description=definition.spec.description,
+        stages=definition.spec.stages,
+        settings_schema_json=json.dumps(definition.settings.model_json_schema()),
+        reference_schema_json=json.dumps(definition.reference.model_json_schema()),
+        example_reference_json=json.dumps(definition.example_reference),
+    )
+
+
+def _result(record: ResultRecord) -> reward_pb2.Result:
+    evidence, use = unpack_body(record.body)
+    return reward_pb2.Result(
+        request_id=record.request_id,
+        group_id=record.group_id,
+        outcome=OUTCOME[record.outcome],
+        reward=record.reward,
+        evidence=common_pb2.Evidence(
+            verdict=evidence.verdict,
+            tests_passed=evidence.tests_passed,
+            tests_total=evidence.tests_total,
+            failed_test=evidence.failed_test,
+            stderr_tail=evidence.stderr_tail,
+            extracted=evidence.extracted,
+            error=evidence.error or record.error,
+        ),
+        resource_use=common_pb2.ResourceUse(
+            cpu_s=use.cpu_s, memory_bytes_peak=use.memory_bytes_peak
+        ),
+        stages=map(_timing, record.stages),
+        attempts=record.attempts,
+    )
+
+
+def _timing(timing: StageTiming) -> common_pb2.StageTiming:
+    return common_pb2.StageTiming(
+        stage=timing.stage,
+        enqueued_ns=timing.enqueued_ns,
+        claimed_ns=timing.claimed_ns,
+        started_ns=timing.started_ns,
+        finished_ns=timing.finished_ns,
+        released_ns=timing.released_ns,
+        attempts=timing.attempts,
+        worker=timing.worker,
+    )
+
+
+def _group(summary: GroupSummary) -> reward_pb2.GroupSummary:
+    return reward_pb2.GroupSummary(
+        group_id=summary.group_id,
+        size=summary.size,
+        rewards=summary.rewards,
+        mean=summary.mean,
+        std=summary.std,
+        degenerate=summary.degenerate,
+    )

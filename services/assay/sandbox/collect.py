@@ -1,0 +1,55 @@
+"""Bringing files back from a box, as if an enemy had named and made them, for one has.
+
+Links are never followed, in no part of the path; only regular files with one name count; nothing
+blocks (a FIFO) and nothing is larger than its bound. What does not qualify is left out.
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+
+from assay.core.errors import InvalidRequest
+from assay.sandbox import linux
+
+NAME_BYTES_MAX = 1_024
+
+
+def check_name(name: str, field: str) -> str:
+    """Return `name` if it is a plain relative path.
+
+    Raises:
+        InvalidRequest: it is empty, absolute, too long, has `.`, `..` or empty parts (a trailing
+            slash makes the kernel follow a last link), or control characters.
+    """
+    parts = name.split("/")
+    if (
+        len(name.encode(errors="surrogatepass")) > NAME_BYTES_MAX
+        or any(part in {"", ".", ".."} for part in parts)
+        or not name.isprintable()
+    ):
+        raise InvalidRequest(f"not a plain relative path: {name[:200]!r}", field=field)
+    return name
+
+
+def collect(directory: int, names: Iterable[str], *, bytes_max: int) -> dict[str, bytes]:
+    """Read those of `names` below `directory` that are regular files of at most `bytes_max`."""
+    found = {}
+    for name in names:
+        content = _read_regular(directory, name, bytes_max)
+        if content is not None:
+            found[name] = content
+    return found
+
+
+def _read_regular(directory: int, name: str, bytes_max: int) -> bytes | None:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
+    try:
+        descriptor = linux.open_beneath(directory, name.encode(), flags)
+    except OSError:
+        return None
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1 or about.st_size > bytes_max:
+        os.close(descriptor)
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(bytes_max)

@@ -1,0 +1,172 @@
+"""Giving up, from within, what a warm worker that reads hostile text does not need.
+
+Not a sandbox for code: a second wall around our own (a parser, a symbolic solver) for the day that
+text makes it do what it should not. Pipes and sockets that are open stay usable; after the call the
+process cannot start programs, open sockets, write files, read files other than Python's and the
+system's libraries, or come back to another uid. What could not be given up is reported, not raised.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from assay.config.settings import SandboxSettings
+from assay.sandbox import linux, template
+from assay.sandbox.seccomp import compile_filter
+from assay.sandbox.slots import Slot
+
+_held: list[Slot] = []
+"""Claims that last as long as the process."""
+
+_SHOWN_ANYWAY: Final = ("/usr", "/lib", "/dev")
+_NR_LANDLOCK_CREATE_RULESET: Final = 444
+_NR_LANDLOCK_ADD_RULE: Final = 445
+_NR_LANDLOCK_RESTRICT_SELF: Final = 446
+_RULE_PATH_BENEATH: Final = 1
+_ACCESS_ALL: Final = (1 << 13) - 1
+"""The rights of Landlock's first version: execute, write, read, and 10 that make or remove."""
+_ACCESS_READ: Final = (1 << 2) | (1 << 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What `confine_process` achieved."""
+
+    uid: int
+    """The process's uid now; 0 never."""
+    network: bool
+    """In a network namespace of its own, without any interface."""
+    files: bool
+    """Landlock keeps it from all files but libraries, read-only."""
+    seccomp: bool
+    """The system call filter is on: no programs, no sockets, no tracing, no namespaces."""
+    missing: tuple[str, ...]
+    """What failed, and why."""
+
+
+def confine_process(
+    settings: SandboxSettings,
+    *,
+    memory_bytes: int = 0,
+    fork_allowed: bool = False,
+    readable: tuple[Path, ...] = (),
+) -> Confinement:
+    """Give up what a reader of text does not need; call it once, warm, with one thread.
+
+    Args:
+        settings: names the first unprivileged uid.
+        memory_bytes: most private memory; 0 = as it is.
+        fork_allowed: leave it able to fork (never to start programs).
+        readable: more directories to go on reading from, beside Python's path and `/usr`.
+
+    Raises:
+        OSError: it stays root although it could leave.
+    """
+    missing: list[str] = []
+    shown = _readable(readable)
+    network = _attempt("network", _leave_network, missing)
+    if os.geteuid() == 0:
+        _attempt("root directory", lambda: _leave_files(shown), missing)
+        _leave_root(settings)
+    linux.drop_capabilities()
+    linux.forbid_new_privileges()
+    files = _attempt("files", lambda: _landlock(shown), missing)
+    linux.limit(resource.RLIMIT_CORE, 0)
+    if memory_bytes:
+        linux.limit(resource.RLIMIT_DATA, memory_bytes)
+    program = compile_filter(exec_allowed=False, fork_allowed=fork_allowed, sockets_allowed=False)
+    seccomp = _attempt("seccomp", linux.Filter(program).apply_to_all_threads, missing)
+    return Confinement(
+        uid=os.geteuid(),
+        network=network,
+        files=files,
+        seccomp=seccomp,
+        missing=tuple(missing),
+    )
+
+
+def _attempt(name: str, act: Callable[[], None], missing: list[str]) -> bool:
+    try:
+        act()
+    except OSError as error:
+        missing.append(f"{name}: {error}")
+        return False
+    return True
+
+
+def _leave_network() -> None:
+    if os.geteuid() == 0:
+        linux.unshare(linux.CLONE_NEWNET)
+    else:
+        linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNET)
+
+
+def _leave_files(shown: set[str]) -> None:
+    """Move into a root that shows libraries only; they stay readable whatever their parents say."""
+    linux.unshare(linux.CLONE_NEWNS)
+    linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
+    directories = sorted(os.path.realpath(path) for path in shown if os.path.isdir(path))
+    own = [path for path in directories if not path.startswith(_SHOWN_ANYWAY)]
+    template.enter(own, proc=False)
+
+
+def _leave_root(settings: SandboxSettings) -> None:
+    slot = Slot()
+    _held.append(slot)
+    uid = settings.uid + slot.number
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def _readable(more: tuple[Path, ...]) -> set[str]:
+    system = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev")
+    return {*system, sys.prefix, sys.base_prefix, *sys.path, *(str(path) for path in more)}
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("access", ctypes.c_uint64),)
+
+
+class _PathRule(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("access", ctypes.c_uint64), ("directory", ctypes.c_int32))
+
+
+def _landlock(readable: set[str]) -> None:
+    """Deny every file access but reading below `readable`."""
+    wanted = _Ruleset(access=_ACCESS_ALL)
+    size = ctypes.c_size_t(ctypes.sizeof(wanted))
+    no_flags = ctypes.c_uint32(0)
+    ruleset = linux.call(_NR_LANDLOCK_CREATE_RULESET, ctypes.byref(wanted), size, no_flags)
+    try:
+        for path in readable:
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                _allow_reading(ruleset, path)
+        linux.call(_NR_LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), no_flags)
+    finally:
+        os.close(ruleset)
+
+
+def _allow_reading(ruleset: int, path: str) -> None:
+    if not path:
+        return
+    directory = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        access = _ACCESS_READ if os.path.isdir(path) else _ACCESS_READ & ~(1 << 3)
+        rule = _PathRule(access=access, directory=directory)
+        linux.call(
+            _NR_LANDLOCK_ADD_RULE,
+            ctypes.c_int(ruleset),
+            ctypes.c_int(_RULE_PATH_BENEATH),
+            ctypes.byref(rule),
+            ctypes.c_uint32(0),
+        )
+    finally:
+        os.close(directory)

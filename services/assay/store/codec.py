@@ -1,0 +1,308 @@
+"""Records as the server keeps them, and back.
+
+Instants cross as microseconds of the server's clock, names as UTF-8, rewards as the text of a
+double (empty = none), so that a reward comes back as the very number that went in.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, assert_never
+
+import msgpack
+
+from assay.core.ids import (
+    BatchId,
+    GroupId,
+    JobId,
+    PipelineName,
+    RequestId,
+    StageName,
+    TaskId,
+    TenantId,
+    WorkerId,
+)
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    BatchHistory,
+    BatchRecord,
+    BatchState,
+    CompletedBatch,
+    DeadLetter,
+    EndRequest,
+    FailAttempt,
+    GiveBack,
+    GroupRecord,
+    HandOver,
+    LogEntry,
+    NewRequest,
+    RequestHistory,
+    ResultRecord,
+    StageDepth,
+    StageTiming,
+    TaskRecord,
+)
+from assay.store.link import Argument, Reply
+from assay.store.port import Report
+
+US: Final = 1_000
+"""Nanoseconds."""
+_OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
+
+
+# -- tasks and batches ---------------------------------------------------------------------------
+
+
+def pack_task(task: TaskRecord) -> bytes:
+    """Everything but the name; equal tasks give equal bytes."""
+    packed: bytes = msgpack.packb(
+        [
+            task.pipeline,
+            list(task.stages),
+            task.settings_json,
+            task.batch_size,
+            task.delay_budget_ms,
+            task.trainer_cost_rate,
+        ]
+    )
+    return packed
+
+
+def unpack_task(tenant: TenantId, task_id: TaskId, packed: bytes) -> TaskRecord:
+    """Inverse of `pack_task`."""
+    pipeline, stages, settings, size, delay_budget_ms, cost_rate = msgpack.unpackb(packed)
+    return TaskRecord(
+        tenant=tenant,
+        task_id=task_id,
+        pipeline=PipelineName(pipeline),
+        stages=tuple(StageName(stage) for stage in stages),
+        settings_json=settings,
+        batch_size=size,
+        delay_budget_ms=delay_budget_ms,
+        trainer_cost_rate=cost_rate,
+    )
+
+
+def batch_record(flat: Sequence[bytes]) -> BatchRecord:
+    """From the field-value list of a batch's hash."""
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    submitted, ended, running = (int(fields[name]) for name in (b"submitted", b"ended", b"running"))
+    counts = {name: int(fields.get(b"o:" + name, 0)) for name in _OUTCOMES}
+    return BatchRecord(
+        tenant=TenantId(fields[b"tenant"].decode()),
+        batch_id=BatchId(fields[b"batch"].decode()),
+        task_id=TaskId(fields[b"task"].decode()),
+        state=BatchState(fields[b"state"].decode()),
+        size=int(fields[b"size"]),
+        group_size=int(fields[b"k"]),
+        opened_ns=int(fields[b"opened"]) * US,
+        deadline_ns=int(fields[b"deadline"]) * US,
+        completed_ns=int(fields[b"completed"]) * US,
+        submitted=submitted,
+        ended=ended,
+        queued=submitted - ended - running,
+        running=running,
+        outcomes={_OUTCOMES[name]: count for name, count in counts.items() if count},
+    )
+
+
+def completed_batch(reply: Reply) -> CompletedBatch:
+    """From a script's `completed`."""
+    tenant, batch, slack_ms = reply
+    return CompletedBatch(
+        tenant=TenantId(tenant.decode()), batch_id=BatchId(batch.decode()), slack_ms=slack_ms
+    )
+
+
+# -- requests ------------------------------------------------------------------------------------
+
+
+class Parcel:
+    """Requests as arguments of the submit script.
+
+    A payload part is packed as bytes where it is small; `blobs` holds the others by SHA-256, whose
+    hex digits (a str) stand in their place.
+    """
+
+    __slots__ = ("arguments", "blobs")
+
+    def __init__(self, requests: Sequence[NewRequest], *, inline_bytes_max: int) -> None:
+        self.arguments: list[Argument] = []
+        self.blobs: dict[str, bytes] = {}
+        for request in requests:
+            self._add(request, inline_bytes_max)
+
+    def _add(self, request: NewRequest, inline_bytes_max: int) -> None:
+        parts: list[bytes | str] = [request.response, request.reference]
+        size = len(request.response) + len(request.reference)
+        hashes = ""
+        if size > inline_bytes_max:
+            for index, part in enumerate((request.response, request.reference)):
+                if len(part) > inline_bytes_max:
+                    parts[index] = name = hashlib.sha256(part).hexdigest()
+                    self.blobs[name] = part
+                    hashes = f"{hashes} {name}"
+        payload = msgpack.packb(parts)
+        digest = hashlib.blake2b(payload, digest_size=16)
+        digest.update(request.group_id.encode())
+        static = msgpack.packb((request.request_id, request.group_id, size, hashes))
+        self.arguments += (
+            request.request_id,
+            request.group_id,
+            digest.digest(),
+            static,
+            payload,
+            size,
+            hashes,
+        )
+
+
+Part = bytes | str
+"""Of a payload: the content, or the name of the blob that it is kept as."""
+
+
+def payload_parts(packed: bytes) -> tuple[Part, Part]:
+    """Response and reference of a job."""
+    response, reference = msgpack.unpackb(packed)
+    return response, reference
+
+
+def job_names(static: bytes) -> tuple[RequestId, GroupId]:
+    """Of a job."""
+    request, group, _, _ = msgpack.unpackb(static)
+    return RequestId(request), GroupId(group)
+
+
+def report_arguments(report: Report) -> tuple[Argument, ...]:
+    """One report as arguments of the finish script."""
+    finish = report.finish
+    kind: str
+    three: tuple[Argument, Argument, Argument]
+    match finish:
+        case EndRequest():
+            reward = "" if finish.reward is None else repr(finish.reward)
+            kind, three = "END", (finish.outcome.value, reward, finish.body)
+        case HandOver():
+            kind, three = "HANDOVER", (finish.next_stage, finish.handover, "")
+        case FailAttempt():
+            kind, three = "FAIL", (finish.error.encode(errors="replace"), "", "")
+        case GiveBack():
+            kind, three = "GIVEBACK", ("", "", "")
+        case _:
+            assert_never(finish)
+    lease, account = report.lease, report.report
+    return (
+        kind,
+        lease.job_id,
+        lease.fence,
+        account.started_after_ns,
+        account.finished_after_ns,
+        *three,
+    )
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def _reward(text: bytes) -> float | None:
+    return float(text) if text else None
+
+
+def _timing(packed: Sequence[Any]) -> StageTiming:
+    stage, enqueued, claimed, started, finished, released, attempts, worker = packed
+    claimed_ns = int(claimed) * US
+    return StageTiming(
+        stage=StageName(stage.decode()),
+        enqueued_ns=int(enqueued) * US,
+        claimed_ns=claimed_ns,
+        started_ns=claimed_ns + int(started),
+        finished_ns=claimed_ns + int(finished),
+        released_ns=int(released) * US,
+        attempts=int(attempts),
+        worker=WorkerId(worker.decode()),
+    )
+
+
+def log_entry(packed: bytes) -> LogEntry:
+    """One entry of a batch's log."""
+    kind, *rest = msgpack.unpackb(packed, raw=True)
+    if kind == 1:
+        group, rewards = rest
+        return GroupRecord(
+            group_id=GroupId(group.decode()),
+            rewards=tuple(_reward(reward) for reward in rewards.split(b",")),
+        )
+    (request, group, *_), outcome, reward, body, error, attempts, *timings = rest
+    return ResultRecord(
+        request_id=RequestId(request.decode()),
+        group_id=GroupId(group.decode()),
+        outcome=_OUTCOMES[outcome],
+        reward=_reward(reward),
+        body=body,
+        error=error.decode(),
+        stages=tuple(_timing(timing) for timing in timings),
+        attempts=int(attempts),
+    )
+
+
+# -- history and operators -----------------------------------------------------------------------
+
+
+def _request_histories(
+    packed: bytes, opened_ns: int, stages: Sequence[StageName]
+) -> Iterator[RequestHistory]:
+    unpacker = msgpack.Unpacker(raw=True, max_buffer_size=len(packed) or 1)
+    unpacker.feed(packed)
+    for arrived, outcome, *services in unpacker:
+        held = dict(zip(services[::2], services[1::2], strict=True))
+        yield RequestHistory(
+            arrived_after_ns=int(arrived) * US - opened_ns,
+            service_ns=tuple(int(held.get(stage.encode(), 0)) for stage in stages),
+            outcome=_OUTCOMES[outcome],
+        )
+
+
+def batch_history(packed: bytes, stages: Sequence[StageName]) -> BatchHistory:
+    """One entry of a task's history; `stages` are those of its pipeline, in order."""
+    unpacker = msgpack.Unpacker(raw=True, max_buffer_size=len(packed))
+    unpacker.feed(packed)
+    batch, opened, completed, deadline, requests = unpacker
+    opened_ns = int(opened) * US
+    return BatchHistory(
+        batch_id=BatchId(batch.decode()),
+        opened_ns=opened_ns,
+        completed_ns=int(completed) * US,
+        deadline_ns=int(deadline) * US,
+        requests=tuple(_request_histories(requests, opened_ns, stages)),
+    )
+
+
+def dead_letter(reply: Reply) -> DeadLetter:
+    """From the dead-letters script."""
+    job, changing, static, died_ms = reply
+    unpacker = msgpack.Unpacker(raw=True, max_buffer_size=len(changing))
+    unpacker.feed(changing)
+    uid, stage, _, attempts, *_, error = unpacker
+    request = msgpack.unpackb(static, raw=True)[0]
+    tenant, _, batch = uid.decode().rpartition(":")
+    return DeadLetter(
+        job_id=JobId(job.decode()),
+        tenant=TenantId(tenant),
+        batch_id=BatchId(batch),
+        request_id=RequestId(request.decode()),
+        stage=StageName(stage.decode()),
+        attempts=int(attempts),
+        error=error.decode(),
+        died_ns=int(died_ms) * 1_000_000,
+    )
+
+
+def stage_depth(stage: StageName, now_us: int, reply: Reply) -> StageDepth:
+    """From the depths script."""
+    queued, running, letters, oldest_us = reply
+    return StageDepth(
+        stage=stage,
+        queued=queued,
+        running=running,
+        oldest_age_s=max(0.0, (now_us - oldest_us) / 1e6) if queued else 0.0,
+        dead_letters=letters,
+    )

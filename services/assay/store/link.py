@@ -1,0 +1,125 @@
+"""The way to the server: connections, deadlines, and failures by their right names.
+
+Nothing is ever sent twice by itself: a call whose answer was lost may have been carried out, so
+only the caller, who knows what is idempotent, repeats. Calls that block have connections of their
+own.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    ConnectionError as LostConnection,
+)
+from redis.exceptions import (
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
+from redis.exceptions import (
+    TimeoutError as ConnectTimeout,
+)
+
+from assay.core.errors import DependencyDown, Saturated
+from assay.store.script import Script
+
+CALLS_CONCURRENT_MAX: Final = 32
+"""Connections for calls that do not block; further calls wait their turn."""
+WAITS_CONCURRENT_MAX: Final = 1_024
+"""Connections for calls that block."""
+BLOCK_GRACE_S: Final = 5.0
+"""How much longer than its own time-out a blocking call may take."""
+CONNECT_TIMEOUT_S: Final = 3.0
+_SERVER_UNFIT: Final = ("MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "LOADING")
+"""Starts of errors that tell of the server's state, not of the call."""
+
+Reply = Any  # A RESP reply: bytes, int, None or lists of them; each caller knows its shape.
+Argument = bytes | str | int | float
+
+
+class Link:
+    """One server, reached by URL; connects when first used and again whenever that is needed."""
+
+    def __init__(self, url: str, *, prefix: str, timeout_s: float) -> None:
+        self.prefix = prefix
+        self._url = url
+        self._timeout_s = timeout_s
+        self._calls = self._client(CALLS_CONCURRENT_MAX)
+        self._waits = self._client(WAITS_CONCURRENT_MAX)
+
+    def _client(self, connections_max: int) -> Redis:
+        pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
+            self._url,
+            max_connections=connections_max,
+            timeout=self._timeout_s,
+            socket_timeout=None,
+            socket_connect_timeout=CONNECT_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            driver_info=None,
+        )
+        client = Redis.from_pool(pool)
+        client.response_callbacks.clear()  # replies as the protocol has them
+        return client
+
+    @contextmanager
+    def _named_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (LostConnection, ConnectTimeout, TimeoutError, OSError, ReadOnlyError) as error:
+            message = f"store: {str(error) or type(error).__name__}"
+            raise DependencyDown(message) from error
+        except OutOfMemoryError as error:
+            message = "the store's memory is full"
+            raise Saturated(message, retry_after_s=5.0) from error
+        except ResponseError as error:
+            if str(error).startswith(_SERVER_UNFIT):
+                message = f"store: {error}"
+                raise DependencyDown(message) from error
+            raise
+
+    async def run(self, script: Script, *arguments: Argument) -> Reply:
+        """Run a script with the prefix as its one key."""
+        with self._named_failures():
+            async with asyncio.timeout(self._timeout_s):
+                try:
+                    return await self._calls.execute_command(
+                        "EVALSHA", script.sha, 1, self.prefix, *arguments
+                    )
+                except NoScriptError:  # nothing was carried out
+                    return await self._calls.execute_command(
+                        "EVAL", script.text, 1, self.prefix, *arguments
+                    )
+
+    async def call(self, *command: Argument) -> Reply:
+        """One command."""
+        with self._named_failures():
+            async with asyncio.timeout(self._timeout_s):
+                return await self._calls.execute_command(*command)
+
+    async def call_all(self, commands: Sequence[tuple[Argument, ...]]) -> Sequence[Reply]:
+        """Commands in one round trip, not as a transaction."""
+        with self._named_failures():
+            async with asyncio.timeout(self._timeout_s):
+                async with self._calls.pipeline(transaction=False) as pipeline:
+                    for command in commands:
+                        pipeline.execute_command(*command)
+                    replies: Sequence[Reply] = await pipeline.execute()
+                    return replies
+
+    async def wait(self, *command: Argument, timeout_s: float) -> Reply:
+        """One command that blocks for up to `timeout_s`, on a connection of its own."""
+        with self._named_failures():
+            async with asyncio.timeout(timeout_s + BLOCK_GRACE_S):
+                return await self._waits.execute_command(*command)
+
+    async def close(self) -> None:
+        """Hang up; calls under way fail."""
+        await self._calls.aclose()
+        await self._waits.aclose()

@@ -1,0 +1,161 @@
+"""The store as the services see it; `memory` and `valkey` pass one conformance suite.
+
+Promises: an acknowledged request is durable and ends in exactly one outcome; a call may be repeated
+after a lost answer (submit, open, seal, cancel and finish are idempotent; a repeated claim only
+leaves a lease to expire); all instants are the store's own.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
+
+from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
+from assay.core.records import (
+    BatchHistory,
+    BatchRecord,
+    BatchSpec,
+    Claim,
+    DeadLetter,
+    Lease,
+    LogEntry,
+    NewRequest,
+    Quota,
+    StageDepth,
+    Submitted,
+    TaskRecord,
+)
+from assay.core.records import Finished as Finished
+from assay.core.records import Reaped as Reaped
+from assay.core.records import Report as Report
+
+
+class Store(Protocol):
+    """Every method raises `DependencyDown` when the store cannot be reached."""
+
+    # -- tasks and batches ---------------------------------------------------------------------
+    async def put_task(self, task: TaskRecord) -> bool:
+        """Register; False when the very same task is there.
+
+        Raises:
+            Conflict: a task of that name differs.
+        """
+
+    async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
+        """Raises NotFound."""
+
+    async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
+        """Open, or return the batch of that name (False) when its spec agrees.
+
+        Raises:
+            NotFound: no such task.
+            Conflict: a batch of that name differs in task, size or group size.
+            Saturated: the tenant holds `batches_open_max`.
+        """
+
+    async def submit(
+        self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
+    ) -> Submitted:
+        """Take in all or none; durable on return.
+
+        Raises:
+            NotFound: no such batch.
+            FailedPrecondition: the batch takes no new requests, or more than its size, or a group
+                more than the batch's group size. What is there already may be sent again.
+            Conflict: a `request_id` is there with other content; `field` is
+                `requests[i].request_id`.
+            Saturated: a quota would be passed.
+        """
+
+    async def seal(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
+        """Take no more requests; idempotent."""
+
+    async def cancel(self, tenant: TenantId, batch_id: BatchId) -> tuple[BatchRecord, int]:
+        """End all that has not ended as CANCELLED; idempotent (0 the second time). Leases are lost,
+        which the next `beat` tells their workers."""
+
+    async def get_batch(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
+        """Raises NotFound."""
+
+    async def results(
+        self, tenant: TenantId, batch_id: BatchId, *, cursor: int, entries_max: int
+    ) -> Sequence[LogEntry]:
+        """Entries `cursor`, `cursor + 1` ... of the batch's log, without waiting."""
+
+    def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
+        """Yield at once, and then whenever the batch may have changed (and at least every few
+        seconds); many changes may be one yield. The state is in `get_batch` and `results`."""
+
+    async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
+        """Keep that a rollout phase has begun, for the planner."""
+
+    # -- workers -------------------------------------------------------------------------------
+    async def claim(
+        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+    ) -> Sequence[Claim]:
+        """Lease up to `claims_max` requests, earliest batch deadline first, then arrival."""
+
+    async def beat(
+        self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
+    ) -> Sequence[Lease]:
+        """Renew; return those that are lost (expired, redelivered or cancelled)."""
+
+    async def finish(
+        self, stage: StageName, reports: Sequence[Report], attempts_max: int
+    ) -> Finished:
+        """Report claims' ends. A stale lease changes nothing. An attempt that failed is delivered
+        again in its old place; the `attempts_max`-th ends as INFRA_FAILED, a dead letter. A report
+        that took effect is STALE when it is said again after a lost answer."""
+
+    async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
+        """Take back expired leases (as failed attempts), end requests of batches that are long past
+        their deadline as EXPIRED; bounded by `jobs_max`."""
+
+    async def wait_for_work(
+        self, stages: Sequence[StageName], *, timeout_s: float
+    ) -> StageName | None:
+        """Sleep until one of `stages` may have work (`None` at the time-out); wakes one sleeper."""
+
+    # -- operators and planner -----------------------------------------------------------------
+    async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]: ...
+
+    async def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
+        """Batches of all tenants that are not over, earliest deadline first."""
+
+    async def dead_letters(
+        self, *, stage: StageName | None = None, letters_max: int
+    ) -> Sequence[DeadLetter]: ...
+
+    async def replay(self, job_id: JobId) -> bool:
+        """Put a dead letter back in its queue with fresh attempts; its batch gets a second, final
+        log entry for it, and its group too. A batch that is over stays over; it is kept until the
+        request has ended again. False when there is no such letter, or its batch was cancelled or
+        is kept no longer."""
+
+    async def history(
+        self, tenant: TenantId, task_id: TaskId, *, batches_max: int
+    ) -> Sequence[BatchHistory]:
+        """The last finished batches, newest first."""
+
+    # -- artifacts -----------------------------------------------------------------------------
+    async def artifact_get(self, key: str) -> bytes | None: ...
+
+    async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
+        """True: the caller makes it. False: somebody does, wait."""
+
+    async def artifact_put(self, key: str, content: bytes) -> None:
+        """Keep (bounded in size and time) and wake those who wait.
+
+        Raises:
+            TooLarge: it is not kept; those who wait are told that the making was abandoned.
+        """
+
+    async def artifact_abandon(self, key: str) -> None:
+        """The making failed: let another one begin."""
+
+    async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
+        """Wait for `artifact_put`; `None` at the time-out, or when nobody makes it any more."""
+
+    # -- life cycle ----------------------------------------------------------------------------
+    async def ping(self) -> float:
+        """Round trip in seconds."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,61 @@
+#!lua flags=allow-oom
+-- Take back expired leases of a stage; end overdue batches; go on with batches whose end is under
+-- way; drop the dead letters of batches that are gone. Keys: requests.lua.
+-- ARGV: stage attempts_max jobs_max letters_max
+-- Returns {redelivered, dead, expired, completed: {tenant, batch, slack_ms} each}
+--@include requests.lua
+
+local stage, attempts_max = ARGV[1], tonumber(ARGV[2])
+local jobs_max, letters_max = tonumber(ARGV[3]), tonumber(ARGV[4])
+local BATCHES_MAX = 8
+local redelivered, dead, expired = 0, 0, 0
+
+local lost = call('ZRANGEBYSCORE', P .. 'l:' .. stage, '-inf', NOW_MS, 'LIMIT', 0, jobs_max)
+for _, job in ipairs(lost) do
+  local j = read_job(job)
+  if j.attempts < attempts_max then
+    deliver_again(job, j, 'the lease ran out')
+    redelivered = redelivered + 1
+  else
+    local held_ns = string.format('%.0f', (NOW_US - j.claimed) * 1000)
+    bury(job, j, 'the lease ran out', timing(j, '0', held_ns), service(j, '0', '0'),
+      letters_max)
+    dead = dead + 1
+  end
+end
+in_slices('ZREM', P .. 'l:' .. stage, lost)
+write_touched()
+
+for _, uid in ipairs(call('ZRANGEBYSCORE', P .. 'due', '-inf', NOW_MS, 'LIMIT', 0, BATCHES_MAX)) do
+  local state = call('HGET', P .. 'b:' .. uid, 'state')
+  if state == 'OPEN' then call('HSET', P .. 'b:' .. uid, 'state', 'SEALED') end
+  if call('HGET', P .. 'b:' .. uid, 'closing') == '' then
+    call('HSET', P .. 'b:' .. uid, 'closing', 'EXPIRED')
+  end
+  call('ZREM', P .. 'due', uid)
+  call('ZADD', P .. 'closing', 'NX', NOW_MS, uid)
+end
+
+local closing = call('ZRANGE', P .. 'closing', 0, BATCHES_MAX - 1)
+local left = jobs_max
+for _, uid in ipairs(closing) do
+  local ended = 0
+  if left > 0 then ended = settle(uid, left) end
+  left = left - ended
+  expired = expired + ended
+end
+write_touched()
+for _, uid in ipairs(closing) do settle_groups(uid, jobs_max) end
+
+for _, uid in ipairs(call('ZRANGEBYSCORE', P .. 'gone', '-inf', NOW_MS, 'LIMIT', 0, BATCHES_MAX)) do
+  drop_letters(uid, jobs_max)
+  if call('EXISTS', P .. 'dead:' .. uid) == 0 then call('ZREM', P .. 'gone', uid) end
+end
+
+delete(doomed)
+if call('EXISTS', P .. 'q:' .. stage) == 1 then
+  mark(stage) -- who was woken last may have died
+else
+  call('ZREM', P .. 'm:' .. stage, '0')
+end
+return { redelivered, dead, expired, completed }

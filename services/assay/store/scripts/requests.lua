@@ -1,0 +1,426 @@
+-- Shared by the scripts that move requests; put in place of their `--@include requests.lua` line.
+--
+-- One hash tag a shard: KEYS[1] is the prefix `assay:{<shard>}:`, every key below begins with it, so
+-- all lie in one slot. A batch is called `<tenant>:<batch>` (<uid>), a request `%016d` (<job>).
+--
+--   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)
+--   h:<tenant>:<task>  LIST    finished batches, newest first; each packed for the planner
+--   b:<uid>            HASH    tenant batch task tn first state closing size k opened deadline
+--                              completed (us) submitted ended running o:<OUTCOME>
+--                              overdue kept (ms) history (batches)
+--   d:<uid>            HASH    request id -> digest of its content
+--   gs:<uid>           HASH    group id -> requests submitted
+--   g:<uid>            HASH    group id -> "<ended> <told> <reward>,<reward>,..."
+--   gp:<uid>           SET     groups whose requests have all ended, told when the batch is sealed
+--   r:<uid>            LIST    the log: results and groups; the index is the cursor
+--   hb:<uid>           STRING  packed history of the requests, until the batch is over
+--   live:<uid>         SET     jobs that have not ended
+--   dead:<uid>         SET     jobs that are dead letters
+--   j:<job>            HASH    S what never changes, packed [request id, group id or '', payload
+--                              bytes, hashes of large parts]; D what does, see `read_job`;
+--                              m timings and v services of the stages gone, packed
+--   p:<job>            STRING  packed [response, reference]: bytes, or the hash of a large part
+--   o:<job>            STRING  what the stage before handed over
+--   q:<stage>          ZSET    job -> deadline of its batch (ms): EBF, then arrival by the name
+--   l:<stage>          ZSET    job -> expiry of its lease (ms)
+--   m:<stage>          ZSET    {"0": 0} while the queue may hold work: what idle workers wait on
+--   dlq:<stage>        ZSET    job -> when it died (ms)
+--   dlqs               SET     stages that have dead letters
+--   quota:<tenant>     HASH    requests bytes batches
+--   open, due          ZSET    uid -> deadline; uid -> when it is overdue (ms); batches not over
+--   closing            ZSET    uid -> since when (ms) its end is under way, in chunks
+--   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)
+--   bl:<sha256>        STRING  a payload part that is too large for its job
+--   br:<sha256>        STRING  how many jobs hold it
+--   ev                 STREAM  {b: batch}: something changed; a hint, the state is in the keys above
+--   seq, fence, tasks  STRING  counters
+--
+-- Instants are this server's clock in microseconds (doubles hold them exactly) unless said.
+
+local P = KEYS[1]
+local call = redis.call
+local clock = call('TIME')
+local NOW_US = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
+local NOW_MS = math.floor(NOW_US / 1000)
+local SLICE = 1000 -- values a call; Lua's stack holds about 8,000
+local EVENTS_MAX = 10000
+local TASK_KEPT_MS = 30 * 86400 * 1000 -- after its last batch was opened or ended
+
+local function in_slices(command, key, list)
+  for first = 1, #list, SLICE do
+    call(command, key, unpack(list, first, math.min(first + SLICE - 1, #list)))
+  end
+end
+
+local function delete(keys)
+  for first = 1, #keys, SLICE do
+    call('DEL', unpack(keys, first, math.min(first + SLICE - 1, #keys)))
+  end
+end
+
+local function read_slices(key, fields)
+  if #fields <= SLICE then return call('HMGET', key, unpack(fields)) end
+  local all = {}
+  for first = 1, #fields, SLICE do
+    local part = call('HMGET', key, unpack(fields, first, math.min(first + SLICE - 1, #fields)))
+    for i = 1, #part do all[first + i - 1] = part[i] end
+  end
+  return all
+end
+
+-- A job as a table. What never changes stays packed in `static` until it is needed.
+local function read_job(job)
+  local stored = call('HMGET', P .. 'j:' .. job, 'D', 'S', 'm', 'v')
+  if not stored[1] then return nil end
+  local j = { static = stored[2], timings = stored[3] or '', services = stored[4] or '' }
+  j.uid, j.stage, j.state, j.attempts, j.claims, j.fence, j.enqueued, j.claimed, j.arrived,
+    j.worker, j.stages_gone, j.replayed, j.error = cmsgpack.unpack(stored[1])
+  return j
+end
+
+local function pack_job(j)
+  return cmsgpack.pack(j.uid, j.stage, j.state, j.attempts, j.claims, j.fence, j.enqueued,
+    j.claimed, j.arrived, j.worker, j.stages_gone, j.replayed, j.error)
+end
+
+local function write_job(job, j)
+  call('HSET', P .. 'j:' .. job, 'D', pack_job(j))
+end
+
+local function array_head(count)
+  return '\220' .. string.char(math.floor(count / 256), count % 256)
+end
+
+local function mark(stage)
+  call('ZADD', P .. 'm:' .. stage, 0, '0')
+end
+
+local doomed = {} -- keys to delete, last
+
+local function drop_blobs(hashes)
+  for hash in string.gmatch(hashes, '%S+') do
+    if call('DECR', P .. 'br:' .. hash) <= 0 then
+      call('DEL', P .. 'br:' .. hash, P .. 'bl:' .. hash)
+    end
+  end
+end
+
+-- What this call does to each batch, gathered first and written once, in order of first touch.
+local touched, order, queued = {}, {}, {}
+local completed = {}
+
+local function touch(uid)
+  local t = touched[uid]
+  if not t then
+    t = { log = {}, jobs = {}, history = {}, outcomes = {}, groups = {}, rewards = {},
+      ended = 0, running = 0, bytes = 0 }
+    touched[uid] = t
+    order[#order + 1] = uid
+  end
+  return t
+end
+
+local function score_of(uid)
+  local t = touch(uid)
+  if not t.score then
+    t.score = math.ceil(tonumber(call('HGET', P .. 'b:' .. uid, 'deadline')) / 1000)
+  end
+  return t.score
+end
+
+local function enqueue(stage, job, uid)
+  local list = queued[stage]
+  if not list then
+    list = {}
+    queued[stage] = list
+  end
+  list[#list + 1] = score_of(uid)
+  list[#list + 1] = job
+end
+
+local function timing(j, started_ns, finished_ns)
+  return '\152' .. cmsgpack.pack(j.stage, j.enqueued, j.claimed, started_ns, finished_ns,
+    NOW_US, j.attempts, j.worker)
+end
+
+local function service(j, started_ns, finished_ns)
+  return cmsgpack.pack(j.stage, tonumber(finished_ns) - tonumber(started_ns))
+end
+
+-- A request ends: `last` and `served` are the timing and service of its last stage, or ''. The
+-- caller takes it from its queue or lease set.
+local function end_request(job, j, outcome, reward, body, err, last, served)
+  local t = touch(j.uid)
+  local static = cmsgpack.unpack(j.static)
+  local group = static[2]
+  local stages = j.stages_gone + (last == '' and 0 or 1)
+  t.log[#t.log + 1] = array_head(7 + stages) .. '\0' .. j.static
+    .. cmsgpack.pack(outcome, reward, body, err, j.claims) .. j.timings .. last
+  t.history[#t.history + 1] = array_head(2 + 2 * stages)
+    .. cmsgpack.pack(j.arrived, outcome) .. j.services .. served
+  t.jobs[#t.jobs + 1] = job
+  t.outcomes[outcome] = (t.outcomes[outcome] or 0) + 1
+  t.ended = t.ended + 1
+  t.bytes = t.bytes + static[3]
+  if j.state == 'L' then t.running = t.running - 1 end
+  if group ~= '' then
+    if not t.rewards[group] then
+      t.rewards[group] = {}
+      t.groups[#t.groups + 1] = group
+    end
+    table.insert(t.rewards[group], { reward, j.replayed == 1 })
+  end
+end
+
+local function drop_job(job, j)
+  local hashes = cmsgpack.unpack(j.static)[4]
+  if hashes ~= '' then drop_blobs(hashes) end
+  doomed[#doomed + 1] = P .. 'j:' .. job
+  doomed[#doomed + 1] = P .. 'p:' .. job
+  if j.stages_gone > 0 then doomed[#doomed + 1] = P .. 'o:' .. job end
+end
+
+local function unlist_letter(job, j)
+  call('ZREM', P .. 'dlq:' .. j.stage, job)
+  call('SREM', P .. 'dead:' .. j.uid, job)
+  if call('EXISTS', P .. 'dlq:' .. j.stage) == 0 then call('SREM', P .. 'dlqs', j.stage) end
+end
+
+local function drop_letter(job)
+  local j = read_job(job)
+  unlist_letter(job, j)
+  drop_job(job, j)
+end
+
+local function drop_letters(uid, letters_max)
+  local letters = call('SRANDMEMBER', P .. 'dead:' .. uid, letters_max)
+  for _, job in ipairs(letters) do drop_letter(job) end
+end
+
+-- A request that ran out of attempts ends, and is kept for the operator.
+local function bury(job, j, err, last, served, letters_max)
+  end_request(job, j, 'INFRA_FAILED', '', '', err, last, served)
+  local letters = P .. 'dlq:' .. j.stage
+  j.state, j.error = 'D', err
+  write_job(job, j)
+  call('ZADD', letters, NOW_MS, job)
+  call('SADD', P .. 'dlqs', j.stage)
+  call('SADD', P .. 'dead:' .. j.uid, job)
+  if call('ZCARD', letters) > letters_max then drop_letter(call('ZRANGE', letters, 0, 0)[1]) end
+end
+
+-- A lease ends and the request waits again, in its old place.
+local function deliver_again(job, j, err)
+  touch(j.uid).running = touch(j.uid).running - 1
+  j.state, j.error = 'Q', err
+  write_job(job, j)
+  enqueue(j.stage, job, j.uid)
+end
+
+-- Groups ------------------------------------------------------------------------------------------
+
+local function tell_group(uid, group, rewards)
+  call('RPUSH', P .. 'r:' .. uid, array_head(3) .. cmsgpack.pack(1, group, rewards))
+end
+
+local function split(text)
+  local parts = {}
+  for part in string.gmatch(text .. ',', '([^,]*),') do parts[#parts + 1] = part end
+  return parts
+end
+
+local function add_rewards(value, fresh)
+  local ended, told, listed = 0, '0', {}
+  if value then
+    local count, flag, rewards = string.match(value, '^(%d+) (%d) (.*)$')
+    ended, told = tonumber(count), flag
+    if ended > 0 then listed = split(rewards) end
+  end
+  for _, one in ipairs(fresh) do
+    local place = #listed + 1
+    if one[2] then -- a replayed request takes the place of its first end, which had no reward
+      for i = 1, #listed do
+        if listed[i] == '' then place = i break end
+      end
+    end
+    listed[place] = one[1]
+    if one[2] then told = '0' end
+  end
+  return #listed, told, table.concat(listed, ',')
+end
+
+local function settle_touched_groups(uid, t, open, k)
+  local submitted = read_slices(P .. 'gs:' .. uid, t.groups)
+  local states = read_slices(P .. 'g:' .. uid, t.groups)
+  local writes = {}
+  for i, group in ipairs(t.groups) do
+    local ended, told, rewards = add_rewards(states[i], t.rewards[group])
+    local all = ended == tonumber(submitted[i])
+    if told == '0' and (ended == k or (all and not open)) then
+      told = '1'
+      tell_group(uid, group, rewards)
+    elseif told == '0' and all then
+      call('SADD', P .. 'gp:' .. uid, group)
+    end
+    writes[#writes + 1] = group
+    writes[#writes + 1] = ended .. ' ' .. told .. ' ' .. rewards
+  end
+  in_slices('HSET', P .. 'g:' .. uid, writes)
+end
+
+-- Tell the groups of a sealed batch that had waited for the seal; returns how many.
+local function tell_waiting_groups(uid, groups_max)
+  local waiting = call('SPOP', P .. 'gp:' .. uid, groups_max)
+  if #waiting == 0 then return 0 end
+  table.sort(waiting)
+  local submitted = read_slices(P .. 'gs:' .. uid, waiting)
+  local states = read_slices(P .. 'g:' .. uid, waiting)
+  local writes = {}
+  for i, group in ipairs(waiting) do
+    local ended, told, rewards = string.match(states[i], '^(%d+) (%d) (.*)$')
+    if told == '0' and ended == submitted[i] then
+      tell_group(uid, group, rewards)
+      writes[#writes + 1] = group
+      writes[#writes + 1] = ended .. ' 1 ' .. rewards
+    end
+  end
+  in_slices('HSET', P .. 'g:' .. uid, writes)
+  return #waiting
+end
+
+-- Batches -----------------------------------------------------------------------------------------
+
+local function tell(uid)
+  call('XADD', P .. 'ev', 'MAXLEN', '~', EVENTS_MAX, '*', 'b', string.match(uid, '[^:]*$'))
+end
+
+local function expire_batch(uid, kept_ms)
+  for _, kind in ipairs({ 'b:', 'd:', 'gs:', 'g:', 'r:' }) do
+    call('PEXPIREAT', P .. kind .. uid, NOW_MS + kept_ms)
+  end
+  if call('EXISTS', P .. 'dead:' .. uid) == 1 then
+    call('ZADD', P .. 'gone', NOW_MS + kept_ms, uid)
+  end
+end
+
+local function keep_history(uid, b)
+  local key = P .. 'h:' .. b.tenant .. ':' .. b.task
+  local requests = call('GET', P .. 'hb:' .. uid) or ''
+  call('LPUSH', key, cmsgpack.pack(b.batch, b.opened, NOW_US, b.deadline, requests))
+  call('LTRIM', key, 0, tonumber(b.history) - 1)
+  call('PEXPIRE', key, TASK_KEPT_MS)
+  call('PEXPIRE', P .. 't:' .. b.tenant .. ':' .. b.task, TASK_KEPT_MS)
+end
+
+local function release_quota(tenant, requests, bytes, batches)
+  local key = P .. 'quota:' .. tenant -- 0 - x, because -0 is no integer to the server
+  local requests_left = call('HINCRBY', key, 'requests', 0 - requests)
+  local batches_left = call('HINCRBY', key, 'batches', 0 - batches)
+  call('HINCRBY', key, 'bytes', 0 - bytes)
+  if requests_left <= 0 and batches_left <= 0 then call('DEL', key) end
+end
+
+local function batch_facts(uid)
+  local names = { 'tenant', 'batch', 'task', 'state', 'closing', 'k', 'opened', 'deadline',
+    'submitted', 'ended', 'kept', 'history' }
+  local values = call('HMGET', P .. 'b:' .. uid, unpack(names))
+  local b = {}
+  for i, name in ipairs(names) do b[name] = values[i] end
+  return b
+end
+
+local function finish_batch(uid, b)
+  local state = b.closing == 'CANCELLED' and 'CANCELLED' or 'COMPLETE'
+  call('HSET', P .. 'b:' .. uid, 'state', state, 'completed', NOW_US)
+  call('ZREM', P .. 'open', uid)
+  call('ZREM', P .. 'due', uid)
+  call('ZREM', P .. 'closing', uid)
+  if state == 'COMPLETE' then
+    keep_history(uid, b)
+    completed[#completed + 1] = { b.tenant, b.batch,
+      math.floor((tonumber(b.deadline) - NOW_US) / 1000) }
+  end
+  call('DEL', P .. 'hb:' .. uid)
+  release_quota(b.tenant, 0, 0, 1)
+  expire_batch(uid, tonumber(b.kept))
+  b.state = state
+end
+
+-- A batch is over when it is sealed, all its requests have ended and all its groups are told.
+local function finish_batch_if_done(uid, b)
+  if b.ended ~= b.submitted then return end
+  if b.state == 'SEALED' then
+    if call('EXISTS', P .. 'gp:' .. uid) == 0 then finish_batch(uid, b) end
+  elseif b.state ~= 'OPEN' then -- a replayed request of a batch that is over has ended again
+    call('ZREM', P .. 'due', uid)
+    call('ZREM', P .. 'closing', uid)
+    expire_batch(uid, tonumber(b.kept))
+  end
+end
+
+local function write_ends(uid, t, b)
+  local key = P .. 'b:' .. uid
+  b.ended = tostring(call('HINCRBY', key, 'ended', t.ended))
+  for outcome, count in pairs(t.outcomes) do call('HINCRBY', key, 'o:' .. outcome, count) end
+  in_slices('RPUSH', P .. 'r:' .. uid, t.log)
+  in_slices('SREM', P .. 'live:' .. uid, t.jobs)
+  if b.state == 'OPEN' or b.state == 'SEALED' then
+    call('APPEND', P .. 'hb:' .. uid, table.concat(t.history))
+  end
+  if #t.groups > 0 then
+    settle_touched_groups(uid, t, b.state == 'OPEN', tonumber(b.k))
+  end
+  release_quota(b.tenant, t.ended, t.bytes, 0)
+end
+
+-- Write what was gathered. Until then `live`, the queues and the counters are as they were before.
+local function write_touched()
+  delete(doomed)
+  doomed = {}
+  for stage, list in pairs(queued) do
+    in_slices('ZADD', P .. 'q:' .. stage, list)
+    mark(stage)
+  end
+  local uids, changes = order, touched
+  touched, order, queued = {}, {}, {}
+  for _, uid in ipairs(uids) do
+    local t = changes[uid]
+    if t.running ~= 0 then call('HINCRBY', P .. 'b:' .. uid, 'running', t.running) end
+    if t.ended > 0 then
+      local b = batch_facts(uid)
+      write_ends(uid, t, b)
+      finish_batch_if_done(uid, b)
+      tell(uid)
+    end
+  end
+end
+
+-- Go on with the end of a batch, at most `steps_max` requests and groups at once; the rest is left
+-- in `closing`. Returns how many requests ended by it.
+local function settle(uid, steps_max)
+  local closing = call('HGET', P .. 'b:' .. uid, 'closing')
+  local jobs = {}
+  if closing ~= '' then jobs = call('SPOP', P .. 'live:' .. uid, steps_max) end
+  table.sort(jobs)
+  for _, job in ipairs(jobs) do
+    local j = read_job(job)
+    call('ZREM', P .. (j.state == 'L' and 'l:' or 'q:') .. j.stage, job)
+    end_request(job, j, closing, '', '', '', '', '')
+    drop_job(job, j)
+  end
+  return #jobs
+end
+
+-- The second half of `settle`, after `write_touched`.
+local function settle_groups(uid, steps_max)
+  local told = tell_waiting_groups(uid, steps_max)
+  local b = batch_facts(uid)
+  finish_batch_if_done(uid, b)
+  local ending = b.closing ~= '' and call('EXISTS', P .. 'live:' .. uid) == 1
+  if ending or (b.state == 'SEALED' and call('EXISTS', P .. 'gp:' .. uid) == 1) then
+    call('ZADD', P .. 'closing', 'NX', NOW_MS, uid)
+  else
+    call('ZREM', P .. 'closing', uid)
+  end
+  if told > 0 or b.state ~= 'SEALED' then tell(uid) end
+end

@@ -1,0 +1,22 @@
+#!lua flags=allow-oom
+-- Seal or cancel a batch, or go on with it; call again with CONTINUE while `more`. Keys:
+-- requests.lua.
+-- ARGV: tenant batch SEAL|CANCEL|CONTINUE steps_max
+-- Returns {'DONE', HGETALL b, ended, more} or {'NOT_FOUND'}
+--@include requests.lua
+
+local uid = ARGV[1] .. ':' .. ARGV[2]
+local key = P .. 'b:' .. uid
+local action, steps_max = ARGV[3], tonumber(ARGV[4])
+local state = call('HGET', key, 'state')
+if not state then return { 'NOT_FOUND' } end
+local ended, more = 0, 0
+if state == 'OPEN' or state == 'SEALED' then
+  if action ~= 'CONTINUE' then call('HSET', key, 'state', 'SEALED') end
+  if action == 'CANCEL' then call('HSET', key, 'closing', 'CANCELLED') end
+  ended = settle(uid, steps_max)
+  write_touched()
+  settle_groups(uid, steps_max)
+  more = call('ZSCORE', P .. 'closing', uid) and 1 or 0
+end
+return { 'DONE', call('HGETALL', key), ended, more }

@@ -1,0 +1,104 @@
+#!lua
+-- Take in requests, all or none. Keys: requests.lua.
+-- ARGV: tenant batch requests_max bytes_max, then for each request
+--       request group digest static payload bytes blobs
+-- Returns {'DONE', accepted, duplicates, sealed, more_to_settle}
+--      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'NO_BLOB'}
+--      or {'CONFLICT' | 'OVER_GROUP', index}
+--@include requests.lua
+
+local tenant, batch = ARGV[1], ARGV[2]
+local uid = tenant .. ':' .. batch
+local HEAD, WIDTH = 4, 7
+local count = (#ARGV - HEAD) / WIDTH
+local facts = call('HMGET', P .. 'b:' .. uid, 'state', 'size', 'submitted', 'k', 'deadline', 'first')
+local state, size, submitted, k = facts[1], tonumber(facts[2]), tonumber(facts[3]), tonumber(facts[4])
+if not state then return { 'NOT_FOUND' } end
+
+local ids = {}
+for i = 1, count do ids[i] = ARGV[HEAD + (i - 1) * WIDTH + 1] end
+local known = count > 0 and read_slices(P .. 'd:' .. uid, ids) or {}
+
+-- Check all, change nothing.
+local fresh, digests, groups, members = {}, {}, {}, {}
+local bytes = 0
+for i = 1, count do
+  local at = HEAD + (i - 1) * WIDTH
+  local id, group, digest = ids[i], ARGV[at + 2], ARGV[at + 3]
+  local there = known[i] or digests[id]
+  if there and there ~= digest then return { 'CONFLICT', i - 1 } end
+  if not there then
+    digests[id] = digest
+    fresh[#fresh + 1] = i
+    bytes = bytes + tonumber(ARGV[at + 6])
+    if group ~= '' then
+      if not members[group] then
+        members[group] = {}
+        groups[#groups + 1] = group
+      end
+      table.insert(members[group], i)
+    end
+  end
+end
+if #fresh == 0 then return { 'DONE', 0, count, state ~= 'OPEN' and 1 or 0, 0 } end
+if state ~= 'OPEN' then return { 'NOT_OPEN' } end
+if size > 0 and submitted + #fresh > size then return { 'OVER_SIZE' } end
+local sizes = #groups > 0 and read_slices(P .. 'gs:' .. uid, groups) or {}
+for i, group in ipairs(groups) do
+  local before, more = tonumber(sizes[i] or 0), #members[group]
+  if k > 0 and before + more > k then
+    return { 'OVER_GROUP', members[group][k - before + 1] - 1 }
+  end
+  sizes[i] = before + more
+end
+local quota = P .. 'quota:' .. tenant
+local held = call('HMGET', quota, 'requests', 'bytes')
+if tonumber(held[1] or 0) + #fresh > tonumber(ARGV[3]) then return { 'QUOTA_REQUESTS' } end
+if tonumber(held[2] or 0) + bytes > tonumber(ARGV[4]) then return { 'QUOTA_BYTES' } end
+for _, i in ipairs(fresh) do
+  for hash in string.gmatch(ARGV[HEAD + i * WIDTH], '%S+') do
+    if call('EXISTS', P .. 'bl:' .. hash) == 0 then return { 'NO_BLOB' } end
+  end
+end
+
+-- Take them in.
+local stage = facts[6]
+local score = math.ceil(tonumber(facts[5]) / 1000)
+local sequence = call('INCRBY', P .. 'seq', #fresh) - #fresh
+local packed = pack_job({ uid = uid, stage = stage, state = 'Q', attempts = 0, claims = 0, fence = 0,
+  enqueued = NOW_US, claimed = 0, arrived = NOW_US, worker = '', stages_gone = 0, replayed = 0,
+  error = '' })
+local jobs, queue, digest_writes, group_writes = {}, {}, {}, {}
+for n, i in ipairs(fresh) do
+  local at = HEAD + (i - 1) * WIDTH
+  local job = string.format('%016.0f', sequence + n)
+  call('HSET', P .. 'j:' .. job, 'S', ARGV[at + 4], 'D', packed)
+  call('SET', P .. 'p:' .. job, ARGV[at + 5])
+  for hash in string.gmatch(ARGV[at + 7], '%S+') do
+    call('INCR', P .. 'br:' .. hash)
+    call('PERSIST', P .. 'bl:' .. hash)
+  end
+  jobs[n] = job
+  queue[2 * n - 1], queue[2 * n] = score, job
+  digest_writes[2 * n - 1], digest_writes[2 * n] = ids[i], ARGV[at + 3]
+end
+for i, group in ipairs(groups) do
+  group_writes[2 * i - 1], group_writes[2 * i] = group, sizes[i]
+end
+in_slices('ZADD', P .. 'q:' .. stage, queue)
+in_slices('HSET', P .. 'd:' .. uid, digest_writes)
+in_slices('HSET', P .. 'gs:' .. uid, group_writes)
+in_slices('SADD', P .. 'live:' .. uid, jobs)
+mark(stage)
+call('HINCRBY', P .. 'b:' .. uid, 'submitted', #fresh)
+call('HINCRBY', quota, 'requests', #fresh)
+call('HINCRBY', quota, 'bytes', bytes)
+local sealed, more = 0, 0
+if size > 0 and submitted + #fresh == size then
+  sealed = 1
+  call('HSET', P .. 'b:' .. uid, 'state', 'SEALED')
+  settle_groups(uid, SLICE)
+  more = call('EXISTS', P .. 'gp:' .. uid)
+  tell(uid)
+end
+return { 'DONE', #fresh, count - #fresh, sealed, more }

@@ -1,0 +1,508 @@
+"""The store on Valkey or Redis: every operation is one script, so it happens whole or not at all.
+
+The data model stands at the head of `scripts/requests.lua`. This side keeps nothing that could not
+be lost: tasks and large payload parts, which never change, are remembered; the rest is asked for.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from assay.config.settings import StoreSettings
+from assay.core.errors import (
+    Conflict,
+    DependencyDown,
+    FailedPrecondition,
+    NotFound,
+    Saturated,
+    TooLarge,
+)
+from assay.core.ids import (
+    BatchId,
+    JobId,
+    StageName,
+    TaskId,
+    TenantId,
+    WorkerId,
+)
+from assay.core.records import (
+    BatchHistory,
+    BatchRecord,
+    BatchSpec,
+    Claim,
+    DeadLetter,
+    FinishStatus,
+    Lease,
+    LogEntry,
+    NewRequest,
+    Quota,
+    StageDepth,
+    Submitted,
+    TaskRecord,
+)
+from assay.store import codec
+from assay.store.cache import LastUsed
+from assay.store.embedded import embedded_url
+from assay.store.link import Argument, Link, Reply
+from assay.store.port import Finished, Reaped, Report
+from assay.store.script import load_script
+from assay.store.wake import Watchers
+
+SLICE: Final = 1_000
+"""Most reports, leases or claims in one script call."""
+TASKS_REMEMBERED_MAX: Final = 4_096
+TASK_REMEMBERED_S: Final = 300.0
+BLOB_BYTES_REMEMBERED_MAX: Final = 64 * 1024**2
+UPLOADS_REMEMBERED_MAX: Final = 65_536
+UPLOAD_KEPT_S: Final = 120
+"""How long an uploaded part waits for the request that holds it."""
+RETRY_AFTER_S: Final = 1.0
+
+ARTIFACT: Final = b"="
+"""Before the content of an artifact, so that even an empty one is something."""
+
+TaskKey = tuple[bytes, bytes, bytes]
+"""Tenant, task and the number that this registration of the task has."""
+
+
+def open_store(settings: StoreSettings, *, data_dir: Path) -> "ValkeyStore":
+    """The store of `settings.url`, or the embedded one of `data_dir` (which somebody has started).
+
+    Connects when first used, so it may be called before the server is there.
+    """
+    return ValkeyStore(settings, url=settings.url or embedded_url(data_dir))
+
+
+class ValkeyStore:
+    """Implements `assay.store.port.Store`."""
+
+    def __init__(self, settings: StoreSettings, *, url: str) -> None:
+        self._settings = settings
+        self._link = Link(url, prefix=f"assay:{{{settings.shard}}}:", timeout_s=settings.timeout_s)
+        self._watchers = Watchers(self._link)
+        self._tasks: LastUsed[TaskKey, TaskRecord] = LastUsed(weight_max=TASKS_REMEMBERED_MAX)
+        self._tasks_by_name: LastUsed[tuple[TenantId, TaskId], tuple[float, TaskRecord]] = LastUsed(
+            weight_max=TASKS_REMEMBERED_MAX
+        )
+        self._blobs: LastUsed[str, bytes] = LastUsed(
+            weight_max=BLOB_BYTES_REMEMBERED_MAX, weigh=len
+        )
+        self._uploaded: LastUsed[str, int] = LastUsed(weight_max=UPLOADS_REMEMBERED_MAX)
+        self._put_task = load_script("put_task")
+        self._open_batch = load_script("open_batch")
+        self._submit = load_script("submit")
+        self._claim = load_script("claim")
+        self._beat = load_script("beat")
+        self._finish = load_script("finish")
+        self._settle = load_script("settle")
+        self._reap = load_script("reap")
+        self._replay = load_script("replay")
+        self._depths = load_script("depths")
+        self._batches = load_script("batches")
+        self._dead_letters = load_script("dead_letters")
+        self._artifact_begin = load_script("artifact_begin")
+        self._artifact_end = load_script("artifact_end")
+
+    def _key(self, kind: str, *names: str) -> str:
+        return f"{self._link.prefix}{kind}:{':'.join(names)}"
+
+    # -- tasks and batches ---------------------------------------------------------------------
+
+    async def put_task(self, task: TaskRecord) -> bool:
+        """See `Store.put_task`."""
+        packed = codec.pack_task(task)
+        reply = await self._link.run(
+            self._put_task, task.tenant, task.task_id, packed, task.stages[0]
+        )
+        if reply[0] == b"CONFLICT":
+            message = f"task {task.task_id} is registered with other content"
+            raise Conflict(message, field="task.task_id")
+        self._remember_task(task)
+        return bool(reply[0] == b"NEW")
+
+    def _remember_task(self, task: TaskRecord) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self._tasks_by_name.put((task.tenant, task.task_id), (now_s, task))
+
+    async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
+        """See `Store.get_task`."""
+        remembered = self._tasks_by_name.get((tenant, task_id))
+        now_s = asyncio.get_running_loop().time()
+        if remembered is not None and now_s - remembered[0] < TASK_REMEMBERED_S:
+            return remembered[1]
+        packed = await self._link.call("HGET", self._key("t", tenant, task_id), "rec")
+        if packed is None:
+            message = f"no task {task_id}"
+            raise NotFound(message, field="task_id")
+        task = codec.unpack_task(tenant, task_id, packed)
+        self._remember_task(task)
+        return task
+
+    async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
+        """See `Store.open_batch`."""
+        reply = await self._link.run(
+            self._open_batch,
+            *(spec.tenant, spec.batch_id, spec.task_id, spec.size, spec.group_size),
+            *(spec.deadline_after_ms, quota.batches_open_max),
+            int(self._settings.batch_overdue_s * 1000),
+            int(self._settings.results_kept_s * 1000),
+            self._settings.history_batches,
+        )
+        match reply[0]:
+            case b"NOT_FOUND":
+                message = f"no task {spec.task_id}"
+                raise NotFound(message, field="task_id")
+            case b"CONFLICT":
+                message = f"batch {spec.batch_id} has another task, size or group size"
+                raise Conflict(message, field="batch_id")
+            case b"SATURATED":
+                message = f"{quota.batches_open_max} batches are open"
+                raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+        return codec.batch_record(reply[1]), reply[0] == b"NEW"
+
+    async def submit(
+        self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
+    ) -> Submitted:
+        """See `Store.submit`."""
+        parcel = codec.Parcel(requests, inline_bytes_max=self._settings.inline_bytes_max)
+        unknown = [name for name in parcel.blobs if self._uploaded.get(name) is None]
+        await self._upload(parcel.blobs, unknown)
+        limits = (quota.requests_open_max, quota.bytes_open_max)
+        arguments = (tenant, batch_id, *limits, *parcel.arguments)
+        reply = await self._link.run(self._submit, *arguments)
+        if reply[0] == b"NO_BLOB":  # kept no longer; nothing was taken in
+            await self._upload(parcel.blobs, list(parcel.blobs))
+            reply = await self._link.run(self._submit, *arguments)
+        if reply[0] != b"DONE":
+            _refuse(reply, batch_id, requests)
+        _, accepted, duplicates, sealed, more = reply
+        if more:
+            await self._settle_on(tenant, batch_id, "CONTINUE")
+        return Submitted(accepted=accepted, duplicates=duplicates, sealed=bool(sealed))
+
+    async def _upload(self, blobs: Mapping[str, bytes], names: Sequence[str]) -> None:
+        for name in names:
+            key = self._key("bl", name)
+            await self._link.call("SET", key, blobs[name], "NX", "EX", UPLOAD_KEPT_S)
+            self._uploaded.put(name, len(blobs[name]))
+
+    async def _settle_on(
+        self, tenant: TenantId, batch_id: BatchId, action: str
+    ) -> tuple[BatchRecord, int]:
+        ended_in_all = 0
+        while True:
+            reply = await self._link.run(self._settle, tenant, batch_id, action, SLICE)
+            if reply[0] == b"NOT_FOUND":
+                raise _no_batch(batch_id)
+            _, flat, ended, more = reply
+            ended_in_all += ended
+            if not more:
+                return codec.batch_record(flat), ended_in_all
+            action = "CONTINUE"
+
+    async def seal(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
+        """See `Store.seal`."""
+        batch, _ = await self._settle_on(tenant, batch_id, "SEAL")
+        return batch
+
+    async def cancel(self, tenant: TenantId, batch_id: BatchId) -> tuple[BatchRecord, int]:
+        """See `Store.cancel`."""
+        return await self._settle_on(tenant, batch_id, "CANCEL")
+
+    async def get_batch(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
+        """See `Store.get_batch`."""
+        flat = await self._link.call("HGETALL", self._key("b", tenant, batch_id))
+        if not flat:
+            raise _no_batch(batch_id)
+        return codec.batch_record(flat)
+
+    async def results(
+        self, tenant: TenantId, batch_id: BatchId, *, cursor: int, entries_max: int
+    ) -> Sequence[LogEntry]:
+        """See `Store.results`."""
+        there, entries = await self._link.call_all(
+            [
+                ("EXISTS", self._key("b", tenant, batch_id)),
+                (
+                    *("LRANGE", self._key("r", tenant, batch_id)),
+                    *(cursor, cursor + entries_max - 1),
+                ),
+            ]
+        )
+        if not there:
+            raise _no_batch(batch_id)
+        return [codec.log_entry(entry) for entry in entries]
+
+    def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
+        """See `Store.watch`."""
+        return self._watchers.watch(batch_id)
+
+    async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
+        """See `Store.hint`."""
+        kept_ms = int(self._settings.results_kept_s * 1000)
+        await self._link.call("SET", self._key("hint", tenant, task_id), size, "PX", kept_ms)
+
+    # -- workers -------------------------------------------------------------------------------
+
+    async def claim(
+        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+    ) -> Sequence[Claim]:
+        """See `Store.claim`."""
+        now_us, batches, claims = await self._link.run(
+            self._claim, stage, min(claims_max, SLICE), int(lease_s * 1000), worker
+        )
+        if not claims:
+            return []
+        tasks = await self._tasks_of(batches)
+        parts = [codec.payload_parts(claim[5]) for claim in claims]
+        blobs = await self._blobs_of(part for pair in parts for part in pair)
+        made = (
+            _claim(claim, pair, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
+            for claim, pair in zip(claims, parts, strict=True)
+        )
+        return [claim for claim in made if claim is not None]
+
+    async def _tasks_of(self, batches: Sequence[Reply]) -> Sequence[TaskRecord | None]:
+        keys: list[TaskKey] = [(batch[0], batch[2], batch[3]) for batch in batches]
+        for key in dict.fromkeys(keys):
+            if self._tasks.get(key) is not None:
+                continue
+            tenant, task_id = TenantId(key[0].decode()), TaskId(key[1].decode())
+            packed, number = await self._link.call(
+                "HMGET", self._key("t", tenant, task_id), "rec", "n"
+            )
+            if number == key[2]:
+                self._tasks.put(key, codec.unpack_task(tenant, task_id, packed))
+        return [self._tasks.get(key) for key in keys]
+
+    async def _blobs_of(self, parts: Iterable[codec.Part]) -> Mapping[str, bytes]:
+        names = {part for part in parts if isinstance(part, str)}
+        found = {name: content for name in names if (content := self._blobs.get(name))}
+        for name in names - found.keys():
+            content = await self._link.call("GET", self._key("bl", name))
+            if content is not None:
+                self._blobs.put(name, content)
+                found[name] = content
+        return found
+
+    async def beat(
+        self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
+    ) -> Sequence[Lease]:
+        """See `Store.beat`."""
+        lost: list[Lease] = []
+        for first in range(0, len(leases), SLICE):
+            some = leases[first : first + SLICE]
+            pairs = (value for lease in some for value in (lease.job_id, lease.fence))
+            reply = await self._link.run(self._beat, stage, int(lease_s * 1000), *pairs)
+            lost += [some[index] for index in reply]
+        return lost
+
+    async def finish(
+        self, stage: StageName, reports: Sequence[Report], attempts_max: int
+    ) -> Finished:
+        """See `Store.finish`."""
+        statuses: list[FinishStatus] = []
+        completed: list[Reply] = []
+        for first in range(0, len(reports), SLICE):
+            arguments: list[Argument] = []
+            for report in reports[first : first + SLICE]:
+                arguments += codec.report_arguments(report)
+            done, batches = await self._link.run(
+                self._finish, stage, attempts_max, self._settings.dead_letters_max, *arguments
+            )
+            statuses += [FinishStatus.DONE if one else FinishStatus.STALE for one in done]
+            completed += batches
+        return Finished(
+            statuses=tuple(statuses), completed=tuple(map(codec.completed_batch, completed))
+        )
+
+    async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
+        """See `Store.reap`."""
+        redelivered, dead, expired, completed = await self._link.run(
+            self._reap,
+            *(stage, attempts_max, min(jobs_max, SLICE), self._settings.dead_letters_max),
+        )
+        return Reaped(
+            redelivered=redelivered,
+            dead=dead,
+            expired=expired,
+            completed=tuple(map(codec.completed_batch, completed)),
+        )
+
+    async def wait_for_work(
+        self, stages: Sequence[StageName], *, timeout_s: float
+    ) -> StageName | None:
+        """See `Store.wait_for_work`."""
+        markers = [self._key("m", stage) for stage in stages]
+        reply = await self._link.wait("BZPOPMIN", *markers, timeout_s, timeout_s=timeout_s)
+        return stages[markers.index(reply[0].decode())] if reply else None
+
+    # -- operators and planner -----------------------------------------------------------------
+
+    async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
+        """See `Store.depths`."""
+        now_us, *found = await self._link.run(self._depths, *stages)
+        return [
+            codec.stage_depth(stage, now_us, one) for stage, one in zip(stages, found, strict=True)
+        ]
+
+    async def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
+        """See `Store.batches`."""
+        found = await self._link.run(self._batches, batches_max)
+        return [codec.batch_record(flat) for flat in found]
+
+    async def dead_letters(
+        self, *, stage: StageName | None = None, letters_max: int
+    ) -> Sequence[DeadLetter]:
+        """See `Store.dead_letters`."""
+        found = await self._link.run(self._dead_letters, stage or "", letters_max)
+        return [codec.dead_letter(one) for one in found]
+
+    async def replay(self, job_id: JobId) -> bool:
+        """See `Store.replay`."""
+        return bool(await self._link.run(self._replay, job_id))
+
+    async def history(
+        self, tenant: TenantId, task_id: TaskId, *, batches_max: int
+    ) -> Sequence[BatchHistory]:
+        """See `Store.history`."""
+        packed = await self._link.call(
+            "LRANGE", self._key("h", tenant, task_id), 0, batches_max - 1
+        )
+        if not packed:
+            return []
+        task = await self.get_task(tenant, task_id)
+        return [codec.batch_history(one, task.stages) for one in packed]
+
+    # -- artifacts -----------------------------------------------------------------------------
+
+    async def artifact_get(self, key: str) -> bytes | None:
+        """See `Store.artifact_get`."""
+        content: bytes | None = await self._link.call("GET", self._key("a", key))
+        return None if content is None else content[1:]
+
+    async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
+        """See `Store.artifact_begin`."""
+        return bool(await self._link.run(self._artifact_begin, key, int(lease_s * 1000)))
+
+    async def artifact_put(self, key: str, content: bytes) -> None:
+        """See `Store.artifact_put`."""
+        if len(content) > self._settings.artifact_bytes_max:
+            await self.artifact_abandon(key)
+            message = (
+                f"an artifact of {len(content)} bytes is over {self._settings.artifact_bytes_max}"
+            )
+            raise TooLarge(message, field="artifact")
+        await self._end_artifact(key, ARTIFACT + content)
+
+    async def artifact_abandon(self, key: str) -> None:
+        """See `Store.artifact_abandon`."""
+        await self._end_artifact(key, b"")
+
+    async def _end_artifact(self, key: str, content: bytes) -> None:
+        await self._link.run(
+            self._artifact_end,
+            *(key, int(self._settings.artifacts_kept_s * 1000)),
+            *(self._settings.artifacts_bytes_max, content),
+        )
+
+    async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
+        """See `Store.artifact_wait`."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        wake = self._key("am", key)
+        while (left_s := deadline_s - loop.time()) > 0:
+            content, making_ms = await self._link.call_all(
+                [("GET", self._key("a", key)), ("PTTL", self._key("ab", key))]
+            )
+            if content is not None:
+                return bytes(content[1:])
+            if making_ms < 0:
+                return None
+            block_s = max(0.001, min(left_s, making_ms / 1000))
+            await self._link.wait(
+                *("BLMOVE", wake, wake, "LEFT", "LEFT", f"{block_s:.3f}"), timeout_s=block_s
+            )
+        return None
+
+    # -- life cycle ----------------------------------------------------------------------------
+
+    async def ping(self) -> float:
+        """See `Store.ping`."""
+        loop = asyncio.get_running_loop()
+        before_s = loop.time()
+        await self._link.call("PING")
+        return loop.time() - before_s
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+        await self._watchers.close()
+        await self._link.close()
+
+
+def _no_batch(batch_id: BatchId) -> NotFound:
+    return NotFound(f"no batch {batch_id}", field="batch_id")
+
+
+def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> NoReturn:
+    """Raise what a refusal of the submit script means."""
+    match reply[0]:
+        case b"NOT_FOUND":
+            raise _no_batch(batch_id)
+        case b"NOT_OPEN":
+            message = f"batch {batch_id} takes no new requests"
+            raise FailedPrecondition(message, field="batch_id")
+        case b"OVER_SIZE":
+            message = f"batch {batch_id} would pass its size"
+            raise FailedPrecondition(message, field="requests")
+        case b"OVER_GROUP":
+            message = f"group {requests[reply[1]].group_id} would pass the batch's group size"
+            raise FailedPrecondition(message, field=f"requests[{reply[1]}].group_id")
+        case b"CONFLICT":
+            message = f"request {requests[reply[1]].request_id} is there with other content"
+            raise Conflict(message, field=f"requests[{reply[1]}].request_id")
+        case b"QUOTA_REQUESTS":
+            message = "the tenant's quota of open requests is used up"
+            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+        case b"QUOTA_BYTES":
+            message = "the tenant's quota of open payload bytes is used up"
+            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+    message = "large payload parts vanished between upload and use"
+    raise DependencyDown(message)
+
+
+def _content(part: codec.Part, blobs: Mapping[str, bytes]) -> bytes | None:
+    return blobs.get(part) if isinstance(part, str) else part
+
+
+def _claim(
+    reply: Reply,
+    parts: tuple[codec.Part, codec.Part],
+    stage: StageName,
+    batch: Reply,
+    task: TaskRecord | None,
+    blobs: Mapping[str, bytes],
+    now_us: int,
+) -> Claim | None:
+    """`None`: the request ended while its parts were fetched; its lease is lost already."""
+    _, job, fence, attempt, static, _, handover, enqueued = reply
+    response, reference = _content(parts[0], blobs), _content(parts[1], blobs)
+    if task is None or response is None or reference is None:
+        return None
+    request_id, group_id = codec.job_names(static)
+    return Claim(
+        lease=Lease(job_id=JobId(job.decode()), fence=fence),
+        stage=stage,
+        task=task,
+        batch_id=BatchId(batch[1].decode()),
+        request_id=request_id,
+        group_id=group_id,
+        attempt=attempt,
+        response=response,
+        reference=reference,
+        handover=handover,
+        enqueued_ns=enqueued * codec.US,
+        claimed_ns=now_us * codec.US,
+        deadline_ns=int(batch[4]) * codec.US,
+    )

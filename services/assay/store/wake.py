@@ -1,0 +1,105 @@
+"""Wakes those who watch batches: one blocking read of the event stream a process.
+
+Events are hints. A watcher is woken by the event of its batch, when events may have been missed
+(the connection broke), and every `RECHECK_S` in any case; the truth is in the batch.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from assay.core.errors import DependencyDown
+from assay.core.ids import BatchId
+from assay.store.link import Link, Reply
+
+RECHECK_S: Final = 3.0
+READ_S: Final = 5.0
+EVENTS_A_READ_MAX: Final = 1_000
+PAUSE_S: Final = 0.25
+"""Between attempts to reach a store that is down."""
+
+
+class Watchers:
+    """The watchers of this process; reads events while there are any."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._stream = link.prefix + "ev"
+        self._by_batch: dict[BatchId, set[asyncio.Event]] = defaultdict(set)
+        self._reader: asyncio.Task[None] | None = None
+        self._reading = asyncio.Event()
+        self._closed = False
+
+    async def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
+        """Yield at once, and then when the batch may have changed."""
+        changed = asyncio.Event()
+        self._by_batch[batch_id].add(changed)
+        try:
+            await self._start_reading()
+            while not self._closed:
+                changed.clear()
+                yield
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(RECHECK_S):
+                        await changed.wait()
+        finally:
+            self._leave(batch_id, changed)
+
+    def _leave(self, batch_id: BatchId, changed: asyncio.Event) -> None:
+        self._by_batch[batch_id].discard(changed)
+        if not self._by_batch[batch_id]:
+            del self._by_batch[batch_id]
+
+    async def _start_reading(self) -> None:
+        """Return when later events will be seen, or the store is down (then nothing is lost)."""
+        if self._reader is None or self._reader.done():
+            self._reading.clear()
+            self._reader = asyncio.create_task(self._read(), name="store-events")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RECHECK_S):
+                await self._reading.wait()
+
+    async def _read(self) -> None:
+        position: bytes | None = None
+        while self._by_batch:
+            try:
+                if position is None:
+                    newest = await self._link.call("XREVRANGE", self._stream, "+", "-", "COUNT", 1)
+                    position = newest[0][0] if newest else b"0-0"
+                    self._reading.set()
+                    self._wake_all()
+                position = await self._read_once(position)
+            except DependencyDown:
+                position = None
+                await asyncio.sleep(PAUSE_S)
+
+    async def _read_once(self, position: bytes) -> bytes:
+        reply: Reply = await self._link.wait(
+            *("XREAD", "COUNT", EVENTS_A_READ_MAX, "BLOCK", int(READ_S * 1000)),
+            *("STREAMS", self._stream, position),
+            timeout_s=READ_S,
+        )
+        if not reply:
+            return position
+        events = reply[0][1]
+        for _, fields in events:
+            for changed in self._by_batch.get(BatchId(fields[1].decode()), ()):
+                changed.set()
+        newest: bytes = events[-1][0]
+        return newest
+
+    def _wake_all(self) -> None:
+        for watchers in self._by_batch.values():
+            for changed in watchers:
+                changed.set()
+
+    async def close(self) -> None:
+        """Stop reading; watchers end."""
+        self._closed = True
+        self._wake_all()
+        if self._reader is not None:
+            self._reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reader

@@ -1,0 +1,297 @@
+"""The stages `cpp.compile` and `cpp.run`: a source is compiled once, however many tests, requests
+and workers share it.
+
+The artifact of a compilation is its verdict: a program, or the compiler's complaint. Both depend on
+nothing but source, flags and compiler, which is what its key is a hash of. What depends on the
+machine's mood (wall time, a broken sandbox) is never kept. The compiler runs in a box of its own
+with its own limits, for sources are as hostile as programs.
+"""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
+from assay.edge.clock import Clock
+from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.port import MIB, CommandRun, Limits, RunResult, RunStatus
+from assay.verifiers.code.compare import output_equal
+from assay.verifiers.code.definition import CppReference, CppSettings, IoTest, wall_limit_s
+from assay.verifiers.code.programs import CPP, program_of
+from assay.verifiers.code.scoring import (
+    LIMITS,
+    PASS,
+    TestOutcome,
+    conclude,
+    no_program,
+    run_verdict,
+    text_tail,
+    use_of,
+)
+from assay.verifiers.port import Artifacts, HandlerContext, Work, resource_limited, scored
+
+_COMPILER: Final = "g++"
+_VERSION_S: Final = 10.0
+_PROGRAM: Final = "program"
+_PROGRAM_BYTES_MAX: Final = 32 * MIB
+_SOURCE: Final = "program.cpp"
+_SIMPLEST: Final = "int main() { return 0; }\n"
+_GOOD: Final = b"P"
+_BAD: Final = b"E"
+
+
+class _NotKept(Exception):
+    """A compilation whose verdict may be another one next time."""
+
+    def __init__(self, verdict: str, use: ResourceUse) -> None:
+        super().__init__(verdict)
+        self.verdict = verdict
+        self.use = use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """What a compilation gave: a program, or a verdict."""
+
+    program: bytes = b""
+    verdict: str = PASS
+    stderr: str = ""
+    use: ResourceUse
+    """Of this call: nothing where the artifact was there."""
+
+
+class Compiler:
+    """g++ in a box, with its results kept as artifacts."""
+
+    def __init__(self, launcher: BubblewrapLauncher, artifacts: Artifacts) -> None:
+        """Ask the compiler for its version, which is part of every key.
+
+        Raises:
+            RuntimeError: there is no compiler.
+        """
+        path = shutil.which(_COMPILER)
+        if path is None:
+            raise RuntimeError(f"{_COMPILER} is not installed")
+        done = subprocess.run(  # noqa: S603 - the operator's own compiler
+            [path, "--version"], capture_output=True, check=True, timeout=_VERSION_S
+        )
+        self._path = path
+        self._version = done.stdout
+        self._launcher = launcher
+        self._artifacts = artifacts
+        self._proved: set[tuple[str, ...]] = set()
+
+    def key(self, source: str, settings: CppSettings) -> str:
+        """A hash of everything that the result depends on."""
+        parts = (
+            self._version,
+            *(flag.encode() for flag in self._flags(settings)),
+            f"{settings.compile_cpu_s} {settings.compile_memory_bytes}".encode(),
+            _encoded(source),
+        )
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big") + part)
+        return f"cpp-{digest.hexdigest()}"
+
+    def compile(self, source: str, settings: CppSettings) -> Compiled:
+        """Compile, or take what a compilation of the same gave.
+
+        Raises:
+            SandboxError: the compilation could not be carried out.
+            RuntimeError: the compiler does not work, whatever the source.
+        """
+        spent = [ResourceUse()]
+
+        def make() -> bytes:
+            self._prove(settings)
+            result = self._run(source, settings)
+            spent[0] = use_of(result)
+            return _artifact(result)
+
+        try:
+            artifact = self._artifacts.get_or_make(self.key(source, settings), make)
+        except _NotKept as passing:
+            return Compiled(verdict=passing.verdict, use=passing.use)
+        return _read_artifact(artifact, spent[0])
+
+    def close(self) -> None:
+        """End the launcher."""
+        self._launcher.close()
+
+    def _prove(self, settings: CppSettings) -> None:
+        """See that the compiler works with these flags before it may call a source wrong.
+
+        Raises:
+            RuntimeError: it does not compile the simplest program.
+        """
+        flags = self._flags(settings)
+        if flags in self._proved:
+            return
+        result = self._run(_SIMPLEST, settings)
+        if result.exit_code != 0 or _PROGRAM not in result.files:
+            message = f"{self._path} {' '.join(flags)}: {text_tail(result.stderr)}"
+            raise RuntimeError(message)
+        self._proved.add(flags)
+
+    def _flags(self, settings: CppSettings) -> tuple[str, ...]:
+        return (f"-std={settings.standard}", f"-O{settings.optimize}", "-pipe", "-s", "-w")
+
+    def _run(self, source: str, settings: CppSettings) -> RunResult:
+        argv = (self._path, *self._flags(settings), "-o", _PROGRAM, _SOURCE)
+        return self._launcher.run(
+            CommandRun(
+                argv=argv,
+                files={_SOURCE: _encoded(source)},
+                env={"LC_ALL": "C"},
+                collect=(_PROGRAM,),
+                limits=Limits(
+                    cpu_s=settings.compile_cpu_s,
+                    wall_s=wall_limit_s(settings.compile_cpu_s),
+                    memory_bytes=settings.compile_memory_bytes,
+                    file_bytes=_PROGRAM_BYTES_MAX,
+                    output_bytes=4 * MIB,
+                ),
+            )
+        )
+
+
+def _artifact(result: RunResult) -> bytes:
+    if result.status is RunStatus.WALL_LIMIT:
+        raise _NotKept("compile_wall_limit", use_of(result))
+    program = result.files.get(_PROGRAM)
+    if result.status is RunStatus.EXITED and result.exit_code == 0 and program:
+        return _GOOD + program
+    verdict = f"compile_{result.status.value}" if result.status.is_limit else "compile_error"
+    told = {"verdict": verdict, "stderr": text_tail(result.stderr)}
+    return _BAD + json.dumps(told).encode("ascii")
+
+
+def _read_artifact(artifact: bytes, use: ResourceUse) -> Compiled:
+    if artifact[:1] == _GOOD:
+        return Compiled(program=artifact[1:], use=use)
+    told = json.loads(artifact[1:])
+    return Compiled(verdict=told["verdict"], stderr=told["stderr"], use=use)
+
+
+def _failed(compiled: Compiled, *, total: int, settings: CppSettings, source: str) -> Ended:
+    evidence = Evidence(
+        verdict=compiled.verdict,
+        tests_total=total,
+        stderr_tail=compiled.stderr,
+        extracted=source[:4_000],
+    )
+    if compiled.verdict.removeprefix("compile_") in LIMITS:
+        return resource_limited(settings=settings, evidence=evidence, use=compiled.use)
+    return scored(passed=False, settings=settings, evidence=evidence, use=compiled.use)
+
+
+class CompileHandler:
+    """Makes the artifact and hands its key over."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        """Start the launcher.
+
+        Raises:
+            IsolationUnavailable: this host cannot isolate untrusted code.
+        """
+        self._compiler = Compiler(BubblewrapLauncher(context.sandbox, Clock()), context.artifacts)
+
+    def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
+        """Compile each response's program."""
+        return [self._one(work) for work in works]
+
+    def close(self) -> None:
+        """End the launcher."""
+        self._compiler.close()
+
+    def _one(self, work: Work) -> StageVerdict:
+        settings: CppSettings = work.settings
+        reference: CppReference = work.reference
+        source = program_of(work.response, settings.extraction, settings.block, CPP)
+        if source is None:
+            return no_program(settings)
+        compiled = self._compiler.compile(source, settings)
+        if compiled.verdict != PASS:
+            total = len(reference.tests)
+            return _failed(compiled, total=total, settings=settings, source=source)
+        key = self._compiler.key(source, settings)
+        return HandedOver(artifact=key.encode("ascii"), use=compiled.use)
+
+
+class RunHandler:
+    """Runs a compiled program against its tests, each in a fresh box."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        """Start the launchers; the compiler is for artifacts that were evicted meanwhile.
+
+        Raises:
+            IsolationUnavailable: this host cannot isolate untrusted code.
+        """
+        self._artifacts = context.artifacts
+        self._launcher = ZygoteLauncher(context.sandbox, Clock())
+        self._sandbox = context.sandbox
+        self._compiler: Compiler | None = None
+
+    def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
+        """Judge each program by itself."""
+        return [self._one(work) for work in works]
+
+    def close(self) -> None:
+        """End the launchers."""
+        self._launcher.close()
+        if self._compiler is not None:
+            self._compiler.close()
+
+    def _one(self, work: Work) -> Ended:
+        settings: CppSettings = work.settings
+        reference: CppReference = work.reference
+        source = program_of(work.response, settings.extraction, settings.block, CPP)
+        if source is None:
+            return no_program(settings)
+        total = len(reference.tests)
+        compiled = self._compiled(work.handover.decode("ascii"), source, settings)
+        if compiled.verdict != PASS:
+            return _failed(compiled, total=total, settings=settings, source=source)
+        outcomes: list[TestOutcome] = []
+        left_s = settings.total_cpu_s
+        for test in reference.tests:
+            cpu_s = min(settings.cpu_s, left_s)
+            outcomes.append(self._test(compiled.program, test, cpu_s, settings))
+            left_s -= outcomes[-1].use.cpu_s
+            if left_s <= 0 or (outcomes[-1].verdict != PASS and not settings.runs_all):
+                break
+        return conclude(outcomes, total=total, settings=settings, extracted=source)
+
+    def _compiled(self, key: str, source: str, settings: CppSettings) -> Compiled:
+        artifact = self._artifacts.get(key)
+        if artifact is not None:
+            return _read_artifact(artifact, ResourceUse())
+        if self._compiler is None:
+            self._compiler = Compiler(BubblewrapLauncher(self._sandbox, Clock()), self._artifacts)
+        return self._compiler.compile(source, settings)
+
+    def _test(
+        self, program: bytes, test: IoTest, cpu_s: float, settings: CppSettings
+    ) -> TestOutcome:
+        result = self._launcher.run(
+            CommandRun(
+                argv=(f"./{_PROGRAM}",),
+                stdin=_encoded(test.stdin),
+                files={_PROGRAM: program},
+                executables=frozenset({_PROGRAM}),
+                limits=settings.limits(cpu_s),
+            )
+        )
+        verdict, error = run_verdict(result.status, result.exit_code)
+        if verdict == PASS and not output_equal(result.stdout, test.stdout, settings.comparison):
+            verdict = "wrong_answer"
+        return TestOutcome(verdict=verdict, error=error, stderr=result.stderr, use=use_of(result))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

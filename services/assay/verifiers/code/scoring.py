@@ -1,0 +1,91 @@
+"""From the outcomes of single tests to the end of a request.
+
+Without partial credit the first failed test decides: a limit that it broke ends the request as
+RESOURCE_LIMIT, anything else as a wrong answer. With partial credit the reward is the fraction of
+tests passed between `reward_fail` and `reward_pass`; only a response that passes nothing and begins
+with a broken limit ends as RESOURCE_LIMIT.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from assay.core.outcome import Outcome
+from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse
+from assay.sandbox.port import RunResult, RunStatus
+from assay.verifiers.code.definition import CodeSettings
+from assay.verifiers.port import resource_limited, scored
+
+PASS: Final = "pass"  # noqa: S105 - a verdict
+LIMITS: Final = frozenset(status.value for status in RunStatus if status.is_limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestOutcome:
+    """How one test went."""
+
+    __test__ = False
+
+    verdict: str
+    """`pass`, `wrong_answer`, `runtime_error`, `crashed`, a limit ..."""
+    error: str = ""
+    stderr: bytes = b""
+    use: ResourceUse = field(default_factory=ResourceUse)
+
+
+def use_of(result: RunResult) -> ResourceUse:
+    """What a run used."""
+    return ResourceUse(cpu_s=result.cpu_s, memory_bytes_peak=result.memory_bytes_peak)
+
+
+def run_verdict(status: RunStatus, exit_code: int | None) -> tuple[str, str]:
+    """Verdict and error of a run before its output is looked at; `pass` where nothing is wrong."""
+    if status.is_limit:
+        return status.value, ""
+    if status is RunStatus.SIGNALED:
+        return "crashed", f"signal {-(exit_code or 0)}"
+    if exit_code:
+        return "runtime_error", f"exit code {exit_code}"
+    return PASS, ""
+
+
+def conclude(
+    outcomes: Sequence[TestOutcome], *, total: int, settings: CodeSettings, extracted: str
+) -> Ended:
+    """End the request; tests without an outcome were not run and count as failed."""
+    passed = sum(outcome.verdict == PASS for outcome in outcomes)
+    failed_at = next((at for at, one in enumerate(outcomes) if one.verdict != PASS), None)
+    if failed_at is None and passed < total:
+        failed_at = passed
+    decisive = outcomes[failed_at] if failed_at is not None and failed_at < len(outcomes) else None
+    verdict = PASS if failed_at is None else decisive.verdict if decisive else "not_run"
+    evidence = Evidence(
+        verdict=verdict,
+        tests_passed=passed,
+        tests_total=total,
+        failed_test=failed_at,
+        stderr_tail=text_tail(decisive.stderr) if decisive else "",
+        extracted=extracted[:TEXT_CHARS_MAX],
+        error=decisive.error[:TEXT_CHARS_MAX] if decisive else "",
+    )
+    use = ResourceUse()
+    for outcome in outcomes:
+        use = use.plus(outcome.use)
+    is_limit = verdict in LIMITS
+    if is_limit and not (settings.partial_credit and passed):
+        return resource_limited(settings=settings, evidence=evidence, use=use)
+    if settings.partial_credit and 0 < passed < total:
+        share = passed / total
+        reward = settings.reward_fail + (settings.reward_pass - settings.reward_fail) * share
+        return Ended(outcome=Outcome.SCORED, reward=reward, evidence=evidence, use=use)
+    return scored(passed=failed_at is None, settings=settings, evidence=evidence, use=use)
+
+
+def no_program(settings: CodeSettings) -> Ended:
+    """End a response that holds no program in the right language."""
+    return scored(passed=False, settings=settings, evidence=Evidence(verdict="no_program"))
+
+
+def text_tail(data: bytes) -> str:
+    """The end of what a program wrote, as bounded text."""
+    return data[-TEXT_CHARS_MAX:].decode("utf-8", "replace")[-TEXT_CHARS_MAX:]

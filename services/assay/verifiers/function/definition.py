@@ -1,0 +1,68 @@
+"""The pipeline `python_function`: a function of the user's own, run isolated.
+
+The function is code that the operator put in one of `verifiers.function_paths`; the response that
+it reads is not to be trusted, so each call has a fresh box without network, with limits, and with
+nothing in sight but the standard library and those directories.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pydantic import Field
+
+from assay.config.settings import VerifierSettings
+from assay.core.ids import PipelineName, StageName
+from assay.core.pipeline import PipelineSpec, Resources, StageSpec
+from assay.sandbox.port import MIB
+from assay.verifiers.port import (
+    PipelineDefinition,
+    PipelineSettings,
+    Reference,
+    StageDefinition,
+)
+
+FUNCTION_RUN: Final = StageName("function.run")
+_CPU_S_MAX: Final = 120.0
+
+
+class FunctionSettings(PipelineSettings):
+    """Settings of `python_function`; `reward_pass` and `reward_fail` have no effect."""
+
+    function: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")
+    """`module:function`, called as `function(response, reference)`. It returns a finite number, or
+    a dict with one under `score`."""
+    cpu_s: float = Field(default=10.0, gt=0, le=_CPU_S_MAX)
+    """CPU time of one call, the import of the module included."""
+    memory_bytes: int = Field(default=512 * MIB, ge=32 * MIB, le=8_192 * MIB)
+    """Memory of one call."""
+
+
+class FunctionReference(Reference):
+    """Reference of `python_function`."""
+
+    value: Any = None
+    """Any JSON; the function's second argument."""
+
+
+def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
+    """The pipeline `python_function`."""
+    stage = StageDefinition(
+        spec=StageSpec(
+            name=FUNCTION_RUN,
+            resources=Resources(memory_bytes=1_024 * MIB),
+            timeout_s=4 * _CPU_S_MAX,
+        ),
+        handler="assay.verifiers.function.stage:FunctionHandler",
+        runs_untrusted_code=True,
+    )
+    yield PipelineDefinition(
+        spec=PipelineSpec(
+            name=PipelineName("python_function"),
+            description="A Python function of the operator's judges the response.",
+            stages=(FUNCTION_RUN,),
+        ),
+        stages=(stage,),
+        settings=FunctionSettings,
+        reference=FunctionReference,
+        example_reference={"value": {"answer": "18"}},
+    )

@@ -1,0 +1,98 @@
+"""The pipeline `math`: `extract` finds the answer, `math.verify` compares it with math-verify.
+
+`extract` is one linear pass over text and takes many requests at once. `math.verify` runs a
+computer algebra system on hostile text, so it lives in a warm process that an answer can cost: when
+one takes longer than `verifiers.math_cpu_s`, the worker kills the process from outside and the
+request ends as RESOURCE_LIMIT.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pydantic import Field
+
+from assay.config.settings import VerifierSettings
+from assay.core.ids import PipelineName, StageName
+from assay.core.pipeline import PipelineSpec, Resources, StageSpec
+from assay.verifiers.port import (
+    PipelineDefinition,
+    PipelineSettings,
+    Reference,
+    StageDefinition,
+)
+from assay.verifiers.text.answers import Strategy
+
+EXTRACT: Final = StageName("extract")
+VERIFY: Final = StageName("math.verify")
+
+
+class MathSettings(PipelineSettings):
+    """Settings of `math`."""
+
+    strategies: tuple[Strategy, ...] = Field(
+        default=(
+            Strategy.TAG,
+            Strategy.BOXED,
+            Strategy.HASHES,
+            Strategy.ANSWER_IS,
+            Strategy.ANSWER_COLON,
+            Strategy.TAIL,
+        ),
+        min_length=1,
+    )
+    """Where the answer is looked for, in this order. In what `tail` and `whole` hand over,
+    math-verify looks for it by its own rules."""
+    answer_chars_max: int = Field(default=2_000, gt=0)
+    """A longer answer ends as RESOURCE_LIMIT."""
+    float_rounding: int = Field(default=6, ge=0, le=50)
+    """Decimal places to which floats are rounded before they are compared."""
+    numeric_precision: int = Field(default=15, ge=1, le=200)
+    """Significant digits of numeric evaluation."""
+    strict: bool = True
+    """Names of variables matter, and a set is not a tuple."""
+    allow_set_relation_comp: bool = False
+    """Take `1 < x < 2` and `(1, 2)` for the same even where the reference is the relation."""
+    option_strings: tuple[str, ...] = Field(default=(), max_length=64)
+    """Words that are answers themselves (`A`, `B`, `yes`)."""
+
+
+class MathReference(Reference):
+    """Reference of `math`."""
+
+    answers: tuple[str, ...] = Field(min_length=1, max_length=64)
+    """Right answers, plain or LaTeX; the response passes when it equals one of them."""
+
+
+def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
+    """The pipeline `math` with its two stages."""
+    extract = StageDefinition(
+        spec=StageSpec(
+            name=EXTRACT,
+            resources=Resources(cpu_cores=0.25, memory_bytes=128 * 1024 * 1024),
+            timeout_s=30.0,
+            batch_max=64,
+        ),
+        handler="assay.verifiers.math.extract:ExtractHandler",
+    )
+    verify = StageDefinition(
+        spec=StageSpec(
+            name=VERIFY,
+            resources=Resources(cpu_cores=1.0, memory_bytes=512 * 1024 * 1024),
+            timeout_s=4 * settings.math_cpu_s + 10,
+            cpu_s_max=settings.math_cpu_s,
+            batch_max=16,
+        ),
+        handler="assay.verifiers.math.verify:VerifyHandler",
+        confined=True,
+    )
+    yield PipelineDefinition(
+        spec=PipelineSpec(
+            name=PipelineName("math"),
+            description="The final answer equals a reference answer, as mathematics.",
+            stages=(EXTRACT, VERIFY),
+        ),
+        stages=(extract, verify),
+        settings=MathSettings,
+        reference=MathReference,
+        example_reference={"answers": ["\\frac{1}{2}"]},
+    )

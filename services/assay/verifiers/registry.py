@@ -1,0 +1,148 @@
+"""Which pipelines there are: the built-in ones and those of entry points.
+
+Invariants: one definition a pipeline name and one a stage name (two pipelines may share a stage
+only by naming the very same definition); definitions are plain data, so that the API knows every
+pipeline without importing the code of a single handler.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+
+from assay.config.settings import VerifierSettings
+from assay.core.ids import NAME_FORM, PipelineName, StageName
+from assay.verifiers import noop
+from assay.verifiers.code import definition as code_definition
+from assay.verifiers.function import definition as function_definition
+from assay.verifiers.math import definition as math_definition
+from assay.verifiers.port import (
+    ENTRY_POINT_GROUP,
+    HandlerContext,
+    PipelineDefinition,
+    StageDefinition,
+    StageHandler,
+)
+from assay.verifiers.text import definition as text_definition
+
+DefinePipelines = Callable[[VerifierSettings], Iterable[PipelineDefinition]]
+
+BUILT_IN: tuple[DefinePipelines, ...] = (
+    noop.define_pipelines,
+    text_definition.define_pipelines,
+    math_definition.define_pipelines,
+    code_definition.define_pipelines,
+    function_definition.define_pipelines,
+)
+
+
+class PipelineError(Exception):
+    """A pipeline cannot be loaded; the operator removes or repairs the package that brings it."""
+
+
+class PipelineClash(PipelineError):
+    """Two different definitions of one pipeline or stage name."""
+
+
+class PipelineMalformed(PipelineError):
+    """What an entry point gives is not a usable definition."""
+
+
+def load_pipelines(
+    settings: VerifierSettings | None = None, *, found: Iterable[EntryPoint] | None = None
+) -> Mapping[PipelineName, PipelineDefinition]:
+    """Return all pipelines by name.
+
+    Args:
+        settings: what the operator set for the built-in pipelines.
+        found: the entry points to load; by default those of installed packages.
+
+    Raises:
+        PipelineClash: one name, two definitions.
+        PipelineMalformed: an entry point that cannot be imported or gives something else.
+    """
+    limits = settings or VerifierSettings()
+    pipelines: dict[PipelineName, PipelineDefinition] = {}
+    stages: dict[StageName, StageDefinition] = {}
+    for define in BUILT_IN:
+        for definition in define(limits):
+            _add(definition, pipelines, stages, source="assay")
+    for entry in entry_points(group=ENTRY_POINT_GROUP) if found is None else found:
+        for definition in _definitions(entry, limits):
+            _add(definition, pipelines, stages, source=entry.value)
+    return MappingProxyType(pipelines)
+
+
+def stages_of(
+    pipelines: Mapping[PipelineName, PipelineDefinition],
+) -> Mapping[StageName, StageDefinition]:
+    """Return the stages of all `pipelines` by name."""
+    return MappingProxyType(
+        {stage.spec.name: stage for pipeline in pipelines.values() for stage in pipeline.stages}
+    )
+
+
+def load_handler(stage: StageDefinition) -> Callable[[HandlerContext], StageHandler]:
+    """Import the stage's handler factory; called in worker processes only.
+
+    Raises:
+        PipelineMalformed: there is no such module or attribute, or it cannot be called.
+    """
+    module_name, _, attribute = stage.handler.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        message = f"stage {stage.spec.name}: cannot import handler {stage.handler}: {error}"
+        raise PipelineMalformed(message) from error
+    if not callable(factory):
+        message = f"stage {stage.spec.name}: handler {stage.handler} cannot be called"
+        raise PipelineMalformed(message)
+    made: Callable[[HandlerContext], StageHandler] = factory
+    return made
+
+
+def _definitions(entry: EntryPoint, settings: VerifierSettings) -> Iterable[PipelineDefinition]:
+    """What one entry point gives: a definition, or a function of the settings that returns one."""
+    try:
+        given = entry.load()
+        if callable(given):
+            given = given(settings)
+    except Exception as error:  # whatever a user's module does while it is imported
+        message = f"entry point {entry.name} ({entry.value}): {error!r}"
+        raise PipelineMalformed(message) from error
+    several = [given] if isinstance(given, PipelineDefinition) else given
+    if not isinstance(several, (list, tuple)) or not all(
+        isinstance(definition, PipelineDefinition) for definition in several
+    ):
+        message = f"entry point {entry.name} ({entry.value}) gives {type(given).__name__}, not a "
+        raise PipelineMalformed(message + "PipelineDefinition, a list of them, or a function")
+    return several
+
+
+def _add(
+    definition: PipelineDefinition,
+    pipelines: dict[PipelineName, PipelineDefinition],
+    stages: dict[StageName, StageDefinition],
+    *,
+    source: str,
+) -> None:
+    _check_form(definition, source)
+    known = pipelines.setdefault(definition.spec.name, definition)
+    if known != definition:
+        message = f"pipeline {definition.spec.name} of {source} is already defined differently"
+        raise PipelineClash(message)
+    for stage in definition.stages:
+        if stages.setdefault(stage.spec.name, stage) != stage:
+            message = f"stage {stage.spec.name} of {source} is already defined differently"
+            raise PipelineClash(message)
+
+
+def _check_form(definition: PipelineDefinition, source: str) -> None:
+    names = tuple(stage.spec.name for stage in definition.stages)
+    name = definition.spec.name
+    if not names or names != definition.spec.stages or len(set(names)) != len(names):
+        message = f"pipeline {name} of {source}: spec.stages and stages name different stages"
+        raise PipelineMalformed(message)
+    if not all(NAME_FORM.fullmatch(word) for word in (name, *names)):
+        message = f"pipeline {name} of {source}: names are {NAME_FORM.pattern}"
+        raise PipelineMalformed(message)

@@ -1,0 +1,201 @@
+"""Puts the worker host together; the only module here that knows every concrete class."""
+
+import asyncio
+import os
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from assay.config.settings import Settings, WorkerSettings
+from assay.core.errors import NotFound
+from assay.core.ids import PipelineName, StageName, WorkerId
+from assay.edge import lifecycle
+from assay.edge.auth import is_loopback
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics, open_metrics
+from assay.edge.tracing import Tracer
+from assay.sandbox.probe import require_isolation
+from assay.store.port import Store
+from assay.store.valkey import open_store
+from assay.verifiers.port import PipelineDefinition, StageDefinition
+from assay.verifiers.registry import load_pipelines, stages_of
+from assay.worker.artifact_cache import ArtifactCache
+from assay.worker.artifact_desk import ArtifactDesk
+from assay.worker.forks import Forks, environment_for_slots
+from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.pool_servicer import ControlServer
+from assay.worker.probes import Probes
+from assay.worker.slot import SlotSettings
+from assay.worker.store_health import StoreHealth
+from assay.worker.supervisor import HostParts, Supervisor
+
+SIGN: Final = "worker.json"
+"""In `data_dir/run`: where the host listens."""
+
+NO_SANDBOX: Final = "unused"
+"""The mode of a host whose stages run nothing that is not ours."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerService:
+    """The host, its listeners and its store."""
+
+    settings: Settings
+    store: Store
+    host: WorkerHost
+    control: ControlServer
+    probes: Probes
+    tasks: Tasks
+    scratch: Path
+
+    async def start(self) -> Mapping[str, str]:
+        """Start slots and listen; returns the addresses."""
+        worker = self.settings.worker
+        self.host.start()
+        control = await self.control.start(f"{worker.control_host}:{worker.control_port}")
+        http = await self.probes.start(worker.control_host, worker.http_port)
+        self.tasks.spawn(self.control.watch_readiness(), name="readiness")
+        addresses = {
+            "control": f"{worker.control_host}:{control}",
+            "http": f"{worker.control_host}:{http}",
+        }
+        log.info("listening", **addresses)
+        return addresses
+
+    async def stop(self) -> None:
+        """Drain, stop, let go of the store."""
+        await self.control.drain()
+        await self.host.stop()
+        await self.control.stop()
+        await self.probes.stop()
+        await self.store.close()
+        await asyncio.to_thread(shutil.rmtree, self.scratch, ignore_errors=True)
+        log.info("stopped")
+
+    async def run(self) -> None:
+        """Serve until told to stop by a signal.
+
+        Raises:
+            HostFailed: a bug; it is in the log.
+        """
+        with lifecycle.stop_on_signals() as stop:
+            try:
+                addresses = await self.start()
+                with lifecycle.listening(self.settings.data_dir / "run" / SIGN, addresses):
+                    await self.host.run(stop)
+            finally:
+                await self.stop()
+
+
+def build(
+    settings: Settings,
+    *,
+    store: Store | None = None,
+    pipelines: Mapping[PipelineName, PipelineDefinition] | None = None,
+    clock: Clock | None = None,
+    tracer: Tracer | None = None,
+    metrics: Metrics | None = None,
+) -> WorkerService:
+    """Build the host from the settings; called inside the event loop that will run it.
+
+    Raises:
+        NotFound: `worker.stages` names one that no pipeline has.
+        IsolationUnavailable: a stage runs untrusted code and this machine cannot isolate it.
+    """
+    clock = clock or Clock()
+    known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
+    stages = served_stages(settings.worker, stages_of(known))
+    mode = _sandbox_mode(settings, stages, clock)
+    store = store or open_store(settings.store, data_dir=settings.data_dir)
+    metrics = metrics or open_metrics(settings.data_dir)
+    metrics.sandbox_seen(mode=mode)
+    tasks = Tasks()
+    health = StoreHealth(clock)
+    scratch = settings.data_dir / "scratch" / str(os.getpid())
+    forks = Forks(
+        SlotSettings(sandbox=settings.sandbox, verifiers=settings.verifiers, scratch=scratch),
+        environment=environment_for_slots(os.environ, settings.worker.environment),
+    )
+    cache = ArtifactCache(
+        settings.data_dir / "artifacts", bytes_max=settings.worker.artifact_cache_bytes_max
+    )
+    supervisors: dict[StageName, Supervisor] = {}
+    host = WorkerHost(
+        settings=_host_settings(settings.worker, stages, mode),
+        supervisors=supervisors,
+        store=store,
+        health=health,
+        forks=forks,
+        clock=clock,
+        metrics=metrics,
+        tasks=tasks,
+    )
+    parts = HostParts(
+        store=store,
+        health=health,
+        clock=clock,
+        forks=forks,
+        desk=ArtifactDesk(store=store, cache=cache, metrics=metrics),
+        metrics=metrics,
+        tracer=tracer,
+        worker=WorkerId(f"{socket.gethostname()}:{os.getpid()}"),
+        attempts_max=settings.store.attempts_max,
+        scratch=scratch,
+        spawn=tasks.spawn,
+        on_wanting=host.on_wanting,
+    )
+    supervisors.update({name: Supervisor(stage, parts) for name, stage in stages.items()})
+    if not is_loopback(settings.worker.control_host):
+        log.warning("control_port_is_open", host=settings.worker.control_host)
+    return WorkerService(
+        settings=settings,
+        store=store,
+        host=host,
+        control=ControlServer(host, clock=clock),
+        probes=Probes(why_not_ready=lambda: host.why_not_ready, registry=metrics.registry),
+        tasks=tasks,
+        scratch=scratch,
+    )
+
+
+def served_stages(
+    settings: WorkerSettings, known: Mapping[StageName, StageDefinition]
+) -> Mapping[StageName, StageDefinition]:
+    """The stages that the settings name, or all.
+
+    Raises:
+        NotFound: there is no such stage.
+    """
+    for name in (*settings.stages, *settings.slots_by_stage):
+        if name not in known:
+            raise NotFound(f"no pipeline has a stage {name}", field="worker.stages")
+    if not settings.stages:
+        return known
+    return {StageName(name): known[StageName(name)] for name in settings.stages}
+
+
+def _sandbox_mode(
+    settings: Settings, stages: Mapping[StageName, StageDefinition], clock: Clock
+) -> str:
+    if any(stage.runs_untrusted_code for stage in stages.values()):
+        return require_isolation(settings.sandbox, clock).mode
+    return NO_SANDBOX
+
+
+def _host_settings(
+    settings: WorkerSettings, stages: Mapping[StageName, StageDefinition], mode: str
+) -> HostSettings:
+    return HostSettings(
+        slots={name: settings.slots_by_stage.get(name, settings.slots) for name in stages},
+        slots_max=settings.slots_max,
+        drain_s=settings.drain_s,
+        reap_every_s=settings.reap_every_s,
+        sandbox_mode=mode,
+    )

@@ -1,0 +1,249 @@
+"""The worker host: all stages that this process serves.
+
+One blocked connection waits for work of all stages that have idle slots; a stage that comes to want
+some while the others are waited for joins them at once. Whatever fails here that is no error of the
+contract is a bug: it is logged and the host ends, for whoever watches it to start it anew.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from assay.core.errors import AssayError, InvalidRequest, NotFound
+from assay.core.ids import StageName
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.store.port import Store
+from assay.worker.forks import Forks
+from assay.worker.slot_pool import PoolState
+from assay.worker.store_health import StoreHealth
+from assay.worker.supervisor import Supervisor
+
+WAIT_S: Final = 5.0
+"""Longest sleep in one wait for work."""
+CLOSE_S_MAX: Final = 15.0
+"""For slots to close and reports to be taken, once drained."""
+
+log = structlog.get_logger(__name__)
+
+
+class HostFailed(Exception):
+    """A bug ended the host."""
+
+
+class Tasks:
+    """Tasks that must not fail; the first that does is remembered."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+    def spawn(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
+        """See `Spawn`."""
+        task = asyncio.create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("task_failed", task=task.get_name(), exc_info=error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    async def cancel(self) -> None:
+        """End all that still run."""
+        for task in list(self._running):
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSettings:
+    """How the host works."""
+
+    slots: Mapping[StageName, int]
+    """Slots at start, a stage each."""
+    slots_max: int
+    drain_s: float
+    reap_every_s: float
+    sandbox_mode: str
+
+
+class WorkerHost:
+    """Starts, waits, drains. Built by `assay.worker.build`."""
+
+    def __init__(
+        self,
+        *,
+        settings: HostSettings,
+        supervisors: Mapping[StageName, Supervisor],
+        store: Store,
+        health: StoreHealth,
+        forks: Forks,
+        clock: Clock,
+        metrics: Metrics,
+        tasks: Tasks,
+    ) -> None:
+        self._settings = settings
+        self._supervisors = supervisors
+        self._store = store
+        self._health = health
+        self._forks = forks
+        self._clock = clock
+        self._metrics = metrics
+        self._tasks = tasks
+        self._waited_for: frozenset[StageName] = frozenset()
+        self._waiting: asyncio.Task[StageName | None] | None = None
+        self._wanting = asyncio.Event()
+        self._is_draining = False
+        self._loops: list[asyncio.Task[None]] = []
+
+    # -- pools ---------------------------------------------------------------------------------
+    @property
+    def sandbox_mode(self) -> str:
+        """How untrusted code is isolated here."""
+        return self._settings.sandbox_mode
+
+    def pools(self) -> Sequence[PoolState]:
+        """All stages."""
+        return [supervisor.state() for supervisor in self._supervisors.values()]
+
+    def resize(self, stage: str, slots: int) -> PoolState:
+        """Set the size of a stage's pool.
+
+        Raises:
+            NotFound: this host does not serve the stage.
+            InvalidRequest: less than none, or more than `slots_max`.
+        """
+        supervisor = self._supervisors.get(StageName(stage))
+        if supervisor is None:
+            raise NotFound(f"stage {stage} is not served here", field="stage")
+        if not 0 <= slots <= self._settings.slots_max:
+            message = f"slots are 0 to {self._settings.slots_max}"
+            raise InvalidRequest(message, field="slots")
+        if self._is_draining:
+            return supervisor.state()
+        log.info("pool_resized", stage=stage, slots=slots, before=supervisor.state().desired)
+        return supervisor.resize(slots)
+
+    @property
+    def why_not_ready(self) -> str:
+        """Empty when the host can take work of every stage that it serves."""
+        if self._is_draining:
+            return "draining"
+        if not self._health.is_up:
+            return "the store does not answer"
+        for pool in self.pools():
+            if pool.desired and not pool.ready:
+                return f"no slot of stage {pool.stage} is ready"
+        return ""
+
+    # -- life ----------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Start slots and begin to wait for work."""
+        for stage, supervisor in self._supervisors.items():
+            supervisor.resize(self._settings.slots[stage])
+            self._loops.append(self._tasks.spawn(supervisor.beat(), name=f"beat {stage}"))
+        self._loops.append(self._tasks.spawn(self._wait_for_work(), name="wait for work"))
+        self._loops.append(self._tasks.spawn(self._reap(), name="reap"))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop.
+
+        Raises:
+            HostFailed: a bug; it is in the log.
+        """
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((stopping, self._tasks.failed), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if self._tasks.failed.done():
+            raise HostFailed(repr(self._tasks.failed.result()))
+
+    async def stop(self) -> None:
+        """Drain, close the slots, let go of everything."""
+        self._is_draining = True
+        log.info("draining", drain_s=self._settings.drain_s)
+        supervisors = self._supervisors.values()
+        # Work goes on to the next stage while it drains, so leases are renewed to the end.
+        await asyncio.gather(
+            *(supervisor.drain(self._settings.drain_s) for supervisor in supervisors)
+        )
+        try:
+            async with asyncio.timeout(CLOSE_S_MAX):
+                await asyncio.gather(*(supervisor.close() for supervisor in supervisors))
+        except TimeoutError:
+            log.warning("not_closed_in_time", seconds=CLOSE_S_MAX)
+        await self._tasks.cancel()
+        await self._forks.close()
+
+    # -- waking --------------------------------------------------------------------------------
+    def on_wanting(self, stage: StageName) -> None:
+        """A stage has idle slots and nothing that it knows of to do."""
+        if stage not in self._waited_for:
+            self._wanting.set()
+            if self._waiting is not None:
+                self._waiting.cancel()
+
+    async def _wait_for_work(self) -> None:
+        failures = 0
+        while not self._is_draining:
+            self._wanting.clear()
+            stages = [name for name, one in self._supervisors.items() if one.wants_waking]
+            if not stages:
+                await self._wanting.wait()
+                continue
+            self._waited_for = frozenset(stages)
+            try:
+                woken = await self._wait(stages)
+            except AssayError as error:
+                self._health.failed(error)
+                await self._health.pause(failures)
+                failures += 1
+                continue
+            finally:
+                self._waited_for = frozenset()
+            failures = 0
+            if woken is not None:
+                await self._supervisors[woken].wake()
+
+    async def _wait(self, stages: Sequence[StageName]) -> StageName | None:
+        """One wait; `None` when nothing came, or another stage is to be waited for as well."""
+        self._waiting = asyncio.create_task(
+            self._store.wait_for_work(stages, timeout_s=WAIT_S), name="blocked"
+        )
+        try:
+            await asyncio.wait([self._waiting])
+            if self._waiting.cancelled():
+                return None
+            woken = self._waiting.result()
+        finally:
+            self._waiting.cancel()
+            self._waiting = None
+        self._health.worked()
+        return woken
+
+    # -- reaping -------------------------------------------------------------------------------
+    async def _reap(self) -> None:
+        while True:
+            await self._clock.sleep(self._settings.reap_every_s)
+            for supervisor in self._supervisors.values():
+                await supervisor.reap()
+            with contextlib.suppress(AssayError):  # whoever works with the store notices too
+                await self._look_at_queues()
+
+    async def _look_at_queues(self) -> None:
+        for depth in await self._store.depths(list(self._supervisors)):
+            self._metrics.queue_seen(
+                stage=depth.stage,
+                queued=depth.queued,
+                running=depth.running,
+                oldest_age_s=depth.oldest_age_s,
+                dead_letters=depth.dead_letters,
+            )

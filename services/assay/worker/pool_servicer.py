@@ -1,0 +1,113 @@
+"""The host's internal gRPC: `PoolService`, health and reflection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from assay.core.errors import AssayError
+from assay.edge.status import detail_of
+from assay.v1 import worker_pb2, worker_pb2_grpc
+
+if TYPE_CHECKING:
+    from assay.edge.clock import Clock
+    from assay.worker.host import WorkerHost
+    from assay.worker.slot_pool import PoolState
+
+SERVICE: Final = worker_pb2.DESCRIPTOR.services_by_name["PoolService"].full_name
+READINESS_EVERY_S: Final = 0.5
+CALLS_MAX: Final = 64
+STOP_S: Final = 1.0
+
+
+class PoolServicer(worker_pb2_grpc.PoolServiceServicer):
+    """Translates."""
+
+    def __init__(self, host: WorkerHost) -> None:
+        self._host = host
+
+    async def ResizePool(  # noqa: N802 - the proto's names
+        self, request: worker_pb2.ResizePoolRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> worker_pb2.ResizePoolResponse:
+        """Set the size of a stage's pool."""
+        try:
+            state = self._host.resize(request.stage, request.slots)
+        except AssayError as error:
+            detail = detail_of(error)
+            await context.abort(detail.status.grpc, detail.message, detail.trailers())
+            raise  # for the checkers: abort never returns
+        return worker_pb2.ResizePoolResponse(pool=_message(state))
+
+    async def ListPools(  # noqa: N802
+        self, request: worker_pb2.ListPoolsRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> worker_pb2.ListPoolsResponse:
+        """All stages of this host."""
+        del request, context
+        return worker_pb2.ListPoolsResponse(
+            pools=[_message(state) for state in self._host.pools()],
+            sandbox_mode=self._host.sandbox_mode,
+        )
+
+
+def _message(state: PoolState) -> worker_pb2.StagePool:
+    return worker_pb2.StagePool(
+        stage=state.stage,
+        slots_desired=state.desired,
+        slots_ready=state.ready,
+        slots_busy=state.busy,
+    )
+
+
+class ControlServer:
+    """Listens on the control port."""
+
+    def __init__(self, host: WorkerHost, *, clock: Clock) -> None:
+        self._host = host
+        self._clock = clock
+        self._health = health.aio.HealthServicer()
+        self._server = grpc.aio.server(
+            options=[("grpc.so_reuseport", 0)], maximum_concurrent_rpcs=CALLS_MAX
+        )
+        worker_pb2_grpc.add_PoolServiceServicer_to_server(PoolServicer(host), self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+
+    async def start(self, address: str) -> int:
+        """Listen; returns the port.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            message = f"cannot listen on {address}: {error}"
+            raise OSError(message) from error
+        await self._report()
+        await self._server.start()
+        return port
+
+    async def watch_readiness(self) -> None:
+        """Keep the health service up to date, for ever."""
+        while True:
+            await self._report()
+            await self._clock.sleep(READINESS_EVERY_S)
+
+    async def _report(self) -> None:
+        statuses = health_pb2.HealthCheckResponse
+        ready = not self._host.why_not_ready
+        status = statuses.SERVING if ready else statuses.NOT_SERVING
+        for name in ("", SERVICE):
+            await self._health.set(name, status)
+
+    async def drain(self) -> None:
+        """Say that no more is taken."""
+        await self._health.enter_graceful_shutdown()
+
+    async def stop(self) -> None:
+        """Hang up."""
+        await self._server.stop(STOP_S)

@@ -1,0 +1,75 @@
+"""`/healthz`, `/readyz` and `/metrics` of the host, over the least HTTP that serves them.
+
+A whole web framework would cost the idle host more memory than all its slots.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+HEAD_BYTES_MAX: Final = 8 * 1024
+TIMEOUT_S: Final = 5.0
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class Probes:
+    """One request a connection."""
+
+    def __init__(self, *, why_not_ready: Callable[[], str], registry: CollectorRegistry) -> None:
+        self._why_not_ready = why_not_ready
+        self._registry = registry
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES_MAX)
+        found: int = self._server.sockets[0].getsockname()[1]
+        return found
+
+    async def stop(self) -> None:
+        """Hang up."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._answer(head))
+                await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            pass  # it said nothing that can be answered
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def _answer(self, head: bytes) -> bytes:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or words[0] not in {b"GET", b"HEAD"}:
+            return _response("405 Method Not Allowed", b"GET only\n")
+        match words[1].split(b"?")[0]:
+            case b"/healthz":
+                return _response("200 OK", b"ok\n")
+            case b"/readyz":
+                if why := self._why_not_ready():
+                    return _response("503 Service Unavailable", f"{why}\n".encode())
+                return _response("200 OK", b"ok\n")
+            case b"/metrics":
+                return _response("200 OK", generate_latest(self._registry), CONTENT_TYPE_LATEST)
+        return _response("404 Not Found", b"/healthz, /readyz or /metrics\n")
+
+
+def _response(status: str, body: bytes, content_type: str = _TEXT) -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,171 @@
+"""Tells the store how claims ended, many in one call.
+
+A report that finds the line free goes out at once; what comes in while a call is under way goes out
+with the next one. When the store is away, reports wait for it, each for `KEPT_S_MAX` at most: by
+then somebody else has the request, or the store has forgotten it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from assay.core.errors import AssayError
+from assay.core.ids import StageName
+from assay.core.records import (
+    EndRequest,
+    FailAttempt,
+    Finish,
+    Finished,
+    FinishStatus,
+    HandOver,
+    Report,
+    StageReport,
+)
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.store.port import Store
+from assay.worker.assignment import Held
+from assay.worker.slot_pool import Spawn
+from assay.worker.store_health import StoreHealth
+
+REPORTS_MAX: Final = 256
+"""In one call."""
+BYTES_MAX: Final = 8 * 1024**2
+"""Payload of one call; one larger report goes alone."""
+KEPT_S_MAX: Final = 120.0
+_FIXED_BYTES: Final = 200
+
+log = structlog.get_logger(__name__)
+
+OnSettled = Callable[[Held], None]
+
+
+class Reports:
+    """The reports of one stage."""
+
+    def __init__(
+        self,
+        *,
+        stage: StageName,
+        store: Store,
+        health: StoreHealth,
+        clock: Clock,
+        metrics: Metrics,
+        attempts_max: int,
+        spawn: Spawn,
+        on_settled: OnSettled,
+    ) -> None:
+        self._stage = stage
+        self._store = store
+        self._health = health
+        self._clock = clock
+        self._metrics = metrics
+        self._attempts_max = attempts_max
+        self._spawn = spawn
+        self._on_settled = on_settled
+        self._waiting: deque[tuple[Held, Report]] = deque()
+        self._sending: asyncio.Task[None] | None = None
+
+    def add(self, held: Held, report: StageReport, finish: Finish) -> None:
+        """Report the end of a claim, as soon as the line is free."""
+        held.is_reported = True
+        self._waiting.append((held, Report(lease=held.claim.lease, report=report, finish=finish)))
+        if self._sending is None:
+            self._sending = self._spawn(self._send(), name=f"report {self._stage}")
+
+    async def flush(self) -> None:
+        """Wait until all that was added is settled."""
+        while self._sending is not None:
+            await asyncio.wait([self._sending])
+
+    async def _send(self) -> None:
+        failures = 0
+        try:
+            while self._waiting:
+                some = self._next()
+                began_ns = self._clock.monotonic_ns()
+                try:
+                    finished = await self._store.finish(
+                        self._stage, [report for _, report in some], self._attempts_max
+                    )
+                except AssayError as error:
+                    self._health.failed(error)
+                    self._drop_hopeless()
+                    await self._health.pause(failures)
+                    failures += 1
+                    continue
+                self._health.worked()
+                spent_s = (self._clock.monotonic_ns() - began_ns) / 1e9
+                self._metrics.store_called(operation="finish", seconds=spent_s)
+                failures = 0
+                for _ in some:
+                    self._waiting.popleft()
+                self._settle(some, finished)
+        finally:
+            self._sending = None
+
+    def _next(self) -> list[tuple[Held, Report]]:
+        some: list[tuple[Held, Report]] = []
+        size = 0
+        for held, report in self._waiting:
+            size += _payload_bytes(report.finish)
+            if some and (len(some) >= REPORTS_MAX or size > BYTES_MAX):
+                break
+            some.append((held, report))
+        return some
+
+    def _drop_hopeless(self) -> None:
+        now_ns = self._clock.monotonic_ns()
+        while self._waiting:
+            held, report = self._waiting[0]
+            age_s = (now_ns - held.claimed_ns - report.report.finished_after_ns) / 1e9
+            if age_s < KEPT_S_MAX:
+                return
+            self._waiting.popleft()
+            log.error("report_dropped", request_id=held.claim.request_id, stage=self._stage)
+            self._on_settled(held)
+
+    def _settle(self, some: list[tuple[Held, Report]], finished: Finished) -> None:
+        counts: dict[tuple[str, str, str], int] = {}
+        attempts: dict[str, int] = {}
+        for (held, report), status in zip(some, finished.statuses, strict=True):
+            self._on_settled(held)
+            word = _word(report.finish) if status is FinishStatus.DONE else "stale"
+            attempts[word] = attempts.get(word, 0) + 1
+            if status is FinishStatus.DONE and (outcome := self._outcome(held, report.finish)):
+                key = (held.claim.task.tenant, held.claim.task.pipeline, outcome)
+                counts[key] = counts.get(key, 0) + 1
+        for word, count in attempts.items():
+            self._metrics.attempts_ended(stage=self._stage, result=word, count=count)
+        for (tenant, pipeline, outcome), count in counts.items():
+            self._metrics.requests_ended(
+                tenant=tenant, pipeline=pipeline, outcome=outcome, count=count
+            )
+        for batch in finished.completed:
+            self._metrics.batch_completed(tenant=batch.tenant, slack_s=batch.slack_ms / 1e3)
+
+    def _outcome(self, held: Held, finish: Finish) -> str | None:
+        if isinstance(finish, EndRequest):
+            return finish.outcome.value
+        if isinstance(finish, FailAttempt) and held.claim.attempt >= self._attempts_max:
+            return "INFRA_FAILED"
+        return None
+
+
+def _word(finish: Finish) -> str:
+    if isinstance(finish, EndRequest):
+        return "ended"
+    if isinstance(finish, HandOver):
+        return "handed_over"
+    return "failed" if isinstance(finish, FailAttempt) else "given_back"
+
+
+def _payload_bytes(finish: Finish) -> int:
+    if isinstance(finish, EndRequest):
+        return len(finish.body) + _FIXED_BYTES
+    if isinstance(finish, HandOver):
+        return len(finish.handover) + _FIXED_BYTES
+    return _FIXED_BYTES

@@ -1,0 +1,579 @@
+"""One stage on this host: claims for idle slots, gives them out, reports how they ended.
+
+Invariants: nothing is claimed but for an idle slot, and never more than `batch_max` each; a claim
+is renewed from here, never by the work itself, until it is reported or lost; a slot killed for a
+limit ends the request that it was at as RESOURCE_LIMIT, any other end of a slot is a failed attempt
+of that request, and its neighbours are run again as if nothing had been.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from assay.core.codec import CodecError
+from assay.core.errors import AssayError
+from assay.core.ids import StageName, WorkerId
+from assay.core.records import Claim, FailAttempt, Finish, GiveBack, Lease, Reaped, StageReport
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.edge.tracing import Tracer
+from assay.sandbox.port import RunStatus
+from assay.store.port import Store
+from assay.verifiers.port import StageDefinition
+from assay.worker import messages
+from assay.worker.artifact_desk import Answer, ArtifactDesk
+from assay.worker.assignment import (
+    Assignment,
+    Blame,
+    Held,
+    Waiting,
+    blame_for_end,
+    no_blame,
+)
+from assay.worker.forks import Forks
+from assay.worker.frames import Nonsense
+from assay.worker.judgement import broke_limit, finish_of, times
+from assay.worker.reports import Reports
+from assay.worker.slot_pool import PoolState, SlotPool, Spawn
+from assay.worker.slot_process import SlotProcess
+from assay.worker.store_health import StoreHealth
+
+BEAT_S_MAX: Final = 1.0
+"""Leases are renewed at a third of their length, or sooner: a beat also brings cancellations."""
+LOOK_S_MIN: Final = 0.02
+"""Between two looks at the limits of running work."""
+REAP_JOBS_MAX: Final = 1_000
+STARVED_SHARE: Final = 0.5
+"""A slot that waited for a CPU for this share of its wall time was held up by the machine."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostParts:
+    """What the stages of a host share."""
+
+    store: Store
+    health: StoreHealth
+    clock: Clock
+    forks: Forks
+    desk: ArtifactDesk
+    metrics: Metrics
+    tracer: Tracer | None
+    worker: WorkerId
+    attempts_max: int
+    scratch: Path
+    spawn: Spawn
+    on_wanting: Callable[[StageName], None]
+    """Told when a stage has idle slots and nothing that it knows of to do."""
+
+
+class Supervisor:
+    """Implements `PoolUser`."""
+
+    def __init__(self, definition: StageDefinition, parts: HostParts) -> None:
+        self._spec = definition.spec
+        self.stage = definition.spec.name
+        self._parts = parts
+        self._clock = parts.clock
+        self._pool = SlotPool(
+            stage=self.stage,
+            forks=parts.forks,
+            scratch=parts.scratch / self.stage,
+            clock=parts.clock,
+            metrics=parts.metrics,
+            spawn=parts.spawn,
+            user=self,
+        )
+        self._reports = Reports(
+            stage=self.stage,
+            store=parts.store,
+            health=parts.health,
+            clock=parts.clock,
+            metrics=parts.metrics,
+            attempts_max=parts.attempts_max,
+            spawn=parts.spawn,
+            on_settled=self._on_settled,
+        )
+        self._waiting = Waiting(batch_max=self._spec.batch_max)
+        self._held: dict[Lease, Held] = {}
+        self._may_be_work = True
+        self._claiming: asyncio.Task[None] | None = None
+        self._is_draining = False
+        self._looking: asyncio.TimerHandle | None = None
+        self._beaten_ns = 0
+        self._note_wait = parts.metrics.waits(stage=self.stage)
+        self._note_service = parts.metrics.services(stage=self.stage)
+        self._quiet = asyncio.Event()
+
+    # -- for the host --------------------------------------------------------------------------
+    def resize(self, slots: int) -> PoolState:
+        """Want so many slots."""
+        self._pool.resize(slots)
+        return self.state()
+
+    def state(self) -> PoolState:
+        """Count."""
+        return self._pool.state()
+
+    @property
+    def wants_waking(self) -> bool:
+        """There are idle slots, and the queue was empty when it was last looked at."""
+        return not self._is_draining and self._capacity() > 0 and not self._may_be_work
+
+    async def wake(self) -> None:
+        """There may be work; returns when that was looked into."""
+        self._may_be_work = True
+        self._pump()
+        if self._claiming is not None:
+            await asyncio.wait([self._claiming])
+
+    # -- claims --------------------------------------------------------------------------------
+    def _capacity(self) -> int:
+        return self._pool.idle * self._spec.batch_max - len(self._waiting)
+
+    def _pump(self) -> None:
+        """Give out what waits; claim for what is still idle."""
+        self._give_out()
+        if self._is_draining or self._claiming is not None or self._capacity() <= 0:
+            return
+        if self._may_be_work:
+            self._claiming = self._parts.spawn(self._claim(), name=f"claim {self.stage}")
+        else:
+            self._parts.on_wanting(self.stage)
+
+    async def _claim(self) -> None:
+        failures = 0
+        try:
+            while self._may_be_work and not self._is_draining and (room := self._capacity()) > 0:
+                self._may_be_work = False
+                began_ns = self._clock.monotonic_ns()
+                try:
+                    claims = await self._parts.store.claim(
+                        self.stage,
+                        claims_max=room,
+                        lease_s=self._spec.lease_s,
+                        worker=self._parts.worker,
+                    )
+                except AssayError as error:
+                    self._may_be_work = True
+                    self._parts.health.failed(error)
+                    await self._parts.health.pause(failures)
+                    failures += 1
+                    continue
+                self._parts.health.worked()
+                self._note_store("claim", began_ns)
+                self._may_be_work = self._may_be_work or len(claims) >= room
+                self._hold(claims)
+                self._give_out()
+        finally:
+            self._claiming = None
+        if self._is_draining:
+            self._give_back_waiting()
+        self._pump()
+        self._quiet.set()
+
+    def _note_store(self, operation: str, began_ns: int) -> None:
+        spent_s = (self._clock.monotonic_ns() - began_ns) / 1e9
+        self._parts.metrics.store_called(operation=operation, seconds=spent_s)
+
+    def _hold(self, claims: Sequence[Claim]) -> None:
+        now_ns = self._clock.monotonic_ns()
+        held = [
+            Held(
+                claim=claim,
+                claimed_ns=now_ns,
+                payload_bytes=len(claim.response) + len(claim.reference) + len(claim.handover),
+            )
+            for claim in claims
+        ]
+        for one in held:
+            self._held[one.claim.lease] = one
+            self._note_wait(max(0.0, (one.claim.claimed_ns - one.claim.enqueued_ns) / 1e9))
+        self._waiting.add(held)
+
+    def _on_settled(self, held: Held) -> None:
+        self._held.pop(held.claim.lease, None)
+
+    # -- assignments ---------------------------------------------------------------------------
+    def _give_out(self) -> None:
+        while len(self._waiting) and self._pool.idle and not self._is_draining:
+            slots_idle = self._pool.idle
+            slot = self._pool.take_idle(fresh=self._waiting.needs_fresh)
+            if slot is None:
+                return
+            self._assign(slot, self._waiting.take(slots_idle=slots_idle))
+
+    def _assign(self, slot: SlotProcess, held: list[Held]) -> None:
+        assignment = Assignment(
+            held=held,
+            individually=self._spec.cpu_s_max is not None,
+            begun_ns=self._clock.monotonic_ns(),
+        )
+        slot.assignment = assignment
+        self._begin(slot, assignment)
+        tasks: dict[messages.WireTask, int] = {}
+        works = []
+        for one in held:
+            claim = one.claim
+            task = messages.WireTask(claim.task.pipeline, claim.task.settings_json)
+            number = tasks.setdefault(task, len(tasks))
+            works.append((number, claim.response, claim.reference, claim.handover))
+        slot.send(messages.WORK, list(tasks), works, assignment.individually)
+        if self._looking is None:
+            self._look_in(self._limit_s())
+
+    def _begin(self, slot: SlotProcess, assignment: Assignment) -> None:
+        """The clocks of the work that the slot is at now."""
+        assignment.begun_ns = self._clock.monotonic_ns()
+        if self._spec.cpu_s_max is not None:
+            assignment.cpu_begun_ns = slot.cpu_ns()
+        assignment.halfway = None
+
+    def on_idle(self) -> None:
+        """See `PoolUser.on_idle`."""
+        self._pump()
+
+    # -- what slots say ------------------------------------------------------------------------
+    def on_said(self, slot: SlotProcess, frame: list[object]) -> None:
+        """See `PoolUser.on_said`."""
+        assignment = slot.assignment
+        if assignment is None:
+            raise Nonsense("it speaks without being asked")
+        match frame[0]:
+            case messages.VERDICTS:
+                self._take_verdicts(slot, assignment, frame)
+            case messages.RETIRE:
+                slot.is_retiring = True
+                self._settle(slot, no_blame(assignment), "it could not be run")
+                self._pool.release(slot)
+                self._pump()
+            case messages.FIND | messages.ASK | messages.MADE | messages.GIVEN_UP:
+                self._take_artifact_word(slot, frame)
+            case _:
+                raise Nonsense("an unknown word")
+
+    def _take_verdicts(
+        self, slot: SlotProcess, assignment: Assignment, frame: list[object]
+    ) -> None:
+        now_ns = self._clock.monotonic_ns()
+        verdicts, slot.is_retiring = messages.read_verdicts(frame, len(assignment.held))
+        for verdict in verdicts:
+            held = assignment.take(verdict.at)
+            if held is None:
+                raise Nonsense("two verdicts about one request")
+            slot.served += 1
+            report = times(
+                verdict,
+                worker=self._name(slot),
+                claimed_ns=held.claimed_ns,
+                now_ns=now_ns,
+            )
+            if isinstance(verdict.said, messages.SaidFailed):
+                self._log_failure(held, verdict.said.error)
+            self._report(held, report, finish_of(held.claim, verdict.said))
+        if assignment.open:
+            self._begin(slot, assignment)
+        else:
+            self._pool.release(slot)
+            self._pump()
+            self._quiet.set()
+
+    def _name(self, slot: SlotProcess) -> WorkerId:
+        return WorkerId(f"{self._parts.worker}/{self.stage}-{slot.number}")
+
+    def _report(self, held: Held, report: StageReport, finish: Finish) -> None:
+        if held.is_lost:
+            return
+        self._note_service((report.finished_after_ns - report.started_after_ns) / 1e9)
+        self._reports.add(held, report, finish)
+        if self._parts.tracer is not None:
+            self._trace(self._parts.tracer, held, report, finish)
+
+    def _trace(self, tracer: Tracer, held: Held, report: StageReport, finish: Finish) -> None:
+        claimed_unix_ns = self._clock.now_ns() - (self._clock.monotonic_ns() - held.claimed_ns)
+        tracer.record(
+            f"stage {self.stage}",
+            began_ns=claimed_unix_ns + report.started_after_ns,
+            ended_ns=claimed_unix_ns + report.finished_after_ns,
+            attributes={
+                **_ids(held),
+                "assay.worker": report.worker,
+                "assay.attempt": held.claim.attempt,
+                "assay.finish": type(finish).__name__,
+            },
+        )
+
+    def _log_failure(self, held: Held, error: str) -> None:
+        log.warning(
+            "attempt_failed",
+            stage=self.stage,
+            attempt=held.claim.attempt,
+            error=error,
+            **_ids(held),
+        )
+
+    # -- ends of slots -------------------------------------------------------------------------
+    def on_ended(self, slot: SlotProcess, why: str) -> None:
+        """See `PoolUser.on_ended`."""
+        assignment, slot.assignment = slot.assignment, None
+        reason = "retired" if slot.is_retiring else "ended" if assignment is None else "died"
+        self._parts.metrics.slot_ended(stage=self.stage, reason=reason)
+        if slot.making is not None:
+            key, slot.making = slot.making, None
+            self._parts.spawn(self._parts.desk.given_up(key), name="give up")
+        if assignment is not None:
+            self._settle(slot, blame_for_end(assignment), f"slot ended: {why}")
+        self._pump()
+        self._quiet.set()
+
+    def _settle(self, slot: SlotProcess, blame: Blame, why: str) -> None:
+        """The blamed attempt has failed; the others wait again, in front."""
+        if blame.blamed is not None and not blame.blamed.is_lost:
+            self._log_failure(blame.blamed, why)
+            self._report(blame.blamed, self._report_now(slot, blame.blamed), FailAttempt(error=why))
+        again = [held for held in blame.again if not held.is_lost]
+        if self._is_draining:
+            for held in again:
+                self._give_back(held)
+        else:
+            self._waiting.add_again(again)
+
+    def _report_now(self, slot: SlotProcess, held: Held) -> StageReport:
+        held_ns = self._clock.monotonic_ns() - held.claimed_ns
+        return StageReport(worker=self._name(slot), started_after_ns=0, finished_after_ns=held_ns)
+
+    # -- limits --------------------------------------------------------------------------------
+    def _limit_s(self) -> float:
+        if self._spec.cpu_s_max is None:
+            return self._spec.timeout_s
+        return min(self._spec.timeout_s, self._spec.cpu_s_max)
+
+    def _look_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._looking = loop.call_later(max(LOOK_S_MIN, seconds), self._look)
+
+    def _look(self) -> None:
+        """Kill what passed a limit; look again when the next one could."""
+        self._looking = None
+        left_s = [
+            self._check(slot, slot.assignment)
+            for slot in self._pool.busy
+            if slot.assignment is not None
+        ]
+        left_s = [left for left in left_s if left > 0]
+        if left_s:
+            self._look_in(min(left_s))
+        self._pump()
+
+    def _check(self, slot: SlotProcess, assignment: Assignment) -> float:
+        """Seconds until the slot could pass a limit; 0 when it has, and is dead."""
+        wall_s = (self._clock.monotonic_ns() - assignment.begun_ns) / 1e9
+        left_s = self._spec.timeout_s - wall_s
+        if self._spec.cpu_s_max is not None:
+            cpu_s = (slot.cpu_ns() - assignment.cpu_begun_ns) / 1e9
+            if cpu_s >= self._spec.cpu_s_max:
+                self._break_off(slot, assignment, RunStatus.CPU_LIMIT, cpu_s)
+                return 0.0
+            left_s = min(left_s, self._spec.cpu_s_max - cpu_s)
+        if left_s <= 0:
+            self._pass_wall_limit(slot, assignment, wall_s)
+            return 0.0
+        half_s = self._spec.timeout_s / 2
+        if wall_s < half_s:
+            return min(left_s, half_s - wall_s)
+        if assignment.halfway is None:
+            assignment.halfway = slot.condition()
+        return left_s
+
+    def _pass_wall_limit(self, slot: SlotProcess, assignment: Assignment, wall_s: float) -> None:
+        """Stopped, stuck in the kernel, or starved by the machine: nothing the request did."""
+        now, halfway = slot.condition(), assignment.halfway
+        starved_s = 0.0 if halfway is None else (now.starved_ns - halfway.starved_ns) / 1e9
+        if now.is_held_up or starved_s > STARVED_SHARE * wall_s / 2:
+            slot.kill(f"held up for {wall_s:.1f} s (state {now.state}, starved {starved_s:.1f} s)")
+        else:
+            self._break_off(slot, assignment, RunStatus.WALL_LIMIT, 0.0)
+
+    def _break_off(
+        self, slot: SlotProcess, assignment: Assignment, limit: RunStatus, cpu_s: float
+    ) -> None:
+        slot.assignment = None
+        blame = blame_for_end(assignment)
+        if blame.blamed is not None and not blame.blamed.is_lost:
+            error = f"killed at the limit of stage {self.stage}"
+            self._report(
+                blame.blamed,
+                self._report_now(slot, blame.blamed),
+                _limit_finish(blame.blamed.claim, limit.value, error, cpu_s),
+            )
+        self._settle(slot, Blame(blamed=None, again=blame.again), "")
+        slot.kill(limit.value)
+
+    # -- leases --------------------------------------------------------------------------------
+    async def beat(self) -> None:
+        """Renew all leases in time, for ever; kill the work of those that are lost."""
+        every_s = min(self._spec.lease_s / 3, BEAT_S_MAX)
+        while True:
+            await self._clock.sleep(every_s)
+            await self._beat_once()
+
+    async def _beat_once(self) -> None:
+        leases = list(self._held)
+        began_ns = self._clock.monotonic_ns()
+        if leases:
+            try:
+                lost = await self._parts.store.beat(
+                    self.stage, lease_s=self._spec.lease_s, leases=leases
+                )
+            except AssayError as error:
+                self._parts.health.failed(error)
+                return
+            self._parts.health.worked()
+            self._note_store("beat", began_ns)
+            self._lose(lost)
+        self._beaten_ns = began_ns
+
+    def _lose(self, leases: Sequence[Lease]) -> None:
+        taken = [held for lease in leases if (held := self._held.pop(lease, None)) is not None]
+        lost = [held for held in taken if not held.is_reported]
+        if not lost:
+            return
+        self._parts.metrics.leases_lost(stage=self.stage, seen_by="holder", count=len(lost))
+        for held in lost:
+            held.is_lost = True
+            self._waiting.remove(held)
+        for slot in self._pool.busy:
+            assignment = slot.assignment
+            if assignment is not None and _works_for_nobody(assignment):
+                slot.assignment = None
+                self._settle(slot, blame_for_end(assignment), "its lease was lost")
+                slot.kill("its lease was lost")
+        self._pump()
+
+    async def reap(self) -> None:
+        """Take back what other hosts (or this one, in another life) let expire."""
+        if not self._parts.health.is_up or self._beaten_ns < self._parts.health.regained_ns:
+            return
+        try:
+            reaped = await self._parts.store.reap(
+                self.stage, attempts_max=self._parts.attempts_max, jobs_max=REAP_JOBS_MAX
+            )
+        except AssayError as error:
+            self._parts.health.failed(error)
+            return
+        self._note_reaped(reaped)
+
+    def _note_reaped(self, reaped: Reaped) -> None:
+        expired = reaped.redelivered + reaped.dead
+        if expired:
+            log.warning(
+                "leases_expired",
+                stage=self.stage,
+                redelivered=reaped.redelivered,
+                dead=reaped.dead,
+            )
+            self._parts.metrics.leases_lost(stage=self.stage, seen_by="reaper", count=expired)
+        for batch in reaped.completed:
+            self._parts.metrics.batch_completed(tenant=batch.tenant, slack_s=batch.slack_ms / 1e3)
+
+    # -- artifacts -----------------------------------------------------------------------------
+    def _take_artifact_word(self, slot: SlotProcess, frame: list[object]) -> None:
+        key = messages.read_key(frame)
+        desk = self._parts.desk
+        if frame[0] in {messages.MADE, messages.GIVEN_UP}:
+            if slot.making != key:
+                raise Nonsense("it made what it was not asked for")
+            slot.making = None
+        if frame[0] == messages.MADE:
+            work = self._after(slot, desk.made(key, messages.read_content(frame)))
+        elif frame[0] == messages.GIVEN_UP:
+            work = self._after(slot, desk.given_up(key))
+        else:
+            asked = desk.find(key) if frame[0] == messages.FIND else desk.ask(key)
+            work = self._answer(slot, key, asked)
+        self._parts.spawn(work, name=f"artifact {self.stage}")
+
+    async def _answer(self, slot: SlotProcess, key: str, asked: Awaitable[Answer]) -> None:
+        try:
+            answer = await asked
+        except AssayError as error:
+            self._parts.health.failed(error)
+            answer = Answer()
+        if answer.make:
+            slot.making = key
+            if slot.is_gone:
+                slot.making = None
+                await self._parts.desk.given_up(key)
+        slot.send(messages.ARTIFACT, answer.content, answer.make)
+
+    async def _after(self, slot: SlotProcess, done: Awaitable[None]) -> None:
+        await done
+        answer = Answer()
+        slot.send(messages.ARTIFACT, answer.content, answer.make)
+
+    # -- the end -------------------------------------------------------------------------------
+    async def drain(self, drain_s: float) -> None:
+        """Begin nothing more, let running work finish for `drain_s`, give back the rest."""
+        self._is_draining = True
+        self._give_back_waiting()
+        try:
+            async with asyncio.timeout(drain_s):
+                await self._until_quiet()
+        except TimeoutError:
+            log.warning("work_given_back", stage=self.stage, slots=len(self._pool.busy))
+        for slot in self._pool.busy:
+            assignment, slot.assignment = slot.assignment, None
+            for held in assignment.open.values() if assignment is not None else ():
+                self._give_back(held)
+            slot.kill("the host stops")
+
+    async def _until_quiet(self) -> None:
+        while self._claiming is not None or self._pool.busy:
+            self._quiet.clear()
+            await self._quiet.wait()
+
+    def _give_back_waiting(self) -> None:
+        for held in self._waiting.take_all():
+            self._give_back(held)
+
+    def _give_back(self, held: Held) -> None:
+        if not held.is_lost:
+            report = StageReport(worker=self._parts.worker, started_after_ns=0, finished_after_ns=0)
+            self._reports.add(held, report, GiveBack())
+
+    async def close(self) -> None:
+        """End the slots and say what is left to say."""
+        if self._looking is not None:
+            self._looking.cancel()
+        await self._pool.close()
+        await self._reports.flush()
+
+
+def _ids(held: Held) -> dict[str, str]:
+    claim = held.claim
+    return {
+        "tenant": claim.task.tenant,
+        "task_id": claim.task.task_id,
+        "batch_id": claim.batch_id,
+        "request_id": claim.request_id,
+    }
+
+
+def _works_for_nobody(assignment: Assignment) -> bool:
+    """What the slot is at is lost, or all that it may be at."""
+    current = assignment.current
+    if current is not None:
+        return current.is_lost
+    return bool(assignment.open) and all(held.is_lost for held in assignment.open.values())
+
+
+def _limit_finish(claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
+    try:
+        return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s)
+    except (CodecError, ValueError) as problem:
+        return FailAttempt(error=f"{limit}, and its task or hand-over cannot be read: {problem}")

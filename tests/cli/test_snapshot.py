@@ -1,0 +1,66 @@
+"""One snapshot, as JSON for programs and as tables for people, under the same names."""
+
+import io
+import json
+
+from rich.console import Console
+
+from assay.cli.snapshot import Pool, Snapshot, render
+from assay.core.ids import BatchId, StageName, TaskId, TenantId
+from assay.core.outcome import Outcome
+from assay.core.records import BatchRecord, BatchState, StageDepth
+
+NOW_NS = 1_000 * 10**9
+
+SNAPSHOT = Snapshot(
+    at_ns=NOW_NS,
+    store_round_trip_s=0.0004,
+    sandbox_mode="namespaces+cgroup-v2",
+    depths=[
+        StageDepth(
+            stage=StageName("python.run"), queued=1234, running=2, oldest_age_s=5.25, dead_letters=1
+        )
+    ],
+    pools={"python.run": Pool(stage="python.run", slots_desired=4, slots_ready=3, slots_busy=2)},
+    batches=[
+        BatchRecord(
+            tenant=TenantId("team-a"),
+            batch_id=BatchId("b7"),
+            task_id=TaskId("math"),
+            state=BatchState.OPEN,
+            size=512,
+            group_size=8,
+            opened_ns=NOW_NS - 10**9,
+            deadline_ns=NOW_NS - 30 * 10**9,
+            completed_ns=0,
+            submitted=256,
+            ended=128,
+            queued=126,
+            running=2,
+            outcomes={Outcome.SCORED: 128},
+        )
+    ],
+)
+
+
+def test_the_json_says_what_the_tables_say() -> None:
+    plain = json.loads(json.dumps(SNAPSHOT.as_json()))
+    assert plain["stages"][0]["slots_ready"] == 3
+    assert plain["stages"][0]["queued"] == 1234
+    assert plain["batches"][0]["outcomes"] == {"SCORED": 128}
+
+
+def test_a_person_sees_queue_slots_progress_and_a_late_batch() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(render(SNAPSHOT))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    for text in (
+        "python.run",
+        "1,234",
+        "3/4",
+        "namespaces+cgroup-v2",
+        "128/512",
+        "-30 s",
+        "0.4 ms",
+    ):
+        assert text in shown

@@ -1,0 +1,65 @@
+"""Submissions are cut into messages: nothing is lost, nothing is reordered, none is too large."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.client import Request
+from assay.client.wire import REQUEST_OVERHEAD_BYTES, chunks, reward_requests
+from assay.core.errors import InvalidRequest
+from assay.v1 import reward_pb2
+
+sizes = st.lists(st.integers(0, 3_000), max_size=40)
+
+
+@given(sizes, st.integers(1, 5_000), st.integers(1, 10))
+def test_chunks_are_the_requests_in_order_within_their_bounds(
+    response_sizes: list[int], bytes_max: int, requests_max: int
+) -> None:
+    messages = [
+        reward_pb2.RewardRequest(request_id=f"r{index}", response=b"x" * size)
+        for index, size in enumerate(response_sizes)
+    ]
+    cut = list(chunks(messages, bytes_max=bytes_max, requests_max=requests_max))
+    assert [message for _, chunk in cut for message in chunk] == messages
+    position = 0
+    for first, chunk in cut:
+        assert first == position
+        position += len(chunk)
+        assert 1 <= len(chunk) <= requests_max
+        written = reward_pb2.SubmitRequest(requests=chunk).ByteSize()
+        assert written <= bytes_max or len(chunk) == 1
+
+
+def test_the_overhead_covers_what_a_message_adds_to_a_request() -> None:
+    request = reward_pb2.RewardRequest(request_id="x" * 256, response=b"x" * 10_000)
+    wrapped = reward_pb2.SubmitRequest(requests=[request])
+    assert wrapped.ByteSize() - request.ByteSize() < REQUEST_OVERHEAD_BYTES
+
+
+def test_a_reference_may_be_an_object_or_its_json() -> None:
+    shared = {"answers": ["é"]}
+    requests = [
+        Request(request_id="a", response="x", reference=shared),
+        Request(request_id="b", response=b"x", reference=b'{"answers":["4"]}'),
+        Request(request_id="c", response="é", reference=shared),
+    ]
+    first, second, third = reward_requests(requests)
+    assert first.reference_json == third.reference_json == '{"answers": ["é"]}'.encode()
+    assert second.reference_json == b'{"answers":["4"]}'
+    assert third.response == "é".encode()
+
+
+@pytest.mark.parametrize("reference", [{"x": float("nan")}, {"x": object()}, {"x": {1, 2}}])
+def test_a_reference_that_is_no_json_is_refused_before_it_is_sent(reference: object) -> None:
+    good = Request(request_id="a", response="x", reference={})
+    bad = Request(request_id="b", response="x", reference=reference)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest) as caught:
+        reward_requests([good, bad])
+    assert caught.value.field == "requests[1].reference"
+
+
+def test_a_response_with_a_lone_surrogate_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        reward_requests([Request(request_id="a", response="\ud800", reference={})])
+    assert caught.value.field == "requests[0].response"

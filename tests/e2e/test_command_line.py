@@ -1,0 +1,136 @@
+"""The README's commands, run as a user runs them: real processes, store, workers, sandbox."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.client import Client, Outcome, Request
+
+ROOT = Path(__file__).resolve().parents[2]
+ASSAY = [sys.executable, "-m", "assay.cli"]
+FREE_PORTS = {
+    "ASSAY_REWARD__GRPC_PORT": "0",
+    "ASSAY_REWARD__HTTP_PORT": "0",
+    "ASSAY_WORKER__CONTROL_PORT": "0",
+}
+EXPECTED = {"p1": [1, 0, 1, 0], "p2": [1, 1, 1, 0], "p3": [1, 1, 0, 0]}
+
+
+def environment(data_dir: Path) -> dict[str, str]:
+    return {**os.environ, **FREE_PORTS, "ASSAY_DATA_DIR": str(data_dir), "ASSAY_WORKER__SLOTS": "1"}
+
+
+def assay(*arguments: str | Path, data_dir: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ASSAY, *map(str, arguments)],
+        env=environment(data_dir),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@asynccontextmanager
+async def platform_up(data_dir: Path) -> AsyncIterator[dict[str, Any]]:
+    process = await asyncio.create_subprocess_exec(
+        *ASSAY,
+        "up",
+        "--plain",
+        env=environment(data_dir),
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            assert b"gRPC" in await process.stdout.readline()
+        yield json.loads((data_dir / "run" / "reward.json").read_text())
+    finally:
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(60):
+            await process.communicate()
+    assert process.returncode == 0
+
+
+def test_the_main_job_scores_a_file_and_a_rerun_resumes(tmp_path: Path) -> None:
+    output = tmp_path / "rewards.jsonl"
+    command = ("score", ROOT / "examples" / "answers.jsonl", "--pipeline", "math", "--out", output)
+    first = assay(*command, "--json", data_dir=tmp_path)
+    assert first.returncode == 0, first.stderr
+    summary = json.loads(first.stdout)
+    assert (summary["rows"], summary["scored"], summary["groups"]) == (12, 12, 3)
+    results = {r["request_id"]: r for r in map(json.loads, output.read_text().splitlines())}
+    for group, rewards in EXPECTED.items():
+        assert [results[f"step1/{group}:k{k}"]["reward"] for k in range(4)] == rewards, group
+    lines = output.read_text().splitlines(keepends=True)
+    output.write_text("".join(lines[:5]) + lines[5][:20])
+    again = json.loads(assay(*command, "--json", data_dir=tmp_path).stdout)
+    assert (again["resumed"], again["scored"]) == (5, 7)
+    assert len(output.read_text().splitlines()) == 12
+
+
+def test_a_bad_row_is_named_by_its_line_and_nothing_is_sent(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"response": "x", "reference": {"answers": ["1"]}}\n{"response": 5}\n')
+    run = assay("score", rows, "--pipeline", "math", "--out", tmp_path / "o", data_dir=tmp_path)
+    assert run.returncode == 2
+    assert "line 2: response" in run.stderr
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_reference_of_the_wrong_form_is_named_by_its_line(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('\n{"response": "x", "reference": {"answer": "1"}}\n')
+    run = assay("score", rows, "--pipeline", "math", "--out", tmp_path / "o", data_dir=tmp_path)
+    assert run.returncode == 2
+    assert "line 2: reference" in " ".join(run.stderr.split())
+
+
+async def test_up_serves_and_drains_and_status_sees_it(tmp_path: Path) -> None:
+    async with platform_up(tmp_path) as addresses, Client(addresses["grpc"]) as client:
+        scores = await client.score(
+            [
+                Request(
+                    request_id="sum",
+                    response="```python\nprint(sum(map(int, input().split())))\n```",
+                    reference={"tests": [{"stdin": "1 2\n", "stdout": "3\n"}]},
+                )
+            ],
+            pipeline="code.python",
+        )
+        assert scores.results[0].outcome is Outcome.SCORED
+        assert scores.rewards == [1.0]
+        status = await asyncio.to_thread(assay, "status", "--json", data_dir=tmp_path)
+        stages = {stage["stage"]: stage for stage in json.loads(status.stdout)["stages"]}
+        assert stages["python.run"]["slots_ready"] == 1
+        resized = await asyncio.to_thread(
+            assay, "pool", "resize", "python.run", "2", "--json", data_dir=tmp_path
+        )
+        assert json.loads(resized.stdout)["slots_desired"] == 2
+        second = await asyncio.to_thread(assay, "up", "--plain", data_dir=tmp_path)
+        assert second.returncode == 2
+        assert "another process uses" in " ".join(second.stderr.split())
+    assert not (tmp_path / "run" / "reward.json").exists()
+
+
+def test_without_a_platform_status_says_how_to_start_one(tmp_path: Path) -> None:
+    run = assay("status", data_dir=tmp_path)
+    assert run.returncode == 2
+    assert "assay up" in " ".join(run.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["pipelines", "doctor"])
+def test_every_table_also_comes_as_json(tmp_path: Path, command: str) -> None:
+    run = assay(command, "--json", data_dir=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)

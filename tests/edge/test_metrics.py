@@ -1,0 +1,60 @@
+"""One page shows what all processes of the machine have counted."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+
+from assay.edge import metrics as metrics_module
+from assay.edge.metrics import Metrics, open_metrics
+
+OTHER = """
+import sys
+from pathlib import Path
+from assay.edge.metrics import open_metrics
+metrics = open_metrics(Path(sys.argv[1]))
+metrics.requests_ended(tenant="default", pipeline="math", outcome="SCORED", count=5)
+metrics.slots_seen(stage="noop", states={"busy": 7})
+"""
+
+
+def page(metrics: Metrics) -> str:
+    return generate_latest(metrics.registry).decode()
+
+
+def count_elsewhere(data_dir: Path) -> None:
+    subprocess.run([sys.executable, "-c", OTHER, str(data_dir)], check=True)
+
+
+def test_what_another_process_counted_is_on_the_page(tmp_path: Path) -> None:
+    count_elsewhere(tmp_path)
+    metrics = open_metrics(tmp_path)
+    metrics.requests_ended(tenant="default", pipeline="math", outcome="SCORED", count=2)
+    line = 'assay_requests_total{outcome="SCORED",pipeline="math",tenant="default"} 7.0'
+    assert line in page(metrics)
+
+
+def test_slots_of_a_dead_host_are_not_counted(tmp_path: Path) -> None:
+    count_elsewhere(tmp_path)
+    metrics = open_metrics(tmp_path)
+    metrics.slots_seen(stage="noop", states={"busy": 1})
+    assert 'assay_slots{stage="noop",state="busy"} 1.0' in page(metrics)
+
+
+def test_files_of_the_dead_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "FILES_OF_THE_DEAD_MAX", 2)
+    for _ in range(3):
+        count_elsewhere(tmp_path)
+    open_metrics(tmp_path)
+    assert len(list((tmp_path / "metrics").glob("counter_*.db"))) == 2
+
+
+def test_metrics_of_ones_own_need_no_directory() -> None:
+    metrics = Metrics()
+    metrics.batch_completed(tenant="default", slack_s=-2.0)
+    metrics.waits(stage="noop")(0.01)
+    text = page(metrics)
+    assert 'assay_batch_slack_seconds_bucket{le="-1.0",tenant="default"} 1.0' in text
+    assert 'assay_wait_seconds_count{stage="noop"} 1.0' in text

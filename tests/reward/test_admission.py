@@ -1,0 +1,157 @@
+"""What the edge lets in, as properties: exactly the well-formed, unchanged."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.config.settings import RewardSettings
+from assay.core.errors import InvalidRequest, TooLarge
+from assay.core.ids import PipelineName
+from assay.reward import admission
+from assay.reward.admission import RequestCheck
+from assay.reward.drafts import BatchDraft, RequestDraft, TaskDraft
+from assay.verifiers import intake
+from assay.verifiers.port import PipelineDefinition
+from assay.verifiers.registry import load_pipelines
+
+PIPELINES: Mapping[PipelineName, PipelineDefinition] = load_pipelines(found=())
+EXACT = PIPELINES[PipelineName("exact")]
+CHECK = RequestCheck(
+    RewardSettings(requests_per_message_max=8, response_bytes_max=100, reference_bytes_max=200)
+)
+REFERENCE = b'{"answers": ["4"]}'
+
+names = st.from_regex(r"[A-Za-z0-9._-]{1,128}", fullmatch=True)
+request_ids = st.from_regex(r"[A-Za-z0-9._:/-]{1,256}", fullmatch=True)
+texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=25)
+good_drafts = st.builds(
+    RequestDraft,
+    request_id=request_ids,
+    group_id=st.just("") | request_ids,
+    response=texts.map(str.encode),
+    reference=st.just(REFERENCE),
+)
+
+
+@given(st.lists(good_drafts, min_size=1, max_size=8, unique_by=lambda draft: draft.request_id))
+def test_well_formed_requests_pass_unchanged_and_in_order(drafts: list[RequestDraft]) -> None:
+    requests = CHECK.check(drafts, EXACT)
+    assert [
+        RequestDraft(r.request_id, r.group_id, r.response, r.reference) for r in requests
+    ] == drafts
+
+
+@given(st.binary(max_size=99))
+def test_a_response_passes_exactly_when_it_is_utf8_without_nul(response: bytes) -> None:
+    try:
+        fine = "\0" not in response.decode("utf-8")
+    except UnicodeDecodeError:
+        fine = False
+    drafts = [RequestDraft("r", "", response, REFERENCE)]
+    if fine:
+        assert CHECK.check(drafts, EXACT)
+        return
+    with pytest.raises(InvalidRequest) as caught:
+        CHECK.check(drafts, EXACT)
+    assert caught.value.field == "requests[0].response"
+
+
+@given(st.binary(max_size=64) | st.text(max_size=20).map(str.encode))
+def test_any_reference_is_taken_or_refused_by_name(reference: bytes) -> None:
+    try:
+        CHECK.check([RequestDraft("r", "", b"x", reference)], EXACT)
+    except InvalidRequest as error:
+        assert error.field.startswith("requests[0].reference")  # noqa: PT017 either is right
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_ids_pass_exactly_in_their_form(request_id: str, group_id: str) -> None:
+    allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/-")
+    fine = (
+        0 < len(request_id) <= 256
+        and len(group_id) <= 256
+        and set(request_id) <= allowed
+        and set(group_id) <= allowed
+    )
+    drafts = [RequestDraft(request_id, group_id, b"x", REFERENCE)]
+    if fine:
+        assert CHECK.check(drafts, EXACT)
+        return
+    with pytest.raises(InvalidRequest) as caught:
+        CHECK.check(drafts, EXACT)
+    assert caught.value.field in {"requests[0].request_id", "requests[0].group_id"}
+
+
+def test_ends_of_lines_are_no_part_of_a_name() -> None:
+    with pytest.raises(InvalidRequest):
+        admission.name("task\n", "task_id")
+
+
+def test_an_empty_response_is_an_answer() -> None:
+    assert CHECK.check([RequestDraft("r", "", b"", REFERENCE)], EXACT)
+
+
+def test_nul_may_stand_in_a_reference_as_json_writes_it() -> None:
+    reference = b'{"answers": ["a\\u0000b"]}'
+    assert CHECK.check([RequestDraft("r", "", b"x", reference)], EXACT)
+
+
+@pytest.mark.parametrize(
+    ("draft", "field"),
+    [
+        (RequestDraft("r", "", b"x" * 101, REFERENCE), "requests[1].response"),
+        (RequestDraft("r", "", b"x", b" " * 201), "requests[1].reference"),
+    ],
+)
+def test_payloads_over_their_limit_are_named(draft: RequestDraft, field: str) -> None:
+    with pytest.raises(TooLarge) as caught:
+        CHECK.check([RequestDraft("q", "", b"x", REFERENCE), draft], EXACT)
+    assert caught.value.field == field
+
+
+def test_a_reference_that_a_group_shares_is_parsed_once_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed = []
+
+    def parse(definition: PipelineDefinition, data: bytes) -> object:
+        parsed.append(data)
+        return intake.parse_reference(definition, data)
+
+    monkeypatch.setattr(admission, "parse_reference", parse)
+    other = b'{"answers": ["5"]}'
+    drafts = [
+        RequestDraft(f"r{index}", "", b"x", reference)
+        for index, reference in enumerate([REFERENCE, REFERENCE, other, REFERENCE, other])
+    ]
+    CHECK.check(drafts, EXACT)
+    assert parsed == [REFERENCE, other]
+
+
+@given(st.integers(), st.integers(), st.none() | st.integers())
+def test_numbers_of_a_batch_are_bounded(
+    size: int, group_size: int, deadline_ms: int | None
+) -> None:
+    draft = BatchDraft(task_id="t", size=size, group_size=group_size, deadline_ms=deadline_ms)
+    fine = (
+        0 <= size <= admission.BATCH_SIZE_MAX
+        and 0 <= group_size <= admission.BATCH_SIZE_MAX
+        and (deadline_ms is None or 1 <= deadline_ms <= admission.SPAN_MS_MAX)
+    )
+    if fine:
+        admission.check_batch(draft)
+        return
+    with pytest.raises(InvalidRequest):
+        admission.check_batch(draft)
+
+
+@given(st.floats())
+def test_a_cost_rate_is_finite_and_not_negative(rate: float) -> None:
+    draft = TaskDraft(task_id="t", pipeline="exact", trainer_cost_rate=rate)
+    if 0 <= rate < float("inf"):
+        admission.check_task(draft)
+        return
+    with pytest.raises(InvalidRequest):
+        admission.check_task(draft)

@@ -1,0 +1,317 @@
+"""Every bad input has a typed error of its own on both transports, nothing of it is stored, and the
+service goes on."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import httpx
+import pytest
+import pytest_asyncio
+from tests.conftest import own_shard, running_api, working
+from tests.reward.conftest import GrpcFace, HttpFace, Item, Refusal, refused
+
+from assay.core.errors import (
+    AssayError,
+    Conflict,
+    FailedPrecondition,
+    InvalidRequest,
+    NotFound,
+    TooLarge,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.conftest import Running
+    from tests.reward.conftest import Face
+
+    from assay.store.embedded import EmbeddedValkey
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def api(
+    valkey: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Running]:
+    """One service for all of these tests: it has to survive every one of them."""
+    store_settings = own_shard(valkey)
+    async with running_api(store_settings, tmp_path_factory.mktemp("api")) as api:
+        yield api
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def faces(api: Running) -> AsyncIterator[tuple[GrpcFace, HttpFace]]:
+    """Both transports of it."""
+    async with (
+        grpc.aio.insecure_channel(api.addresses.grpc) as channel,
+        httpx.AsyncClient(base_url=api.addresses.http, timeout=30) as http,
+    ):
+        yield GrpcFace(channel), HttpFace(http)
+
+
+@pytest.fixture
+def grpc_face(faces: tuple[GrpcFace, HttpFace]) -> GrpcFace:
+    """Over gRPC, with names of the test's own."""
+    faces[0].prefix = secrets.token_hex(4)
+    return faces[0]
+
+
+@pytest.fixture
+def http_face(faces: tuple[GrpcFace, HttpFace]) -> HttpFace:
+    """Over HTTP, as well."""
+    faces[1].prefix = secrets.token_hex(4)
+    return faces[1]
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def batch(face: Face) -> str:
+    """An open batch of the pipeline `exact`."""
+    await face.register("task", "exact")
+    return await face.open("task", batch_id="batch")
+
+
+# -- tasks ---------------------------------------------------------------------------------------
+async def test_an_unknown_pipeline(face: Face) -> None:
+    await refused(face, face.register("task", "telepathy"), NotFound, "task.pipeline")
+    await refused(face, face.open("task"), NotFound, "task_id")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"batch_size": -1}, "task.batch_size"),
+        ({"batch_size": 2_000_000}, "task.batch_size"),
+        ({"delay_budget_ms": -5}, "task.delay_budget_ms"),
+        ({"trainer_cost_rate": -0.5}, "task.trainer_cost_rate"),
+        ({"trainer_cost_rate": float("nan")}, "task.trainer_cost_rate"),
+        ({"trainer_cost_rate": float("inf")}, "task.trainer_cost_rate"),
+        ({"settings": {"reward_pass": "much"}}, "settings.reward_pass"),
+        ({"settings": {"reward_pas": 1}}, "settings.reward_pas"),
+    ],
+)
+async def test_a_malformed_task(face: Face, fields: dict[str, Any], field: str) -> None:
+    await refused(face, face.register("task", "exact", **fields), InvalidRequest, field)
+    assert await face.register("task", "exact")
+
+
+async def test_a_task_without_a_name(face: Face) -> None:
+    await refused(face, face.register("", "exact"), InvalidRequest, "task.task_id")
+
+
+async def test_settings_over_their_limit(face: Face) -> None:
+    settings = {"strategies": ["x" * 100_000]}
+    call = face.register("task", "exact", settings=settings)
+    await refused(face, call, TooLarge, "settings")
+
+
+async def test_a_task_registered_again_with_other_content(face: Face) -> None:
+    assert await face.register("task", "exact")
+    assert not await face.register("task", "exact")
+    await refused(face, face.register("task", "choice"), Conflict, "task.task_id")
+
+
+# -- batches -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"batch_id": "with space"}, "batch_id"),
+        ({"size": -1}, "size"),
+        ({"group_size": -8}, "group_size"),
+        ({"deadline_ms": 0}, "deadline_ms"),
+        ({"deadline_ms": -1}, "deadline_ms"),
+        ({"deadline_ms": 10**12}, "deadline_ms"),
+    ],
+)
+async def test_a_malformed_batch(
+    face: Face, batch: str, fields: dict[str, Any], field: str
+) -> None:
+    await refused(face, face.open("task", **fields), InvalidRequest, field)
+    assert await face.open("task", batch_id="another")
+
+
+async def test_a_batch_opened_again_as_another(face: Face, batch: str) -> None:
+    assert await face.open("task", batch_id=batch) == batch
+    await refused(face, face.open("task", batch_id=batch, size=7), Conflict, "batch_id")
+
+
+async def test_a_batch_that_is_not_there(face: Face, batch: str) -> None:
+    await refused(face, face.state("none"), NotFound, "batch_id")
+    await refused(face, face.submit("none", [Item("r")]), NotFound, "batch_id")
+    await refused(face, face.rewards("none"), NotFound, "batch_id")
+    await refused(face, face.cancel("none"), NotFound, "batch_id")
+    await refused(face, face.seal("none"), NotFound, "batch_id")
+
+
+async def test_a_cursor_before_the_beginning(face: Face, batch: str) -> None:
+    await refused(face, face.rewards(batch, cursor=-1), InvalidRequest, "cursor")
+
+
+async def test_a_hint_for_nothing(face: Face, batch: str) -> None:
+    await face.hint("task", 64)
+    await refused(face, face.hint("task", -1), InvalidRequest, "size")
+    await refused(face, face.hint("none", 1), NotFound, "task_id")
+
+
+# -- requests ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("item", "kind", "field"),
+    [
+        (Item(""), InvalidRequest, "request_id"),
+        (Item("with space"), InvalidRequest, "request_id"),
+        (Item("x" * 257), InvalidRequest, "request_id"),
+        (Item("r", group_id="with space"), InvalidRequest, "group_id"),
+        (Item("r", response=b"a\0b"), InvalidRequest, "response"),
+        (Item("r", reference=b"{}"), InvalidRequest, "reference.answers"),
+        (Item("r", reference=b'{"answers": []}'), InvalidRequest, "reference.answers"),
+        (Item("r", reference=b'{"answers": [7]}'), InvalidRequest, "reference.answers[0]"),
+        (Item("r", reference=b'{"answers": ["a"], "x": 1}'), InvalidRequest, "reference.x"),
+        (Item("r", response=b"x" * (4 * 1024**2 + 1)), TooLarge, "response"),
+    ],
+)
+async def test_a_bad_request_among_good_ones(
+    face: Face, batch: str, item: Item, kind: type[AssayError], field: str
+) -> None:
+    items = [Item("good/0"), Item("good/1"), item]
+    await refused(face, face.submit(batch, items), kind, f"requests[2].{field}")
+    assert await face.submit(batch, items[:2]) == (2, 0), "nothing of the message was stored"
+
+
+async def test_a_response_that_is_not_utf8(grpc_face: GrpcFace, http_face: HttpFace) -> None:
+    await grpc_face.register("task", "exact")
+    batch = await grpc_face.open("task")
+    items = [Item("a"), Item("b", response=b"caf\xe9")]
+    field = "requests[1].response"
+    await refused(grpc_face, grpc_face.submit(batch, items), InvalidRequest, field)
+    # JSON as a whole is UTF-8 or it is not.
+    await refused(http_face, http_face.submit(batch, items), InvalidRequest, "body")
+
+
+async def test_a_lone_surrogate_in_json(http_face: HttpFace) -> None:
+    await http_face.register("task", "exact")
+    batch = await http_face.open("task")
+    items = [Item("a", response=b"\\ud800")]
+    field = "requests[0].response"
+    await refused(http_face, http_face.submit(batch, items), InvalidRequest, field)
+    reference = b'{"answers": ["\\ud800"]}'
+    call = http_face.submit(batch, [Item("a", reference=reference)])
+    await refused(http_face, call, InvalidRequest, "requests[0].reference")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [b"\xff", b"{", b"[]", b"7", b"null", b'{"answers": NaN}', b'{"answers": ["\0"]}', b"\xef\xbb"],
+)
+async def test_a_reference_that_is_no_json_object(grpc_face: GrpcFace, reference: bytes) -> None:
+    await grpc_face.register("task", "exact")
+    batch = await grpc_face.open("task")
+    call = grpc_face.submit(batch, [Item("r", reference=reference)])
+    with pytest.raises(Refusal) as caught:
+        await call
+    assert caught.value.reason == InvalidRequest.reason
+    assert caught.value.field.startswith("requests[0].reference")
+
+
+async def test_a_reference_that_is_missing(grpc_face: GrpcFace, http_face: HttpFace) -> None:
+    await grpc_face.register("task", "exact")
+    batch = await grpc_face.open("task")
+    field = "requests[0].reference"
+    call = grpc_face.submit(batch, [Item("r", reference=b"")])
+    await refused(grpc_face, call, InvalidRequest, field)
+    body = {"requests": [{"request_id": "r", "response": "x"}]}
+    answer = await http_face.http.post(f"/v1/batches/{batch}/requests", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["field"] == field
+
+
+async def test_an_unknown_name_in_a_json_body(http_face: HttpFace) -> None:
+    body = {"task_id": "t", "pipeline": "exact", "batchsize": 3}
+    answer = await http_face.http.post("/v1/tasks", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["field"] == "batchsize"
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"nonsense", b"[]", b"\xff", b"[" * 100_000])
+async def test_a_body_that_is_no_json_object(http_face: HttpFace, body: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    answer = await http_face.http.post("/v1/tasks", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["reason"] == InvalidRequest.reason
+    assert answer.json()["error"]["field"] == "body"
+
+
+async def test_a_path_and_a_method_that_are_not_there(http_face: HttpFace) -> None:
+    answer = await http_face.http.get("/v1/rewards")
+    assert (answer.status_code, answer.json()["error"]["reason"]) == (404, NotFound.reason)
+    answer = await http_face.http.delete("/v1/batches")
+    assert answer.status_code == 405
+    assert answer.json()["error"]["message"]
+
+
+async def test_a_message_without_requests(face: Face, batch: str) -> None:
+    await refused(face, face.submit(batch, []), InvalidRequest, "requests")
+
+
+async def test_too_many_requests_in_one_message(face: Face, batch: str) -> None:
+    items = [Item(f"r{index}") for index in range(4_097)]
+    await refused(face, face.submit(batch, items), TooLarge, "requests")
+
+
+async def test_an_id_twice_in_one_message(face: Face, batch: str) -> None:
+    items = [Item("a"), Item("b"), Item("a")]
+    await refused(face, face.submit(batch, items), InvalidRequest, "requests[2].request_id")
+    assert await face.submit(batch, items[:2]) == (2, 0)
+
+
+async def test_an_id_again_with_other_content(face: Face, batch: str) -> None:
+    assert await face.submit(batch, [Item("a"), Item("b")]) == (2, 0)
+    assert await face.submit(batch, [Item("b"), Item("c")]) == (1, 1)
+    changed = [Item("d"), Item("a", response=b"Rome")]
+    await refused(face, face.submit(batch, changed), Conflict, "requests[1].request_id")
+    assert await face.submit(batch, [Item("d")]) == (1, 0), "nothing of the message was stored"
+
+
+async def test_a_sealed_batch(face: Face, batch: str) -> None:
+    await face.submit(batch, [Item("a")])
+    await face.seal(batch)
+    assert await face.state(batch) == "SEALED"
+    await refused(face, face.submit(batch, [Item("b")]), FailedPrecondition, "batch_id")
+    assert await face.submit(batch, [Item("a")]) == (0, 1), "a repetition is no new request"
+
+
+async def test_more_requests_than_the_batch_holds(face: Face, batch: str) -> None:
+    small = await face.open("task", size=2)
+    items = [Item("a"), Item("b"), Item("c")]
+    with pytest.raises(Refusal) as caught:
+        await face.submit(small, items)
+    assert caught.value.reason == FailedPrecondition.reason
+    assert await face.submit(small, items[:2]) == (2, 0)
+    assert await face.state(small) == "SEALED"
+
+
+async def test_50_megabytes(face: Face) -> None:
+    field = "message" if face.transport == "grpc" else "body"
+    await refused(face, face.send_bytes(50 * 1024**2), TooLarge, field)
+    assert await face.register("task", "exact")
+
+
+async def test_a_score_of_nothing_known(face: Face) -> None:
+    await refused(face, face.score([Item("a")], pipeline="telepathy"), NotFound, "pipeline")
+    await refused(face, face.score([Item("a")]), InvalidRequest, "pipeline")
+    await refused(face, face.score([Item("a")], task_id="none"), NotFound, "task_id")
+    call = face.score([Item("a")], task_id="none", pipeline="exact")
+    await refused(face, call, InvalidRequest, "task_id")
+    await refused(face, face.score([], pipeline="exact"), InvalidRequest, "requests")
+
+
+async def test_hostile_calls_leave_a_service_that_judges(
+    face: Face, batch: str, api: Running
+) -> None:
+    for item in (Item(""), Item("r", response=b"\0"), Item("r", reference=b"{}")):
+        with pytest.raises(Refusal):
+            await face.submit(batch, [item])
+    async with working(api.api.settings.store, stage="match"):
+        assert await face.score([Item("a"), Item("b")], pipeline="exact") == [1.0, 1.0]

@@ -1,0 +1,126 @@
+"""The doctor's findings, the refusal, and the confinement of a warm worker (in its own process)."""
+
+import json
+import subprocess
+import sys
+
+from assay.config.settings import SandboxSettings
+from assay.edge.clock import Clock
+from assay.sandbox.probe import probe, require_isolation
+from assay.sandbox.seccomp import compile_filter
+
+
+def test_the_probe_says_what_this_host_gives() -> None:
+    report = probe(SandboxSettings(), Clock())
+    assert report.isolated
+    assert report.mode in {"namespaces", f"namespaces+cgroup-{report.cgroup}"}
+    assert json.loads(json.dumps(report.as_dict()))["mode"] == report.mode
+
+
+def test_isolation_is_granted_here() -> None:
+    assert require_isolation(SandboxSettings(), Clock()).isolated
+
+
+def test_a_backend_that_is_asked_for_is_the_one_reported() -> None:
+    report = probe(SandboxSettings(cgroup="none"), Clock())
+    assert report.mode == "namespaces"
+    assert any("memory and processes" in line for line in report.advice)
+
+
+REFUSED = """
+import json, logging, sys
+from assay.config.settings import SandboxSettings
+from assay.core.errors import IsolationUnavailable
+from assay.edge.clock import Clock
+from assay.sandbox import linux
+from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.port import CommandRun
+from assay.sandbox.probe import probe, require_isolation
+from assay.sandbox.seccomp import compile_filter
+logging.basicConfig(format="%(levelname)s %(message)s")
+linux.forbid_new_privileges()
+linux.Filter(compile_filter()).apply()
+report = probe(SandboxSettings(allow_unisolated=True), Clock())
+refusals = []
+for act in (require_isolation, ZygoteLauncher, BubblewrapLauncher):
+    try:
+        act(SandboxSettings(), Clock())
+    except IsolationUnavailable as error:
+        refusals.append(error.message)
+insisting = SandboxSettings(allow_unisolated=True)
+bare = []
+for opened in (ZygoteLauncher(insisting, Clock()), BubblewrapLauncher(insisting, Clock())):
+    with opened as launcher:
+        result = launcher.run(CommandRun(argv=("cat", "in"), files={"in": b"text"}))
+        bare.append([launcher.isolated, result.stdout.decode()])
+print(json.dumps([report.as_dict(), refusals, bare]))
+"""
+
+
+def test_a_host_that_gives_no_namespaces_is_refused_unless_the_operator_insists() -> None:
+    """The host is a process under our own filter, which denies namespaces, as containers do."""
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED], capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    report, refusals, bare = json.loads(done.stdout)
+    assert (report["mode"], report["isolated"]) == ("unisolated", False)
+    assert "ot permitted" in report["namespaces"]["detail"]
+    assert len(refusals) == 3
+    assert "unprivileged_userns_clone" in refusals[0]
+    assert "procMount" in refusals[0]
+    assert bare == [[False, "text"], [False, "text"]]
+    assert done.stderr.decode().count("CRITICAL untrusted code runs WITHOUT ISOLATION") == 2
+
+
+def test_the_filter_is_compiled_once() -> None:
+    assert compile_filter() is compile_filter()
+    assert len(compile_filter()) % 8 == 0
+
+
+CONFINED = """
+import json, os, socket, sys, threading
+from assay.config.settings import SandboxSettings
+from assay.sandbox.confine import confine_process
+ours, theirs = socket.socketpair()
+confinement = confine_process(SandboxSettings(), memory_bytes=512 << 20)
+def outcome(act):
+    try:
+        act()
+    except BaseException as error:
+        return type(error).__name__
+    return "DONE"
+heard = []
+threading.Thread(target=lambda: heard.append(ours.recv(5))).start()
+theirs.send(b"hello")
+import xml.dom.minidom  # a module that was not loaded before
+answers = {
+    "socket": outcome(socket.socket),
+    "unix": outcome(lambda: socket.socket(socket.AF_UNIX)),
+    "write": outcome(lambda: open("/tmp/confined", "w")),
+    "read": outcome(lambda: open("/etc/passwd")),
+    "home": outcome(lambda: os.listdir("/home")),
+    "fork": outcome(os.fork),
+    "exec": outcome(lambda: os.execv("/bin/true", ["true"])),
+    "memory": outcome(lambda: bytearray(1 << 30)),
+    "root": outcome(lambda: os.setuid(0)),
+    "kill": outcome(lambda: os.kill(os.getppid(), 0)),
+}
+print(json.dumps({
+    "answers": answers, "uid": os.getuid(), "missing": confinement.missing,
+    "network": confinement.network, "files": confinement.files, "seccomp": confinement.seccomp,
+    "heard": heard[0].decode(),
+}))
+"""
+
+
+def test_a_confined_worker_keeps_its_pipes_and_loses_the_rest() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CONFINED], capture_output=True, check=True, timeout=60
+    )
+    found = json.loads(done.stdout)
+    assert found["uid"] != 0
+    assert found["heard"] == "hello"
+    assert found["missing"] == []
+    assert (found["network"], found["files"], found["seccomp"]) == (True, True, True)
+    assert "DONE" not in found["answers"].values(), found["answers"]

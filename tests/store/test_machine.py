@@ -1,0 +1,358 @@
+"""The Valkey scripts against the pure model: any sequence of calls gives the same answers.
+
+Every call is made on both; what they answer and what can be seen afterwards must agree in all but
+instants, which are each one's own. Both count requests and claims from one, so even the names of
+jobs and the fences agree. Where the clock decides (leases, overdue batches), times are either over
+at once or never, and both clocks are moved past the former before anything else happens.
+"""
+
+import asyncio
+import dataclasses
+import os
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from tests.store.conftest import ENTRIES_MAX, FIRST, SECOND, TASK, TENANT, WORKER, request
+
+from assay.config.settings import StoreSettings
+from assay.core.errors import AssayError
+from assay.core.ids import BatchId, JobId, StageName
+from assay.core.outcome import Outcome
+from assay.core.queue import QueueLimits, QueueModel
+from assay.core.records import (
+    BatchSpec,
+    BatchState,
+    Claim,
+    EndRequest,
+    FailAttempt,
+    Finish,
+    GiveBack,
+    HandOver,
+    Quota,
+    Report,
+    StageReport,
+)
+from assay.store.embedded import EmbeddedValkey
+from assay.store.valkey import ValkeyStore
+
+F = TypeVar("F", bound=Callable[..., Any])
+QUOTA = Quota(requests_open_max=9, bytes_open_max=60, batches_open_max=3)
+OVERDUE_S = 0.001
+MOMENT_S = 0.003
+"""Longer than every time that is over at once."""
+AT_ONCE_S, NEVER_S = 0.001, 3_600.0
+EXAMPLES = int(os.environ.get("ASSAY_TEST_MACHINE_EXAMPLES", "30"))
+FORMS = {
+    # name: (size, group size, deadline); deadlines so far apart that no clock confuses them
+    BatchId("sized"): (4, 2, 4_000_000),
+    BatchId("open"): (0, 0, 2_000_000),
+    BatchId("grouped"): (0, 2, 3_000_000),
+    BatchId("late"): (0, 0, 1),
+}
+BATCHES = st.sampled_from(sorted(FORMS))
+STAGES = st.sampled_from([FIRST, SECOND])
+NEW = st.builds(
+    lambda name, group, response: request(name, group=group, response=response),
+    st.sampled_from(["a", "b", "c", "d", "e"]),
+    st.sampled_from(["", "g", "h"]),
+    st.sampled_from([b"1", b"22"]),
+)
+FINISHES = st.sampled_from(
+    [
+        EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b"body"),
+        EndRequest(outcome=Outcome.SCORED, reward=0.1, body=b""),
+        EndRequest(outcome=Outcome.REJECTED_INVALID, reward=None, body=b"no"),
+        HandOver(next_stage=SECOND, handover=b"artifact"),
+        FailAttempt(error="broken"),
+        GiveBack(),
+    ]
+)
+
+
+def timeless(value: Any) -> Any:
+    """Without instants; durations stay, as differences."""
+    if isinstance(value, list | tuple):
+        return [timeless(one) for one in value]
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if "started_ns" in fields:
+        fields["held_ns"] = fields["finished_ns"] - fields["started_ns"]
+    own_time = {"oldest_age_s", "slack_ms"}
+    kept = {k: v for k, v in fields.items() if not k.endswith("_ns") and k not in own_time}
+    kept["service_ns"] = fields.get("service_ns")
+    return type(value).__name__, {k: timeless(v) for k, v in kept.items()}
+
+
+def may_be_spent(what: str, times: int) -> Callable[[F], F]:
+    """Calls after which nothing more happens in a batch are rare, or nothing ever would."""
+    return precondition(lambda self: self.spent[what] < times)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Calls both and compares."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        store_settings = StoreSettings(
+            shard=secrets.token_hex(6), batch_overdue_s=OVERDUE_S, results_kept_s=NEVER_S
+        )
+        self.store = ValkeyStore(store_settings, url=url)
+        self.model = QueueModel(
+            QueueLimits(batch_overdue_ns=int(OVERDUE_S * 1e9), results_kept_ns=int(NEVER_S * 1e9))
+        )
+        self.now_ns = 10**18
+        self.claims: list[Claim] = []
+        self.opened: set[BatchId] = set()
+        self.spent: Counter[str] = Counter()
+        self.both(self.store.put_task(TASK), lambda: self.model.put_task(TASK))
+
+    def teardown(self) -> None:
+        self.runner.run(self.store.close())
+        self.runner.close()
+
+    def pause(self) -> None:
+        """Let everything that is over at once be over, on both clocks."""
+        time.sleep(MOMENT_S)
+        self.now_ns += int(MOMENT_S * 1e9)
+
+    def both(
+        self,
+        call: Awaitable[Any],
+        expect: Callable[[], Any],
+        see: Callable[[Any], Any] = timeless,
+    ) -> Any:
+        """Make a call on both; the answers or the refusals must agree."""
+        self.now_ns += 1_000
+
+        async def made() -> Any:
+            return await call
+
+        def answer(ask: Callable[[], Any]) -> tuple[Any, Any]:
+            try:
+                found = ask()
+            except AssayError as error:
+                return None, (type(error), error.field)
+            return found, see(found)
+
+        real, seen = answer(lambda: self.runner.run(made()))
+        _, expected = answer(expect)
+        assert seen == expected
+        return real
+
+    @may_be_spent("open_batch", 5)
+    @rule(name=BATCHES, size=st.sampled_from([None, 3]))
+    def open_batch(self, name: BatchId, size: int | None) -> None:
+        self.spend("open_batch")
+        right_size, group_size, deadline_after_ms = FORMS[name]
+        spec = BatchSpec(
+            tenant=TENANT,
+            batch_id=name,
+            task_id=TASK.task_id,
+            size=right_size if size is None or name not in self.opened else size,
+            group_size=group_size,
+            deadline_after_ms=deadline_after_ms,
+        )
+        opened = self.both(
+            self.store.open_batch(spec, QUOTA),
+            lambda: self.model.open_batch(spec, QUOTA, self.now_ns),
+        )
+        if opened is not None:
+            self.opened.add(name)
+            self.spent["over at once"] += name == "late"
+        self.pause()
+
+    def a_batch(self, data: st.DataObject) -> BatchId:
+        return data.draw(st.sampled_from(sorted(self.opened)))
+
+    def has_room(self) -> bool:
+        """Some batch takes requests, or refusing was not seen often yet."""
+        batches = (self.model.get_batch(TENANT, name, self.now_ns) for name in self.opened)
+        return self.spent["refused"] < 3 or any(one.state is BatchState.OPEN for one in batches)
+
+    def spend(self, what: str) -> None:
+        self.spent[what] += 1
+
+    @initialize(names=st.lists(BATCHES, min_size=1, max_size=3, unique=True), data=st.data())
+    def begin(self, names: list[BatchId], data: st.DataObject) -> None:
+        """Somewhere worth being: random calls on nothing would find little."""
+        for name in names:
+            self.open_batch(name, None)
+            self.submit(data)
+
+    @precondition(lambda self: self.has_room())
+    @rule(data=st.data())
+    def submit(self, data: st.DataObject) -> None:
+        name = self.a_batch(data)
+        new = data.draw(st.lists(NEW, min_size=1, max_size=4))
+        submitted = self.both(
+            self.store.submit(TENANT, name, new, QUOTA),
+            lambda: self.model.submit(TENANT, name, new, QUOTA, self.now_ns),
+        )
+        if submitted is None:
+            self.spend("refused")
+
+    @rule()
+    def time_passes(self) -> None:
+        self.pause()
+
+    def stages_with_work(self) -> list[StageName]:
+        depths = self.model.depths(TASK.stages, self.now_ns)
+        return [depth.stage for depth in depths if depth.queued]
+
+    @precondition(lambda self: self.stages_with_work())
+    @rule(
+        data=st.data(),
+        count=st.integers(1, 4),
+        lease_s=st.sampled_from([NEVER_S, NEVER_S, AT_ONCE_S]),
+    )
+    def claim(self, data: st.DataObject, count: int, lease_s: float) -> None:
+        stage = data.draw(st.sampled_from(self.stages_with_work()))
+        claims = self.both(
+            self.store.claim(stage, claims_max=count, lease_s=lease_s, worker=WORKER),
+            lambda: self.model.claim(
+                stage,
+                claims_max=count,
+                lease_ns=int(lease_s * 1e9),
+                worker=WORKER,
+                now_ns=self.now_ns,
+            ),
+        )
+        self.claims += claims
+        self.spent["over at once"] += lease_s == AT_ONCE_S
+        self.pause()
+
+    def is_running(self) -> bool:
+        return any(depth.running for depth in self.model.depths(TASK.stages, self.now_ns))
+
+    @precondition(lambda self: self.is_running())
+    @rule(data=st.data(), finish=FINISHES, attempts_max=st.integers(1, 2))
+    def finish(self, data: st.DataObject, finish: Finish, attempts_max: int) -> None:
+        """Also by claims that were lost or have been reported before."""
+        some = data.draw(
+            st.lists(st.sampled_from(self.claims[-6:]), min_size=1, max_size=4, unique_by=id)
+        )
+        stage = data.draw(st.sampled_from([some[0].stage, SECOND]))
+        account = StageReport(worker=WORKER, started_after_ns=5, finished_after_ns=25)
+        reports = [Report(lease=claim.lease, report=account, finish=finish) for claim in some]
+        self.both(
+            self.store.finish(stage, reports, attempts_max),
+            lambda: self.model.finish(stage, reports, attempts_max, self.now_ns),
+        )
+
+    @precondition(lambda self: self.is_running())
+    @rule(data=st.data(), stage=STAGES)
+    def beat(self, data: st.DataObject, stage: StageName) -> None:
+        some = data.draw(st.lists(st.sampled_from(self.claims), max_size=4, unique_by=id))
+        leases = [claim.lease for claim in some]
+        self.both(
+            self.store.beat(stage, lease_s=NEVER_S, leases=leases),
+            lambda: self.model.beat(
+                stage, lease_ns=int(NEVER_S * 1e9), leases=leases, now_ns=self.now_ns
+            ),
+        )
+
+    @precondition(lambda self: self.spent["over at once"])
+    @rule(stage=STAGES, attempts_max=st.integers(1, 2))
+    def reap(self, stage: StageName, attempts_max: int) -> None:
+        def see(found: Any) -> Any:
+            completed = sorted(one.batch_id for one in found.completed)
+            return found.redelivered, found.dead, found.expired, completed
+
+        self.both(
+            self.store.reap(stage, attempts_max=attempts_max, jobs_max=100),
+            lambda: self.model.reap(
+                stage, attempts_max=attempts_max, jobs_max=100, now_ns=self.now_ns
+            ),
+            see,
+        )
+
+    @may_be_spent("seal", 3)
+    @rule(data=st.data())
+    def seal(self, data: st.DataObject) -> None:
+        self.spend("seal")
+        name = self.a_batch(data)
+        self.both(self.store.seal(TENANT, name), lambda: self.model.seal(TENANT, name, self.now_ns))
+
+    @may_be_spent("cancel", 2)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        self.spend("cancel")
+        name = self.a_batch(data)
+        self.both(
+            self.store.cancel(TENANT, name), lambda: self.model.cancel(TENANT, name, self.now_ns)
+        )
+
+    @precondition(lambda self: self.model.dead_letters(letters_max=1))
+    @rule(data=st.data())
+    def replay(self, data: st.DataObject) -> None:
+        letters = self.model.dead_letters(letters_max=100)
+        jobs = [letter.job_id for letter in letters]
+        job_id = data.draw(st.sampled_from([*jobs, JobId(f"{1:016d}")]))
+        self.both(self.store.replay(job_id), lambda: self.model.replay(job_id, self.now_ns))
+        self.spend("over at once")
+        self.pause()
+
+    @invariant()
+    def all_that_can_be_seen_agrees(self) -> None:
+        for name in sorted(self.opened):
+            get_batch = partial(self.model.get_batch, TENANT, name, self.now_ns)
+            self.both(self.store.get_batch(TENANT, name), get_batch)
+            whole = {"cursor": 0, "entries_max": ENTRIES_MAX}
+            results = partial(self.model.results, TENANT, name, **whole, now_ns=self.now_ns)
+            self.both(self.store.results(TENANT, name, **whole), results)
+        self.both(
+            self.store.depths(TASK.stages), lambda: self.model.depths(TASK.stages, self.now_ns)
+        )
+        self.both(
+            self.store.dead_letters(letters_max=100),
+            lambda: self.model.dead_letters(letters_max=100),
+            lambda letters: sorted(timeless(one)[1]["job_id"] for one in letters),
+        )
+        self.both(
+            self.store.history(TENANT, TASK.task_id, batches_max=100),
+            lambda: self.model.history(TENANT, TASK.task_id, batches_max=100),
+        )
+
+    @invariant()
+    def counters_balance(self) -> None:
+        for name in self.opened:
+            batch = self.model.get_batch(TENANT, name, self.now_ns)
+            assert batch.submitted == batch.ended + batch.queued + batch.running
+            assert min(batch.ended, batch.queued, batch.running) >= 0
+
+
+@pytest.mark.parametrize("derandomize", [True, False], ids=["same", "fresh"])
+def test_any_sequence_of_calls_gives_what_the_model_says(
+    valkey: EmbeddedValkey, *, derandomize: bool
+) -> None:
+    class OnThisServer(StoreMachine):
+        def __init__(self) -> None:
+            super().__init__(valkey.url)
+
+    run_state_machine_as_test(
+        OnThisServer,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=40,
+            deadline=None,
+            derandomize=derandomize,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,53 @@
+"""A user's functions, good and bad, as `python_function` finds them in a directory."""
+
+import math
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+
+def length(response: str, reference: Any) -> float:
+    return len(response) / int(reference["per"])
+
+
+def told(response: str, reference: Any) -> dict[str, Any]:
+    return {"score": 0.5, "why": [response, reference]}
+
+
+def looking(_response: str, _reference: Any) -> float:
+    beside = Path(__file__).parent.parent / "conftest.py"
+    return float(beside.exists() or Path("/home").exists() or "PYTHONPATH" in os.environ)
+
+
+def calling(_response: str, _reference: Any) -> float:
+    try:
+        socket.create_connection(("127.0.0.1", 80), 1)
+    except OSError:
+        return 0.0
+    return 1.0
+
+
+def looping(_response: str, _reference: Any) -> float:
+    while True:
+        pass
+
+
+def raising(response: str, _reference: Any) -> float:
+    raise KeyError(response)
+
+
+def leaving(_response: str, _reference: Any) -> float:
+    os._exit(0)
+
+
+def nothing(_response: str, _reference: Any) -> None:
+    return None
+
+
+def infinite(_response: str, _reference: Any) -> float:
+    return math.inf
+
+
+def truth(_response: str, _reference: Any) -> bool:
+    return True

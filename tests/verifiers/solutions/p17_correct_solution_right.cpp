@@ -1,0 +1,11 @@
+#include <bits/stdc++.h>
+using namespace std;
+
+int main() {
+    string n, m;
+    cin >> n >> m;
+    sort(n.begin(), n.end());
+    auto first = n.find_first_not_of('0');
+    if (first != string::npos) swap(n[0], n[first]);
+    puts(n == m ? "OK" : "WRONG_ANSWER");
+}

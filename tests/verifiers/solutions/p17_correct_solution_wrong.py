@@ -1,0 +1,5 @@
+n, m = input().strip(), input().strip()
+digits = sorted(n)
+first = next((index for index, digit in enumerate(digits) if digit != "0"), 0)
+smallest = "".join([digits.pop(first), *digits])
+print("OK" if int(m) == int(smallest) else "WRONG_ANSWER")

@@ -1,0 +1,36 @@
+"""The documentation names every pipeline, setting, reference field and verdict that there is."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from assay.verifiers.registry import load_pipelines
+
+ROOT = Path(__file__).resolve().parents[2]
+VERIFIERS = ROOT / "services" / "assay" / "verifiers"
+PIPELINES = load_pipelines(found=())
+
+
+def fields(model: type[BaseModel]) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+@pytest.mark.parametrize("name", sorted(PIPELINES))
+def test_pipelines_are_documented(name: str) -> None:
+    text = (ROOT / "docs" / "pipelines.md").read_text()
+    definition = PIPELINES[next(known for known in PIPELINES if known == name)]
+    words = {name, *definition.spec.stages, *fields(definition.settings)}
+    words |= fields(definition.reference)
+    missing = [word for word in words if not re.search(rf"\b{re.escape(word)}\b", text)]
+    assert missing == []
+
+
+def test_verdict_words_are_documented() -> None:
+    text = (ROOT / "docs" / "verdicts.md").read_text()
+    sources = "".join(path.read_text() for path in VERIFIERS.rglob("*.py"))
+    said = set(re.findall(r'verdict="([a-z_]+)"', sources))
+    said |= set(re.findall(r'(?:_lost|CandidateGone|_NotKept)\("([a-z_]+)"', sources))
+    assert len(said) > 10
+    assert [word for word in said if f"`{word}`" not in text] == []

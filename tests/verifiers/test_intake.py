@@ -1,0 +1,105 @@
+"""Bytes from a caller: every fault is an `InvalidRequest` that names its field."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.errors import InvalidRequest
+from assay.core.ids import PipelineName
+from assay.verifiers.intake import NESTING_MAX, parse_reference, parse_settings
+from assay.verifiers.registry import load_pipelines
+
+PIPELINES = load_pipelines(found=())
+EXACT = PIPELINES[PipelineName("exact")]
+MATH = PIPELINES[PipelineName("math")]
+SCHEMA = PIPELINES[PipelineName("json_schema")]
+
+
+def field_of(data: bytes) -> str:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_reference(EXACT, data)
+    return caught.value.field
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        (b"{}", "reference.answers"),
+        (b'{"answers": []}', "reference.answers"),
+        (b'{"answers": ["a", 3]}', "reference.answers[1]"),
+        (b'{"answers": ["a"], "extra": 1}', "reference.extra"),
+        (b"[]", "reference"),
+        (b"null", "reference"),
+        (b"{", "reference"),
+        (b"\xff", "reference"),
+        (b'{"answers": ["a"], "answers": ["b"]}', "reference"),
+        (b'{"answers": [NaN]}', "reference"),
+        (b'{"answers": [-Infinity]}', "reference"),
+        (b'{"answers": [1e999]}', "reference"),
+        (b'{"answers": ["a", "\\ud800"]}', "reference.answers[1]"),
+        (b'{"\\udfff": 1}', "reference"),
+        (b'{"answers": [' + b"9" * 100_000 + b"]}", "reference"),
+        (b"[" * 100_000, "reference"),
+        (b'{"a":' * 100_000, "reference"),
+    ],
+)
+def test_a_fault_names_its_field(data: bytes, field: str) -> None:
+    assert field_of(data) == field
+
+
+def test_settings_are_checked_the_same_way() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_settings(MATH, b'{"strategies": ["boxed", "guess"]}')
+    assert caught.value.field == "settings.strategies[1]"
+    with pytest.raises(InvalidRequest) as caught:
+        parse_settings(MATH, b'{"reward_pass": 1e400}')
+    assert caught.value.field == "settings"
+
+
+def test_a_surrogate_pair_is_a_character_and_nul_is_legal() -> None:
+    parsed: Any = parse_reference(EXACT, b'{"answers": ["\\ud83d\\ude00", "\\u0000"]}')
+    assert parsed.answers == ("\N{GRINNING FACE}", "\0")
+
+
+def nested(depth: int) -> bytes:
+    return json.dumps(
+        {"schema": {"const": json.loads("[" * (depth - 2) + "]" * (depth - 2))}}
+    ).encode()
+
+
+def test_nesting_is_bounded_exactly() -> None:
+    parse_reference(SCHEMA, nested(NESTING_MAX))
+    with pytest.raises(InvalidRequest, match="deeper"):
+        parse_reference(SCHEMA, nested(NESTING_MAX + 1))
+
+
+def test_brackets_inside_strings_are_no_nesting() -> None:
+    parse_reference(EXACT, json.dumps({"answers": ["[" * 1_000 + '\\"{' * 1_000]}).encode())
+
+
+def test_hostile_input_takes_linear_time() -> None:
+    hostile = [
+        b'{"answers": ["' + b"\\" * 400_000,
+        b'{"a"' * 100_000,
+        b"[]" * 200_000,
+        b'"\\\n' * 100_000,
+        b"{" + b",".join(b'"%d":1' % index for index in range(60_000)) + b',"5":1}',
+    ]
+    began_s = time.perf_counter()
+    for data in hostile:
+        field_of(data)
+    assert time.perf_counter() - began_s < 3
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_bytes_are_taken_or_refused_with_a_field(data: bytes) -> None:
+    field = "reference"
+    try:
+        parse_reference(EXACT, data)
+    except InvalidRequest as error:
+        field = error.field
+    assert field.startswith("reference")

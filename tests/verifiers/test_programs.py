@@ -1,0 +1,70 @@
+"""The program inside a response: right block, right language, linear time, any text."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.verifiers.code.programs import CPP, PYTHON, BlockChoice, Extraction, program_of
+
+AUTO, FENCED, RAW = Extraction.AUTO, Extraction.FENCED, Extraction.RAW
+LAST, FIRST = BlockChoice.LAST, BlockChoice.FIRST
+
+
+@pytest.mark.parametrize(
+    ("response", "extraction", "choice", "program"),
+    [
+        ("x = 1", AUTO, LAST, "x = 1"),
+        ("x = 1", FENCED, LAST, None),
+        ("```python\nx\n```", AUTO, LAST, "x\n"),
+        ("```Python3 title=x\nx\n```", AUTO, LAST, "x\n"),
+        ("```\nx\n```", AUTO, LAST, "x\n"),
+        ("~~~py\nx\n~~~", AUTO, LAST, "x\n"),
+        ("  ```python\n  x\n  ```", AUTO, LAST, "  x\n"),
+        ("```python\na\n```\n```python\nb\n```", AUTO, LAST, "b\n"),
+        ("```python\na\n```\n```python\nb\n```", AUTO, FIRST, "a\n"),
+        ("```python\na\n```\nOutput:\n```\nb\n```", AUTO, LAST, "a\n"),
+        ("```python\na\n```\n```cpp\nb\n```", AUTO, LAST, "a\n"),
+        ("```cpp\nb\n```", AUTO, LAST, None),
+        ("```python\na\n```\n```python\nb", AUTO, LAST, "a\n"),
+        ("```python\nb", AUTO, LAST, "b\n"),
+        ("````python\n```\na\n```\n````", AUTO, LAST, "```\na\n```\n"),
+        ("```python\n~~~\n```", AUTO, LAST, "~~~\n"),
+        ("```python\n```", AUTO, LAST, ""),
+        ("```python\na\n``` trailing\nb\n```", AUTO, LAST, "a\n``` trailing\nb\n"),
+        ("```python\nx\n```", RAW, LAST, "```python\nx\n```"),
+        ("", AUTO, LAST, ""),
+    ],
+)
+def test_program_of(
+    response: str, extraction: Extraction, choice: BlockChoice, program: str | None
+) -> None:
+    assert program_of(response, extraction, choice, PYTHON) == program
+
+
+def test_the_language_is_the_pipelines() -> None:
+    response = "```python\na\n```\n```c++\nb\n```"
+    assert program_of(response, AUTO, LAST, CPP) == "b\n"
+
+
+@given(
+    st.text() | st.text(alphabet="`~python \n\tx"),
+    st.sampled_from(Extraction),
+    st.sampled_from(BlockChoice),
+)
+def test_any_text_gives_a_part_of_itself_or_nothing(
+    response: str, extraction: Extraction, choice: BlockChoice
+) -> None:
+    program = program_of(response, extraction, choice, PYTHON)
+    assert program is None or program.rstrip("\n") in response
+
+
+@pytest.mark.parametrize(
+    "unit", ["`", "```\n", "```python\n", "~", " ", "\n", "``` x", "```\n~~~\n"]
+)
+def test_extraction_is_linear(unit: str) -> None:
+    response = unit * (1_000_000 // len(unit))
+    began_s = time.process_time()
+    program_of(response, AUTO, LAST, PYTHON)
+    assert time.process_time() - began_s < 2.0

@@ -1,0 +1,70 @@
+"""`python_function`: the user's function decides, and cannot hurt anybody."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.config.settings import VerifierSettings
+from assay.core.errors import InvalidRequest
+from assay.core.outcome import Outcome
+from assay.core.verdict import Ended
+from assay.sandbox.port import SandboxError
+from assay.verifiers.function.stage import FunctionFailed
+
+FUNCTIONS = Path(__file__).with_name("functions")
+
+
+@pytest.fixture(scope="module")
+def score(new_bench: Any) -> Iterator[Any]:
+    bench = new_bench(VerifierSettings(function_paths=(FUNCTIONS,)))
+
+    def judge(function: str, response: str, value: object = None, **settings: Any) -> Ended:
+        reference = {"value": value}
+        ended: Ended = bench.judge(
+            "python_function", response, reference, function=f"mine:{function}", **settings
+        )
+        return ended
+
+    yield judge
+    bench.close()
+
+
+def test_the_functions_number_is_the_reward(score: Any) -> None:
+    ended = score("length", "four", {"per": 8})
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.5)
+
+
+def test_other_keys_of_a_dict_are_evidence(score: Any) -> None:
+    ended = score("told", "r", [1])
+    assert (ended.reward, ended.evidence.extracted) == (0.5, '{"why": ["r", [1]]}')
+
+
+@pytest.mark.parametrize("function", ["looking", "calling"])
+def test_the_function_is_isolated(score: Any, function: str) -> None:
+    assert score(function, "x").reward == 0.0
+
+
+def test_a_response_that_leads_it_into_a_loop_is_a_resource_limit(score: Any) -> None:
+    ended = score("looping", "x", cpu_s=0.3, reward_resource_limit=-1.0)
+    assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, -1.0)
+
+
+@pytest.mark.parametrize("function", ["raising", "nothing", "infinite", "truth", "not_there"])
+def test_a_function_that_says_nothing_is_an_infrastructure_failure(
+    score: Any, function: str
+) -> None:
+    with pytest.raises(FunctionFailed, match=f"mine:{function}"):
+        score(function, "x")
+
+
+def test_a_function_that_ends_its_process_is_an_infrastructure_failure(score: Any) -> None:
+    with pytest.raises(SandboxError):
+        score("leaving", "x")
+
+
+def test_the_function_has_to_be_named(judge: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        judge("python_function", "x")
+    assert caught.value.field == "settings.function"

@@ -1,0 +1,170 @@
+"""Values on the wire between candidate and referee: exact, with identities, and safe to read."""
+
+import json
+import math
+from collections import OrderedDict, defaultdict
+from enum import IntEnum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.verifiers.code.referee import (
+    NESTING_MAX,
+    Decoder,
+    Encoder,
+    Malformed,
+    Opaque,
+    decode_result,
+)
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.complex_numbers(allow_nan=False)
+    | st.fractions()
+    | st.dates()
+    | st.datetimes()
+    | st.timedeltas()
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(SCALARS, inner, max_size=4)
+        | st.sets(SCALARS, max_size=4)
+        | st.frozensets(SCALARS, max_size=4)
+    ),
+    max_leaves=15,
+)
+
+
+def foreign(value: object) -> Any:
+    return ["?", type(value).__name__]
+
+
+def through(value: object) -> Any:
+    return decode_result(json.loads(json.dumps(Encoder(foreign).encode(value))))
+
+
+def same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other
+
+
+@given(VALUES)
+def test_values_arrive_as_they_left(value: Any) -> None:
+    assert same(through(value), value)
+
+
+def test_what_is_no_number_and_negative_zero_survive() -> None:
+    assert math.isnan(through(math.nan))
+    assert math.copysign(1, through(-0.0)) == -1
+    assert through(math.inf) == math.inf
+    assert through("\ud800") == "\ud800"
+
+
+def test_identity_and_cycles_survive() -> None:
+    row: list[Any] = [0]
+    grid = through([row, row, {"row": row}])
+    assert grid[0] is grid[1] is grid[2]["row"]
+    row.append(row)
+    again = through(row)
+    assert again[1] is again
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+class Liar(int):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+    def __add__(self, other: object) -> int:
+        return 42
+
+    def __int__(self) -> int:
+        return 42
+
+
+class LyingList(list):  # type: ignore[type-arg]  # of anything
+    def __iter__(self) -> Any:
+        return iter([42])
+
+    def __len__(self) -> int:
+        return 42
+
+
+class LyingStr(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "42"
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Number.ONE, 1),
+        (Liar(5), 5),
+        (LyingList([5]), [5]),
+        (LyingStr("five"), "five"),
+        (OrderedDict(a=1), {"a": 1}),
+        (defaultdict(int, a=1), {"a": 1}),
+    ],
+)
+def test_a_subclass_of_a_builtin_is_read_by_the_builtins_own_methods(
+    value: object, plain: object
+) -> None:
+    assert same(through(value), plain)
+
+
+def test_other_objects_are_opaque_and_equal_to_nothing() -> None:
+    found = through(object())
+    assert type(found) is Opaque
+    assert found != through(object())
+
+
+def test_nesting_is_bounded() -> None:
+    deep: list[Any] = []
+    for _ in range(NESTING_MAX + 5):
+        deep = [deep]
+    with pytest.raises(Malformed, match="deeper"):
+        Encoder(foreign).encode(deep)
+
+
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats()
+    | st.sampled_from("ldsatznbcrqDi@?T/.g"),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=12,
+)
+
+
+@given(JUNK)
+def test_any_json_is_a_value_or_malformed(form: Any) -> None:
+    try:
+        decode_result(form)
+    except Malformed:
+        return
+
+
+@given(JUNK, JUNK)
+def test_any_change_is_carried_out_or_malformed(number: Any, contents: Any) -> None:
+    decoder = Decoder(lambda _form: None, [[1], {"a": 1}, {2}, bytearray(b"x")])
+    try:
+        decoder.refill(number, contents)
+    except Malformed:
+        return
+    assert [type(value) for value in decoder.numbered[:4]] == [list, dict, set, bytearray]

@@ -1,0 +1,229 @@
+"""A package of pipelines whose responses say what shall go wrong; installed for the tests only."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from assay.config.settings import VerifierSettings
+from assay.core.ids import PipelineName, StageName
+from assay.core.pipeline import PipelineSpec, Resources, StageSpec
+from assay.core.verdict import Evidence, HandedOver, ResourceUse, StageVerdict
+from assay.verifiers.port import (
+    HandlerContext,
+    PipelineDefinition,
+    Reference,
+    StageDefinition,
+    Work,
+    scored,
+)
+
+MIB = 1024 * 1024
+
+
+class NoReference(Reference):
+    """Nothing is compared."""
+
+
+def stage(name: str, handler: str = "TroubleHandler", **spec: object) -> StageDefinition:
+    confined = bool(spec.pop("confined", False))
+    fields = {"timeout_s": 20.0, "lease_s": 1.5, **spec}
+    return StageDefinition(
+        spec=StageSpec(name=StageName(name), **fields),  # type: ignore[arg-type]  # by the callers
+        handler=f"assay_trouble:{handler}",
+        confined=confined,
+    )
+
+
+STAGES = {
+    "single": stage("single", timeout_s=1.5),
+    "patient": stage("patient"),
+    "batch": stage("batch", batch_max=8, timeout_s=1.5),
+    "cpu": stage("cpu", batch_max=8, cpu_s_max=0.3),
+    "confined": stage(
+        "confined", batch_max=4, confined=True, resources=Resources(memory_bytes=256 * MIB)
+    ),
+    "broken": stage("broken", handler="BrokenHandler"),
+}
+
+
+def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
+    """A pipeline of the same name for every stage, and one of two stages."""
+    found: list[tuple[str, tuple[StageDefinition, ...]]] = [
+        (name, (each,)) for name, each in STAGES.items()
+    ]
+    found.append(("two", (STAGES["patient"], STAGES["batch"])))
+    return [
+        PipelineDefinition(
+            spec=PipelineSpec(
+                name=PipelineName(name),
+                description="For tests.",
+                stages=tuple(each.spec.name for each in stages),
+            ),
+            stages=stages,
+            reference=NoReference,
+        )
+        for name, stages in found
+    ]
+
+
+class TroubleHandler:
+    """Does what the response says: a word, and arguments for it."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
+        self._words: dict[str, Callable[..., str]] = {
+            name.removeprefix("do_"): getattr(self, name)
+            for name in dir(self)
+            if name.startswith("do_")
+        }
+
+    def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
+        return [self._one(work) for work in works]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _one(self, work: Work) -> StageVerdict:
+        if work.response == "hand over":
+            return (
+                HandedOver(artifact=b"from before", use=ResourceUse(cpu_s=1.0))
+                if not work.handover
+                else self._pass(work, work.handover.decode())
+            )
+        word, *arguments = work.response.split()
+        return self._pass(work, self._words[word](*arguments))
+
+    def _pass(self, work: Work, said: str) -> StageVerdict:
+        return scored(
+            passed=True,
+            settings=work.settings,
+            evidence=Evidence(verdict="pass", extracted=said),
+            use=ResourceUse(cpu_s=0.5),
+        )
+
+    # -- words ---------------------------------------------------------------------------------
+    def do_pass(self, *_: str) -> str:
+        return str(os.getpid())
+
+    def do_raise(self) -> str:
+        raise ValueError("the handler broke")
+
+    def do_exit(self) -> str:
+        os._exit(3)
+
+    def do_die(self) -> str:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return ""
+
+    def do_die_once(self, marker: str) -> str:
+        return self._once(marker, self.do_die)
+
+    def do_stop_once(self, marker: str) -> str:
+        def stop() -> str:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return ""
+
+        return self._once(marker, stop)
+
+    def _once(self, marker: str, act: Callable[[], str]) -> str:
+        if Path(marker).exists():
+            return "again"
+        Path(marker).touch()
+        return act()
+
+    def do_spin(self) -> str:
+        while True:
+            pass
+
+    def do_sleep(self, seconds: str) -> str:
+        time.sleep(float(seconds))
+        return str(os.getpid())
+
+    def do_wait_for(self, begun: str, go: str) -> str:
+        Path(begun).touch()
+        while not Path(go).exists():
+            time.sleep(0.01)
+        return "went"
+
+    def do_family(self, pids: str) -> str:
+        """Start a child in a session of its own, with a child of its own, and never end."""
+        program = "import subprocess as s; s.Popen(['sleep', '1000']); s.run(['sleep', '1000'])"
+        child = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+        while len(below := _below(child.pid)) < 2:
+            time.sleep(0.01)
+        found = " ".join(map(str, [os.getpid(), child.pid, *below]))
+        Path(f"{pids}.new").write_text(found)
+        Path(f"{pids}.new").rename(pids)
+        threading.Event().wait()
+        return ""
+
+    def do_nonsense(self) -> str:
+        for channel in _sockets():
+            os.write(channel, b"\xff" * 1_000)
+        time.sleep(30)
+        return ""
+
+    def do_memory(self) -> str:
+        return str(len(bytearray(1024 * MIB)))
+
+    def do_environment(self) -> str:
+        return " ".join(sorted(os.environ))
+
+    def do_make(self, key: str, log: str, how: str = "good") -> str:
+        def make() -> bytes:
+            with open(log, "a") as file:
+                file.write("made\n")
+            time.sleep(0.2)
+            if how == "die_once" and len(Path(log).read_text().splitlines()) == 1:
+                self.do_die()
+            if how == "raise":
+                self.do_raise()
+            return f"content of {key}".encode()
+
+        return self._context.artifacts.get_or_make(key, make).decode()
+
+    def do_find(self, key: str) -> str:
+        found = self._context.artifacts.get(key)
+        return "nothing" if found is None else found.decode()
+
+    def do_scratch(self) -> str:
+        (self._context.scratch / "file").write_text("mine")
+        return str(self._context.scratch)
+
+
+def _below(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def _sockets() -> list[int]:
+    descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
+    return [fd for fd in descriptors if fd > 2 and _is_socket(fd)]
+
+
+def _is_socket(descriptor: int) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:")
+    except OSError:
+        return False
+
+
+class BrokenHandler:
+    """Cannot be made until a file is there."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        if not (context.scratch.parents[3] / "repaired").exists():
+            raise RuntimeError("needs repair")
+
+    def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
+        return [
+            scored(passed=True, settings=work.settings, evidence=Evidence(verdict="pass"))
+            for work in works
+        ]
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,370 @@
+"""What a host makes of what its slots do: real processes, a real store, no stand-ins."""
+
+import asyncio
+import os
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.worker.conftest import TENANT, Judged, RunHost, Trainer, is_alive, until
+
+from assay.core.codec import unpack_body
+from assay.core.outcome import Outcome
+from assay.core.records import BatchState
+from assay.store.port import Store
+from assay.worker import processes
+
+SCORED, RESOURCE_LIMIT = Outcome.SCORED, Outcome.RESOURCE_LIMIT
+
+
+def outcomes(results: list[Judged]) -> list[Outcome]:
+    return [one.record.outcome for one in results]
+
+
+def attempts(results: list[Judged]) -> list[int]:
+    return [one.record.attempts for one in results]
+
+
+def slots_of_this_process() -> dict[int, str]:
+    """Pid -> name of every process below this one that is a slot."""
+    found = {}
+    waiting = processes.children(os.getpid())
+    for pid in waiting:
+        waiting += processes.children(pid)
+        name = Path(f"/proc/{pid}/comm")
+        try:
+            text = name.read_text().strip()
+        except OSError:
+            continue
+        if text.startswith("slot:"):
+            found[pid] = text
+    return found
+
+
+# -- the ordinary way ------------------------------------------------------------------------------
+
+
+async def test_every_request_of_a_batch_is_judged_once(run_host: RunHost, trainer: Trainer) -> None:
+    await run_host("batch")
+    results = await trainer.judge("batch", *["pass"] * 50)
+    assert outcomes(results) == [SCORED] * 50
+    assert {one.record.reward for one in results} == {1.0}
+    for one in results:
+        (timing,) = one.record.stages
+        assert timing.enqueued_ns <= timing.claimed_ns <= timing.started_ns
+        assert timing.started_ns <= timing.finished_ns <= timing.released_ns
+
+
+async def test_work_is_spread_over_idle_slots(run_host: RunHost, trainer: Trainer) -> None:
+    await run_host("batch", slots=3)
+    await until(lambda: len(slots_of_this_process()) == 3)
+    results = await trainer.judge("batch", *["sleep 0.05"] * 12)
+    assert len({one.evidence.extracted for one in results}) == 3
+
+
+async def test_a_hand_over_reaches_the_next_stage_and_use_adds_up(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    await run_host("patient", "batch")
+    (result,) = await trainer.judge("two", "hand over")
+    assert result.evidence.extracted == "from before"
+    assert unpack_body(result.record.body)[1].cpu_s == 1.5
+    assert [timing.stage for timing in result.record.stages] == ["patient", "batch"]
+
+
+async def test_a_hand_over_from_the_last_stage_is_a_failure(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    await run_host("patient")
+    (result,) = await trainer.judge("patient", "hand over")
+    assert result.record.outcome is Outcome.INFRA_FAILED
+    assert "it is the last one" in result.record.error
+
+
+async def test_slots_see_no_credentials(
+    run_host: RunHost, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_STORE__PASSWORD", "secret")
+    monkeypatch.setenv("SECRET_TOKEN", "secret")
+    monkeypatch.setenv("MODEL_HOME", "/models")
+    await run_host("patient", environment=["MODEL_HOME"])
+    (result,) = await trainer.judge("patient", "environment")
+    seen = set(result.evidence.extracted.split())
+    assert "MODEL_HOME" in seen
+    assert not any("SECRET" in name or "ASSAY" in name for name in seen)
+
+
+async def test_a_slot_has_scratch_space_that_goes_with_it(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    service = await run_host("patient")
+    (result,) = await trainer.judge("patient", "scratch")
+    scratch = Path(result.evidence.extracted)
+    assert (scratch / "file").read_text() == "mine"
+    service.host.resize("patient", 0)
+    await until(lambda: not scratch.exists())
+
+
+# -- handlers that break ---------------------------------------------------------------------------
+
+
+async def test_an_exception_fails_its_own_request_only(run_host: RunHost, trainer: Trainer) -> None:
+    await run_host("batch", slots=1)
+    results = await trainer.judge("batch", "pass", "pass", "raise", "pass", "pass")
+    assert outcomes(results) == [SCORED, SCORED, Outcome.INFRA_FAILED, SCORED, SCORED]
+    assert attempts(results) == [1, 1, 3, 1, 1]
+    assert "ValueError: the handler broke" in results[2].record.error
+    assert results[2].record.reward is None
+
+
+async def test_a_slot_that_dies_fails_its_own_request_only(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    await run_host("batch", slots=1)
+    results = await trainer.judge("batch", "pass", "exit", "pass", "die", "pass", "pass")
+    dead = Outcome.INFRA_FAILED
+    assert outcomes(results) == [SCORED, dead, SCORED, dead, SCORED, SCORED]
+    assert attempts(results) == [1, 3, 1, 3, 1, 1]
+
+
+async def test_nonsense_from_a_slot_costs_the_slot_and_an_attempt(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    await run_host("patient", slots=1)
+    results = await trainer.judge("patient", "nonsense", "pass")
+    assert outcomes(results) == [Outcome.INFRA_FAILED, SCORED]
+    assert "nonsense" in results[0].record.error
+
+
+async def test_a_slot_that_died_by_accident_costs_an_attempt_not_the_result(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    await run_host("batch", slots=1)
+    results = await trainer.judge("batch", f"die_once {tmp_path / 'died'}", "pass")
+    assert outcomes(results) == [SCORED, SCORED]
+    assert attempts(results) == [1, 1], "nobody knew which one it was, so nobody was blamed"
+    (result,) = await trainer.judge("batch", f"die_once {tmp_path / 'died_alone'}")
+    assert attempts([result]) == [2]
+
+
+async def test_a_stage_whose_handler_cannot_be_made_is_tried_again(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    service = await run_host("broken", "batch", slots=1)
+    await trainer.judge("batch", "pass")
+    assert "no slot of stage broken" in service.host.why_not_ready
+    batch = await trainer.submit("broken", ["pass"])
+    assert (await trainer.record(batch)).queued == 1, "nothing is claimed that nobody can do"
+    (tmp_path / "data" / "repaired").touch()
+    assert outcomes(await trainer.results(batch)) == [SCORED]
+    assert service.host.why_not_ready == ""
+
+
+# -- limits ----------------------------------------------------------------------------------------
+
+
+async def test_too_much_wall_time_is_the_requests_fault(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    trainer.settings["reward_resource_limit"] = -0.5
+    await run_host("batch", slots=1)
+    results = await trainer.judge("batch", "pass", "sleep 60", "pass")
+    assert outcomes(results) == [SCORED, RESOURCE_LIMIT, SCORED]
+    assert [one.record.reward for one in results] == [1.0, -0.5, 1.0]
+    assert results[1].evidence.verdict == "wall_limit"
+    assert attempts(results) == [1, 1, 1]
+
+
+async def test_too_much_cpu_time_is_the_requests_fault(run_host: RunHost, trainer: Trainer) -> None:
+    trainer.settings["reward_resource_limit"] = -0.5
+    await run_host("cpu", slots=1)
+    results = await trainer.judge("cpu", "pass", "spin", "pass", "spin", "pass")
+    assert outcomes(results) == [SCORED, RESOURCE_LIMIT, SCORED, RESOURCE_LIMIT, SCORED]
+    assert [one.record.reward for one in results] == [1.0, -0.5, 1.0, -0.5, 1.0]
+    evidence, use = unpack_body(results[1].record.body)
+    assert evidence.verdict == "cpu_limit"
+    assert 0.3 <= use.cpu_s < 2
+    assert attempts(results) == [1] * 5
+
+
+async def test_sleeping_is_not_cpu_time(run_host: RunHost, trainer: Trainer) -> None:
+    await run_host("cpu", slots=1)
+    results = await trainer.judge("cpu", "sleep 0.6", "pass")
+    assert outcomes(results) == [SCORED, SCORED]
+
+
+async def test_too_much_memory_is_the_requests_fault(run_host: RunHost, trainer: Trainer) -> None:
+    await run_host("confined", slots=1)
+    results = await trainer.judge("confined", "pass", "memory", "pass", "memory")
+    assert outcomes(results) == [SCORED, RESOURCE_LIMIT, SCORED, RESOURCE_LIMIT]
+    assert results[1].evidence.verdict == "memory_limit"
+    assert attempts(results) == [1] * 4
+
+
+async def test_a_slot_that_was_stopped_costs_an_attempt_not_a_reward(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    await run_host("single", slots=1)
+    results = await trainer.judge("single", f"stop_once {tmp_path / 'stopped'}", "pass")
+    assert outcomes(results) == [SCORED, SCORED]
+    assert attempts(results) == [2, 1]
+
+
+# -- leases ----------------------------------------------------------------------------------------
+
+
+async def test_work_longer_than_its_lease_keeps_it(run_host: RunHost, trainer: Trainer) -> None:
+    await run_host("patient", slots=1)
+    (result,) = await trainer.judge("patient", "sleep 3.2")
+    assert (result.record.outcome, result.record.attempts) == (SCORED, 1)
+
+
+async def test_cancelling_kills_the_running_tree_and_spares_the_neighbour(
+    run_host: RunHost, trainer: Trainer, store: Store, tmp_path: Path
+) -> None:
+    await run_host("patient", slots=2)
+    pids, begun, go = tmp_path / "pids", tmp_path / "begun", tmp_path / "go"
+    doomed = await trainer.submit("patient", [f"family {pids}", "pass", "pass"])
+    other = await trainer.submit("patient", [f"wait_for {begun} {go}"])
+    await until(lambda: pids.exists() and begun.exists())
+    family = list(map(int, pids.read_text().split()))
+    assert len(family) == 4
+    assert all(map(is_alive, family))
+    await store.cancel(TENANT, doomed)
+    await until(lambda: not any(map(is_alive, family)))
+    go.touch()
+    (result,) = await trainer.results(other)
+    assert (result.record.outcome, result.record.attempts) == (SCORED, 1)
+    assert (await trainer.record(doomed)).state is BatchState.CANCELLED
+
+
+# -- pools -----------------------------------------------------------------------------------------
+
+
+async def test_pools_grow_and_shrink_under_load(run_host: RunHost, trainer: Trainer) -> None:
+    service = await run_host("patient", slots=1)
+    host = service.host
+    batch = await trainer.submit("patient", ["sleep 0.02"] * 300)
+    assert host.resize("patient", 6).desired == 6
+    await until(lambda: host.pools()[0].busy == 6)
+    host.resize("patient", 2)
+    await until(lambda: host.pools()[0].ready == 2 and host.pools()[0].starting == 0)
+    await until(lambda: len(slots_of_this_process()) == 2)
+    results = await trainer.results(batch)
+    assert outcomes(results) == [SCORED] * 300
+    assert attempts(results) == [1] * 300, "a busy slot finishes what it holds"
+
+
+async def test_a_pool_of_none_takes_nothing_until_it_grows(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    service = await run_host("batch", slots=0)
+    batch = await trainer.submit("batch", ["pass"] * 3)
+    assert (await trainer.record(batch)).queued == 3
+    service.host.resize("batch", 1)
+    assert outcomes(await trainer.results(batch)) == [SCORED] * 3
+
+
+async def test_any_process_of_the_host_may_be_killed_at_any_time(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    await run_host("patient", "batch", slots=2, reap_every_s=0.1)
+    batch = await trainer.submit("patient", ["sleep 0.01"] * 200)
+    rng = random.Random(7)
+    killed = 0
+    while not (await trainer.record(batch)).over:
+        await asyncio.sleep(0.15)
+        below = list(slots_of_this_process())
+        nursery = [pid for pid in processes.children(os.getpid()) if "nursery" in _name(pid)]
+        templates = [pid for one in nursery for pid in processes.children(one)]
+        victims = below if killed % 5 else [*nursery, *templates]
+        if victims and killed < 12:
+            os.kill(rng.choice(victims), signal.SIGKILL)
+            killed += 1
+    results = await trainer.results(batch)
+    assert killed >= 5
+    counted = Counter(outcomes(results))
+    assert counted[SCORED] + counted[Outcome.INFRA_FAILED] == 200
+    assert counted[Outcome.INFRA_FAILED] <= 2, "three kills must hit the same request"
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
+
+
+# -- artifacts -------------------------------------------------------------------------------------
+
+
+async def test_an_artifact_is_made_once_however_many_ask(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    await run_host("patient", slots=4)
+    log = tmp_path / "log"
+    results = await trainer.judge("patient", *[f"make key {log}"] * 8, "find nothing")
+    assert {one.evidence.extracted for one in results[:8]} == {"content of key"}
+    assert log.read_text().splitlines() == ["made"]
+    assert results[8].evidence.extracted == "nothing"
+    (found,) = await trainer.judge("patient", "find key")
+    assert found.evidence.extracted == "content of key"
+
+
+async def test_an_artifact_whose_maker_dies_is_made_by_another(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    await run_host("patient", slots=2)
+    log = tmp_path / "log"
+    results = await trainer.judge("patient", *[f"make key {log} die_once"] * 2)
+    assert outcomes(results) == [SCORED, SCORED]
+    assert sorted(attempts(results)) == [1, 2]
+    assert log.read_text().splitlines() == ["made", "made"]
+
+
+async def test_a_making_that_fails_is_nobodys_artifact(
+    run_host: RunHost, trainer: Trainer, store: Store, tmp_path: Path
+) -> None:
+    await run_host("patient", slots=1)
+    (result,) = await trainer.judge("patient", f"make key {tmp_path / 'log'} raise")
+    assert result.record.outcome is Outcome.INFRA_FAILED
+    assert await store.artifact_get("key") is None
+    assert await store.artifact_begin("key", lease_s=1.0)
+
+
+# -- stopping --------------------------------------------------------------------------------------
+
+
+async def test_draining_finishes_what_runs_and_gives_back_the_rest(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    first = await run_host("patient", slots=2, drain_s=30)
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    batch = await trainer.submit("patient", [f"wait_for {begun} {go}", "pass"])
+    await until(begun.exists)
+    await until(lambda: first.host.pools()[0].busy == 1)
+    stopping = asyncio.create_task(first.stop())
+    later = await trainer.submit("patient", ["pass"] * 3)
+    go.touch()
+    await stopping
+    assert outcomes(await trainer.results(batch)) == [SCORED] * 2
+    assert (await trainer.record(later)).queued == 3
+    await run_host("patient")
+    assert attempts(await trainer.results(later)) == [1] * 3
+
+
+async def test_work_that_outlasts_the_drain_is_given_back_without_an_attempt(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    first = await run_host("patient", slots=1, drain_s=0.1)
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    batch = await trainer.submit("patient", [f"wait_for {begun} {go}"])
+    await until(begun.exists)
+    await first.stop()
+    record = await trainer.record(batch)
+    assert (record.queued, record.running) == (1, 0)
+    go.touch()
+    await run_host("patient", slots=1)
+    assert attempts(await trainer.results(batch)) == [1]
