@@ -1,0 +1,90 @@
+"""How far from the best possible: python benchmarks/planner/gap.py
+
+small: cases of ten requests and two stages, solved exactly (OR-tools), against Algorithm 1 and the
+certificate's bound. full: what each policy held over whole runs, against the bound of its batches
+(the work itself and one start-up for each worker that any schedule within T + D needs).
+"""
+
+import argparse
+
+import numpy as np
+from common import CUDA, CUDA_STAGES, POLICIES, STRESSES, row, save_rows, simulate, stressed
+from optimum import least_cost
+
+from assay.planner.certificate import bound, bound_workers, certify
+from assay.planner.distrs import algorithm1
+from assay.sim.arrays import to_ns
+from assay.sim.queueing import Demand, Limits
+from assay.sim.runner import Options
+
+COST = (1, 10)
+
+
+def small_case(seed: int, requests: int) -> dict[str, object]:
+    """One random case; times in seconds."""
+    random = np.random.default_rng(seed)
+    arrived = np.sort(random.integers(0, 60, requests))
+    service = np.stack(
+        [random.integers(10, 60, requests), random.integers(0, 12, requests)], axis=1
+    )
+    due = np.full(requests, int((arrived + service.sum(axis=1)).max()) + 5)
+    demand = Demand(
+        release_ns=arrived,
+        service_ns=service,
+        key=np.arange(requests),
+        running=np.full(requests, -1, np.int64),
+    )
+    limits = Limits(finish_ns=due, timeout_ns=np.zeros(2, np.int64), timeouts=np.zeros(1, np.int64))
+    plan = algorithm1(demand, limits, [float(c) for c in COST])
+    optimum, _ = least_cost(arrived.tolist(), service.tolist(), due.tolist(), list(COST))
+    least = sum(c * bound_workers(arrived, service, due, j) for j, c in enumerate(COST))
+    cost = sum(c * int(n) for c, n in zip(COST, plan, strict=True))
+    return {"seed": seed, "setting": "small", "bound": least, "optimum": optimum, "alg1": cost}
+
+
+def full_case(seed: int, iterations: int) -> list[dict[str, object]]:
+    """One task, calm: each policy's worker cost over the bound."""
+    workload = stressed([CUDA], CUDA_STAGES, STRESSES[0], iterations=iterations, seed=seed)
+    startup = [to_ns(5.0), to_ns(5.0)]
+    bounds = [
+        bound(
+            b.arrived_ns,
+            b.service_ns,
+            np.full(len(b.arrived_ns), b.natural_ns + to_ns(5.0)),
+            startup,
+        )
+        for b in workload.batches[0]
+    ]
+    cost = [stage.cost for stage in CUDA_STAGES]
+    least = sum(c * found[j].worker_seconds for found in bounds for j, c in enumerate(cost))
+    rows = []
+    for policy in ("zero_queue", "kpa", "distrs", "ideal", "assay"):
+        made = POLICIES[policy](workload)
+        result = simulate(workload, STRESSES[0].cluster(), made, Options(seed=seed))
+        held = [use.held_s for use in result.stages]
+        sums = [sum(found[j].worker_seconds for found in bounds) for j in range(2)]
+        gaps = [h / s for h, s in zip(held, sums, strict=True)]
+        rows.append(
+            row(result, setting="full", gap=round(result.worker_cost / least, 3), gaps=gaps)
+        )
+        print(seed, policy, rows[-1]["gap"], [round(g, 2) for g in gaps], flush=True)
+    certificate = certify(bounds[0], [1, 1], [1.0, 1.0], cost)
+    print("bound of the first batch:", certificate.bounds)
+    return rows
+
+
+def main() -> None:
+    """Run and keep."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=40)
+    parser.add_argument("--iterations", type=int, default=6)
+    args = parser.parse_args()
+    small = [small_case(seed, 10) for seed in range(args.cases)]
+    for name in ("bound", "alg1"):
+        ratios = [float(str(c[name])) / float(str(c["optimum"])) for c in small]
+        print(name, "over optimum: mean", np.mean(ratios), "worst", min(ratios), max(ratios))
+    save_rows("gap", [*small, *full_case(1, args.iterations), *full_case(2, args.iterations)])
+
+
+if __name__ == "__main__":
+    main()

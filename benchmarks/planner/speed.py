@@ -1,0 +1,131 @@
+"""How long planning and simulating take: python benchmarks/planner/speed.py
+
+`distrs`: Algorithm 2 + Algorithm 1 with the timeout rule. `assay`: a full plan (20 futures, search
+of the peaks, shape, three peak factors) at the opening of a batch, and a second look under known
+peaks. One core, best of five, compiled code warm.
+"""
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from common import CUDA, CUDA_STAGES, OUT, POLICIES, STRESSES, Stage, copies, simulate, stressed
+
+from assay.planner.distrs import Distrs
+from assay.planner.plan import make_plan
+from assay.sim.arrays import to_ns
+from assay.sim.observation import Cause, Observation, OpenBatch, PoolView, TaskView, past_batch
+from assay.sim.workload import StageLoad, TaskLoad, draw_workload, steady
+
+THREE_STAGES = (*CUDA_STAGES, Stage(name="judge", cost=0.5))
+JUDGED = replace(
+    CUDA,
+    stages=(
+        *CUDA.stages,
+        StageLoad(
+            stage=2,
+            median_s=steady(3.0),
+            sigma=0.5,
+            timeout_s=30.0,
+            hang_share=steady(0.005),
+            fail_share=steady(0.0),
+        ),
+    ),
+)
+
+
+def opening(requests: int, stages: int) -> Observation:
+    """The instant at which a batch's first request has come."""
+    task: TaskLoad = replace(JUDGED if stages == 3 else CUDA, batch_size=requests)
+    workload = draw_workload([task], THREE_STAGES[:stages], iterations=1, seed=1, past=3)
+    nothing = np.zeros(0, np.int64)
+    batch = OpenBatch(
+        number=0,
+        opened_ns=0,
+        deadline_ns=to_ns(600),
+        size=requests,
+        arrived=1,
+        ended_natural_ns=to_ns(9),
+        stage=nothing,
+        elapsed_ns=nothing,
+        natural_ns=nothing,
+        sequence=nothing,
+    )
+    view = TaskView(
+        pool_of=np.arange(stages),
+        timeout_ns=workload.timeouts_ns(0),
+        batch_size=requests,
+        delay_budget_ns=to_ns(5),
+        weight=1.0,
+        trainer_cost=64.0,
+        history=tuple(past_batch(b.arrived_ns, b.service_ns) for b in workload.past[0]),
+        open=batch,
+    )
+    pools = tuple(
+        PoolView(
+            stage=j,
+            target=0,
+            idle=0,
+            running=0,
+            starting=0,
+            waiting=0,
+            cap=1_000_000,
+            cost=THREE_STAGES[j].cost,
+            startup_ns=to_ns(5),
+        )
+        for j in range(stages)
+    )
+    return Observation(now_ns=to_ns(9), cause=Cause.FIRST_REQUEST, pools=pools, tasks=(view,))
+
+
+def best_ms(call: Callable[[], object], times: int) -> float:
+    """Least of `times` runs, after one that compiles."""
+    call()
+    took = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        call()
+        took.append(time.perf_counter() - begin)
+    return 1000 * min(took)
+
+
+def main() -> None:
+    """Measure and keep."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="2048x2,16000x3,1000x3,4000x3,64000x3,256000x3")
+    args = parser.parse_args()
+    rows = []
+    for size in args.sizes.split(","):
+        requests, stages = (int(x) for x in size.split("x"))
+        seen = opening(requests, stages)
+        times = 5 if requests <= 20_000 else 1
+        peaks = [stage.wanted for stage in make_plan(seen).stages]
+        found = {
+            "requests": requests,
+            "stages": stages,
+            "distrs_ms": best_ms(partial(Distrs().decide, seen), times),
+            "assay_ms": best_ms(partial(make_plan, seen), times),
+            "assay_again_ms": best_ms(
+                partial(make_plan, seen, peaks_hint=peaks, search=False), times
+            ),
+        }
+        print(found, flush=True)
+        rows.append(found)
+    tasks = copies(CUDA, 6, stagger_s=130.0)
+    workload = stressed(tasks, CUDA_STAGES, STRESSES[0], iterations=50, seed=1)
+    begin = time.perf_counter()
+    simulate(workload, STRESSES[0].cluster(), POLICIES["kpa"](workload))
+    took = time.perf_counter() - begin
+    print("simulate 6 x 50 x 2048 x 2 under kpa:", round(took, 2), "s")
+    OUT.mkdir(parents=True, exist_ok=True)
+    out = {"machine": platform.processor() or platform.machine(), "rows": rows, "simulate_s": took}
+    (OUT / "speed.json").write_text(json.dumps(out, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""What a simulation found: one frozen value, and its summary as plain data."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from assay.core.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageUse:
+    """Worker-seconds of one stage."""
+
+    stage: str
+    cost: float
+    """Of a worker-second."""
+    held_s: float
+    """Allocated: starting, idle and running."""
+    busy_s: float
+    workers_started: int
+    workers_lost: int
+
+    @property
+    def waste(self) -> float:
+        """Allocated over busy; 1 is the least."""
+        return self.held_s / self.busy_s if self.busy_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchResult:
+    """One batch as it went."""
+
+    task: int
+    iteration: int
+    opened_s: float
+    natural_s: float
+    """T, after the opening."""
+    extra_delay_s: float
+    """d"""
+    budget_s: float
+    """D"""
+    outcomes: Mapping[Outcome, int]
+
+    @property
+    def in_time(self) -> bool:
+        """d <= D."""
+        return self.extra_delay_s <= self.budget_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The pools at one instant."""
+
+    at_s: float
+    target: tuple[int, ...]
+    held: tuple[int, ...]
+    running: tuple[int, ...]
+    waiting: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A simulation."""
+
+    policy: str
+    seed: int
+    duration_s: float
+    stages: tuple[StageUse, ...]
+    batches: tuple[BatchResult, ...]
+    trainer_idle_gpu_s: float
+    """Sum over batches of d times the GPUs of the trainer that waited."""
+    decisions: int
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def delays_s(self) -> tuple[float, ...]:
+        """d of every batch."""
+        return tuple(batch.extra_delay_s for batch in self.batches)
+
+    @property
+    def delay_mean_s(self) -> float:
+        """Mean extra delay."""
+        return float(np.mean(self.delays_s)) if self.batches else 0.0
+
+    @property
+    def delay_p95_s(self) -> float:
+        """95th percentile of the extra delay."""
+        return float(np.quantile(self.delays_s, 0.95)) if self.batches else 0.0
+
+    @property
+    def delay_max_s(self) -> float:
+        """Largest extra delay."""
+        return max(self.delays_s, default=0.0)
+
+    @property
+    def in_time_share(self) -> float:
+        """Share of batches with d <= D."""
+        return float(np.mean([b.in_time for b in self.batches])) if self.batches else 1.0
+
+    @property
+    def worker_cost(self) -> float:
+        """Sum over stages of C_j times worker-seconds."""
+        return sum(use.cost * use.held_s for use in self.stages)
+
+    @property
+    def cost(self) -> float:
+        """Workers and the trainers that waited, in trainer GPU-seconds."""
+        return self.worker_cost + self.trainer_idle_gpu_s
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, the derived figures included."""
+        derived = ("delay_mean_s", "delay_p95_s", "delay_max_s", "in_time_share", "cost")
+        return asdict(self) | {name: getattr(self, name) for name in derived}

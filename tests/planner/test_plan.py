@@ -1,0 +1,212 @@
+"""What is always true of a plan, and what becomes of bad input."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.planner.scenes import EMPTY, fresh_batch, pool, scene, task
+from tests.sim.builders import small_workload
+
+from assay.core.errors import InvalidRequest
+from assay.planner.demand import budget_ns
+from assay.planner.plan import PlanSettings, make_plan
+from assay.planner.policy import Assay
+from assay.sim.arrays import to_ns
+from assay.sim.cluster import Cluster, Faults, StartUp
+from assay.sim.observation import past_batch
+from assay.sim.runner import order_deadline, simulate
+
+FEW = PlanSettings(futures=6, shape_futures=6, peak_factors=(1.0,))
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 1000), short=st.integers(0, 20), more=st.integers(1, 60))
+def test_peaks_do_not_rise_when_the_budget_grows(seed, short, more):
+    tight = make_plan(scene(task(seed, delay_budget_ns=to_ns(short))), FEW)
+    loose = make_plan(scene(task(seed, delay_budget_ns=to_ns(short + more))), FEW)
+    slack = [max(1, s.wanted // 40) for s in tight.stages]
+    assert loose.stages[1].wanted <= tight.stages[1].wanted + slack[1]
+    cost = [
+        sum(c * s.wanted for c, s in zip((0.1, 1.0), p.stages, strict=True)) for p in (loose, tight)
+    ]
+    assert cost[0] <= cost[1] * 1.03 + 1.1
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 1000), cap=st.integers(1, 60), more=st.integers(1, 60))
+def test_more_capacity_never_makes_a_batch_later(seed, cap, more):
+    def late(workers):
+        pools = (pool(0, cap=workers), pool(1, cap=workers))
+        return make_plan(scene(task(seed), pools=pools), FEW).batches[0].delay_mean_ns
+
+    assert late(cap + more) <= late(cap)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000), shift_s=st.integers(0, 10**6))
+def test_a_plan_does_not_depend_on_when_it_is_made(seed, shift_s):
+    shift = to_ns(shift_s)
+    here = make_plan(scene(task(seed)), FEW)
+    there = make_plan(scene(task(seed, fresh_batch(opened_ns=shift)), now_ns=shift), FEW)
+    assert here.stages == there.stages
+
+
+def test_a_plan_does_not_depend_on_what_tasks_are_called_or_on_their_place_in_the_list():
+    first, second = task(1), task(2, fresh_batch(opened_ns=to_ns(-50)))
+    one = make_plan(scene(first, second), FEW)
+    other = make_plan(scene(second, first), FEW)
+    assert [s.wanted for s in one.stages] == [s.wanted for s in other.stages]
+
+
+def test_a_plan_rises_falls_and_ends():
+    stage = make_plan(scene(), FEW).stages[0]
+    assert stage.workers[0] < max(stage.workers) > stage.workers[-1]
+    assert stage.target < stage.peak
+    assert stage.planned_s > stage.demand_s * 0.9
+
+
+def test_under_a_cap_the_plan_stays_below_it_and_says_that_the_batch_is_at_risk():
+    plan = make_plan(scene(pools=(pool(0, cap=5), pool(1))), FEW)
+    assert max(plan.stages[0].workers) <= 5
+    assert plan.stages[0].wanted > 5
+    assert plan.batches[0].at_risk
+    assert not make_plan(scene(), FEW).batches[0].at_risk
+
+
+def test_nothing_open_needs_nobody():
+    plan = make_plan(scene(task(open=None)))
+    assert plan.targets == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        task(history=()),
+        task(history=(past_batch(EMPTY, np.zeros((0, 2), np.int64)),)),
+        task(history=(), batch_size=0, open=fresh_batch(size=0)),
+        task(open=fresh_batch(size=1), batch_size=1),
+        task(history=(past_batch(np.array([5]), np.array([[to_ns(1), 0]])),)),
+        task(history=(past_batch(np.array([0, 0]), np.array([[0, 0], [0, 0]])),)),
+        task(delay_budget_ns=0),
+    ],
+    ids=[
+        "no history", "an empty batch", "no history and no size", "one request",
+        "one past request", "zero durations", "D = 0",
+    ],
+)  # fmt: skip
+def test_thin_input_gets_a_safe_plan(view):
+    plan = make_plan(scene(view), FEW)
+    assert all(0 <= stage.target <= 10_000 for stage in plan.stages)
+
+
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        (scene(pools=(pool(0, cap=-1), pool(1))), "pools[0]"),
+        (scene(pools=(pool(0), pool(1, cost=float("nan")))), "pools[1]"),
+        (scene(task(delay_budget_ns=-1)), "tasks[0].delay_budget_ns"),
+        (scene(task(timeout_ns=np.array([1]))), "tasks[0].timeout_ns"),
+        (scene(pools=(pool(0), pool(1), pool(2))), "tasks[0].timeout_ns"),
+    ],
+    ids=["cap below zero", "NaN cost", "negative D", "a stage vanished", "a stage came"],
+)
+def test_senseless_input_is_refused_by_field(bad, field):
+    with pytest.raises(InvalidRequest) as refused:
+        make_plan(bad, FEW)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("arrived", "service", "field"),
+    [
+        (np.array([-1]), np.array([[1]]), "arrived_ns"),
+        (np.array([1]), np.array([[-1]]), "service_ns"),
+        (np.array([0.5]), np.array([[1]]), "arrived_ns"),
+        (np.array([1]), np.array([[float("nan")]]), "service_ns"),
+        (np.array([1, 2]), np.array([[1]]), "service_ns"),
+    ],
+)
+def test_history_that_cannot_be_is_refused_by_field(arrived, service, field):
+    with pytest.raises(InvalidRequest) as refused:
+        past_batch(arrived, service)
+    assert refused.value.field == field
+
+
+def test_the_default_budget_is_the_smaller_of_five_seconds_and_two_percent_of_t():
+    assert budget_ns(task(delay_budget_ns=None)) == to_ns(5)
+    short = past_batch(np.array([0]), np.array([[to_ns(100), 0]]))
+    assert budget_ns(task(delay_budget_ns=None, history=(short,))) == to_ns(2)
+
+
+def test_a_cap_of_zero_leaves_the_loop_alive_and_the_batch_at_risk():
+    plan = make_plan(scene(pools=(pool(0, cap=0), pool(1))), FEW)
+    assert plan.targets[0] == 0
+    assert plan.batches[0].at_risk
+
+
+@pytest.mark.parametrize(
+    ("cluster", "past"),
+    [
+        (Cluster(), 3),
+        (Cluster(startup=(StartUp(median_s=40.0),)), 3),
+        (Cluster(), 0),
+        (Cluster(caps=(6, 2)), 3),
+        (Cluster(faults=Faults(worker_deaths_per_s=0.001)), 3),
+    ],
+    ids=["calm", "slow start", "cold", "capped", "deaths"],
+)
+def test_every_request_of_every_batch_ends(cluster, past):
+    workload = small_workload(tasks=2, past=past)
+    result = simulate(workload, cluster, Assay(FEW))
+    assert [sum(b.outcomes.values()) for b in result.batches] == [150] * 4
+
+
+def test_it_holds_fewer_workers_for_less_time_than_holding_the_peak():
+    workload = small_workload(iterations=3, batch_size=600)
+    result = simulate(workload, Cluster(), Assay())
+    assert result.in_time_share == 1.0
+    assert result.stages[0].waste < 1.6
+
+
+def test_the_same_seed_plans_the_same():
+    workload = small_workload()
+    first, second = (simulate(workload, Cluster(), Assay(FEW)) for _ in range(2))
+    assert first == second
+    assert replace(first, seed=1) != second
+
+
+def test_when_capacity_is_short_the_dearer_trainer_goes_first():
+    cheap = task(1, fresh_batch(opened_ns=to_ns(-20)), trainer_cost=1.0)
+    dear = task(2, trainer_cost=1000.0)
+    pools = (pool(0, cap=6), pool(1))
+    assert make_plan(scene(cheap, dear, pools=pools), FEW).order == (1, 0)
+    assert make_plan(scene(cheap, dear), FEW).order == ()
+    same = replace(dear, trainer_cost=1.0, weight=1000.0)
+    assert make_plan(scene(cheap, same, pools=pools), FEW).order == (1, 0)
+
+
+def test_a_short_platform_costs_dear_trainers_less_than_deadline_order_alone():
+    workload = small_workload(tasks=3, iterations=3, seed=4)
+    tasks = tuple(
+        replace(load, trainer_gpus=gpus)
+        for load, gpus in zip(workload.tasks, (1.0, 1.0, 200.0), strict=True)
+    )
+    capped = replace(workload, tasks=tasks)
+    cluster = Cluster(caps=(14, 4))
+    result = simulate(capped, cluster, Assay(FEW))
+    even = simulate(workload, cluster, Assay(FEW))
+
+    def waited(found):
+        return sum(b.extra_delay_s for b in found.batches if b.task == 2)
+
+    assert waited(result) < waited(even)
+
+
+def test_weight_brings_a_long_batch_forward():
+    plain = order_deadline(0, to_ns(600), to_ns(5), weight=1.0)
+    assert plain == to_ns(605)
+    assert order_deadline(0, to_ns(600), to_ns(5), weight=4.0) == to_ns(155)
+    with pytest.raises(InvalidRequest):
+        order_deadline(0, 1, 1, weight=0.0)

@@ -1,0 +1,154 @@
+"""The compiled world does what the readable one does, and both do what they say."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sim.builders import small_workload
+
+from assay.core.errors import InvalidRequest
+from assay.sim.arrays import FAR_NS, SECOND_NS, to_ns
+from assay.sim.cluster import Cluster, Faults, StartUp, draw_deaths, lay_out
+from assay.sim.queueing import (
+    Demand,
+    constant_supply,
+    make_scratch,
+    no_limits,
+    release_all,
+    serve,
+    serve_all,
+)
+from assay.sim.world import FastWorld, ReferenceWorld
+
+
+def play(world, resizes):
+    """Open both batches and resize at random instants; the timed log."""
+    world.open_batch(0, 0, to_ns(500))
+    world.open_batch(1, 0, to_ns(450))
+    for at_s, pool, target in sorted(resizes):
+        while world.advance(to_ns(at_s)) < to_ns(at_s):
+            pass
+        world.set_target(pool, target)
+    world.set_target(0, 20)
+    world.set_target(1, 3)
+    while world.advance(to_ns(20_000)) < to_ns(20_000):
+        pass
+    s = world.state
+    logs = (s.start_ns, s.finish_ns, s.ended_ns, s.held_ns, s.busy_ns, s.completed_ns, s.deaths)
+    return [log.copy() for log in (*logs, s.lost)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    hazard=st.sampled_from([0.0, 0.01]),
+    fcfs=st.booleans(),
+    resizes=st.lists(
+        st.tuples(st.integers(1, 400), st.integers(0, 1), st.integers(0, 40)), max_size=8
+    ),
+)
+def test_both_worlds_write_the_same_timed_log(seed, hazard, fcfs, resizes):
+    workload = small_workload(tasks=2, iterations=1, seed=seed, batch_size=60)
+    faults = Faults(worker_deaths_per_s=hazard)
+    logs = []
+    for kind in (ReferenceWorld, FastWorld):
+        pools = lay_out(workload, Cluster(faults=faults), "shared", seed)
+        world = kind(workload, pools, draw_deaths(workload, faults, seed), fcfs=fcfs)
+        logs.append(play(world, resizes))
+    for readable, compiled in zip(*logs, strict=True):
+        assert np.array_equal(readable, compiled)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), cpus=st.integers(5, 60), gpus=st.integers(1, 6))
+def test_the_planners_queueing_agrees_with_the_world(seed, cpus, gpus):
+    workload = small_workload(tasks=2, iterations=1, seed=seed)
+    cluster = Cluster(startup=(StartUp(median_s=0.0),))
+    world = ReferenceWorld(
+        workload, lay_out(workload, cluster, "shared", 0), draw_deaths(workload, Faults(), 0)
+    )
+    world.open_batch(0, 0, to_ns(700))
+    world.open_batch(1, 0, to_ns(600))
+    world.set_target(0, cpus)
+    world.set_target(1, gpus)
+    while world.advance(to_ns(20_000)) < to_ns(20_000):
+        pass
+    n = len(world.state.ended_ns)
+    demand = Demand(
+        release_ns=world.state.arrived_ns,
+        service_ns=world.state.service_ns,
+        key=np.repeat([700, 600], n // 2) * 10_000 + np.arange(n),
+        running=np.full(n, -1, np.int64),
+    )
+    scratch = make_scratch(n)
+    assert serve_all(demand, constant_supply(np.array([cpus, gpus])), no_limits(n, 2), scratch)
+    assert np.array_equal(scratch.clock_ns, world.state.ended_ns)
+
+
+def test_busy_peaks_are_what_the_starts_and_ends_say():
+    workload = small_workload(seed=3)
+    batch = workload.batches[0][0]
+    n = len(batch.arrived_ns)
+    demand = Demand(
+        release_ns=batch.arrived_ns,
+        service_ns=batch.service_ns,
+        key=np.arange(n),
+        running=np.full(n, -1, np.int64),
+    )
+    scratch, busy = make_scratch(n), np.zeros(200, np.int64)
+    release_all(demand, scratch)
+    serve(
+        demand,
+        0,
+        constant_supply(np.array([n, n])),
+        no_limits(n, 2),
+        scratch,
+        busy,
+        0,
+        SECOND_NS * 5,
+    )
+    begin = batch.arrived_ns[batch.service_ns[:, 0] > 0]
+    end = begin + batch.service_ns[batch.service_ns[:, 0] > 0, 0]
+    for k, peak in enumerate(busy):
+        low, high = k * 5 * SECOND_NS, (k + 1) * 5 * SECOND_NS
+        instants = [low, *begin[(begin >= low) & (begin < high)]]
+        assert peak == max(int(((begin <= t) & (end > t)).sum()) for t in instants)
+
+
+def test_an_elastic_pool_gives_every_request_its_own_worker_after_a_cold_start():
+    workload = small_workload(seed=1)
+    cluster = Cluster(startup=(StartUp(median_s=4.0, sigma=0.0),))
+    pools = lay_out(workload, cluster, "shared", 0, elastic=True)
+    world = FastWorld(workload, pools, draw_deaths(workload, Faults(), 0))
+    world.open_batch(0, 0, to_ns(500))
+    world.advance(to_ns(5_000))
+    batch = workload.batches[0][0]
+    cold = (batch.service_ns > 0).sum(axis=1) * to_ns(4)
+    ends = batch.arrived_ns + batch.service_ns.sum(axis=1) + cold
+    assert np.array_equal(world.state.ended_ns[: len(ends)], ends)
+    assert world.state.held_ns.sum() == batch.service_ns.sum() + cold.sum()
+
+
+def test_start_up_is_charged_and_a_worker_that_is_cancelled_while_starting_costs_until_then():
+    workload = small_workload()
+    cluster = Cluster(startup=(StartUp(median_s=10.0, sigma=0.0),))
+    for kind in (ReferenceWorld, FastWorld):
+        pools = lay_out(workload, cluster, "shared", 0)
+        world = kind(workload, pools, draw_deaths(workload, Faults(), 0))
+        world.set_target(0, 3)
+        world.advance(to_ns(4))
+        world.set_target(0, 1)
+        world.advance(to_ns(20))
+        assert world.state.held_ns[0] == to_ns(3 * 4 + 16)
+        assert world.state.idle[0] == 1
+
+
+@pytest.mark.parametrize("target", [-1, FAR_NS])
+def test_a_pool_refuses_what_it_cannot_have(target):
+    workload = small_workload()
+    world = FastWorld(
+        workload, lay_out(workload, Cluster(), "shared", 0), draw_deaths(workload, Faults(), 0)
+    )
+    with pytest.raises(InvalidRequest) as refused:
+        world.set_target(0, target)
+    assert refused.value.field == "target"
