@@ -42,6 +42,7 @@ typedef struct {
     assay_sampler *sampler;
     int32_t out_token; /* written when want_logits */
     float out_logp;    /* log-prob of out_token under the distribution it was sampled from */
+    uint64_t policy_version; /* written by every step: version of the weights that computed it */
 } assay_seq_step;
 
 /* What the core calls. A step returns 0, or an engine error code that takes the worker down. */
