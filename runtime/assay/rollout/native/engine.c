@@ -1,5 +1,5 @@
 /* See engine.h. A step is a list of phases; every pool thread walks the same list, takes shares of
- * each phase's work, and meets the others at a barrier after it:
+ * each phase's work, and goes on when all of it is done:
  *
  *   each layer: norm | q, k, v | rotate and store KV | attend | output + residual
  *               norm | gate, up | down + residual
@@ -27,7 +27,7 @@
 enum {
     SPIN_DEFAULT = 2000,
     THREADS_MAX = 256,
-    SMALL_MODEL_BYTES = 8 << 20, /* below, one thread is faster than any barrier */
+    SMALL_MODEL_BYTES = 8 << 20, /* below, one thread is faster than any waiting */
     STEALING_GRAIN = 1
 };
 
@@ -135,7 +135,7 @@ static void restore_rounding(uint64_t saved) {
 #endif
 }
 
-static void norm_phase(assay_engine *e, assay_worker *worker, const float *weight, int embed) {
+static int norm_phase(assay_engine *e, assay_worker *worker, const float *weight, int embed) {
     thread_room *room = &e->threads[worker->index];
     uint32_t begin;
     uint32_t end;
@@ -150,7 +150,7 @@ static void norm_phase(assay_engine *e, assay_worker *worker, const float *weigh
             e->gemm->pack(e->norm_in, e->dim_ld, row, 0, room->normed, e->shape.dim);
         }
     }
-    assay_barrier(worker);
+    return assay_phase_end(worker);
 }
 
 typedef enum { STORE, ADD, GATE } epilogue;
@@ -195,7 +195,7 @@ static void finish_panel(const product *p, uint32_t panel, uint32_t row, const f
     }
 }
 
-static void product_phase(assay_engine *e, assay_worker *worker, const product *p) {
+static int product_phase(assay_engine *e, assay_worker *worker, const product *p) {
     float *sums = e->threads[worker->index].sums;
     const size_t stride = (size_t)e->rows_pad * ASSAY_PANEL;
     uint32_t begin;
@@ -217,7 +217,7 @@ static void product_phase(assay_engine *e, assay_worker *worker, const product *
             }
         }
     }
-    assay_barrier(worker);
+    return assay_phase_end(worker);
 }
 
 static void norm_head(const assay_engine *e, float *head, const float *weight, float *room) {
@@ -259,7 +259,7 @@ static void store_head(assay_engine *e, const assay_layer *layer, uint32_t layer
 
 /* Rows of one entry and sub-block must store in order of position, because position 0 of a
  * sub-block clears it: a share is one KV head of all rows of an entry. */
-static void store_phase(assay_engine *e, assay_worker *worker, uint32_t layer_index) {
+static int store_phase(assay_engine *e, assay_worker *worker, uint32_t layer_index) {
     const assay_layer *layer = &e->weights.layers[layer_index];
     float *room = e->threads[worker->index].mixed;
     uint32_t begin;
@@ -273,7 +273,7 @@ static void store_phase(assay_engine *e, assay_worker *worker, uint32_t layer_in
             }
         }
     }
-    assay_barrier(worker);
+    return assay_phase_end(worker);
 }
 
 /* Query row i of an item: which row of the batch, and which of the KV head's query heads. */
@@ -383,7 +383,7 @@ static void attend(assay_engine *e, thread_room *room, const attend_item *item, 
     }
 }
 
-static void attend_phase(assay_engine *e, assay_worker *worker, uint32_t layer) {
+static int attend_phase(assay_engine *e, assay_worker *worker, uint32_t layer) {
     thread_room *room = &e->threads[worker->index];
     uint32_t begin;
     uint32_t end;
@@ -392,40 +392,23 @@ static void attend_phase(assay_engine *e, assay_worker *worker, uint32_t layer) 
             attend(e, room, &e->items[i / e->shape.n_kv_heads], layer, i % e->shape.n_kv_heads);
         }
     }
-    assay_barrier(worker);
+    return assay_phase_end(worker);
 }
 
-static void layer_phases(assay_engine *e, assay_worker *worker, uint32_t index) {
+static int layer_phases(assay_engine *e, assay_worker *worker, uint32_t index) {
     const assay_layer *l = &e->weights.layers[index];
     const uint32_t rows = e->n_rows;
-    norm_phase(e, worker, l->attn_norm, index == 0);
-    product_phase(e, worker,
-                  &(product){&l->qkv, e->norm_in, l->qkv_bias, rows, STORE, e->qkv, e->qkv_ld});
-    store_phase(e, worker, index);
-    attend_phase(e, worker, index);
-    product_phase(e, worker,
-                  &(product){&l->out, e->att_in, l->out_bias, rows, ADD, e->x, e->dim_ld});
-    norm_phase(e, worker, l->ffn_norm, 0);
-    product_phase(e, worker,
-                  &(product){&l->gate_up, e->norm_in, l->mlp_bias, rows, GATE, NULL, 0});
-    product_phase(e, worker,
-                  &(product){&l->down, e->hidden_in, l->down_bias, rows, ADD, e->x, e->dim_ld});
+    const product qkv = {&l->qkv, e->norm_in, l->qkv_bias, rows, STORE, e->qkv, e->qkv_ld};
+    const product out = {&l->out, e->att_in, l->out_bias, rows, ADD, e->x, e->dim_ld};
+    const product gate_up = {&l->gate_up, e->norm_in, l->mlp_bias, rows, GATE, NULL, 0};
+    const product down = {&l->down, e->hidden_in, l->down_bias, rows, ADD, e->x, e->dim_ld};
+    return norm_phase(e, worker, l->attn_norm, index == 0) && product_phase(e, worker, &qkv) &&
+           store_phase(e, worker, index) && attend_phase(e, worker, index) &&
+           product_phase(e, worker, &out) && norm_phase(e, worker, l->ffn_norm, 0) &&
+           product_phase(e, worker, &gate_up) && product_phase(e, worker, &down);
 }
 
-static void sample_phase(assay_engine *e, assay_worker *worker) {
-    uint32_t begin;
-    uint32_t end;
-    while (assay_claim(worker, e->n_wanting, STEALING_GRAIN, &begin, &end)) {
-        for (uint32_t i = begin; i < end; i++) {
-            assay_seq_step *step = &e->steps[e->wanting[i]];
-            assay_sample(e->kernels, e->logits + (size_t)i * e->vocab_ld, e->shape.vocab_size,
-                         step->sampler, (uint64_t)step->pos0 + step->n_tokens,
-                         &e->threads[worker->index].sample, &step->out_token, &step->out_logp);
-        }
-    }
-}
-
-static void logit_phases(assay_engine *e, assay_worker *worker) {
+static int logit_norm_phase(assay_engine *e, assay_worker *worker) {
     thread_room *room = &e->threads[worker->index];
     uint32_t begin;
     uint32_t end;
@@ -438,26 +421,45 @@ static void logit_phases(assay_engine *e, assay_worker *worker) {
             e->gemm->pack(e->norm_in, e->dim_ld, i, 0, room->normed, e->shape.dim);
         }
     }
-    assay_barrier(worker);
-    product_phase(e, worker,
-                  &(product){&e->weights.lm_head, e->norm_in, NULL, e->n_wanting, STORE,
-                             e->logits, e->vocab_ld});
-    sample_phase(e, worker);
+    return assay_phase_end(worker);
 }
 
-static void run_body(void *context, assay_worker *worker) {
+static int sample_phase(assay_engine *e, assay_worker *worker) {
+    uint32_t begin;
+    uint32_t end;
+    while (assay_claim(worker, e->n_wanting, STEALING_GRAIN, &begin, &end)) {
+        for (uint32_t i = begin; i < end; i++) {
+            assay_seq_step *step = &e->steps[e->wanting[i]];
+            assay_sample(e->kernels, e->logits + (size_t)i * e->vocab_ld, e->shape.vocab_size,
+                         step->sampler, (uint64_t)step->pos0 + step->n_tokens,
+                         &e->threads[worker->index].sample, &step->out_token, &step->out_logp);
+        }
+    }
+    return assay_phase_end(worker);
+}
+
+static int logit_phases(assay_engine *e, assay_worker *worker) {
+    const product logits = {&e->weights.lm_head, e->norm_in,  NULL,       e->n_wanting,
+                            STORE,               e->logits,   e->vocab_ld};
+    return logit_norm_phase(e, worker) && product_phase(e, worker, &logits) &&
+           sample_phase(e, worker);
+}
+
+static int run_body(void *context, assay_worker *worker) {
     assay_engine *e = context;
     uint64_t saved;
     set_flush_to_zero(&saved);
-    for (uint32_t i = 0; i < e->shape.n_layers; i++) {
-        layer_phases(e, worker, i);
+    int inside = 1;
+    for (uint32_t i = 0; i < e->shape.n_layers && inside; i++) {
+        inside = layer_phases(e, worker, i);
     }
-    if (e->n_wanting != 0) {
-        logit_phases(e, worker);
+    if (inside && e->n_wanting != 0) {
+        inside = logit_phases(e, worker);
     }
     e->gemm->leave();
     e->attend->leave();
     restore_rounding(saved);
+    return inside;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -673,7 +675,7 @@ static void lay_out_room(assay_engine *e, assay_arena *arena) {
     e->wanting = assay_arena_take(arena, batch * sizeof *e->wanting);
     e->logit_row = assay_arena_take(arena, batch * sizeof *e->logit_row);
     e->pool.cursors =
-        assay_arena_take(arena, (size_t)3 * e->pool.n_threads * sizeof(assay_cursor));
+        assay_arena_take(arena, e->pool.n_threads * sizeof(assay_cursor));
     e->pool.threads = assay_arena_take(arena, e->pool.n_threads * sizeof(assay_thread));
     e->threads = assay_arena_take(arena, e->pool.n_threads * sizeof *e->threads);
     for (uint32_t i = 0; i < e->pool.n_threads; i++) {
@@ -938,7 +940,7 @@ typedef struct {
     _Atomic uint32_t seen;
 } sweep;
 
-static void sweep_body(void *context, assay_worker *worker) {
+static int sweep_body(void *context, assay_worker *worker) {
     enum { PIECE = 1 << 16 };
     sweep *s = context;
     const assay_kernels *kernels = assay_kernels_for(ASSAY_ISA_AUTO);
@@ -949,6 +951,7 @@ static void sweep_body(void *context, assay_worker *worker) {
                                                 (size_t)(end - begin) * PIECE);
         atomic_fetch_or_explicit(&s->seen, seen, memory_order_relaxed);
     }
+    return assay_phase_end(worker);
 }
 
 static double seconds_now(void) {
@@ -960,7 +963,7 @@ static double seconds_now(void) {
 double assay_read_sweep_seconds(const void *buffer, size_t bytes, uint32_t n_threads,
                                 uint32_t n_times) {
     sweep work = {.buffer = buffer, .bytes = bytes};
-    assay_cursor cursors[3 * THREADS_MAX];
+    assay_cursor cursors[THREADS_MAX];
     assay_thread threads[THREADS_MAX];
     assay_pool pool;
     memset(&pool, 0, sizeof pool);
