@@ -39,7 +39,9 @@ from assay.rollout.layout import (
 )
 
 LIMITS = (None, Limit.TRAJECTORY, Limit.REWARD, Limit.KV_BLOCKS, Limit.DECODE, Limit.SLOTS)
+ENDED_EARLY = [Outcome.CANCELLED, Outcome.CRASHED, Outcome.NOT_FINITE]
 slots = st.integers(0, 3)
+rarely = st.sampled_from([False] * 7 + [True])
 
 
 class Memory:
@@ -66,7 +68,7 @@ class TwoMachines(RuleBasedStateMachine):
             decode_credits=4,
             reward_credits=reward,
             trajectory_credits=trajectory,
-            generation_first=0xFFFFFFFE if near_wrap else 1,
+            generation_first=0xFFFFFFFF if near_wrap else 1,
             index_first=(1 << 64) - 3 if near_wrap else 0,
         )
         self.lib = load()
@@ -80,12 +82,12 @@ class TwoMachines(RuleBasedStateMachine):
         return self.ticks
 
     @rule(
-        n=st.integers(0, 5),
-        prompt=st.lists(st.integers(0, 9), max_size=8),
-        max_tokens=st.integers(0, 20),
-        unscored=st.booleans(),
+        n=st.sampled_from([0, 1, 1, 1, 2, 2, 3, 5]),
+        prompt=st.lists(st.integers(0, 9), min_size=1, max_size=8) | st.just([]),
+        max_tokens=st.integers(1, 16) | st.sampled_from([0, 17, 24]),
+        unscored=rarely,
         stops=st.lists(st.integers(0, 9), max_size=8),
-        stop_length=st.integers(0, 60),
+        stop_length=st.integers(0, 48) | st.sampled_from([49, 60]),
     )
     def submit(
         self,
@@ -117,11 +119,14 @@ class TwoMachines(RuleBasedStateMachine):
         if status is Status.OK:
             assert [(r.slot, r.generation) for r in refs] == names
 
-    def name(self, slot: int, old: bool) -> Name:
+    def name(self, slot: int, old: bool, wanted: State | None = None) -> Name:
+        """A slot's tenant, or its predecessor; one in the wanted state where there is one."""
+        fitting = [s for s in range(4) if self.py.state_of(s) is wanted]
+        slot = fitting[slot % len(fitting)] if fitting else slot
         name = self.py.name_of(slot)
         return Name(slot, (name.generation - old) & 0xFFFFFFFF)
 
-    @rule(slot=slots, old=st.booleans())
+    @rule(slot=slots, old=rarely)
     def cancel(self, slot: int, old: bool) -> None:
         name, ticks = self.name(slot, old), self.now()
         status = self.py.cancel(name, ticks)
@@ -134,10 +139,11 @@ class TwoMachines(RuleBasedStateMachine):
         assert self.lib.assay_order_take(self.at, ct.byref(d)) == status
         assert line is None or bytes(d) == line
 
-    @rule(slot=slots, old=st.booleans())
+    @rule(slot=slots, old=rarely)
     def admit_and_prefill(self, slot: int, old: bool) -> None:
         """As the worker does: a decode credit first, then the transition."""
-        name, ticks = self.name(slot, old), self.now()
+        name, ticks = self.name(slot, old, State.PREFILL_READY), self.now()
+        slot = name.slot
         if self.py.state_of(slot) is State.PREFILL_READY and not old:
             assert self.py.take(Credit.DECODE)
             self.py.rows[slot].holds |= Hold.DECODE
@@ -155,11 +161,12 @@ class TwoMachines(RuleBasedStateMachine):
 
     @rule(slot=slots, tokens=st.integers(0, 3))
     def decoded(self, slot: int, tokens: int) -> None:
+        name, ticks = self.name(slot, old=False, wanted=State.DECODING), self.now()
+        slot = name.slot
         if self.py.state_of(slot) is not State.DECODING:
             return
         for memory in (self.py, Interpreter(self.at)):
             memory.rows[slot].n_generated += tokens
-        name, ticks = self.name(slot, old=False), self.now()
         status = self.py.decoded(name, ticks)
         assert self.lib.assay_decoded(self.at, ref_word(*name), ticks) == status
 
@@ -170,9 +177,9 @@ class TwoMachines(RuleBasedStateMachine):
         assert self.lib.assay_reward_take(self.at, ct.byref(d)) == status
         assert name is None or (d.slot, d.generation) == name
 
-    @rule(slot=slots, old=st.booleans(), reward=st.floats(0, 1))
+    @rule(slot=slots, old=rarely, reward=st.floats(0, 1))
     def score(self, slot: int, old: bool, reward: float) -> None:
-        name, ticks = self.name(slot, old), self.now()
+        name, ticks = self.name(slot, old, State.REWARD_PENDING), self.now()
         status = self.py.score(name, reward, ticks)
         assert self.lib.assay_score(self.at, ref_word(*name), reward, ticks) == status
 
@@ -186,11 +193,13 @@ class TwoMachines(RuleBasedStateMachine):
 
     @rule(
         slot=slots,
-        old=st.booleans(),
-        before=st.sampled_from(State),
-        outcome=st.sampled_from([Outcome.CANCELLED, Outcome.CRASHED, Outcome.NOT_FINITE]),
+        old=rarely,
+        before=st.none() | st.sampled_from(State),
+        outcome=st.sampled_from(ENDED_EARLY),
     )
-    def end(self, slot: int, old: bool, before: State, outcome: Outcome) -> None:
+    def end(self, slot: int, old: bool, before: State | None, outcome: Outcome) -> None:
+        """From the state the slot is in, or from one it is not in."""
+        before = self.py.state_of(slot) if before is None else before
         if before is State.TRAJECTORY_READY:
             return  # only the trajectory stage ends these
         name, ticks = self.name(slot, old), self.now()
@@ -244,8 +253,8 @@ class TwoMachines(RuleBasedStateMachine):
 
 
 TwoMachines.TestCase.settings = settings(
-    max_examples=60,
-    stateful_step_count=40,
+    max_examples=150,
+    stateful_step_count=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
