@@ -2,8 +2,8 @@
  *
  * The including file defines: LANES (4, 8 or 16 floats of a vector), KFN (target attribute and
  * `static`), KNAME (name of the set), FMA(a, b, c), and ROWS_MAX (rows whose sums stay in
- * registers). Sums over k run in two chains, even and odd, whatever ROWS_MAX is: the results of one
- * row are the same bits however many rows stand beside it.
+ * registers). Sums over k run in two chains, even and odd, folded every FOLD inputs, whatever ROWS_MAX
+ * is: the results of one row are the same bits however many rows stand beside it.
  */
 #include <float.h>
 #include <math.h>
@@ -77,13 +77,11 @@ KFN void k_pack(void *operand, uint32_t k_pad, uint32_t row, uint32_t k, const f
     memcpy((float *)operand + (size_t)row * k_pad + k, src, n * sizeof(float));
 }
 
-/* c[row][16] (+)= a[row][0..k) * panel, for mr rows; mr, bf16, add and ahead are constants. ahead:
- * bytes to prefetch in front of the panel pointer. */
-KINLINE void tile_rows(const uint32_t mr, const uint32_t bf16, const uint32_t add,
-                       const uint32_t ahead, const float *a, size_t lda, const uint8_t *panel,
-                       uint32_t k, float *c, size_t ldc) {
-    vf even[ROWS_MAX][PARTS];
-    vf odd[ROWS_MAX][PARTS];
+/* even[r], odd[r] = sums of a[row][0..k) * panel over even and odd k, for mr rows; mr, bf16 and
+ * ahead are constants. ahead: bytes to prefetch in front of the panel pointer. */
+KINLINE void tile_sums(const uint32_t mr, const uint32_t bf16, const uint32_t ahead,
+                       const float *a, size_t lda, const uint8_t *panel, uint32_t k,
+                       vf even[ROWS_MAX][PARTS], vf odd[ROWS_MAX][PARTS]) {
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < mr; r++) {
 #pragma GCC unroll 4
@@ -124,16 +122,33 @@ KINLINE void tile_rows(const uint32_t mr, const uint32_t bf16, const uint32_t ad
             }
         }
     }
+}
+
+/* Inputs summed in registers before they join the sum in memory: rounding grows with the length of
+ * a chain, and a chain of 1,536 would cost a digit. */
+enum { FOLD = 128 };
+
+/* c[row][16] (+)= a[row][0..k) * panel, for mr rows; add is a constant too. */
+KINLINE void tile_rows(const uint32_t mr, const uint32_t bf16, const uint32_t add,
+                       const uint32_t ahead, const float *a, size_t lda, const uint8_t *panel,
+                       uint32_t k, float *c, size_t ldc) {
+    vf even[ROWS_MAX][PARTS];
+    vf odd[ROWS_MAX][PARTS];
+    for (uint32_t from = 0; from < k; from += FOLD) {
+        const uint32_t len = k - from < FOLD ? k - from : FOLD;
+        tile_sums(mr, bf16, ahead, a + from, lda, panel + (size_t)from * (bf16 ? 32 : 64), len,
+                  even, odd);
 #pragma GCC unroll 16
-    for (uint32_t r = 0; r < mr; r++) {
+        for (uint32_t r = 0; r < mr; r++) {
 #pragma GCC unroll 4
-        for (uint32_t p = 0; p < PARTS; p++) {
-            float *out = c + r * ldc + p * LANES;
-            vf sum = even[r][p] + odd[r][p];
-            if (add) {
-                sum += v_load(out);
+            for (uint32_t p = 0; p < PARTS; p++) {
+                float *out = c + r * ldc + p * LANES;
+                vf sum = even[r][p] + odd[r][p];
+                if (add || from != 0) {
+                    sum += v_load(out);
+                }
+                v_store(out, sum);
             }
-            v_store(out, sum);
         }
     }
 }
