@@ -78,6 +78,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_runtime_bury": (_U64, (_P,)),
     "assay_runtime_audit": (_INT, (_P,)),
     "assay_runtime_step": (ct.c_bool, (_P,)),
+    "assay_runtime_nudge": (None, (_P,)),
     "assay_runtime_trace_on": (None, (_P, _U32)),
     "assay_runtime_trace_read": (_U64, (_P, _U64, _P, _U64, _P, _P)),
     "assay_runtime_stats": (None, (_P, _P)),

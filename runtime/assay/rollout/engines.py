@@ -25,6 +25,7 @@ class ProbeEngine:
 
     `bytes_a_position` is what one KV position takes, `spin_ns` the work of a step in place of a
     model. `fail_at_step` and `fault_at_step` make a step return an error, or write to address zero.
+    `misbehave` makes every step do what the hot-path guard must find.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class ProbeEngine:
         spin_ns: int = 0,
         fail_at_step: int = 0,
         fault_at_step: int = 0,
+        misbehave: int = 0,
     ) -> None:
         self.probe = Probe(
             vocab_size=vocab_size,
@@ -49,6 +51,7 @@ class ProbeEngine:
             spin_ns=spin_ns,
             fail_at_step=fail_at_step,
             fault_at_step=fault_at_step,
+            misbehave=misbehave,
         )
         self._bounds = (seq_len_max, batch_max, step_tokens_max)
 

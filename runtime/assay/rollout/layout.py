@@ -397,6 +397,7 @@ class Probe(ct.Structure):
         ("fail_at_step", ct.c_uint64),
         ("fault_at_step", ct.c_uint64),
         ("steps", ct.c_uint64),
+        ("misbehave", ct.c_uint64),
         ("policy_version", ct.c_uint64),
     )
 

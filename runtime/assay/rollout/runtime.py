@@ -537,6 +537,10 @@ class Runtime:
         )
         return list(records[:got]), following.value, lost.value
 
+    def nudge(self) -> None:
+        """Have the worker run one iteration even if it is parked."""
+        self._lib.assay_runtime_nudge(self._live())
+
     def audit(self) -> int:
         """0 when every KV invariant holds; the worker is held for it."""
         self.pause()

@@ -1,7 +1,11 @@
 #define _GNU_SOURCE
 #include "probe.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "clock.h"
 
@@ -30,9 +34,27 @@ static void run_entry(const assay_probe *p, uint8_t *base, assay_seq_step *s) {
     s->out_logp = -(float)(h >> 40 & 1023u) / 256.0f;
 }
 
+/* What the hot-path guard must find. */
+static void misbehave(uint64_t how) {
+    static uint8_t *pages;
+    static size_t at;
+    enum { PAGE = 4096, PAGES = 1 << 16 };
+    if (how == 1) (void)syscall(SYS_getppid);
+    if (how == 2) {
+        void *volatile block = malloc(64);
+        free(block);
+    }
+    if (how != 3) return;
+    if (pages == NULL)
+        pages = mmap(NULL, (size_t)PAGE * PAGES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages != MAP_FAILED && at < PAGES) pages[at++ * PAGE] = 1;
+}
+
 static int step(void *self, uint8_t *base, assay_seq_step *steps, uint32_t n) {
     assay_probe *p = self;
     p->steps++;
+    if (p->misbehave) misbehave(p->misbehave);
     if (p->fail_at_step && p->steps >= p->fail_at_step) return -77;
     if (p->fault_at_step && p->steps >= p->fault_at_step) {
         volatile int *volatile nowhere = NULL;

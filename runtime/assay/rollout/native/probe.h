@@ -19,6 +19,7 @@ typedef struct {
     uint64_t fail_at_step;/* return an engine error at this step; 0: never */
     uint64_t fault_at_step; /* write to address zero at this step; 0: never */
     uint64_t steps;
+    uint64_t misbehave; /* every step: 1 a system call, 2 an allocation, 3 a page fault */
     uint64_t policy_version; /* stamped on every entry */
 } assay_probe;
 

@@ -321,6 +321,8 @@ void assay_runtime_set_policy_version(assay_runtime *rt, uint32_t version) {
     atomic_store_explicit(&g->policy_version, version, memory_order_release);
 }
 
+void assay_runtime_nudge(assay_runtime *rt) { assay_bell_ring(&rt->worker.bell); }
+
 /* ---- looking in ----------------------------------------------------------------------------------- */
 
 void assay_runtime_trace_on(assay_runtime *rt, uint32_t on) { atomic_store(&rt->trace.on, on); }

@@ -93,6 +93,8 @@ uint64_t assay_runtime_bury(assay_runtime *rt);
 int assay_runtime_audit(const assay_runtime *rt);
 bool assay_runtime_step(assay_runtime *rt); /* one iteration by the caller, without a thread */
 
+void assay_runtime_nudge(assay_runtime *rt); /* wake the worker for an iteration */
+
 void assay_runtime_trace_on(assay_runtime *rt, uint32_t on);
 uint64_t assay_runtime_trace_read(assay_runtime *rt, uint64_t from, assay_trace_record *out,
                                   uint64_t n, uint64_t *next, uint64_t *lost);
