@@ -292,6 +292,11 @@ class Runtime:
     ) -> None:
         self.close()
 
+    @property
+    def handle(self) -> int:
+        """`assay_runtime *`, for native callers. Valid until `close`."""
+        return self._live()
+
     def _live(self) -> int:
         if not self._handle:
             raise RolloutError("the runtime is closed")
