@@ -46,10 +46,11 @@ KINLINE float v_sum(vf v) {
     return lane[0];
 }
 
-/* Relative error below 2e-7 for x in [-87, 88]; exactly 0 below. */
+/* Relative error below 2e-7 for x in [-87, 88]; exactly 0 below; NaN stays NaN (v_max gives its second
+ * argument when either is NaN). */
 KINLINE vf v_exp(vf x) {
     const vi tiny = x < v_set(-87.33654f);
-    const vf bounded = v_max(x, v_set(-87.33654f));
+    const vf bounded = v_max(v_set(-87.33654f), x);
     const vf magic = v_set(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
     const vf shifted = FMA(bounded, v_set(1.44269504f), magic);
     const vf n = shifted - magic;
@@ -322,7 +323,7 @@ KFN void k_silu_mul(float *dst, const float *gate, const float *up) {
     for (uint32_t p = 0; p < PARTS; p++) {
         const vf g = v_load(gate + p * LANES);
         /* exp is held below 2^126 so that 1 + exp stays finite. */
-        const vf e = v_exp(-v_max(g, v_set(-87.0f)));
+        const vf e = v_exp(-v_max(v_set(-87.0f), g));
         v_store(dst + p * LANES, g / (v_set(1.0f) + e) * v_load(up + p * LANES));
     }
 }
