@@ -17,6 +17,9 @@ bench_app = typer.Typer(
 Json = Annotated[Path | None, typer.Option("--json", help="Write every sample here.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Draw the figures here (.png, .svg).")]
 Repeats = Annotated[int, typer.Option(min=1, max=1000, help="Repeats of every figure.")]
+FreeCores = Annotated[
+    bool, typer.Option("--free-cores", help="Real-time priority: the cores are ours meanwhile.")
+]
 KS = [4, 16, 64]
 PREFIXES = [128, 512, 1024, 4096]
 
@@ -27,9 +30,12 @@ def pipeline_command(
     plot: Plot = None,
     repeats: Repeats = 5,
     descriptors: Annotated[int, typer.Option(min=1000, help="Through each ring.")] = 4_000_000,
+    free_cores: FreeCores = False,
 ) -> None:
     """Descriptors through the rings, rollouts through the whole pipeline, latency between cores."""
-    pipeline.measure(repeats, descriptors, "assay bench pipeline").deliver(json, plot)
+    command = "assay bench pipeline" + (" --free-cores" if free_cores else "")
+    report = pipeline.measure(repeats, descriptors, command, free_cores=free_cores)
+    report.deliver(json, plot)
 
 
 @bench_app.command("trace")
@@ -61,9 +67,11 @@ def tax_command(
     plot: Plot = None,
     repeats: Repeats = 5,
     seconds: Annotated[float, typer.Option(min=0.01, max=60, help="A sample's length.")] = 0.3,
+    free_cores: FreeCores = False,
 ) -> None:
     """What handing over a step costs: eventfd, polling, rings, and not handing it over at all."""
-    tax.measure(repeats, seconds, "assay bench tax").deliver(json, plot)
+    command = "assay bench tax" + (" --free-cores" if free_cores else "")
+    tax.measure(repeats, seconds, command, free_cores=free_cores).deliver(json, plot)
 
 
 @bench_app.command("soak")

@@ -8,13 +8,14 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.rollout.models.model import DType, Model, TensorKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 _GGUF_NAMES = {
     TensorKind.EMBED: "token_embd",
@@ -62,7 +63,7 @@ def write_gguf(model: Model, dtype: DType, path: Path) -> Path | None:
     """The model as a GGUF of that dtype without a vocabulary; None where it cannot be had."""
     if importlib.util.find_spec("gguf") is None or not _is_plain_llama(model):
         return None
-    import gguf  # noqa: PLC0415 - an extra
+    import gguf
 
     config = model.config
     writer = gguf.GGUFWriter(str(path), "llama")
@@ -103,7 +104,7 @@ def llama_cpp_decoder(
     path: Path, batch: int, threads: int, tokens: int
 ) -> Iterator[Callable[[int], None]]:
     """llama.cpp decoding `batch` sequences a step; logits computed, nothing sampled."""
-    import llama_cpp as ll  # noqa: PLC0415 - an extra
+    import llama_cpp as ll
 
     silence = ll.llama_log_callback(lambda _level, _text, _data: None)
     ll.llama_log_set(silence, ctypes.c_void_p(0))
@@ -148,7 +149,7 @@ def torch_decoder(
     model: Model, dtype: DType, batch: int, threads: int, prompt: int
 ) -> Callable[[int], None]:
     """transformers' Llama on torch CPU, with its own growing KV cache; logits, nothing sampled."""
-    import torch  # noqa: PLC0415 - an extra
+    import torch
 
     torch.set_num_threads(threads)
     twin = _torch_model(model, torch.bfloat16 if dtype is DType.BF16 else torch.float32)
@@ -166,8 +167,8 @@ def torch_decoder(
 
 
 def _torch_model(model: Model, dtype: Any) -> Any:  # noqa: ANN401 - torch is an extra
-    import torch  # noqa: PLC0415 - an extra
-    import transformers  # noqa: PLC0415 - an extra
+    import torch
+    import transformers
 
     config = model.config
     twin = transformers.LlamaForCausalLM(

@@ -57,7 +57,7 @@ class Series:
         return statistics.median(self.values)
 
     def __str__(self) -> str:
-        return f"{self.median:,.0f} [{min(self.values):,.0f}-{max(self.values):,.0f}]"
+        return f"{self.median:,.0f} ({min(self.values):,.0f}-{max(self.values):,.0f})"
 
 
 @dataclass
@@ -106,9 +106,7 @@ def machine() -> dict[str, Any]:
 def sweep_seconds(buffer: np.ndarray[Any, np.dtype[np.uint8]], threads: int) -> float:
     """Fastest of three passes over the buffer."""
     library = load_library()
-    return float(
-        library.assay_read_sweep_seconds(buffer.ctypes.data, buffer.nbytes, threads, 3)
-    )
+    return float(library.assay_read_sweep_seconds(buffer.ctypes.data, buffer.nbytes, threads, 3))
 
 
 Decoder = Callable[[int], None]
@@ -202,9 +200,7 @@ class Prefixed:
 def measure_prefix(model: Model, options: argparse.Namespace) -> Prefixed:
     """The same load with and without sharing: prefill, then `tokens` for each of the group."""
     positions = PREFIX_TOKENS + 1 + options.tokens
-    settings = EngineSettings(
-        threads=options.threads, batch_max=GROUP, seq_len_max=positions + 16
-    )
+    settings = EngineSettings(threads=options.threads, batch_max=GROUP, seq_len_max=positions + 16)
     prefix = [1 + i % 1000 for i in range(PREFIX_TOKENS)]
     result = Prefixed()
     with Engine.create(model, settings) as engine:
@@ -222,9 +218,7 @@ def measure_prefix(model: Model, options: argparse.Namespace) -> Prefixed:
     return result
 
 
-def _group(
-    driver: Driver, prefix: Sequence[int], positions: int, *, shared: bool
-) -> list[Rollout]:
+def _group(driver: Driver, prefix: Sequence[int], positions: int, *, shared: bool) -> list[Rollout]:
     if shared:
         root = driver.new(len(prefix))
         driver.prefill(root, prefix, 256)
@@ -238,7 +232,7 @@ def _group(
 def show(results: list[Measured], prefixed: Prefixed | None) -> None:
     """The tables."""
     console = Console(width=150)
-    table = Table("model", "dtype", "batch", title="decode, tokens/s: median [min-max]")
+    table = Table("model", "dtype", "batch", title="decode, tokens/s: median (min-max)")
     for column in ("assay", "llama.cpp", "torch", "x llama.cpp", "x torch", "of bandwidth limit"):
         table.add_column(column, justify="right")
     for result in results:
@@ -267,10 +261,10 @@ def show(results: list[Measured], prefixed: Prefixed | None) -> None:
 
 def plot(results: list[Measured], path: Path) -> None:
     """Bars of tokens/s by batch and contender, one panel a model and dtype."""
-    import matplotlib as mpl  # noqa: PLC0415 - only when a plot is wanted
+    import matplotlib as mpl
 
     mpl.use("Agg")
-    from matplotlib import pyplot  # noqa: PLC0415
+    from matplotlib import pyplot
 
     keys = list(dict.fromkeys((r.model, r.dtype) for r in results))
     figure, axes = pyplot.subplots(1, len(keys), figsize=(5 * len(keys), 4), squeeze=False)

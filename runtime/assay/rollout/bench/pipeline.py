@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.rollout.bench.machine import cpus, this_machine
+from assay.rollout.bench.machine import cpus, realtime, this_machine
 from assay.rollout.bench.native import (
     Drive,
     Driven,
@@ -81,9 +81,11 @@ def _pipelines(report: Report, repeats: int) -> None:
     report.add("control plane, of it", "ns/token", [ns / d.tokens for ns, d in control])
 
 
-def measure(repeats: int, n: int, command: str) -> Report:
-    """The whole bench."""
-    report = Report("Rings and pipeline", command, this_machine())
-    _rings(report, repeats, n)
-    _pipelines(report, repeats)
+def measure(repeats: int, n: int, command: str, *, free_cores: bool = False) -> Report:
+    """The whole bench; `free_cores`: at real-time priority, on a machine that others use."""
+    title = "Rings and pipeline" + (", real-time priority" if free_cores else "")
+    report = Report(title, command, this_machine())
+    with realtime(wanted=free_cores):
+        _rings(report, repeats, n)
+        _pipelines(report, repeats)
     return report

@@ -8,15 +8,29 @@ A step is counted by the worker when it has run it.
 
 from __future__ import annotations
 
-from assay.rollout.bench.machine import cpus, this_machine
+from assay.rollout.bench.machine import cpus, realtime, this_machine
 from assay.rollout.bench.native import Tax, tax
 from assay.rollout.bench.report import Report
 
 STEPS_AN_ORDER = 256
 
 
-def measure(repeats: int, seconds: float, command: str) -> Report:
-    """The whole bench; `seconds` a sample."""
+def _samples(
+    mode: Tax, pinned: tuple[int, int], hogs: int, repeats: int, seconds: float
+) -> list[float]:
+    """Nanoseconds a step; a sample without one finished step counts as its whole length."""
+    samples = []
+    for _ in range(repeats):
+        steps, took = tax(
+            mode, cpus=pinned, hogs=hogs, steps_an_order=STEPS_AN_ORDER, seconds=seconds
+        )
+        samples.append(took / max(steps, 1) * 1e9)
+    return samples
+
+
+def measure(repeats: int, seconds: float, command: str, *, free_cores: bool = False) -> Report:
+    """The whole bench; `seconds` a sample. `free_cores`: two cores at real-time priority; never one
+    core, where a thread that polls would keep the other from running for ever."""
     first, last = cpus()
     report = Report("Cost of handing over a step", command, this_machine())
     places = (
@@ -25,13 +39,8 @@ def measure(repeats: int, seconds: float, command: str) -> Report:
         ("one core and a hog", (first, first), 1),
     )
     for place, pinned, hogs in places:
-        for mode in Tax:
-            samples = []
-            for _ in range(repeats):
-                steps, took = tax(
-                    mode, cpus=pinned, hogs=hogs, steps_an_order=STEPS_AN_ORDER, seconds=seconds
-                )
-                if steps:
-                    samples.append(took / steps * 1e9)
-            report.add(f"{mode.name.lower()}, {place}", "ns/step", samples or [seconds * 1e9])
+        with realtime(wanted=free_cores and first != last and pinned[0] != pinned[1]):
+            for mode in Tax:
+                samples = _samples(mode, pinned, hogs, repeats, seconds)
+                report.add(f"{mode.name.lower()}, {place}", "ns/step", samples)
     return report
