@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from assay.rollout.models import library
 from assay.rollout.models.engine import Isa
 

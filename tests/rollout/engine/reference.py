@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Floats = NDArray[np.float32]
 
@@ -223,7 +225,6 @@ def smollm_from_gguf(path: Path) -> Any:
         rms_norm_eps=1e-5,
         rope_parameters={"rope_type": "default", "rope_theta": 100000.0},
         tie_word_embeddings=True,
-        attn_implementation="eager",
     )
     state = {}
     for tensor in gguf.GGUFReader(str(path)).tensors:
@@ -237,7 +238,7 @@ def smollm_from_gguf(path: Path) -> Any:
             heads = values.shape[0] // 64
             values = values.view(heads, 32, 2, 576).transpose(1, 2).reshape(-1, 576)
         state[f"{prefix}{_GGUF_NAMES[stem]}.weight"] = values
-    model = transformers.LlamaForCausalLM(config)
+    model: Any = transformers.LlamaForCausalLM(config)
     missing, unexpected = model.load_state_dict(state, strict=False)
     if missing not in ([], ["lm_head.weight"]) or unexpected:
         raise AssertionError(f"missing {missing}, unexpected {unexpected}")

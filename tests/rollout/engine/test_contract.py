@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.rollout.engine.conftest import ENGINE_SOURCES, NATIVE
+
 from assay.rollout.models import DType, Engine, EngineError, Model, ModelConfig, Tensor, TensorKind
 from assay.rollout.models.driver import Driver, Sampling
 from assay.rollout.models.engine import EngineSettings, Isa
 from assay.rollout.models.errors import CorruptModel
-
-from tests.rollout.engine.conftest import ENGINE_SOURCES, NATIVE
 
 CONFIG = ModelConfig(
     dim=64,
@@ -199,7 +199,9 @@ def test_more_threads_than_cores_give_the_same_bits() -> None:
     model = random_model()
     with Engine.create(model, EngineSettings(threads=1)) as engine:
         driver = Driver(engine, 16)
-        wanted, _ = driver.decode([driver.new(64, Sampling(1.0, seed=s)) for s in range(4)], [1] * 4, 60)
+        wanted, _ = driver.decode(
+            [driver.new(64, Sampling(1.0, seed=s)) for s in range(4)], [1] * 4, 60
+        )
     for spin in (1, 0):
         with Engine.create(model, EngineSettings(threads=7, spin_max=spin)) as engine:
             driver = Driver(engine, 16)
@@ -218,9 +220,7 @@ def test_sanitizers_are_silent(sanitizer: str, tmp_path: Path) -> None:
     main = Path(__file__).parents[2] / "native" / "engine_stress.c"
     flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
     command = ["cc", *flags, f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", f"-I{NATIVE}"]
-    subprocess.run(
-        [*command, str(main), *map(str, sources), "-lm", "-o", str(program)], check=True
-    )
+    subprocess.run([*command, str(main), *map(str, sources), "-lm", "-o", str(program)], check=True)
     done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "stressed" in done.stdout

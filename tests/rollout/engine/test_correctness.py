@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
 from assay.rollout.models import DType, Engine, Model, Tensor, load_model, load_tokenizer
 from assay.rollout.models.driver import Driver, Rollout, Sampling
 from assay.rollout.models.engine import EngineSettings, Isa
@@ -24,6 +24,9 @@ from tests.rollout.engine.reference import (  # noqa: E402
     random_model,
     smollm_from_gguf,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
 
@@ -124,9 +127,7 @@ def test_greedy_tokens_are_torchs(
             assert tokens.T.tolist() == wanted
 
 
-COMPANY = list(
-    itertools.product(["qwen3", "llama", "llama-biased-mha"], [DType.F32, DType.BF16])
-)
+COMPANY = list(itertools.product(["qwen3", "llama", "llama-biased-mha"], [DType.F32, DType.BF16]))
 
 
 @pytest.mark.parametrize(("name", "dtype"), COMPANY)
@@ -207,7 +208,9 @@ def test_a_wrong_sharing_hint_is_not_believed(
     with Engine.create(model, settings()) as engine:
         driver = Driver(engine, 32)
         rollouts = [driver.new(48) for _ in range(2)]
-        for rollout, ids in zip(rollouts, (ids_for(model, 33), ids_for(model, 33, 50)), strict=True):
+        for rollout, ids in zip(
+            rollouts, (ids_for(model, 33), ids_for(model, 33, 50)), strict=True
+        ):
             driver.prefill(rollout, ids[:-1], 32)
         snapshot = [Rollout(r.blocks, r.sampling, r.length, 0) for r in rollouts]
         driver.step(snapshot, [[1], [2]])

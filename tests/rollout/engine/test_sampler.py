@@ -8,12 +8,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from assay.rollout.models.driver import Sampling
-from assay.rollout.models.engine import Isa
-from assay.rollout.models.library import RawSampler, load_library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+from assay.rollout.models.driver import Sampling
+from assay.rollout.models.engine import Isa
+from assay.rollout.models.library import RawSampler, load_library
 
 Floats = NDArray[np.float32]
 
@@ -66,7 +67,8 @@ def wanted(logits: Floats, how: Sampling) -> NDArray[np.float64]:
 
 def _softmax(x: NDArray[np.float64]) -> NDArray[np.float64]:
     e = np.exp(x - x.max())
-    return e / e.sum()
+    shares: NDArray[np.float64] = e / e.sum()
+    return shares
 
 
 def chi_square_p(counts: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
@@ -120,11 +122,11 @@ def test_chi_square_would_notice() -> None:
     min_p=st.sampled_from([0.0, 0.01, 0.3, 1.0]),
     seed=st.integers(0, 2**64 - 1),
 )
-def test_support_and_logps(  # noqa: PLR0913
+def test_support_and_logps(
     values: list[int], temperature: float, top_k: int, top_p: float, min_p: float, seed: int
 ) -> None:
     """Ties included: what is kept among equals is the earliest, as a stable sort has it."""
-    logits = np.array(values, np.float32) / 8
+    logits = (np.array(values) / 8).astype(np.float32)
     how = Sampling(temperature, top_k, top_p, min_p, seed)
     probabilities = wanted(logits, how)
     tokens, logps = draw(logits, how, 16)

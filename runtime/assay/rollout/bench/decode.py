@@ -4,8 +4,8 @@
 
 Every repeat measures all contenders one after the other, so that what else the machine does hits
 them alike; ratios are medians of per-repeat ratios. llama.cpp and torch are fed fixed tokens and
-spared the sampling that this engine's figures include. The bandwidth limit of batch 1 is the fastest
-of several read sweeps over as many bytes as a step streams, divided by those bytes.
+spared the sampling that this engine's figures include. The bandwidth limit of batch 1 is the
+fastest of three read sweeps over as many bytes as a step streams, divided by those bytes.
 """
 
 from __future__ import annotations

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.rollout.models.engine import EngineError
 from assay.rollout.models.library import RawSampler, RawStep, load_library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from assay.rollout.models.engine import Engine
 

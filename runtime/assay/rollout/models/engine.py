@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from assay.rollout.models.library import ModelShape, RawInfo, Settings, load_library
 from assay.rollout.models.model import DType, Model, TensorKind
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+    import numpy as np
 
     from assay.rollout.models.model import Tensor
 

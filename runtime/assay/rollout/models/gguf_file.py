@@ -1,17 +1,16 @@
 """GGUF files: metadata, and tensors in F32, F16, BF16, Q8_0, Q4_0 and Q4_1, dequantised at load.
 
-llama.cpp stores q and k of its `llama` architecture with rotary pairs interleaved; they are put back
-into rotate-half order here. Quantised tensors become float32, exactly the values they stand for.
+llama.cpp stores q and k of its `llama` architecture with rotary pairs interleaved; they are put
+back into rotate-half order here. Quantised tensors become float32, exactly the values they stand
+for.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +28,25 @@ from assay.rollout.models.model import (
     unpermute_heads,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
 Bytes = NDArray[np.uint8]
 
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_SCALARS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
 _STRING, _ARRAY = 8, 9
 _ARRAY_TYPES = {
     0: np.uint8, 1: np.int8, 2: np.uint16, 3: np.int16, 4: np.uint32, 5: np.int32, 6: np.float32,

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -25,6 +24,9 @@ from assay.rollout.models.model import (
     TensorKey,
     TensorKind,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _ARCHITECTURES = {
     "LlamaForCausalLM": "llama",

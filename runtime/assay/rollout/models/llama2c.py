@@ -1,19 +1,18 @@
 """llama2.c checkpoints (the legacy float32 format) and their tokenizers.
 
 Checkpoint: seven int32 (dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len; a
-negative vocab_size means an output matrix of its own), then float32 tensors in a fixed order. Rotary
-pairs are interleaved there and put into rotate-half order here. Tokenizer: int32 longest piece, then
-(float32 score, int32 length, bytes) a token.
+negative vocab_size means an output matrix of its own), then float32 tensors in a fixed order.
+Rotary pairs are interleaved there and put into rotate-half order here. Tokenizer: int32 longest
+piece, then (float32 score, int32 length, bytes) a token.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.rollout.models.errors import CorruptModel
 from assay.rollout.models.model import (
@@ -24,6 +23,11 @@ from assay.rollout.models.model import (
     TensorKind,
     unpermute_heads,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
 
 _HEADER = struct.Struct("<7i")
 _BOS, _EOS, _BYTES_AT = 1, 2, 3

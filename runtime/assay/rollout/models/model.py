@@ -7,15 +7,18 @@ Always true of a `Model`: every tensor that its config implies is there with the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.rollout.models.errors import CorruptModel, UnsupportedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
 
 class DType(IntEnum):
@@ -247,7 +250,8 @@ def _yarn(base: NDArray[np.float64], config: ModelConfig) -> NDArray[np.float64]
     low, high = max(low, 0), min(high, config.head_dim - 1)
     high = high + 0.001 if high == low else high
     ramp = np.clip((np.arange(config.head_dim // 2) - low) / (high - low), 0.0, 1.0)
-    return base / scaling.factor * ramp + base * (1 - ramp)
+    blended: NDArray[np.float64] = base / scaling.factor * ramp + base * (1 - ramp)
+    return blended
 
 
 def _yarn_gain(scaling: RopeScaling) -> float:

@@ -1,20 +1,21 @@
 """Tokenizers on the host's side, text as it becomes whole, and stop strings.
 
-Nothing here is on a token's path: the native worker stops by token ids and counts, the host looks for
-stop strings in what completions bring.
+Nothing here is on a token's path: the native worker stops by token ids and counts, the host looks
+for stop strings in what completions bring.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from assay.rollout.models import gguf_file
 from assay.rollout.models.errors import CorruptModel, UnsupportedModel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     import tokenizers
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -62,7 +63,7 @@ class HuggingFaceTokenizer:
 
     def chat(self, messages: Sequence[dict[str, str]]) -> str:
         """The prompt of a conversation ({"role", "content"} each), ready for the answer."""
-        from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415 - an extra
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         if self.chat_template is None:
             raise UnsupportedModel("this model comes without a chat template")
@@ -73,7 +74,7 @@ class HuggingFaceTokenizer:
 
 def read_hugging_face(folder: Path) -> HuggingFaceTokenizer:
     """From tokenizer.json; ids and template from config.json and tokenizer_config.json."""
-    from tokenizers import Tokenizer as Backend  # noqa: PLC0415 - an extra
+    from tokenizers import Tokenizer as Backend
 
     backend = Backend.from_file(str(folder / "tokenizer.json"))
     config = _json(folder / "config.json")
@@ -117,14 +118,16 @@ _CONTROL, _USER_DEFINED = 3, 4
 
 def read_gguf(path: Path) -> HuggingFaceTokenizer:
     """Byte-level BPE out of a GGUF file's metadata."""
-    from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers  # noqa: PLC0415
-    from tokenizers import Tokenizer as Backend  # noqa: PLC0415 - an extra
+    from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer as Backend
 
     file = gguf_file.open_gguf(path)
     metadata = file.metadata
     kind, words = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "gpt-2")
     if kind != "gpt2" or words not in _WORDS:
-        raise UnsupportedModel(f"GGUF tokenizer {kind}/{words}: gpt2 with {sorted(_WORDS)} is known")
+        raise UnsupportedModel(
+            f"GGUF tokenizer {kind}/{words}: gpt2 with {sorted(_WORDS)} is known"
+        )
     tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
     if len(tokens) != len(kinds):
         raise CorruptModel("tokenizer.ggml.tokens and token_type differ in length")
@@ -135,8 +138,8 @@ def read_gguf(path: Path) -> HuggingFaceTokenizer:
         for word in _WORDS[words]
     ]
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    backend.pre_tokenizer = pre_tokenizers.Sequence([*splits, byte_level])  # type: ignore[assignment]
-    backend.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    backend.pre_tokenizer = pre_tokenizers.Sequence([*splits, byte_level])
+    backend.decoder = decoders.ByteLevel()
     typed = list(zip(tokens, kinds, strict=True))
     backend.add_special_tokens([AddedToken(t, normalized=False) for t, k in typed if k == _CONTROL])
     backend.add_tokens([AddedToken(t, normalized=False) for t, k in typed if k == _USER_DEFINED])
