@@ -34,15 +34,15 @@ def compiler() -> str:
     found = shutil.which(name)
     if found is None:
         raise CompilerMissing(
-            f"assay needs a C11 compiler to build its rollout runtime and found no {name!r}: install"
-            " gcc or clang (Debian: apt-get install gcc libc6-dev), or name one in $CC"
+            f"assay needs a C11 compiler to build its rollout runtime and found no {name!r}:"
+            " install gcc or clang (Debian: apt-get install gcc libc6-dev), or name one in $CC"
         )
     return found
 
 
 def run(command: list[str]) -> None:
     """Run a compiler command; its complaints become the error."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
 
@@ -73,8 +73,10 @@ def link(objects: list[Path], output: Path, flags: list[str]) -> Path:
     return output
 
 
-def build(native: Path, objects: Path, *, sanitize: str = "", output: Path | None = None) -> list[Path]:
-    """Compile both libraries, next to their sources unless `output` says where; returns the paths."""
+def build(
+    native: Path, objects: Path, *, sanitize: str = "", output: Path | None = None
+) -> list[Path]:
+    """Compile both libraries, next to their sources unless `output` says where; returns paths."""
     extra = [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer"] if sanitize else []
     flags = [*FLAGS, *extra]
     output = output or native

@@ -1,8 +1,8 @@
 """The decode loop makes no system call, no allocation and takes no page fault.
 
-Run in a process of its own under `libassay_guard.so`, so that allocations are counted; the kernel traps
-system calls (syscall user dispatch), and getrusage counts faults. Each detector is also shown a
-violation that it must find.
+Run in a process of its own under `libassay_guard.so`, so that allocations are counted; the kernel
+traps system calls (syscall user dispatch), and getrusage counts faults. Each detector is also shown
+a violation that it must find.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def test_the_decode_loop_is_silent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "counter"), [("syscall", "syscalls"), ("malloc", "allocations"), ("fault", "faults_minor")]
+    ("spoil", "counter"),
+    [("syscall", "syscalls"), ("malloc", "allocations"), ("fault", "faults_minor")],
 )
 def test_the_guard_finds_a_violation(spoil: str, counter: str) -> None:
     assert guarded(spoil)[counter] > 100

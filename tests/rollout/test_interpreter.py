@@ -275,4 +275,6 @@ def test_the_transition_tables_agree() -> None:
             row = Row(word=5 << 8 | before)
             moved = bool(load().assay_transition_try(ct.byref(row), 5, before, after))
             assert moved == (after in TRANSITIONS[before]), (before, after)
-            assert row.word == (((5 + (after is State.FREE)) << 8 | after) if moved else 5 << 8 | before)
+            assert row.word == (
+                ((5 + (after is State.FREE)) << 8 | after) if moved else 5 << 8 | before
+            )

@@ -1,8 +1,8 @@
 """The runtime end to end, on the probe engine: what comes out is what the rollout alone would give.
 
-The probe's next token depends on every KV position it reads back, so a block that is shared wrongly,
-copied too little, evicted too early or written by a neighbour changes tokens, and the right tokens
-are computed in Python without a runtime (`probe_tokens`).
+The probe's next token depends on every KV position it reads back, so a block that is shared
+wrongly, copied too little, evicted too early or written by a neighbour changes tokens, and the
+right tokens are computed in Python without a runtime (`probe_tokens`).
 
 Tests that step the worker by hand (`start=False`) are deterministic; the others run its thread.
 """
@@ -69,8 +69,6 @@ def balanced(runtime: Runtime) -> None:
     assert s.reward_available == (o.reward_credits or runtime.slots)
     assert s.trajectory_available == (o.trajectory_credits or runtime.slots)
     assert s.illegal == s.corrupt == 0
-
-
 
 
 prompts = st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=23)
@@ -289,11 +287,15 @@ def test_a_recycled_slot_is_not_mistaken() -> None:
 
 def test_decoding_stops_at_ids_strings_and_length() -> None:
     alphabet = [bytes([97 + i % 26]) * (1 + i % 2) for i in range(VOCAB)]
-    with Runtime(probe(), 4, RuntimeOptions(seq_len_max=64), token_bytes=alphabet, start=False) as rt:
+    with Runtime(
+        probe(), 4, RuntimeOptions(seq_len_max=64), token_bytes=alphabet, start=False
+    ) as rt:
         tokens = expected([1, 2], 20, 5)
         text = b"".join(alphabet[t] for t in tokens)
         rt.submit([1, 2], max_tokens=20, seeds=[5], stop_ids=[tokens[6]], want_reward=False)
-        rt.submit([1, 2], max_tokens=20, seeds=[5], stop_strings=[b"#", text[5:9]], want_reward=False)
+        rt.submit(
+            [1, 2], max_tokens=20, seeds=[5], stop_strings=[b"#", text[5:9]], want_reward=False
+        )
         rt.submit([1, 2], max_tokens=20, seeds=[5], want_reward=False)
         settle(rt)
         by_id, by_string, by_length = sorted(rt.poll(), key=lambda c: (c.ref.slot, len(c.tokens)))
@@ -354,9 +356,7 @@ def test_a_crash_names_the_rollouts_it_took_down_and_hangs_nobody(
 
 def finish_order(policy: Policy, aging_max: int = 10_000) -> list[int]:
     """One long rollout first, then ten short ones; one decodes at a time."""
-    options = RuntimeOptions(
-        seq_len_max=128, decode_credits=1, policy=policy, aging_max=aging_max
-    )
+    options = RuntimeOptions(seq_len_max=128, decode_credits=1, policy=policy, aging_max=aging_max)
     with Runtime(probe(), 16, options, start=False) as runtime:
         runtime.submit([1], max_tokens=100, seeds=[0], user_ids=[99], want_reward=False)
         runtime.submit([1], max_tokens=90, seeds=[0], user_ids=[98], want_reward=False)
@@ -469,7 +469,9 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
                 runtime.wait(0.001)
 
         submitters = [threading.Thread(target=submit, args=(k * 1000,)) for k in range(3)]
-        others = [threading.Thread(target=score) for _ in range(2)] + [threading.Thread(target=poll)]
+        others = [threading.Thread(target=score) for _ in range(2)] + [
+            threading.Thread(target=poll)
+        ]
         for t in submitters + others:
             t.start()
         for t in submitters:
@@ -484,7 +486,9 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
         seen.extend(runtime.poll())
         assert runtime.audit() == 0
         balanced(runtime)
-    assert sorted(c.user_id for c in seen) == sorted(k * 1000 + i for k in range(3) for i in range(60))
+    assert sorted(c.user_id for c in seen) == sorted(
+        k * 1000 + i for k in range(3) for i in range(60)
+    )
     for c in seen:
         if c.outcome is Outcome.COMPLETED:
             assert list(c.tokens) == expected(list(c.prompt), 7, 1 + c.user_id % 2)

@@ -1,7 +1,8 @@
 """The core under ThreadSanitizer, and under AddressSanitizer with UBSan.
 
-Method: compile the core and `tests/native/stress.c` with the sanitizer, run it, and read what it says.
-Every report of a sanitizer is a failure (`halt_on_error`). A planted defect shows that it can fail.
+Method: compile the core and `tests/native/stress.c` with the sanitizer, run it, and read what it
+says. Every report of a sanitizer is a failure (`halt_on_error`). A planted defect shows that it can
+fail.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ import assay.rollout.binding as binding
 NATIVE = Path(binding.__file__).parent / "native"
 STRESS = Path(__file__).parents[1] / "native" / "stress.c"
 CORE = ["bell", "clock", "core", "guard", "kv", "policy", "probe", "runtime", "worker"]
-FLAGS = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-fno-omit-frame-pointer"]
+FLAGS = [
+    "-std=c11",
+    "-O1",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-pthread",
+    "-fno-omit-frame-pointer",
+]
 
 
 def build(sanitize: str, folder: Path, native: Path = NATIVE) -> Path:

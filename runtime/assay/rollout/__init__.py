@@ -1,4 +1,4 @@
-"""The rollout runtime: rings, states, credits, shared-prefix KV and a persistent decode worker in C.
+"""The rollout runtime: rings, states, credits, shared-prefix KV and a decode worker, in C.
 
 `Runtime` is the face; `models` brings weights and tokenizers; `interpreter` executes the rings'
 memory in Python and is what the C code is compared with.

@@ -1,7 +1,8 @@
 """The compiled library, loaded and checked once.
 
-A call costs about a microsecond and releases the interpreter lock. Nothing here is called per token:
-the host submits groups, polls completions in batches and reads tokens out of the shared memory.
+A call costs about a microsecond and releases the interpreter lock. Nothing here is called per
+token: the host submits groups, polls completions in batches and reads tokens out of the shared
+memory.
 """
 
 from __future__ import annotations
@@ -110,7 +111,9 @@ def _check_sizes(library: ct.CDLL) -> None:
     here = [ct.sizeof(structure) for structure in SIZED]
     if count != len(SIZED) or list(sizes) != here:
         wrong = [s.__name__ for s, n, m in zip(SIZED, here, sizes, strict=True) if n != m]
-        raise NativeUnavailable(f"the library was built from other sources: {wrong} differ; reinstall")
+        raise NativeUnavailable(
+            f"the library was built from other sources: {wrong} differ; reinstall"
+        )
 
 
 @cache
@@ -120,7 +123,9 @@ def load() -> ct.CDLL:
     try:
         library = ct.CDLL(path)
     except OSError as error:
-        raise NativeUnavailable(f"{path}: {error}; install assay with a C compiler at hand") from error
+        raise NativeUnavailable(
+            f"{path}: {error}; install assay with a C compiler at hand"
+        ) from error
     declare(library, _SIGNATURES)
     _check_sizes(library)
     return library

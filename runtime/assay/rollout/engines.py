@@ -80,7 +80,9 @@ def native_ops(engine: AddressedEngine | ProbeEngine) -> EngineOps:
     return ops
 
 
-def probe_tokens(prompt: list[int], n: int, *, seed: int, vocab_size: int, read_all: bool) -> list[int]:
+def probe_tokens(
+    prompt: list[int], n: int, *, seed: int, vocab_size: int, read_all: bool
+) -> list[int]:
     """What the probe generates for a prompt, worked out without a runtime."""
     mask = (1 << 64) - 1
 

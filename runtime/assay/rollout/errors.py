@@ -1,12 +1,12 @@
 """What can go wrong in the rollout runtime, named after who can act.
 
-    RolloutError
-    +-- InvalidRollout    the caller changes the request
-    +-- Saturated         the caller comes back later
-    +-- RolloutGone       the rollout is no longer in the state the call is about
-    +-- WorkerCrashed     the operator restarts the runtime; names the rollouts that went down
-    +-- WorkerStalled     the worker did not answer in time
-    +-- NativeUnavailable the installation has no compiled library
+RolloutError
++-- InvalidRollout    the caller changes the request
++-- Saturated         the caller comes back later
++-- RolloutGone       the rollout is no longer in the state the call is about
++-- WorkerCrashed     the operator restarts the runtime; names the rollouts that went down
++-- WorkerStalled     the worker did not answer in time
++-- NativeUnavailable the installation has no compiled library
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The reference interpreter: every stage operation, executed in Python over the very same memory.
 
-It is the readable specification of `native/core.c`: the differential test runs both over equal memory
-and compares every byte after every operation. One thread only; nothing here is fast.
+It is the readable specification of `native/core.c`: the differential test runs both over equal
+memory and compares every byte after every operation. One thread only; nothing here is fast.
 
 Invariants, which the tests check after each operation:
   - submitted == completed + failed + slots in the four states between FREE and DONE;
@@ -63,7 +63,7 @@ class Name(NamedTuple):
 
 def cookie(line: bytes) -> int:
     """The seal over the first seven words of a cache line."""
-    words = struct.unpack("<7Q", line[:56])
+    words: tuple[int, ...] = struct.unpack("<7Q", line[:56])
     total = sum(w * f for w, f in zip(words, _COOKIE_FACTORS, strict=True)) & MASK64
     return total ^ total >> 32
 
@@ -85,7 +85,7 @@ class InterpretedRing:
         self._cells = address + ct.sizeof(Ring)
 
     def _cell(self, position: int) -> int:
-        return self._cells + (position & self.head.mask) * LINE_BYTES
+        return int(self._cells + (position & self.head.mask) * LINE_BYTES)
 
     def _room(self, wanted: int) -> int:
         ring = self.head
@@ -138,7 +138,7 @@ class InterpretedQueue:
         self._cells = address + -(-unaligned // LINE_BYTES) * LINE_BYTES
 
     def _cell(self, position: int) -> int:
-        return self._cells + (position & self.head.mask) * LINE_BYTES
+        return int(self._cells + (position & self.head.mask) * LINE_BYTES)
 
     def writable(self) -> bool:
         """Whether a push would succeed."""
@@ -249,8 +249,8 @@ class Interpreter:
         )
 
     def _tokens(self, slot: int) -> ct.Array[ct.c_int32]:
-        at = self._address + self.region.tokens_at + 4 * slot * self.shape.seq_max
-        return (ct.c_int32 * self.shape.seq_max).from_address(at)
+        n = int(self.shape.seq_max)
+        return (ct.c_int32 * n).from_address(self._address + self.region.tokens_at + 4 * slot * n)
 
     # ---- submitters
 

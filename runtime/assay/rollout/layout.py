@@ -1,7 +1,7 @@
 """The shared memory's words, as Python sees them: mirrors of `native/assay_ring.h` and `core.h`.
 
-`binding.load` compares the size of every structure with what the C compiler says, so a field added on
-one side alone does not go unnoticed.
+`binding.load` compares the size of every structure with what the C compiler says, so a field added
+on one side alone does not go unnoticed.
 """
 
 from __future__ import annotations

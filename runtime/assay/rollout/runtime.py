@@ -172,7 +172,9 @@ def _given(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _native_settings(slots: int, options: RuntimeOptions, rows: int, block_tokens: int) -> RuntimeSettings:
+def _native_settings(
+    slots: int, options: RuntimeOptions, rows: int, block_tokens: int
+) -> RuntimeSettings:
     decode = _given(options.decode_credits, min(slots, 2 * rows))
     blocks = -(-options.seq_len_max // block_tokens) + 1
     return RuntimeSettings(
@@ -258,9 +260,7 @@ class Runtime:
 
     def _create(self, settings: RuntimeSettings, ops: ct.Structure) -> int:
         status = ct.c_int()
-        handle = self._lib.assay_runtime_create(
-            ct.byref(settings), ct.byref(ops), ct.byref(status)
-        )
+        handle = self._lib.assay_runtime_create(ct.byref(settings), ct.byref(ops), ct.byref(status))
         if handle:
             return int(handle)
         if status.value == Status.INVALID:
@@ -564,4 +564,9 @@ def _members(
     rewards = reward_ids if reward_ids is not None else users
     if len(users) != len(seeds) or len(rewards) != len(seeds):
         raise InvalidRollout("user_ids", "one for each seed")
-    return (Member * len(seeds))(*zip(seeds, users, rewards, strict=True))
+    members = (Member * len(seeds))()
+    for member, (seed, user_id, reward_id) in zip(
+        members, zip(seeds, users, rewards, strict=True), strict=True
+    ):
+        member.seed, member.user_data, member.reward_id = seed, user_id, reward_id
+    return members

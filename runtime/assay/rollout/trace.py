@@ -1,7 +1,7 @@
 """What the trace ring says: eight pairs of events, their percentiles, and a Perfetto file.
 
-A pair is matched inside one (slot, generation), so a recycled slot never lends its events to the next
-tenant; the step pair is matched by step number. Durations are nanoseconds of one clock.
+A pair is matched inside one (slot, generation), so a recycled slot never lends its events to the
+next tenant; the step pair is matched by step number. Durations are nanoseconds of one clock.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ SHARED_MODELS = ROOT.parent / "shared" / "models"
 # Helper modules of these tests are imported as tests.rollout.engine.*
 sys.path.insert(0, str(ROOT))
 
-ENGINE_SOURCES = ("pool", "sampler", "weights", "kv_layout", "engine")
+ENGINE_SOURCES = ("pool", "sampler", "weights", "kv_layout", "engine", "guard")
 
 
 def build_engine(target: Path, *flags: str) -> Path:

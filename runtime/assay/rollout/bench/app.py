@@ -30,6 +30,7 @@ def pipeline_command(
     plot: Plot = None,
     repeats: Repeats = 5,
     descriptors: Annotated[int, typer.Option(min=1000, help="Through each ring.")] = 4_000_000,
+    *,
     free_cores: FreeCores = False,
 ) -> None:
     """Descriptors through the rings, rollouts through the whole pipeline, latency between cores."""
@@ -67,6 +68,7 @@ def tax_command(
     plot: Plot = None,
     repeats: Repeats = 5,
     seconds: Annotated[float, typer.Option(min=0.01, max=60, help="A sample's length.")] = 0.3,
+    *,
     free_cores: FreeCores = False,
 ) -> None:
     """What handing over a step costs: eventfd, polling, rings, and not handing it over at all."""

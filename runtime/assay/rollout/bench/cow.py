@@ -35,8 +35,10 @@ class Branched:
 
 def branch(k: int, prompt_len: int, *, shared: bool) -> Branched:
     """K branches, the worker stepped by hand so that nothing else is timed."""
-    blocks = k * (-(-(prompt_len + RESPONSE) // BLOCK_TOKENS) + 1) if not shared else (
-        -(-prompt_len // BLOCK_TOKENS) + 1 + 3 * k
+    blocks = (
+        k * (-(-(prompt_len + RESPONSE) // BLOCK_TOKENS) + 1)
+        if not shared
+        else (-(-prompt_len // BLOCK_TOKENS) + 1 + 3 * k)
     )
     options = RuntimeOptions(
         seq_len_max=prompt_len + RESPONSE,
@@ -85,5 +87,7 @@ def measure(ks: list[int], prefixes: list[int], repeats: int, command: str) -> R
             bound = alone - least_blocks(k, prompt_len)
             report.add(f"{where}: memory saved", "%", [100 * s / alone for s in saved])
             report.add(f"{where}: of the bound", "% of bound", [100 * s / bound for s in saved])
-            report.add(f"{where}: control", "us/branch", [r.control_ns_a_branch / 1e3 for r in runs])
+            report.add(
+                f"{where}: control", "us/branch", [r.control_ns_a_branch / 1e3 for r in runs]
+            )
     return report

@@ -47,7 +47,12 @@ def _cpu_name() -> str:
 
 def _compiler() -> str:
     try:
-        done = subprocess.run(["cc", "-dumpfullversion"], capture_output=True, text=True, check=False)  # noqa: S607 - whichever cc built the library
+        done = subprocess.run(
+            ["cc", "-dumpfullversion"],  # noqa: S607 - whichever cc built the library
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     except FileNotFoundError:
         return "no compiler"
     return f"cc {done.stdout.strip()}"
@@ -74,8 +79,8 @@ def resident_bytes() -> int:
 
 @contextmanager
 def realtime(*, wanted: bool) -> Iterator[None]:
-    """First-in-first-out scheduling for this thread and those it starts: cores that are free for the
-    bench although the machine is not. Needs the right to it; every wait inside must park."""
+    """First-in-first-out scheduling for this thread and those it starts: cores that are free for
+    the bench although the machine is not. Needs the right to it; every wait inside must park."""
     if not wanted:
         yield
         return

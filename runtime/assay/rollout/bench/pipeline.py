@@ -1,8 +1,9 @@
 """`pipeline`: how fast the rings, and the whole pipeline on them, move work.
 
 Descriptors are sealed by the producer and checked by the consumer, in order, before they count. The
-pipeline is the real runtime on an engine without a model, with its native scorer: what is left is the
-control plane. Rollouts are counted when their completion has been read and its reward recomputed.
+pipeline is the real runtime on an engine without a model, with its native scorer: what is left is
+the control plane. Rollouts are counted when their completion has been read and its reward
+recomputed.
 """
 
 from __future__ import annotations

@@ -83,10 +83,10 @@ class Report:
 
     def plot(self, path: Path) -> None:
         """Bars with their spread, one panel a unit, log scale where the figures span decades."""
-        import matplotlib as mpl  # noqa: PLC0415 - a development extra
+        import matplotlib as mpl
 
         mpl.use("Agg")
-        from matplotlib import pyplot as plt  # noqa: PLC0415 - after the backend is chosen
+        from matplotlib import pyplot as plt
 
         units = list(dict.fromkeys(f.unit for f in self.figures))
         height = 1.2 + 0.32 * len(self.figures) + 0.6 * len(units)
@@ -104,7 +104,7 @@ class Report:
             panel.barh([f.name for f in figures], medians, xerr=error, capsize=3, color="#4477aa")
             panel.invert_yaxis()
             panel.set_xlabel(unit)
-            if min(medians) > 0 and max(medians) / min(medians) > 100:  # noqa: PLR2004
+            if min(medians) > 0 and max(medians) / min(medians) > 100:
                 panel.set_xscale("log")
         drawing.suptitle(self.title)
         drawing.tight_layout()

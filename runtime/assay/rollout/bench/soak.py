@@ -1,10 +1,10 @@
 """`soak`: very many tiny rollouts, and nothing may be lost, mixed up or leaked.
 
-Groups, prompts and lengths are random; one rollout in some is cancelled; credits are so few that every
-stage is full most of the time; a few hundred slots are reused thousands of times, across the wrap of
-their generations and of the rings' indices. Checked after each part: the conservation of rollouts, every
-credit and block back, the KV invariants, every reward the hash of the very tokens that came back, and
-resident memory.
+Groups, prompts and lengths are random; one rollout in some is cancelled; credits are so few that
+every stage is full most of the time; a few hundred slots are reused thousands of times, across the
+wrap of their generations and of the rings' indices. Checked after each part: the conservation of
+rollouts, every credit and block back, the KV invariants, every reward the hash of the very tokens
+that came back, and resident memory.
 """
 
 from __future__ import annotations

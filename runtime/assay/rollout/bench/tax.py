@@ -1,9 +1,10 @@
-"""`tax`: what handing one decode step to a worker costs, and what keeping the worker in its loop saves.
+"""`tax`: what handing one decode step to a worker costs, and what keeping the worker in its loop
+saves.
 
 Four ways, each with free cores, with the worker's core shared with the host, and with a hog on top:
-eventfd for every step; both sides polling a word; a descriptor and a completion a step through rings
-with spin-then-park waiting; and one descriptor for a whole rollout of steps, as the runtime does it.
-A step is counted by the worker when it has run it.
+eventfd for every step; both sides polling a word; a descriptor and a completion a step through
+rings with spin-then-park waiting; and one descriptor for a whole rollout of steps, as the runtime
+does it. A step is counted by the worker when it has run it.
 """
 
 from __future__ import annotations

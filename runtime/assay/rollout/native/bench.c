@@ -17,6 +17,20 @@ static void pin_self(int32_t cpu) {
     (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+/* Born on its CPU: a thread that spins where it was created could keep it from ever getting there. */
+static int start_on(pthread_t *thread, int32_t cpu, void *(*body)(void *), void *arg) {
+    pthread_attr_t attributes;
+    cpu_set_t set;
+    if (cpu < 0) return pthread_create(thread, NULL, body, arg);
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)cpu, &set);
+    pthread_attr_init(&attributes);
+    pthread_attr_setaffinity_np(&attributes, sizeof set, &set);
+    int status = pthread_create(thread, &attributes, body, arg);
+    pthread_attr_destroy(&attributes);
+    return status;
+}
+
 static void unpin_self(const cpu_set_t *before) {
     (void)pthread_setaffinity_np(pthread_self(), sizeof *before, before);
 }
@@ -45,7 +59,6 @@ typedef struct {
 static void *produce_ring(void *arg) {
     course *c = arg;
     uint32_t spins = 0;
-    pin_self(c->cpu);
     atomic_store(&c->ready, 1);
     for (uint64_t sent = 0; sent < c->n;) {
         uint64_t n = c->n - sent < c->batch ? c->n - sent : c->batch;
@@ -82,7 +95,7 @@ static double timed(course *c, void *(*produce)(void *), bool (*consume)(course 
     cpu_set_t before;
     (void)pthread_getaffinity_np(pthread_self(), sizeof before, &before);
     pin_self(cpu);
-    if (pthread_create(&producer, NULL, produce, c)) return 0;
+    if (start_on(&producer, c->cpu, produce, c)) return 0;
     while (!atomic_load(&c->ready)) sched_yield();
     uint64_t begin = assay_monotonic_ns();
     bool good = consume(c);
@@ -107,7 +120,6 @@ double assay_bench_ring(uint64_t n, uint64_t batch, uint64_t capacity, int32_t c
 static void *produce_queue(void *arg) {
     course *c = arg;
     uint32_t spins = 0;
-    pin_self(c->cpu);
     atomic_store(&c->ready, 1);
     for (uint64_t sent = 0; sent < c->n; sent++) {
         assay_descriptor d = {.slot = (uint32_t)sent, .kind = ASSAY_KIND_DECODE};
@@ -145,7 +157,6 @@ double assay_bench_queue(uint64_t n, uint64_t capacity, int32_t cpu_producer,
 static void *produce_paced(void *arg) {
     course *c = arg;
     uint32_t spins = 0;
-    pin_self(c->cpu);
     atomic_store(&c->ready, 1);
     for (uint64_t sent = 0; sent < c->n; sent++) {
         assay_descriptor d = {.slot = (uint32_t)sent, .posted = assay_ticks()};
@@ -168,7 +179,7 @@ bool assay_bench_latency(uint64_t n, int32_t cpu_producer, int32_t cpu_consumer,
     assay_ring_init(c.ring, 64, 0);
     (void)pthread_getaffinity_np(pthread_self(), sizeof before, &before);
     pin_self(cpu_consumer);
-    if (pthread_create(&producer, NULL, produce_paced, &c)) return false;
+    if (start_on(&producer, c.cpu, produce_paced, &c)) return false;
     for (uint64_t seen = 0; seen < n; seen++) {
         while (!assay_ring_pop(c.ring, &d, 1)) breathe(&spins);
         out[seen] = (double)(int64_t)(assay_ticks() - d.posted) * ns;
@@ -280,7 +291,6 @@ void assay_bench_drive(assay_runtime *rt, const assay_drive *drive, assay_driven
 
 typedef struct {
     uint32_t mode;
-    int32_t cpu_worker;
     int to_worker, to_host;
     uint64_t steps_an_order;
     assay_ring *orders, *done;
@@ -341,7 +351,6 @@ static void serve_ring(tax *t) {
 
 static void *serve(void *arg) {
     tax *t = arg;
-    pin_self(t->cpu_worker);
     if (t->mode == ASSAY_TAX_EVENTFD)
         serve_eventfd(t);
     else if (t->mode == ASSAY_TAX_POLLING)
@@ -353,7 +362,6 @@ static void *serve(void *arg) {
 
 static void *burn(void *arg) {
     tax *t = arg;
-    pin_self(t->cpu_worker);
     while (!atomic_load_explicit(&t->stop, memory_order_relaxed)) assay_relax();
     return NULL;
 }
@@ -398,7 +406,7 @@ static void close_tax(tax *t) {
 
 void assay_bench_tax(uint32_t mode, int32_t cpu_host, int32_t cpu_worker, uint32_t hogs,
                      uint64_t steps_an_order, double seconds, assay_taxed *out) {
-    tax t = {.mode = mode, .cpu_worker = cpu_worker, .steps_an_order = steps_an_order};
+    tax t = {.mode = mode, .steps_an_order = steps_an_order};
     pthread_t worker, burners[8];
     cpu_set_t before;
     uint64_t one = 1, round = 0;
@@ -406,9 +414,14 @@ void assay_bench_tax(uint32_t mode, int32_t cpu_host, int32_t cpu_worker, uint32
     if (hogs > 8 || !open_tax(&t)) return;
     (void)pthread_getaffinity_np(pthread_self(), sizeof before, &before);
     pin_self(cpu_host);
-    pthread_create(&worker, NULL, serve, &t);
-    for (uint32_t i = 0; i < hogs; i++) pthread_create(&burners[i], NULL, burn, &t);
-    for (int i = 0; i < 16; i++) (void)ask(&t, &round, UINT64_MAX);
+    if (start_on(&worker, cpu_worker, serve, &t)) {
+        close_tax(&t);
+        return;
+    }
+    uint32_t burning = 0;
+    while (burning < hogs && !start_on(&burners[burning], cpu_worker, burn, &t)) burning++;
+    uint64_t warm_until = assay_monotonic_ns() + 1000000000u;
+    for (int i = 0; i < 16 && ask(&t, &round, warm_until); i++) continue;
     uint64_t begin = assay_monotonic_ns(), until = begin + (uint64_t)(seconds * 1e9);
     uint64_t base = atomic_load(&t.work);
     while (assay_monotonic_ns() < until && ask(&t, &round, until)) continue;
@@ -418,7 +431,7 @@ void assay_bench_tax(uint32_t mode, int32_t cpu_host, int32_t cpu_worker, uint32
     if (write(t.to_worker, &one, sizeof one) < 0) out->steps = 0;
     assay_bell_ring(&t.worker_bell);
     pthread_join(worker, NULL);
-    for (uint32_t i = 0; i < hogs; i++) pthread_join(burners[i], NULL);
+    for (uint32_t i = 0; i < burning; i++) pthread_join(burners[i], NULL);
     unpin_self(&before);
     close_tax(&t);
 }

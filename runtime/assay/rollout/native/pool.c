@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #endif
 
+#include "guard.h"
+
 #define GATE_OPEN ((uint64_t)1 << 31)
 
 static void pause_briefly(void) {
@@ -65,12 +67,21 @@ static void wait_past(assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
     }
 }
 
+/* Inside a run: the guard's hot section ends where a thread has nothing to do. */
+static void park_in_run(assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
+    assay_guard_hot_end();
+    park_past(pool, word, seen);
+    assay_guard_hot_begin();
+}
+
 /* The store and the look at `parked` are sequentially consistent, as are their counterparts in
  * park_past: either the waiter sees the new turn or we see the waiter. */
 static void turn(assay_pool *pool, _Atomic uint32_t *word) {
     atomic_fetch_add(word, 1);
     if (atomic_load(&pool->parked) != 0) {
+        assay_guard_hot_end();
         unpark_all(word);
+        assay_guard_hot_begin();
     }
 }
 
@@ -106,7 +117,9 @@ static void close_run(assay_pool *pool) {
     uint32_t seen = atomic_load(&pool->left);
     uint64_t inside = atomic_fetch_and(&pool->gate, ~GATE_OPEN) & (GATE_OPEN - 1);
     while (inside != 0) {
-        wait_past(pool, &pool->left, seen);
+        if (!spin_past(pool, &pool->left, seen)) {
+            park_in_run(pool, &pool->left, seen);
+        }
         seen = atomic_load(&pool->left);
         inside = atomic_load(&pool->gate) & (GATE_OPEN - 1);
     }
@@ -203,11 +216,11 @@ int assay_phase_end(assay_worker *worker) {
         return 1;
     }
     if (worker->index == 0) {
-        park_past(pool, &pool->completed, phase);
+        park_in_run(pool, &pool->completed, phase);
         return 1;
     }
     leave_run(pool);
-    park_past(pool, &pool->completed, phase);
+    park_in_run(pool, &pool->completed, phase);
     return enter_run(worker, worker->run);
 }
 
@@ -235,9 +248,11 @@ static void join_run(assay_worker *worker) {
     if (enter_run(worker, worker->run)) {
         worker->phase = pool->first_phase;
         worker->held = 0;
+        assay_guard_hot_begin();
         if (pool->body(pool->context, worker)) {
             leave_run(pool);
         }
+        assay_guard_hot_end();
     }
 }
 
@@ -245,14 +260,17 @@ static void *thread_main(void *argument) {
     assay_worker *worker = argument;
     assay_pool *pool = worker->pool;
     pin(pool, worker->index);
+    assay_guard_thread_enter();
     for (uint32_t seen = 0;;) {
         wait_past(pool, &pool->run_turn, seen);
         seen = atomic_load(&pool->run_turn);
         if (atomic_load(&pool->stop) != 0) {
-            return NULL;
+            break;
         }
         join_run(worker);
     }
+    assay_guard_thread_leave();
+    return NULL;
 }
 
 int assay_pool_start(assay_pool *pool) {
