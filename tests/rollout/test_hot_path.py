@@ -18,6 +18,8 @@ import pytest
 import assay.rollout.binding as binding
 
 NATIVE = Path(binding.__file__).parent / "native"
+MODELS = Path(os.environ.get("ASSAY_MODELS", Path(__file__).parents[3] / "shared" / "models"))
+CHECKPOINT = MODELS / "stories260K" / "stories260K.bin"
 SCRIPT = """
 import ctypes as ct, json, sys
 from assay.rollout import ProbeEngine, Runtime, RuntimeOptions
@@ -25,8 +27,15 @@ from assay.rollout.binding import load
 from assay.rollout.guard import watched
 
 spoil = sys.argv[1]
-engine = ProbeEngine(batch_max=16, misbehave={"": 0, "syscall": 1, "malloc": 2, "fault": 3}[spoil])
-with Runtime(engine, 64, RuntimeOptions(seq_len_max=512, prefill_chunk=64)) as runtime:
+if spoil.endswith(".bin"):
+    from assay.rollout.models import DType, Engine, load_model
+    from assay.rollout.models.engine import EngineSettings
+    settings = EngineSettings(weight_dtype=DType.BF16, batch_max=16, threads=1)
+    engine = Engine.create(load_model(spoil), settings)
+else:
+    how = {"": 0, "syscall": 1, "malloc": 2, "fault": 3}[spoil]
+    engine = ProbeEngine(batch_max=16, misbehave=how)
+with Runtime(engine, 64, RuntimeOptions(seq_len_max=400, prefill_chunk=64)) as runtime:
     def load_once(n):
         for i in range(4):
             runtime.submit(list(range(i, 70)), max_tokens=n, seeds=range(16), want_reward=False)
@@ -51,7 +60,17 @@ def guarded(spoil: str = "") -> dict[str, int]:
 
 
 def test_the_decode_loop_is_silent() -> None:
-    report = guarded()
+    assert_silent(guarded())
+
+
+def test_the_decode_loop_of_a_real_model_is_silent() -> None:
+    pytest.importorskip("numpy")
+    if not CHECKPOINT.exists():
+        pytest.skip(f"no {CHECKPOINT}; set ASSAY_MODELS")
+    assert_silent(guarded(str(CHECKPOINT)))
+
+
+def assert_silent(report: dict[str, int]) -> None:
     assert report["finished"] == 64
     assert report["sections"] > 1000
     assert report["threads"] == 1

@@ -7,6 +7,7 @@ next tenant; the step pair is matched by step number. Durations are nanoseconds 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,7 @@ def spans(records: Iterable[TraceRecord]) -> list[Span]:
 
 def percentile(ordered: Sequence[float], share: float) -> float:
     """The least value that at least `share` of the ordered values do not exceed."""
-    return ordered[min(len(ordered) - 1, max(0, -int(-share * len(ordered)) - 1))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def summarise(found: Iterable[Span]) -> dict[str, Percentiles]:
