@@ -31,6 +31,7 @@ from assay.rollout import (
     Saturated,
     Stop,
     WorkerCrashed,
+    WorkerStalled,
 )
 from assay.rollout.binding import load
 from assay.rollout.engines import probe_tokens
@@ -504,3 +505,13 @@ def test_pause_holds_the_worker_between_steps() -> None:
         assert runtime.stats().steps == before
         runtime.resume()
         assert len(runtime.drain(10.0)) == 1
+
+
+def test_a_drain_that_nobody_scores_for_ends_with_an_error_and_no_sooner() -> None:
+    with Runtime(probe(), 4, RuntimeOptions(seq_len_max=64)) as runtime:
+        runtime.submit([1], max_tokens=5, seeds=[1])
+        with pytest.raises(WorkerStalled, match="1 rollouts still in flight"):
+            runtime.drain(0.2)
+        (request,) = runtime.poll_rewards()
+        runtime.score(request.ref, 1.0)
+        assert [c.reward for c in runtime.drain(5.0)] == [1.0]

@@ -72,7 +72,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_runtime_poll": (_U64, (_P, _P, _U64)),
     "assay_runtime_release": (_U64, (_P, _P, _U64)),
     "assay_runtime_bell": (_U32, (_P,)),
-    "assay_runtime_wait": (None, (_P, _U32, _U64)),
+    "assay_runtime_wait": (_U64, (_P, _U32, _U64)),
     "assay_runtime_pause": (ct.c_bool, (_P, _U64)),
     "assay_runtime_resume": (None, (_P,)),
     "assay_runtime_set_policy_version": (None, (_P, _U32)),

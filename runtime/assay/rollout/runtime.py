@@ -435,14 +435,19 @@ class Runtime:
                 raise self._crash_error()
             return alive
 
-    def wait(self, timeout_s: float) -> None:
-        """Park until something may have come up for `poll` or `poll_rewards`."""
+    def wait(self, timeout_s: float) -> float:
+        """Park until something may have come up for `poll` or `poll_rewards`; seconds it took."""
         handle = self._live()
         seen = self._lib.assay_runtime_bell(handle)
         stats = self.stats()
         if stats.queue_done or stats.queue_reward or stats.worker_state == _WORKER_CRASHED:
-            return
-        self._lib.assay_runtime_wait(handle, seen, max(0, round(timeout_s * 1e9)))
+            return 0.0
+        return self._park(seen, timeout_s)
+
+    def _park(self, seen: int, timeout_s: float) -> float:
+        """Until the bell is no longer at `seen`; seconds it took."""
+        timeout_ns = max(0, round(timeout_s * 1e9))
+        return float(self._lib.assay_runtime_wait(self._live(), seen, timeout_ns)) / 1e9
 
     def drain(self, timeout_s: float) -> list[Completed]:
         """Poll until nothing is in flight. Rewards must be scored elsewhere meanwhile.
@@ -452,14 +457,13 @@ class Runtime:
         results: list[Completed] = []
         quiet_s, slice_s = 0.0, min(0.05, timeout_s)
         while quiet_s < timeout_s:
+            seen = self._lib.assay_runtime_bell(self._live())
             batch = self.poll()
             results += batch
-            quiet_s = 0.0 if batch else quiet_s + slice_s
             stats = self.stats()
             if not batch and stats.in_flight == 0 and stats.queue_done == 0:
                 return results
-            if not batch:
-                self.wait(slice_s)
+            quiet_s = 0.0 if batch else quiet_s + self._park(seen, slice_s)
         raise WorkerStalled(f"{self.stats().in_flight} rollouts still in flight")
 
     def _slice(self, typecode: str, at: int, slot: int, first: int, n: int) -> array.array[int]:

@@ -280,7 +280,7 @@ void assay_bench_drive(assay_runtime *rt, const assay_drive *drive, assay_driven
         bool any = false;
         while (submit_group(&d)) any = true;
         any |= poll_some(&d) > 0;
-        if (!any) assay_runtime_wait(rt, seen, 1000 * 1000);
+        if (!any) (void)assay_runtime_wait(rt, seen, 1000 * 1000);
     }
     out->seconds = since(begin);
     unpin_self(&before);

@@ -291,8 +291,10 @@ uint64_t assay_runtime_release(assay_runtime *rt, const assay_completion *done, 
 
 uint32_t assay_runtime_bell(assay_runtime *rt) { return assay_bell_read(&rt->worker.host); }
 
-void assay_runtime_wait(assay_runtime *rt, uint32_t seen, uint64_t timeout_ns) {
+uint64_t assay_runtime_wait(assay_runtime *rt, uint32_t seen, uint64_t timeout_ns) {
+    uint64_t begin = assay_monotonic_ns();
     assay_bell_park(&rt->worker.host, seen, timeout_ns);
+    return assay_monotonic_ns() - begin;
 }
 
 /* ---- weight changes ------------------------------------------------------------------------------ */

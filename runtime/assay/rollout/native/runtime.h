@@ -77,9 +77,9 @@ int assay_runtime_score(assay_runtime *rt, assay_ref ref, double reward);
 uint64_t assay_runtime_poll(assay_runtime *rt, assay_completion *out, uint64_t n);
 uint64_t assay_runtime_release(assay_runtime *rt, const assay_completion *done, uint64_t n);
 /* Park until something may have become visible to the host, at most timeout_ns. `seen` is what
- * assay_runtime_bell said before the host last looked. */
+ * assay_runtime_bell said before the host last looked. Returns the nanoseconds it took. */
 uint32_t assay_runtime_bell(assay_runtime *rt);
-void assay_runtime_wait(assay_runtime *rt, uint32_t seen, uint64_t timeout_ns);
+uint64_t assay_runtime_wait(assay_runtime *rt, uint32_t seen, uint64_t timeout_ns);
 
 /* Hold the worker between two steps; true once it is held. For weight changes. */
 bool assay_runtime_pause(assay_runtime *rt, uint64_t timeout_ns);
