@@ -1,0 +1,110 @@
+"""Build hook: compile the rollout runtime's C into the wheel, or in place for an editable install.
+
+Two libraries come out of `runtime/assay/rollout/native/`: `libassay_rollout.so`, everything, and
+`libassay_guard.so`, the allocation counter that the hot-path guard preloads. Only a C11 compiler is
+needed (`$CC`, else `cc`). `python hatch_build.py` compiles in place, without installing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+NATIVE = Path("runtime/assay/rollout/native")
+OBJECTS = Path("build/native")
+PRELOAD = "guard_preload"
+FLAGS = ["-std=c11", "-O3", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread"]
+
+
+class CompilerMissing(RuntimeError):
+    """There is no C compiler; the message says what to install."""
+
+
+def compiler() -> str:
+    """The system's C compiler: `$CC` if set, else `cc`."""
+    name = os.environ.get("CC", "cc")
+    found = shutil.which(name)
+    if found is None:
+        raise CompilerMissing(
+            f"assay needs a C11 compiler to build its rollout runtime and found no {name!r}:"
+            " install gcc or clang (Debian: apt-get install gcc libc6-dev), or name one in $CC"
+        )
+    return found
+
+
+def run(command: list[str]) -> None:
+    """Run a compiler command; its complaints become the error."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+
+
+def compile_objects(sources: list[Path], objects: Path, flags: list[str]) -> list[Path]:
+    """One object a source, in parallel; those newer than their source and every header are kept."""
+    objects.mkdir(parents=True, exist_ok=True)
+    headers_ns = max(h.stat().st_mtime_ns for s in sources for h in s.parent.glob("*.h"))
+
+    def compile_one(source: Path) -> Path:
+        made = objects / f"{source.stem}.o"
+        newest_ns = max(headers_ns, source.stat().st_mtime_ns)
+        if not made.exists() or made.stat().st_mtime_ns < newest_ns:
+            scratch = made.with_suffix(f".{os.getpid()}.tmp")
+            run([compiler(), *flags, "-c", str(source), "-o", str(scratch)])
+            scratch.replace(made)
+        return made
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        return list(pool.map(compile_one, sources))
+
+
+def link(objects: list[Path], output: Path, flags: list[str]) -> Path:
+    """One shared library, replaced at once, so that a running process keeps the one it has."""
+    scratch = output.with_suffix(f".{os.getpid()}.tmp")
+    run([compiler(), *flags, "-shared", "-o", str(scratch), *map(str, objects), "-lm", "-ldl"])
+    scratch.replace(output)
+    return output
+
+
+def build(
+    native: Path, objects: Path, *, sanitize: str = "", output: Path | None = None
+) -> list[Path]:
+    """Compile both libraries, next to their sources unless `output` says where; returns paths."""
+    extra = [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer"] if sanitize else []
+    flags = [*FLAGS, *extra]
+    output = output or native
+    output.mkdir(parents=True, exist_ok=True)
+    folder = objects / (sanitize.replace(",", "-") or "plain")
+    made = compile_objects(sorted(native.glob("*.c")), folder, flags)
+    guard = [o for o in made if o.stem == PRELOAD]
+    return [
+        link([o for o in made if o not in guard], output / "libassay_rollout.so", flags),
+        link(guard, output / "libassay_guard.so", FLAGS),
+    ]
+
+
+class NativeBuildHook(BuildHookInterface[Any]):
+    """Runs `build` for wheels and editable installs, and ships what it made."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, include the libraries, and mark the wheel as made for this platform."""
+        libraries = build(Path(self.root) / NATIVE, Path(self.root) / OBJECTS)
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{platform}"
+        build_data["artifacts"].extend(str(p.relative_to(self.root)) for p in libraries)
+
+
+if __name__ == "__main__":
+    HERE = Path(__file__).parent
+    for path in build(HERE / NATIVE, HERE / OBJECTS):
+        sys.stdout.write(f"{path}\n")

@@ -1,0 +1,98 @@
+"""The machine a figure was measured on, and how busy it was."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a reader needs to know before comparing."""
+
+    cpu: str
+    cores: int
+    memory_bytes: int
+    kernel: str
+    architecture: str
+    compiler: str
+    load_1m: float
+    """Load average over the last minute when the bench began; above 0 the cores were not free."""
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cpu}, {self.cores} cores, {self.memory_bytes >> 30} GiB, {self.architecture},"
+            f" Linux {self.kernel}, {self.compiler}, load {self.load_1m:.1f}"
+        )
+
+
+def _cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith(("model name", "CPU implementer")):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown"
+
+
+def _compiler() -> str:
+    try:
+        done = subprocess.run(
+            ["cc", "-dumpfullversion"],  # noqa: S607 - whichever cc built the library
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return "no compiler"
+    return f"cc {done.stdout.strip()}"
+
+
+def this_machine() -> Machine:
+    """Read it now."""
+    return Machine(
+        cpu=_cpu_name(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        kernel=platform.release(),
+        architecture=platform.machine(),
+        compiler=_compiler(),
+        load_1m=os.getloadavg()[0],
+    )
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def realtime(*, wanted: bool) -> Iterator[None]:
+    """First-in-first-out scheduling for this thread and those it starts: cores that are free for
+    the bench although the machine is not. Needs the right to it; every wait inside must park."""
+    if not wanted:
+        yield
+        return
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
+
+
+def cpus() -> tuple[int, int]:
+    """Two CPUs to pin to: different ones where there are two."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[0], allowed[-1]

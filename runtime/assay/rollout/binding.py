@@ -1,0 +1,136 @@
+"""The compiled library, loaded and checked once.
+
+A call costs about a microsecond and releases the interpreter lock. Nothing here is called per
+token: the host submits groups, polls completions in batches and reads tokens out of the shared
+memory.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+import os
+from functools import cache
+from importlib.resources import files
+
+from assay.rollout.errors import NativeUnavailable
+from assay.rollout.layout import SIZED
+
+LIBRARY_VARIABLE = "ASSAY_ROLLOUT_LIBRARY"
+"""Environment variable naming another build of the library (a sanitizer build, say)."""
+
+_P, _U64, _U32, _I64, _INT = ct.c_void_p, ct.c_uint64, ct.c_uint32, ct.c_int64, ct.c_int
+_PP = ct.POINTER
+
+_SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
+    "assay_abi_sizes": (_U32, (_P, _U32)),
+    # rings, queues, words
+    "assay_ring_bytes_of": (_U64, (_U64,)),
+    "assay_ring_init_at": (None, (_P, _U64, _U64)),
+    "assay_ring_push_n": (_U64, (_P, _P, _U64)),
+    "assay_ring_pop_n": (_U64, (_P, _P, _U64)),
+    "assay_queue_bytes_of": (_U64, (_U64,)),
+    "assay_queue_init_at": (None, (_P, _U64, _U64)),
+    "assay_queue_push_one": (_INT, (_P, _P)),
+    "assay_queue_pop_one": (_INT, (_P, _P)),
+    "assay_transition_try": (_INT, (_P, _U32, _INT, _INT)),
+    "assay_credit_try": (_INT, (_P, _I64)),
+    "assay_credit_init_at": (None, (_P, _I64)),
+    "assay_credit_give_back": (None, (_P, _I64)),
+    "assay_seal_line": (None, (_P,)),
+    # the region
+    "assay_region_bytes": (_U64, (_P,)),
+    "assay_region_init": (None, (_P, _P)),
+    "assay_prefix_hash": (_U64, (_P, _U32)),
+    "assay_submit": (_INT, (_P, _P, _P, _U32, _P, _U32, _U64, _P)),
+    "assay_cancel": (_INT, (_P, _U64, _U64)),
+    "assay_limit_now": (_INT, (_P,)),
+    "assay_reward_take": (_INT, (_P, _P)),
+    "assay_score": (_INT, (_P, _U64, ct.c_double, _U64)),
+    "assay_order_take": (_INT, (_P, _P)),
+    "assay_prefilled": (_INT, (_P, _U64, _U64)),
+    "assay_decoded": (_INT, (_P, _U64, _U64)),
+    "assay_trajectory_take": (_INT, (_P, _U64, _P)),
+    "assay_end": (_INT, (_P, _U64, _INT, _INT, _U64)),
+    "assay_collect": (_U64, (_P, _P, _U64)),
+    "assay_release": (_U64, (_P, _P, _U64)),
+    "assay_census": (None, (_P, _P)),
+    # the waiting set
+    "assay_waiting_bytes": (ct.c_size_t, (_U32,)),
+    # the runtime
+    "assay_runtime_create": (_P, (_P, _P, _P)),
+    "assay_runtime_start": (_INT, (_P,)),
+    "assay_runtime_stop": (None, (_P,)),
+    "assay_runtime_destroy": (None, (_P,)),
+    "assay_runtime_region": (_P, (_P,)),
+    "assay_runtime_worker": (_P, (_P,)),
+    "assay_runtime_submit": (_INT, (_P, _P, _P, _U32, _P, _U32, _P)),
+    "assay_runtime_cancel": (_INT, (_P, _U64)),
+    "assay_runtime_limit": (_INT, (_P,)),
+    "assay_runtime_reward_take": (_U64, (_P, _P, _U64, _P)),
+    "assay_runtime_copy": (_INT, (_P, _U64, _P, _U32)),
+    "assay_runtime_score": (_INT, (_P, _U64, ct.c_double)),
+    "assay_runtime_poll": (_U64, (_P, _P, _U64)),
+    "assay_runtime_release": (_U64, (_P, _P, _U64)),
+    "assay_runtime_bell": (_U32, (_P,)),
+    "assay_runtime_wait": (_U64, (_P, _U32, _U64)),
+    "assay_runtime_pause": (ct.c_bool, (_P, _U64)),
+    "assay_runtime_resume": (None, (_P,)),
+    "assay_runtime_set_policy_version": (None, (_P, _U32)),
+    "assay_runtime_bury": (_U64, (_P,)),
+    "assay_runtime_audit": (_INT, (_P,)),
+    "assay_runtime_step": (ct.c_bool, (_P,)),
+    "assay_runtime_nudge": (None, (_P,)),
+    "assay_runtime_trace_on": (None, (_P, _U32)),
+    "assay_runtime_trace_read": (_U64, (_P, _U64, _P, _U64, _P, _P)),
+    "assay_runtime_stats": (None, (_P, _P)),
+    "assay_probe_ops": (None, (_P, _U32, _U32, _U32, _P)),
+    "assay_engine_ops_of": (None, (_P, _P)),
+    # the guard
+    "assay_guard_arm": (None, ()),
+    "assay_guard_disarm": (None, ()),
+    "assay_guard_read": (None, (_P,)),
+}
+
+
+def library_path() -> str:
+    """Where the library is: beside its sources, or where `ASSAY_ROLLOUT_LIBRARY` says."""
+    beside = files("assay.rollout").joinpath("native", "libassay_rollout.so")
+    return os.environ.get(LIBRARY_VARIABLE) or str(beside)
+
+
+def declare(library: ct.CDLL, signatures: dict[str, tuple[object, tuple[object, ...]]]) -> None:
+    """Give the functions of `library` their argument and result types."""
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+
+
+def _check_sizes(library: ct.CDLL) -> None:
+    sizes = (ct.c_uint64 * len(SIZED))()
+    count = library.assay_abi_sizes(sizes, len(SIZED))
+    here = [ct.sizeof(structure) for structure in SIZED]
+    if count != len(SIZED) or list(sizes) != here:
+        wrong = [s.__name__ for s, n, m in zip(SIZED, here, sizes, strict=True) if n != m]
+        raise NativeUnavailable(
+            f"the library was built from other sources: {wrong} differ; reinstall"
+        )
+
+
+@cache
+def load() -> ct.CDLL:
+    """The library, with typed functions and structure sizes checked."""
+    path = library_path()
+    try:
+        library = ct.CDLL(path)
+    except OSError as error:
+        raise NativeUnavailable(
+            f"{path}: {error}; install assay with a C compiler at hand"
+        ) from error
+    declare(library, _SIGNATURES)
+    _check_sizes(library)
+    return library
+
+
+def ref_word(slot: int, generation: int) -> int:
+    """`assay_ref` by value: eight bytes in one register, on every ABI this runs on."""
+    return slot | generation << 32

@@ -1,0 +1,102 @@
+"""What a runtime decodes with: a model's engine, or the probe that needs no model."""
+
+from __future__ import annotations
+
+import ctypes as ct
+from typing import Protocol
+
+from assay.rollout.binding import load
+from assay.rollout.layout import EngineOps, Probe
+
+
+class AddressedEngine(Protocol):
+    """A native engine behind an address: `assay.rollout.models.Engine`."""
+
+    policy_version: int
+
+    @property
+    def address(self) -> int:
+        """`assay_engine *`; it outlives the runtime."""
+        ...
+
+
+class ProbeEngine:
+    """The engine without a model: tokens are a function of what it reads back from the KV blocks.
+
+    `bytes_a_position` is what one KV position takes, `spin_ns` the work of a step in place of a
+    model. `fail_at_step` and `fault_at_step` make a step return an error, or write to address zero.
+    `misbehave` makes every step do what the hot-path guard must find.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int = 257,
+        block_tokens: int = 16,
+        seq_len_max: int = 1 << 16,
+        batch_max: int = 64,
+        step_tokens_max: int = 4096,
+        read_all: bool = False,
+        bytes_a_position: int = 8,
+        spin_ns: int = 0,
+        fail_at_step: int = 0,
+        fault_at_step: int = 0,
+        misbehave: int = 0,
+    ) -> None:
+        self.probe = Probe(
+            vocab_size=vocab_size,
+            block_tokens=block_tokens,
+            read_all=read_all,
+            bytes_a_position=bytes_a_position,
+            spin_ns=spin_ns,
+            fail_at_step=fail_at_step,
+            fault_at_step=fault_at_step,
+            misbehave=misbehave,
+        )
+        self._bounds = (seq_len_max, batch_max, step_tokens_max)
+
+    @property
+    def policy_version(self) -> int:
+        """Stamped on every token; set between steps."""
+        return int(self.probe.policy_version)
+
+    @policy_version.setter
+    def policy_version(self, version: int) -> None:
+        self.probe.policy_version = version
+
+    def native_ops(self) -> EngineOps:
+        """The calls the core makes."""
+        ops = EngineOps()
+        load().assay_probe_ops(ct.byref(self.probe), *self._bounds, ct.byref(ops))
+        return ops
+
+
+def native_ops(engine: AddressedEngine | ProbeEngine) -> EngineOps:
+    """The calls the core makes into `engine`."""
+    if isinstance(engine, ProbeEngine):
+        return engine.native_ops()
+    ops = EngineOps()
+    load().assay_engine_ops_of(engine.address, ct.byref(ops))
+    return ops
+
+
+def probe_tokens(
+    prompt: list[int], n: int, *, seed: int, vocab_size: int, read_all: bool
+) -> list[int]:
+    """What the probe generates for a prompt, worked out without a runtime."""
+    mask = (1 << 64) - 1
+
+    def mix(h: int, x: int) -> int:
+        h = ((h ^ x) * 0x9E3779B97F4A7C15) & mask
+        return h ^ h >> 31
+
+    tokens, cells = list(prompt), list[int]()
+    while len(tokens) < len(prompt) + n:
+        while len(cells) < len(tokens):
+            cells.append(mix(cells[-1] if cells else 0, tokens[len(cells)]))
+        h = cells[-1]
+        for cell in cells if read_all else ():
+            h = mix(h, cell)
+        h = mix(mix(h, seed), len(tokens))
+        tokens.append(h % vocab_size)
+    return tokens[len(prompt) :]

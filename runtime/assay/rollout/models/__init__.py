@@ -1,0 +1,29 @@
+"""Models for the decode engine: their sizes, weights and tokenizers, from the files people have.
+
+`load_model(path)` reads Hugging Face folders (config.json + safetensors), GGUF files and llama2.c
+checkpoints into one `Model`; `load_tokenizer(path)` reads the matching tokenizer; `Engine.create`
+hands a model to the native engine. Whatever the file, a `Model` has Hugging Face's layout: matrices
+are (outputs, inputs) and q/k rows are in rotate-half order.
+"""
+
+from assay.rollout.models.engine import Engine, EngineError, EngineInfo
+from assay.rollout.models.errors import CorruptModel, ModelError, UnsupportedModel
+from assay.rollout.models.load import load_model, load_tokenizer
+from assay.rollout.models.model import DType, Model, ModelConfig, RopeScaling, Tensor, TensorKind
+
+__all__ = [
+    "CorruptModel",
+    "DType",
+    "Engine",
+    "EngineError",
+    "EngineInfo",
+    "Model",
+    "ModelConfig",
+    "ModelError",
+    "RopeScaling",
+    "Tensor",
+    "TensorKind",
+    "UnsupportedModel",
+    "load_model",
+    "load_tokenizer",
+]

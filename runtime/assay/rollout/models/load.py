@@ -1,0 +1,39 @@
+"""Which reader a path belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.rollout.models import gguf_file, hugging_face, llama2c, tokenizer
+from assay.rollout.models.errors import UnsupportedModel
+
+if TYPE_CHECKING:
+    from assay.rollout.models.model import Model
+    from assay.rollout.models.tokenizer import Tokenizer
+
+
+def load_model(path: str | Path) -> Model:
+    """A Hugging Face folder, a .gguf file or a llama2.c .bin checkpoint."""
+    path = Path(path)
+    if path.is_dir():
+        return hugging_face.read_model(path)
+    if path.suffix == ".gguf":
+        return gguf_file.read_model(path)
+    if path.suffix == ".bin":
+        return llama2c.read_model(path)
+    raise UnsupportedModel(f"{path} is neither a folder with config.json, nor .gguf, nor .bin")
+
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """The tokenizer of a model path, of a tokenizer.json, or of a llama2.c tokenizer (tok*.bin)."""
+    path = Path(path)
+    if path.is_dir():
+        return tokenizer.read_hugging_face(path)
+    if path.name.endswith(".json"):
+        return tokenizer.read_hugging_face(path.parent)
+    if path.suffix == ".gguf":
+        return tokenizer.read_gguf(path)
+    if path.suffix == ".bin":
+        return llama2c.read_tokenizer(path)
+    raise UnsupportedModel(f"{path} holds no tokenizer that is known here")

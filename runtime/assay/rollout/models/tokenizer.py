@@ -1,0 +1,224 @@
+"""Tokenizers on the host's side, text as it becomes whole, and stop strings.
+
+Nothing here is on a token's path: the native worker stops by token ids and counts, the host looks
+for stop strings in what completions bring.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from assay.rollout.models import gguf_file
+from assay.rollout.models.errors import CorruptModel, UnsupportedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import tokenizers
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+class Tokenizer(Protocol):
+    """What the host needs of a tokenizer."""
+
+    vocab_size: int
+    bos_id: int | None
+    eos_ids: tuple[int, ...]
+
+    def encode(self, text: str, *, bos: bool = False) -> list[int]:
+        """Token ids; special tokens written out in the text are recognised."""
+        ...
+
+    def decode(self, ids: list[int]) -> str:
+        """Text, without special tokens; incomplete UTF-8 shows as U+FFFD."""
+        ...
+
+
+class HuggingFaceTokenizer:
+    """A `tokenizers.Tokenizer` with the ids and the chat template that belong to it."""
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        *,
+        bos_id: int | None,
+        eos_ids: tuple[int, ...],
+        chat_template: str | None = None,
+    ) -> None:
+        self._backend = backend
+        self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
+        self.bos_id = bos_id
+        self.eos_ids = eos_ids
+        self.chat_template = chat_template
+
+    def encode(self, text: str, *, bos: bool = False) -> list[int]:
+        ids = list(self._backend.encode(text, add_special_tokens=False).ids)
+        return [self.bos_id, *ids] if bos and self.bos_id is not None else ids
+
+    def decode(self, ids: list[int]) -> str:
+        return str(self._backend.decode(ids, skip_special_tokens=True))
+
+    def chat(self, messages: Sequence[dict[str, str]]) -> str:
+        """The prompt of a conversation ({"role", "content"} each), ready for the answer."""
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        if self.chat_template is None:
+            raise UnsupportedModel("this model comes without a chat template")
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        template = environment.from_string(self.chat_template)
+        return template.render(messages=messages, add_generation_prompt=True)
+
+
+def read_hugging_face(folder: Path) -> HuggingFaceTokenizer:
+    """From tokenizer.json; ids and template from config.json and tokenizer_config.json."""
+    from tokenizers import Tokenizer as Backend
+
+    backend = Backend.from_file(str(folder / "tokenizer.json"))
+    config = _json(folder / "config.json")
+    more = _json(folder / "tokenizer_config.json")
+    generation = _json(folder / "generation_config.json")
+    eos = generation.get("eos_token_id", config.get("eos_token_id"))
+    eos_ids = [eos] if isinstance(eos, int) else list(eos or [])
+    named = more.get("eos_token")
+    named = named.get("content") if isinstance(named, dict) else named
+    named_id = backend.token_to_id(named) if named else None
+    if named_id is not None and named_id not in eos_ids:
+        eos_ids.append(named_id)
+    return HuggingFaceTokenizer(
+        backend,
+        bos_id=config.get("bos_token_id"),
+        eos_ids=tuple(eos_ids),
+        chat_template=more.get("chat_template"),
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+# Splitting rules by GGUF's name for them, as the models' own tokenizer.json has them.
+_GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_LLAMA3_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_QWEN2_WORDS = _LLAMA3_WORDS.replace(r"\p{N}{1,3}", r"\p{N}")
+_WORDS = {
+    "gpt-2": [_GPT2_WORDS],
+    "default": [_GPT2_WORDS],
+    "smollm": [r"\p{N}", _GPT2_WORDS],
+    "llama-bpe": [_LLAMA3_WORDS],
+    "qwen2": [_QWEN2_WORDS],
+}
+_CONTROL, _USER_DEFINED = 3, 4
+
+
+def read_gguf(path: Path) -> HuggingFaceTokenizer:
+    """Byte-level BPE out of a GGUF file's metadata."""
+    from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer as Backend
+
+    file = gguf_file.open_gguf(path)
+    metadata = file.metadata
+    kind, words = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "gpt-2")
+    if kind != "gpt2" or words not in _WORDS:
+        raise UnsupportedModel(
+            f"GGUF tokenizer {kind}/{words}: gpt2 with {sorted(_WORDS)} is known"
+        )
+    tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
+    if len(tokens) != len(kinds):
+        raise CorruptModel("tokenizer.ggml.tokens and token_type differ in length")
+    merges = [tuple(merge.split(" ", 1)) for merge in metadata["tokenizer.ggml.merges"]]
+    backend = Backend(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges))
+    splits = [
+        pre_tokenizers.Split(Regex(word), behavior="isolated", invert=False)
+        for word in _WORDS[words]
+    ]
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([*splits, byte_level])
+    backend.decoder = decoders.ByteLevel()
+    typed = list(zip(tokens, kinds, strict=True))
+    backend.add_special_tokens([AddedToken(t, normalized=False) for t, k in typed if k == _CONTROL])
+    backend.add_tokens([AddedToken(t, normalized=False) for t, k in typed if k == _USER_DEFINED])
+    return HuggingFaceTokenizer(
+        backend,
+        bos_id=metadata.get("tokenizer.ggml.bos_token_id"),
+        eos_ids=gguf_file.eos_ids(metadata),
+        chat_template=metadata.get("tokenizer.chat_template"),
+    )
+
+
+class TextStream:
+    """Text of a growing list of tokens; `push` returns what has become certain.
+
+    Characters whose bytes are split over tokens are held back until they are whole. Only the tail
+    since the last certain text is decoded again, so a stream costs linear time.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._ids: list[int] = []
+        self._context = 0
+        self._certain = 0
+
+    def push(self, token: int) -> str:
+        """New text after this token; may be empty."""
+        self._ids.append(token)
+        before = self._tokenizer.decode(self._ids[self._context : self._certain])
+        now = self._tokenizer.decode(self._ids[self._context :])
+        if now.endswith(_REPLACEMENT) or len(now) <= len(before):
+            return ""
+        self._context, self._certain = self._certain, len(self._ids)
+        return now[len(before) :]
+
+    def flush(self) -> str:
+        """What was held back, with U+FFFD for what stayed incomplete."""
+        before = self._tokenizer.decode(self._ids[self._context : self._certain])
+        now = self._tokenizer.decode(self._ids[self._context :])
+        self._context = self._certain = len(self._ids)
+        return now[len(before) :]
+
+
+class StopStrings:
+    """Finds the first stop string in streamed text, also across pieces.
+
+    `push` returns text that can no longer be part of a stop string. Once `matched` is set, nothing
+    more comes; the stop string itself is never returned.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        if any(not stop for stop in stops):
+            raise ValueError("a stop string must not be empty")
+        self._stops = tuple(stops)
+        self._held = ""
+        self.matched: str | None = None
+
+    def push(self, text: str) -> str:
+        """Takes new text in, returns what is safe to show."""
+        if self.matched is not None:
+            return ""
+        self._held += text
+        found = [(at, stop) for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if found:
+            at, self.matched = min(found, key=lambda pair: (pair[0], -len(pair[1])))
+            safe, self._held = self._held[:at], ""
+            return safe
+        keep = self._could_begin()
+        safe, self._held = self._held[: len(self._held) - keep], self._held[-keep:] if keep else ""
+        return safe
+
+    def flush(self) -> str:
+        """What was held back because a stop string might have begun there."""
+        held, self._held = self._held, ""
+        return held
+
+    def _could_begin(self) -> int:
+        """Length of the longest end of the held text that begins a stop string."""
+        longest = max((len(stop) for stop in self._stops), default=1) - 1
+        for n in range(min(longest, len(self._held)), 0, -1):
+            if any(stop.startswith(self._held[-n:]) for stop in self._stops):
+                return n
+        return 0

@@ -1,0 +1,168 @@
+/* The decode engine: a Llama/Qwen-style transformer over paged KV, on a pool of CPU threads.
+ *
+ * What is always true:
+ *   - One step runs every entry of a batch to its end and samples where asked. A step makes no
+ *     allocation and no system call while all pool threads are awake, and touches no page for the
+ *     first time: everything is allocated and written to in assay_engine_create.
+ *   - The numbers of one rollout do not depend on the batch. Every reduction (dot products, norms,
+ *     softmax, attention) runs in an order fixed by the rollout's own positions, so tokens and
+ *     log-probs are the same bits alone, in any company, and with or without a shared prefix.
+ *   - Positions of a KV block that were never written read as zero: the first write into 16
+ *     positions clears them, so what an earlier tenant left (NaN included) cannot leak.
+ *
+ * Life of an engine: create, load every tensor once, seal, step ..., destroy. One caller at a time.
+ */
+#ifndef ASSAY_ENGINE_H
+#define ASSAY_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "assay_seam.h"
+
+typedef struct assay_engine assay_engine;
+
+typedef enum { ASSAY_F32 = 0, ASSAY_BF16 = 1, ASSAY_F16 = 2 } assay_dtype;
+
+/* Vector code to run. AUTO takes the best that this machine offers. */
+typedef enum {
+    ASSAY_ISA_AUTO = 0,
+    ASSAY_ISA_PORTABLE = 1,
+    ASSAY_ISA_AVX2 = 2,
+    ASSAY_ISA_AVX512 = 3,
+    ASSAY_ISA_AMX = 4 /* AVX-512 with bf16 tiles */
+} assay_isa;
+
+typedef enum {
+    ASSAY_ENGINE_OK = 0,
+    ASSAY_ENGINE_INVALID = -1,     /* an argument that no engine could accept */
+    ASSAY_ENGINE_NO_MEMORY = -2,
+    ASSAY_ENGINE_UNSUPPORTED = -3, /* an ISA this machine or build lacks */
+    ASSAY_ENGINE_NOT_SEALED = -4,  /* step before seal, or load after it */
+    ASSAY_ENGINE_MISSING = -5,     /* seal: a tensor was not loaded */
+    ASSAY_ENGINE_TOO_MANY = -6,    /* more entries or tokens than the settings allow */
+    ASSAY_ENGINE_BAD_TOKEN = -7,   /* a token id outside the vocabulary */
+    ASSAY_ENGINE_BAD_BLOCKS = -8,  /* the block table does not reach the last position */
+    ASSAY_ENGINE_CONTEXT = -9      /* a position at or past seq_len_max */
+} assay_engine_status;
+
+/* Sizes of the model, in elements. */
+typedef struct {
+    uint32_t dim;
+    uint32_t n_layers;
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_dim; /* even */
+    uint32_t hidden_dim;
+    uint32_t vocab_size;
+    uint32_t seq_len_max; /* positions that RoPE tables and score buffers are made for */
+    float rms_eps;
+    float rope_gain;       /* multiplies cos and sin (YaRN's attention factor); 1 otherwise */
+    uint8_t weight_dtype;  /* assay_dtype the matrices are kept in: F32 or BF16 */
+    uint8_t kv_dtype;      /* assay_dtype the KV blocks are kept in: F32 or BF16 */
+    uint8_t tied_embeddings;
+    uint8_t qk_norm;  /* RMSNorm on every q and k head (Qwen3) */
+    uint8_t qkv_bias; /* biases on q, k, v (Qwen2) */
+    uint8_t out_bias; /* bias on the attention's output projection */
+    uint8_t mlp_bias; /* biases on gate, up, down */
+    uint8_t reserved;
+} assay_model_shape;
+
+typedef struct {
+    uint32_t n_threads;       /* threads of a step, the caller's included; 0: chosen by model size */
+    uint32_t batch_max;       /* entries of a step */
+    uint32_t step_tokens_max; /* tokens of a step over all entries */
+    uint32_t block_tokens;    /* positions of a KV block, a multiple of 16 */
+    uint32_t spin_max;        /* pauses before a waiting thread parks; 0: default */
+    int32_t first_cpu;        /* pool thread i (i >= 1) is pinned to first_cpu + i; -1: not pinned */
+    uint32_t isa;             /* assay_isa */
+    uint32_t reserved;
+} assay_engine_settings;
+
+/* What a tensor is. Matrices are (rows = outputs, cols = inputs), as in Hugging Face files. */
+typedef enum {
+    ASSAY_T_EMBED = 0,     /* vocab_size x dim */
+    ASSAY_T_LM_HEAD,       /* vocab_size x dim, unless tied */
+    ASSAY_T_FINAL_NORM,    /* dim */
+    ASSAY_T_ROPE_INV_FREQ, /* head_dim / 2, radians per position */
+    ASSAY_T_ATTN_NORM,     /* dim; from here on one a layer */
+    ASSAY_T_WQ,            /* n_heads * head_dim x dim, rotate-half order inside a head */
+    ASSAY_T_WK,            /* n_kv_heads * head_dim x dim */
+    ASSAY_T_WV,            /* n_kv_heads * head_dim x dim */
+    ASSAY_T_BQ,
+    ASSAY_T_BK,
+    ASSAY_T_BV,
+    ASSAY_T_Q_NORM, /* head_dim */
+    ASSAY_T_K_NORM, /* head_dim */
+    ASSAY_T_WO,     /* dim x n_heads * head_dim */
+    ASSAY_T_BO,
+    ASSAY_T_FFN_NORM, /* dim */
+    ASSAY_T_W_GATE,   /* hidden_dim x dim */
+    ASSAY_T_W_UP,     /* hidden_dim x dim */
+    ASSAY_T_W_DOWN,   /* dim x hidden_dim */
+    ASSAY_T_B_GATE,
+    ASSAY_T_B_UP,
+    ASSAY_T_B_DOWN,
+    ASSAY_T_COUNT
+} assay_tensor;
+
+/* What an engine found and took. */
+typedef struct {
+    char isa[16];            /* the vector code that runs */
+    uint32_t n_threads;
+    uint32_t huge_pages;     /* 1: arenas carry the transparent huge page advice */
+    uint64_t weight_bytes;   /* packed matrices and vectors */
+    uint64_t matrix_bytes;   /* of these, what one decode step streams */
+    uint64_t workspace_bytes;
+    uint64_t kv_block_bytes;
+    uint64_t parks;          /* times a pool thread gave up spinning, since create */
+} assay_engine_info;
+
+/* NULL on failure, with the reason in *status and, as text, in error (error_len bytes). */
+assay_engine *assay_engine_create(const assay_model_shape *shape,
+                                  const assay_engine_settings *settings, int *status, char *error,
+                                  size_t error_len);
+void assay_engine_destroy(assay_engine *engine);
+
+/* Copies one tensor into the arena, converted and packed. data is row-major rows x cols of dtype.
+ * Vectors have rows == 1. layer is 0 for tensors that are not one a layer. */
+int assay_engine_load(assay_engine *engine, uint32_t tensor, uint32_t layer, const void *data,
+                      uint32_t dtype, uint32_t rows, uint32_t cols);
+/* Checks that every tensor is there; steps are refused before. */
+int assay_engine_seal(assay_engine *engine);
+
+/* The version of the weights; stamped on every entry of a step. Call between steps. */
+void assay_engine_set_policy_version(assay_engine *engine, uint64_t version);
+uint64_t assay_engine_policy_version(const assay_engine *engine);
+
+size_t assay_engine_kv_block_bytes(const assay_engine *engine, uint32_t block_tokens);
+/* Copies the first n_positions of a block (all layers, K and V); the rest of dst reads as zero. */
+void assay_engine_kv_copy(const assay_engine *engine, uint8_t *dst, const uint8_t *src,
+                          uint32_t n_positions);
+
+/* Runs one batch. out_token is -1 (and out_logp NaN) for an entry whose logits are not finite;
+ * the other entries of the batch are good. Nothing is computed when a status other than OK returns. */
+int assay_engine_step(assay_engine *engine, uint8_t *kv_base, assay_seq_step *steps,
+                      uint32_t n_steps);
+
+/* Repeats a decode step n_times, each entry fed its own last token, positions moving on by one.
+ * tokens and logps are [n_times][n_steps] and may be NULL. Block tables must reach the end. */
+int assay_engine_decode_run(assay_engine *engine, uint8_t *kv_base, assay_seq_step *steps,
+                            uint32_t n_steps, uint32_t n_times, int32_t *tokens, float *logps);
+
+/* Logits (vocab_size floats) of entry `index` of the last step, NULL if it did not ask for them. */
+const float *assay_engine_logits(const assay_engine *engine, uint32_t index);
+
+void assay_engine_get_info(const assay_engine *engine, assay_engine_info *info);
+const char *assay_engine_status_text(int status);
+void assay_engine_ops_of(assay_engine *engine, assay_engine_ops *ops);
+
+/* The best assay_isa this machine can run (asks the kernel for tile state where AMX is there). */
+uint32_t assay_engine_best_isa(void);
+
+/* Reads `bytes` from buffer with n_threads threads, n_times over; returns seconds of the fastest
+ * pass. The memory-bandwidth limit that decoding is measured against. */
+double assay_read_sweep_seconds(const void *buffer, size_t bytes, uint32_t n_threads,
+                                uint32_t n_times);
+
+#endif

@@ -1,0 +1,315 @@
+/* See pool.h. */
+#define _GNU_SOURCE
+#include "pool.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stddef.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+
+#include "guard.h"
+
+#define GATE_OPEN ((uint64_t)1 << 31)
+
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+static void park(_Atomic uint32_t *word, uint32_t seen) {
+#if defined(__linux__)
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+#else
+    (void)word;
+    (void)seen;
+    sched_yield();
+#endif
+}
+
+static void unpark_all(_Atomic uint32_t *word) {
+#if defined(__linux__)
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#else
+    (void)word;
+#endif
+}
+
+/* 1 as soon as the word is not `seen` any more, 0 when spinning did not see that. */
+static int spin_past(const assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
+    for (uint32_t i = 0; i < pool->spin_max; i++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != seen) {
+            return 1;
+        }
+        pause_briefly();
+    }
+    return 0;
+}
+
+static void park_past(assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
+    atomic_fetch_add(&pool->parked, 1);
+    atomic_fetch_add_explicit(&pool->parks, 1, memory_order_relaxed);
+    while (atomic_load(word) == seen) {
+        park(word, seen);
+    }
+    atomic_fetch_sub(&pool->parked, 1);
+}
+
+static void wait_past(assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
+    if (!spin_past(pool, word, seen)) {
+        park_past(pool, word, seen);
+    }
+}
+
+/* Inside a run: the guard's hot section ends where a thread has nothing to do. */
+static void park_in_run(assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
+    assay_guard_hot_end();
+    park_past(pool, word, seen);
+    assay_guard_hot_begin();
+}
+
+/* The store and the look at `parked` are sequentially consistent, as are their counterparts in
+ * park_past: either the waiter sees the new turn or we see the waiter. */
+static void turn(assay_pool *pool, _Atomic uint32_t *word) {
+    atomic_fetch_add(word, 1);
+    if (atomic_load(&pool->parked) != 0) {
+        assay_guard_hot_end();
+        unpark_all(word);
+        assay_guard_hot_begin();
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * The gate: which threads may look at a run. */
+
+static int enter_run(assay_worker *worker, uint32_t run) {
+    assay_pool *pool = worker->pool;
+    uint64_t gate = atomic_load(&pool->gate);
+    do {
+        if ((gate & GATE_OPEN) == 0 || (uint32_t)(gate >> 32) != run) {
+            return 0;
+        }
+    } while (!atomic_compare_exchange_weak(&pool->gate, &gate, gate + 1));
+    return 1;
+}
+
+static void leave_run(assay_pool *pool) {
+    const uint64_t before = atomic_fetch_sub(&pool->gate, 1);
+    if ((before & GATE_OPEN) == 0) {
+        turn(pool, &pool->left);
+    }
+}
+
+static void open_run(assay_pool *pool) {
+    const uint32_t run = (uint32_t)(atomic_load(&pool->gate) >> 32) + 1;
+    pool->first_phase = atomic_load(&pool->completed);
+    atomic_store(&pool->gate, (uint64_t)run << 32 | GATE_OPEN);
+    turn(pool, &pool->run_turn);
+}
+
+static void close_run(assay_pool *pool) {
+    uint32_t seen = atomic_load(&pool->left);
+    uint64_t inside = atomic_fetch_and(&pool->gate, ~GATE_OPEN) & (GATE_OPEN - 1);
+    while (inside != 0) {
+        if (!spin_past(pool, &pool->left, seen)) {
+            park_in_run(pool, &pool->left, seen);
+        }
+        seen = atomic_load(&pool->left);
+        inside = atomic_load(&pool->gate) & (GATE_OPEN - 1);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Phases */
+
+static uint32_t phase_of(uint64_t tagged) {
+    return (uint32_t)(tagged >> 32);
+}
+
+/* Items already counted for `phase`; 0 where an earlier phase has left its number. */
+static uint32_t count_of(uint64_t tagged, uint32_t phase) {
+    return phase_of(tagged) == phase ? (uint32_t)tagged : 0;
+}
+
+static int is_later(uint64_t tagged, uint32_t phase) {
+    return (int32_t)(phase_of(tagged) - phase) > 0;
+}
+
+static void report_done(assay_worker *worker, uint32_t total) {
+    assay_pool *pool = worker->pool;
+    if (worker->held == 0) {
+        return;
+    }
+    uint64_t before = atomic_load_explicit(&pool->done, memory_order_relaxed);
+    uint32_t count;
+    do {
+        count = count_of(before, worker->phase) + worker->held;
+    } while (!atomic_compare_exchange_weak_explicit(
+        &pool->done, &before, (uint64_t)worker->phase << 32 | count, memory_order_acq_rel,
+        memory_order_relaxed));
+    worker->held = 0;
+    if (count == total) {
+        turn(pool, &pool->completed);
+    }
+}
+
+static int claim_from(assay_worker *worker, uint32_t owner, uint32_t share, uint32_t grain,
+                      uint32_t *at) {
+    _Atomic uint64_t *cursor = &worker->pool->cursors[owner].value;
+    uint64_t before = atomic_load_explicit(cursor, memory_order_relaxed);
+    do {
+        *at = count_of(before, worker->phase);
+        if (is_later(before, worker->phase) || *at >= share) {
+            return 0;
+        }
+        grain = share - *at < grain ? share - *at : grain;
+    } while (!atomic_compare_exchange_weak_explicit(
+        cursor, &before, (uint64_t)worker->phase << 32 | (*at + grain), memory_order_relaxed,
+        memory_order_relaxed));
+    worker->held += grain;
+    return 1;
+}
+
+static uint32_t share_start(uint32_t total, uint32_t n_threads, uint32_t index) {
+    return (uint32_t)((uint64_t)total * index / n_threads);
+}
+
+int assay_claim(assay_worker *worker, uint32_t total, uint32_t grain, uint32_t *begin,
+                uint32_t *end) {
+    const uint32_t n = worker->pool->n_threads;
+    if (n == 1) {
+        *begin = 0;
+        *end = total;
+        return worker->held++ == 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t owner = (worker->index + i) % n;
+        const uint32_t start = share_start(total, n, owner);
+        const uint32_t share = share_start(total, n, owner + 1) - start;
+        const uint32_t held = worker->held;
+        uint32_t at;
+        if (claim_from(worker, owner, share, grain, &at)) {
+            *begin = start + at;
+            *end = *begin + (worker->held - held);
+            return 1;
+        }
+    }
+    report_done(worker, total);
+    return 0;
+}
+
+int assay_phase_end(assay_worker *worker) {
+    assay_pool *pool = worker->pool;
+    const uint32_t phase = worker->phase++;
+    worker->held = 0;
+    if (pool->n_threads == 1) {
+        return 1;
+    }
+    const uint32_t completed = atomic_load_explicit(&pool->completed, memory_order_acquire);
+    if (completed != phase || spin_past(pool, &pool->completed, phase)) {
+        return 1;
+    }
+    if (worker->index == 0) {
+        park_in_run(pool, &pool->completed, phase);
+        return 1;
+    }
+    leave_run(pool);
+    park_in_run(pool, &pool->completed, phase);
+    return enter_run(worker, worker->run);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Threads */
+
+static void pin(const assay_pool *pool, uint32_t index) {
+#if defined(__linux__)
+    if (pool->first_cpu >= 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET((size_t)pool->first_cpu + index, &set);
+        /* A refused pin costs speed, not results. */
+        (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    }
+#else
+    (void)pool;
+    (void)index;
+#endif
+}
+
+static void join_run(assay_worker *worker) {
+    assay_pool *pool = worker->pool;
+    worker->run = (uint32_t)(atomic_load(&pool->gate) >> 32);
+    if (enter_run(worker, worker->run)) {
+        worker->phase = pool->first_phase;
+        worker->held = 0;
+        assay_guard_hot_begin();
+        if (pool->body(pool->context, worker)) {
+            leave_run(pool);
+        }
+        assay_guard_hot_end();
+    }
+}
+
+static void *thread_main(void *argument) {
+    assay_worker *worker = argument;
+    assay_pool *pool = worker->pool;
+    pin(pool, worker->index);
+    assay_guard_thread_enter();
+    for (uint32_t seen = 0;;) {
+        wait_past(pool, &pool->run_turn, seen);
+        seen = atomic_load(&pool->run_turn);
+        if (atomic_load(&pool->stop) != 0) {
+            break;
+        }
+        join_run(worker);
+    }
+    assay_guard_thread_leave();
+    return NULL;
+}
+
+int assay_pool_start(assay_pool *pool) {
+    const uint64_t before_first = (uint64_t)UINT32_MAX << 32;
+    atomic_store(&pool->done, before_first);
+    for (uint32_t i = 0; i < pool->n_threads; i++) {
+        pool->threads[i].worker = (assay_worker){.pool = pool, .index = i};
+        atomic_store(&pool->cursors[i].value, before_first);
+    }
+    for (uint32_t i = 1; i < pool->n_threads; i++) {
+        const int error =
+            pthread_create(&pool->threads[i].handle, NULL, thread_main, &pool->threads[i].worker);
+        if (error != 0) {
+            assay_pool_stop(pool);
+            return error;
+        }
+        pool->n_started++;
+    }
+    return 0;
+}
+
+void assay_pool_stop(assay_pool *pool) {
+    atomic_store(&pool->stop, 1);
+    turn(pool, &pool->run_turn);
+    for (uint32_t i = 1; i <= pool->n_started; i++) {
+        pthread_join(pool->threads[i].handle, NULL);
+    }
+    pool->n_started = 0;
+}
+
+void assay_pool_run(assay_pool *pool) {
+    assay_worker *caller = &pool->threads[0].worker;
+    caller->held = 0;
+    if (pool->n_threads == 1) {
+        pool->body(pool->context, caller);
+        return;
+    }
+    open_run(pool);
+    caller->phase = pool->first_phase;
+    pool->body(pool->context, caller);
+    close_run(pool);
+}

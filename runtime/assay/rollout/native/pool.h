@@ -1,0 +1,76 @@
+/* The threads of one step: phases of work, each begun when the one before is done.
+ *
+ * The caller is thread 0. Every thread walks the same list of phases; in each, assay_claim hands out
+ * items (the thread's own share first, then what others have left) and assay_phase_end waits until
+ * the phase's *items* are done. It does not wait for threads: one that sleeps, or has not woken yet,
+ * holds nobody up, so that a box with more threads than cores falls back to the speed of the threads
+ * that run, and does not stand still at barriers. Waiting spins first, then parks in the kernel.
+ *
+ * Phases are numbered through all runs. Cursors and the count of done items carry the number of the
+ * phase they belong to; a thread that comes late finds a later number and takes nothing. A run ends
+ * when its phases are done and every thread inside has left; threads leave before they park.
+ */
+#ifndef ASSAY_POOL_H
+#define ASSAY_POOL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* phase << 32 | items */
+typedef struct {
+    _Alignas(64) _Atomic uint64_t value;
+} assay_cursor;
+
+typedef struct assay_pool assay_pool;
+
+typedef struct {
+    assay_pool *pool;
+    uint32_t index;
+    uint32_t phase;
+    uint32_t held; /* items claimed in this phase and not yet reported done */
+    uint32_t run;
+} assay_worker;
+
+typedef struct {
+    pthread_t handle;
+    assay_worker worker;
+} assay_thread;
+
+struct assay_pool {
+    _Alignas(64) _Atomic uint64_t done; /* phase << 32 | items of it that are done */
+    _Alignas(64) _Atomic uint32_t completed; /* phases done since the start */
+    _Alignas(64) _Atomic uint64_t gate; /* run << 32 | open << 31 | pool threads inside */
+    _Alignas(64) _Atomic uint32_t run_turn;
+    _Alignas(64) _Atomic uint32_t left; /* counts threads that left a closed run */
+    _Alignas(64) _Atomic uint32_t parked;
+    _Atomic uint64_t parks;
+    _Atomic uint32_t stop;
+    uint32_t first_phase; /* of the open run */
+    uint32_t n_threads;
+    uint32_t n_started; /* threads besides the caller */
+    uint32_t spin_max;
+    int32_t first_cpu;
+    /* 1 when it walked all phases, 0 when an assay_phase_end said so. */
+    int (*body)(void *context, assay_worker *worker);
+    void *context;
+    assay_cursor *cursors; /* [n_threads] */
+    assay_thread *threads; /* [n_threads]; entry 0 is the caller's */
+};
+
+/* cursors and threads point to room that outlives the pool. Returns 0 or an errno. */
+int assay_pool_start(assay_pool *pool);
+void assay_pool_stop(assay_pool *pool);
+
+/* Runs body on all threads and returns when its phases are done. */
+void assay_pool_run(assay_pool *pool);
+
+/* Takes up to grain of a phase's total > 0 items; 0 when none is left. What was taken counts as done
+ * when the thread asks in vain. */
+int assay_claim(assay_worker *worker, uint32_t total, uint32_t grain, uint32_t *begin,
+                uint32_t *end);
+/* Waits for the phase to be done. Returns 0 when the run went on without this thread: the body then
+ * returns at once, looking at nothing of the run. */
+int assay_phase_end(assay_worker *worker);
+
+#endif

@@ -1,0 +1,407 @@
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guard.h"
+
+#ifndef MPOL_BIND
+#define MPOL_BIND 2
+#endif
+
+enum { HUGE_PAGE = 2 * 1024 * 1024, SCORER_SPINS = 2000 };
+
+typedef struct {
+    void *at;
+    size_t bytes;
+    uint32_t pages; /* enum assay_pages */
+    uint32_t bound;
+} mapping;
+
+struct assay_runtime {
+    assay_worker worker;
+    assay_trace trace;
+    assay_engine_ops engine;
+    assay_runtime_settings settings;
+    mapping region, kv, trace_cells, worker_memory;
+    pthread_t thread, scorer;
+    bool threads_up, scorer_up;
+    int32_t *scorer_tokens;
+    _Atomic(uint32_t) scorer_stop;
+};
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static size_t round_to(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+static void *map_pages(size_t bytes, int flags) {
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static uint32_t bind_to_node(void *at, size_t bytes, int32_t node) {
+#ifdef SYS_mbind
+    unsigned long mask[2] = {0, 0};
+    if (node < 0 || node >= 64) return 0;
+    mask[0] = 1ul << node;
+    return syscall(SYS_mbind, at, bytes, MPOL_BIND, mask, 65ul, 0u) == 0;
+#else
+    (void)at;
+    (void)bytes;
+    (void)node;
+    return 0;
+#endif
+}
+
+/* Explicit huge pages, else advised ones, else base pages; every page is touched, so that the first
+ * use of it later is not a page fault. */
+static bool map(mapping *m, size_t bytes, bool huge, int32_t node) {
+    m->bytes = round_to(bytes ? bytes : 1, HUGE_PAGE);
+    m->at = huge ? map_pages(m->bytes, MAP_HUGETLB) : NULL;
+    m->pages = m->at != NULL ? ASSAY_PAGES_HUGE : ASSAY_PAGES_BASE;
+    if (m->at == NULL) m->at = map_pages(m->bytes, 0);
+    if (m->at == NULL) return false;
+    m->bound = bind_to_node(m->at, m->bytes, node);
+    if (huge && m->pages == ASSAY_PAGES_BASE && madvise(m->at, m->bytes, MADV_HUGEPAGE) == 0)
+        m->pages = ASSAY_PAGES_ADVISED;
+    for (size_t at = 0; at < m->bytes; at += 4096) ((volatile uint8_t *)m->at)[at] = 0;
+    return true;
+}
+
+static void unmap(mapping *m) {
+    if (m->at != NULL) munmap(m->at, m->bytes);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static bool settings_valid(const assay_runtime_settings *s, const assay_engine_ops *e) {
+    const assay_shape *h = &s->shape;
+    if (!h->slots || h->slots > 1u << 20 || !h->seq_max || !h->kv_blocks || !h->block_tokens)
+        return false;
+    if (!h->decode_credits || !h->reward_credits || !h->trajectory_credits) return false;
+    if (h->decode_credits > h->slots || h->block_tokens != e->block_tokens) return false;
+    if (h->seq_max > e->seq_len_max || e->batch_max == 0 || e->vocab_size == 0) return false;
+    if (!s->worker.rows_max || s->worker.rows_max > e->batch_max) return false;
+    if (e->step_tokens_max <= s->worker.rows_max || !s->worker.prefill_chunk) return false;
+    return s->worker.policy <= ASSAY_PREFIX_SHARING && s->worker.aging_max > 0;
+}
+
+static bool map_all(assay_runtime *rt) {
+    const assay_runtime_settings *s = &rt->settings;
+    uint64_t trace = assay_pow2_at_least(s->trace_capacity);
+    rt->trace.mask = trace - 1;
+    return map(&rt->region, assay_region_bytes(&s->shape), s->huge_pages, -1) &&
+           map(&rt->kv, (size_t)s->shape.kv_blocks * rt->engine.kv_block_bytes, s->huge_pages,
+               s->numa_node) &&
+           map(&rt->trace_cells, trace * sizeof(assay_trace_cell), false, -1) &&
+           map(&rt->worker_memory, assay_worker_bytes(&s->shape, &rt->engine), s->huge_pages, -1);
+}
+
+static void free_all(assay_runtime *rt) {
+    unmap(&rt->region);
+    unmap(&rt->kv);
+    unmap(&rt->trace_cells);
+    unmap(&rt->worker_memory);
+    free(rt->scorer_tokens);
+    free(rt);
+}
+
+assay_runtime *assay_runtime_create(const assay_runtime_settings *settings,
+                                    const assay_engine_ops *engine, int *status) {
+    *status = ASSAY_INVALID;
+    if (!settings_valid(settings, engine)) return NULL;
+    *status = ASSAY_SATURATED;
+    assay_runtime *rt = aligned_alloc(ASSAY_LINE, round_to(sizeof *rt, ASSAY_LINE));
+    if (rt == NULL) return NULL;
+    memset(rt, 0, sizeof *rt);
+    rt->settings = *settings;
+    rt->engine = *engine;
+    rt->scorer_tokens = calloc(settings->shape.seq_max, sizeof(int32_t));
+    if (rt->scorer_tokens == NULL || !map_all(rt)) {
+        free_all(rt);
+        return NULL;
+    }
+    (void)assay_clock_of();
+    rt->trace.cells = rt->trace_cells.at;
+    assay_region_init(rt->region.at, &settings->shape);
+    assay_worker_init(&rt->worker, rt->worker_memory.at, rt->region.at, &rt->trace, &rt->engine,
+                      &settings->worker, rt->kv.at);
+    rt->worker.token_offsets = settings->token_offsets;
+    rt->worker.token_bytes = settings->token_bytes;
+    *status = ASSAY_OK;
+    return rt;
+}
+
+void assay_runtime_destroy(assay_runtime *rt) {
+    assay_runtime_stop(rt);
+    free_all(rt);
+}
+
+assay_region *assay_runtime_region(assay_runtime *rt) { return rt->region.at; }
+assay_worker *assay_runtime_worker(assay_runtime *rt) { return &rt->worker; }
+
+/* ---- the native scorer -------------------------------------------------------------------------- */
+
+/* True when something was scored. A score that finds no trajectory credit is kept and tried again. */
+static bool score_next(assay_runtime *rt, assay_descriptor *held, bool *holding) {
+    assay_region *g = rt->region.at;
+    if (!*holding) *holding = assay_reward_take(g, held) == ASSAY_OK;
+    if (!*holding) return false;
+    assay_ref ref = {held->slot, held->generation};
+    int status = assay_copy_sequence(g, ref, ASSAY_REWARD_PENDING, rt->scorer_tokens, held->seq_len);
+    if (status == ASSAY_OK) {
+        uint64_t hash = assay_prefix_hash(rt->scorer_tokens, held->seq_len);
+        status = assay_runtime_score(rt, ref, (double)(hash >> 11) * 0x1p-53);
+    }
+    *holding = status == ASSAY_SATURATED;
+    return !*holding;
+}
+
+static void *scorer_run(void *arg) {
+    assay_runtime *rt = arg;
+    assay_descriptor held;
+    bool holding = false;
+    uint32_t spins = 0;
+    while (!atomic_load_explicit(&rt->scorer_stop, memory_order_relaxed)) {
+        uint32_t seen = assay_bell_read(&rt->worker.host);
+        if (score_next(rt, &held, &holding)) {
+            spins = 0;
+        } else if (++spins < SCORER_SPINS && rt->settings.worker.spin_ns) {
+            assay_relax();
+        } else {
+            assay_bell_park(&rt->worker.host, seen, 100 * 1000 * 1000);
+            spins = 0;
+        }
+    }
+    return NULL;
+}
+
+/* ---- threads ------------------------------------------------------------------------------------ */
+
+static void pin_thread(pthread_t thread, int32_t cpu) {
+    cpu_set_t set;
+    if (cpu < 0) return;
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)cpu, &set);
+    (void)pthread_setaffinity_np(thread, sizeof set, &set);
+}
+
+int assay_runtime_start(assay_runtime *rt) {
+    if (rt->threads_up) return ASSAY_INVALID;
+    atomic_store(&rt->worker.stop, 0);
+    atomic_store(&rt->scorer_stop, 0);
+    atomic_store(&rt->worker.state, ASSAY_WORKER_RUNNING);
+    if (pthread_create(&rt->thread, NULL, assay_worker_run, &rt->worker)) return ASSAY_SATURATED;
+    rt->threads_up = true;
+    if (rt->settings.scorer == ASSAY_SCORER_HOST) return ASSAY_OK;
+    if (pthread_create(&rt->scorer, NULL, scorer_run, rt)) return ASSAY_SATURATED;
+    rt->scorer_up = true;
+    pin_thread(rt->scorer, rt->settings.scorer_cpu);
+    return ASSAY_OK;
+}
+
+void assay_runtime_stop(assay_runtime *rt) {
+    atomic_store(&rt->worker.stop, 1);
+    atomic_store(&rt->scorer_stop, 1);
+    assay_bell_ring(&rt->worker.bell);
+    assay_bell_ring(&rt->worker.host);
+    if (rt->threads_up) pthread_join(rt->thread, NULL);
+    if (rt->scorer_up) pthread_join(rt->scorer, NULL);
+    rt->threads_up = rt->scorer_up = false;
+}
+
+uint64_t assay_runtime_bury(assay_runtime *rt) {
+    assay_runtime_stop(rt);
+    return assay_worker_bury(&rt->worker);
+}
+
+bool assay_runtime_step(assay_runtime *rt) { return assay_worker_iterate(&rt->worker); }
+
+int assay_runtime_audit(const assay_runtime *rt) { return assay_kv_audit(&rt->worker.kv); }
+
+/* ---- calls of the host --------------------------------------------------------------------------- */
+
+static void stamp(assay_runtime *rt, uint64_t ticks, assay_ref r, enum assay_event event) {
+    if (assay_trace_is_on(&rt->trace))
+        assay_trace_stamp(&rt->trace, ticks, r.slot, r.generation, event);
+}
+
+int assay_runtime_submit(assay_runtime *rt, const assay_order *order, const int32_t *prompt,
+                         uint32_t prompt_len, const assay_member *members, uint32_t n,
+                         assay_ref *out) {
+    uint64_t now = assay_ticks();
+    int status = assay_submit(rt->region.at, order, prompt, prompt_len, members, n, now, out);
+    if (status != ASSAY_OK) return status;
+    for (uint32_t i = 0; i < n; i++) stamp(rt, now, out[i], ASSAY_EV_POSTED);
+    assay_bell_ring(&rt->worker.bell);
+    return ASSAY_OK;
+}
+
+int assay_runtime_cancel(assay_runtime *rt, assay_ref ref) {
+    int status = assay_cancel(rt->region.at, ref, assay_ticks());
+    if (status == ASSAY_OK) assay_bell_ring(&rt->worker.bell);
+    return status;
+}
+
+int assay_runtime_limit(const assay_runtime *rt) { return assay_limit_now(rt->region.at); }
+
+uint64_t assay_runtime_reward_take(assay_runtime *rt, assay_descriptor *out, uint64_t n,
+                                   int *status) {
+    uint64_t got = 0;
+    *status = ASSAY_OK;
+    while (got < n && (*status = assay_reward_take(rt->region.at, &out[got])) == ASSAY_OK) got++;
+    return got;
+}
+
+int assay_runtime_copy(assay_runtime *rt, assay_ref ref, int32_t *tokens, uint32_t n) {
+    return assay_copy_sequence(rt->region.at, ref, ASSAY_REWARD_PENDING, tokens, n);
+}
+
+int assay_runtime_score(assay_runtime *rt, assay_ref ref, double reward) {
+    uint64_t now = assay_ticks();
+    int status = assay_score(rt->region.at, ref, reward, now);
+    if (status != ASSAY_OK) return status;
+    stamp(rt, now, ref, ASSAY_EV_SCORED);
+    assay_bell_ring(&rt->worker.bell);
+    return ASSAY_OK;
+}
+
+uint64_t assay_runtime_poll(assay_runtime *rt, assay_completion *out, uint64_t n) {
+    uint64_t got = assay_collect(rt->region.at, out, n);
+    if (got && assay_trace_is_on(&rt->trace)) {
+        uint64_t now = assay_ticks();
+        for (uint64_t i = 0; i < got; i++)
+            stamp(rt, now, (assay_ref){out[i].slot, out[i].generation}, ASSAY_EV_OBSERVED);
+    }
+    return got;
+}
+
+uint64_t assay_runtime_release(assay_runtime *rt, const assay_completion *done, uint64_t n) {
+    uint64_t released = assay_release(rt->region.at, done, n);
+    if (released == 0) return 0;
+    assay_bell_ring(&rt->worker.bell); /* trajectory credits came back */
+    assay_bell_ring(&rt->worker.host); /* for a scorer that waits for them */
+    return released;
+}
+
+uint32_t assay_runtime_bell(assay_runtime *rt) { return assay_bell_read(&rt->worker.host); }
+
+uint64_t assay_runtime_wait(assay_runtime *rt, uint32_t seen, uint64_t timeout_ns) {
+    uint64_t begin = assay_monotonic_ns();
+    assay_bell_park(&rt->worker.host, seen, timeout_ns);
+    return assay_monotonic_ns() - begin;
+}
+
+/* ---- weight changes ------------------------------------------------------------------------------ */
+
+bool assay_runtime_pause(assay_runtime *rt, uint64_t timeout_ns) {
+    uint64_t until = assay_monotonic_ns() + timeout_ns;
+    atomic_store(&rt->worker.pause, 1);
+    assay_bell_ring(&rt->worker.bell);
+    while (!atomic_load(&rt->worker.paused)) {
+        uint32_t seen = assay_bell_read(&rt->worker.host);
+        if (atomic_load(&rt->worker.state) != ASSAY_WORKER_RUNNING) return true;
+        if (assay_monotonic_ns() >= until) return false;
+        if (!atomic_load(&rt->worker.paused))
+            assay_bell_park(&rt->worker.host, seen, 10 * 1000 * 1000);
+    }
+    return true;
+}
+
+void assay_runtime_resume(assay_runtime *rt) {
+    atomic_store(&rt->worker.pause, 0);
+    assay_bell_ring(&rt->worker.bell);
+}
+
+void assay_runtime_set_policy_version(assay_runtime *rt, uint32_t version) {
+    assay_region *g = rt->region.at;
+    atomic_store_explicit(&g->policy_version, version, memory_order_release);
+}
+
+void assay_runtime_nudge(assay_runtime *rt) { assay_bell_ring(&rt->worker.bell); }
+
+/* ---- looking in ----------------------------------------------------------------------------------- */
+
+void assay_runtime_trace_on(assay_runtime *rt, uint32_t on) { atomic_store(&rt->trace.on, on); }
+
+uint64_t assay_runtime_trace_read(assay_runtime *rt, uint64_t from, assay_trace_record *out,
+                                  uint64_t n, uint64_t *next, uint64_t *lost) {
+    uint64_t got = assay_trace_read(&rt->trace, from, out, n, next, lost);
+    for (uint64_t i = 0; i < got; i++)
+        out[i].ticks = assay_ticks_to_ns(assay_clock_of(), out[i].ticks);
+    return got;
+}
+
+#define READ(counter) atomic_load_explicit(&(counter), memory_order_relaxed)
+
+static void read_region(const assay_region *g, assay_stats *out) {
+    /* Ends before submissions, so that ended never exceeds submitted in what we report. */
+    out->completed = atomic_load_explicit(&g->completed, memory_order_acquire);
+    out->failed = atomic_load_explicit(&g->failed, memory_order_acquire);
+    out->submitted = atomic_load_explicit(&g->submitted, memory_order_acquire);
+    out->in_flight = out->submitted - out->completed - out->failed;
+    out->saturated = READ(g->saturated);
+    out->illegal = READ(g->illegal);
+    out->stale = READ(g->stale);
+    out->corrupt = READ(g->corrupt);
+    out->policy_version = READ(g->policy_version);
+    for (int i = 0; i < ASSAY_CREDITS; i++) {
+        const assay_credit *c = assay_credit_of(g, (enum assay_credit_kind)i);
+        out->credits_available[i] = (uint64_t)READ(c->available);
+        out->credits_refused[i] = READ(c->refused);
+    }
+    out->slots_free = assay_queue_length(assay_free_queue(g));
+    out->queue_prefill = assay_queue_length(assay_prefill_queue(g));
+    out->queue_decode = assay_ring_length(assay_decode_ring(g));
+    out->queue_reward = assay_queue_length(assay_reward_queue(g));
+    out->queue_trajectory = assay_queue_length(assay_trajectory_queue(g));
+    out->queue_done = assay_ring_length(assay_done_ring(g));
+}
+
+static void read_worker(const assay_worker *w, assay_stats *out) {
+    const assay_worker_stats *s = &w->stats;
+    const assay_kv_stats *k = &w->kv.stats;
+    double ns = assay_clock_of()->ns_per_tick;
+    out->iterations = READ(s->iterations);
+    out->steps = READ(s->steps);
+    out->decode_tokens = READ(s->decode_tokens);
+    out->prefill_tokens = READ(s->prefill_tokens);
+    out->shared_rows = READ(s->shared_rows);
+    out->engine_ns = (uint64_t)((double)READ(s->engine_ticks) * ns);
+    out->busy_ns = (uint64_t)((double)READ(s->busy_ticks) * ns);
+    out->admitted = READ(s->admitted);
+    out->aged = READ(s->aged);
+    out->blocked = READ(s->blocked);
+    out->prefix_matched_positions = READ(k->matched_positions);
+    out->prefix_missed_positions = READ(k->missed_positions);
+    out->kv_copies = READ(k->copies);
+    out->kv_copied_positions = READ(k->copied_positions);
+    out->kv_evictions = READ(k->evictions);
+    out->kv_in_use = READ(k->in_use);
+    out->kv_in_use_peak = READ(k->in_use_peak);
+    out->kv_cold = READ(k->cold);
+    out->worker_parks = READ(w->bell.parks);
+    out->worker_wakes = READ(w->bell.wakes);
+    out->host_parks = READ(w->host.parks);
+    out->host_wakes = READ(w->host.wakes);
+    out->worker_state = READ(w->state);
+    out->crash = READ(w->crash);
+    out->crash_detail = READ(w->crash_detail);
+}
+
+void assay_runtime_stats(assay_runtime *rt, assay_stats *out) {
+    memset(out, 0, sizeof *out);
+    read_region(rt->region.at, out);
+    read_worker(&rt->worker, out);
+    out->trace_events = READ(rt->trace.head);
+    out->region_bytes = rt->region.bytes;
+    out->kv_bytes = rt->kv.bytes;
+    out->kv_block_bytes = rt->engine.kv_block_bytes;
+    out->kv_pages = rt->kv.pages;
+    out->numa_bound = rt->kv.bound;
+}

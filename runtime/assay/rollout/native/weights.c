@@ -1,0 +1,292 @@
+/* See weights.h. */
+#define _GNU_SOURCE
+#include "weights.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kernels.h"
+
+enum { HUGE_PAGE = 2 << 20 };
+
+void *assay_arena_take(assay_arena *arena, size_t bytes) {
+    uint8_t *at = arena->base == NULL ? NULL : arena->base + arena->used;
+    arena->used += (bytes + 63) & ~(size_t)63;
+    return at;
+}
+
+static size_t map_length(size_t bytes) {
+    return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE + HUGE_PAGE;
+}
+
+/* The mapping begins one cache line before a huge page boundary would, so it carries its own start
+ * in the word in front of what is handed out. */
+void *assay_pages_map(size_t bytes, uint32_t *huge) {
+    const size_t length = map_length(bytes);
+    uint8_t *start =
+        mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) {
+        return NULL;
+    }
+    uint8_t *at = (uint8_t *)(((uintptr_t)start + HUGE_PAGE) & ~(uintptr_t)(HUGE_PAGE - 1));
+    *huge = 0;
+#if defined(MADV_HUGEPAGE)
+    *huge = madvise(at, length - (size_t)(at - start), MADV_HUGEPAGE) == 0;
+#endif
+    memset(at, 0, bytes);
+    memcpy(at - sizeof start, &start, sizeof start);
+    return at;
+}
+
+void assay_pages_unmap(void *pages, size_t bytes) {
+    if (pages != NULL) {
+        uint8_t *start;
+        memcpy(&start, (uint8_t *)pages - sizeof start, sizeof start);
+        munmap(start, map_length(bytes));
+    }
+}
+
+static size_t element_bytes(uint32_t dtype) {
+    return dtype == ASSAY_F32 ? 4 : 2;
+}
+
+static assay_matrix take_matrix(assay_weights *w, assay_arena *arena, uint32_t n, uint32_t k) {
+    assay_matrix m;
+    m.n_pairs = assay_round_up(n, 2 * ASSAY_PANEL) / (2 * ASSAY_PANEL);
+    m.k = k;
+    m.k_pad = assay_round_up(k, 32);
+    m.panel_bytes = (size_t)m.k_pad * ASSAY_PANEL * element_bytes(w->shape.weight_dtype);
+    const size_t bytes = m.n_pairs * 2 * m.panel_bytes;
+    m.data = assay_arena_take(arena, bytes);
+    w->matrix_bytes += bytes;
+    return m;
+}
+
+static float *take_vector(assay_arena *arena, uint32_t n) {
+    return assay_arena_take(arena, (size_t)assay_round_up(n, 32) * sizeof(float));
+}
+
+static void take_layer(assay_weights *w, assay_arena *arena, assay_layer *layer) {
+    const assay_model_shape *s = &w->shape;
+    const uint32_t n_qkv = (s->n_heads + 2 * s->n_kv_heads) * s->head_dim;
+    const uint32_t n_mlp = 2 * assay_round_up(s->hidden_dim, ASSAY_PANEL);
+    const assay_layer taken = {
+        .attn_norm = take_vector(arena, s->dim),
+        .ffn_norm = take_vector(arena, s->dim),
+        .q_norm = s->qk_norm ? take_vector(arena, s->head_dim) : NULL,
+        .k_norm = s->qk_norm ? take_vector(arena, s->head_dim) : NULL,
+        .qkv_bias = s->qkv_bias ? take_vector(arena, n_qkv) : NULL,
+        .out_bias = s->out_bias ? take_vector(arena, s->dim) : NULL,
+        .mlp_bias = s->mlp_bias ? take_vector(arena, n_mlp) : NULL,
+        .down_bias = s->mlp_bias ? take_vector(arena, s->dim) : NULL,
+        .qkv = take_matrix(w, arena, n_qkv, s->dim),
+        .out = take_matrix(w, arena, s->dim, s->n_heads * s->head_dim),
+        .gate_up = take_matrix(w, arena, n_mlp, s->dim),
+        .down = take_matrix(w, arena, s->dim, s->hidden_dim),
+    };
+    if (layer != NULL) {
+        *layer = taken;
+    }
+}
+
+void assay_weights_layout(assay_weights *w, const assay_model_shape *shape, assay_arena *arena) {
+    const size_t before = arena->used;
+    memset(w, 0, sizeof *w);
+    w->shape = *shape;
+    w->layers = assay_arena_take(arena, shape->n_layers * sizeof(assay_layer));
+    w->final_norm = take_vector(arena, shape->dim);
+    w->rope_inv_freq = take_vector(arena, shape->head_dim / 2);
+    for (uint32_t i = 0; i < shape->n_layers; i++) {
+        take_layer(w, arena, w->layers == NULL ? NULL : &w->layers[i]);
+    }
+    w->lm_head = take_matrix(w, arena, shape->vocab_size, shape->dim);
+    const size_t streamed = w->matrix_bytes;
+    w->embed =
+        shape->tied_embeddings ? w->lm_head : take_matrix(w, arena, shape->vocab_size, shape->dim);
+    w->matrix_bytes = streamed;
+    w->bytes = arena->used - before;
+}
+
+static float read_element(const void *data, uint32_t dtype, size_t i) {
+    if (dtype == ASSAY_F32) {
+        float value;
+        memcpy(&value, (const uint8_t *)data + i * 4, sizeof value);
+        return value;
+    }
+    uint16_t bits;
+    memcpy(&bits, (const uint8_t *)data + i * 2, sizeof bits);
+    if (dtype == ASSAY_BF16) {
+        return assay_f32_of_bf16(bits);
+    }
+    const uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
+    const uint32_t exponent = (bits >> 10) & 0x1fu;
+    const uint32_t fraction = bits & 0x3ffu;
+    if (exponent == 0) {
+        const float small = (float)fraction * 0x1p-24f;
+        return sign != 0 ? -small : small;
+    }
+    const uint32_t wide = exponent == 31 ? 255u : exponent + 112u;
+    const uint32_t pattern = sign | wide << 23 | fraction << 13;
+    float value;
+    memcpy(&value, &pattern, sizeof value);
+    return value;
+}
+
+static uint8_t *element_at(const assay_matrix *m, uint32_t dtype, uint32_t panel, uint32_t lane,
+                           uint32_t k) {
+    uint8_t *base = m->data + (size_t)panel * m->panel_bytes;
+    if (dtype == ASSAY_F32) {
+        return base + ((size_t)k * ASSAY_PANEL + lane) * 4;
+    }
+    return base + ((size_t)(k / 2) * ASSAY_PANEL + lane) * 4 + (k % 2) * 2;
+}
+
+/* Output n of the tensor becomes output (first + n), or, with stride 2, panels interleave. */
+static void pack_rows(const assay_weights *w, assay_matrix *m, uint32_t first, uint32_t panel_stride,
+                      uint32_t panel_offset, const void *data, uint32_t dtype, uint32_t rows) {
+    for (uint32_t n = 0; n < rows; n++) {
+        const uint32_t panel = (first + n) / ASSAY_PANEL * panel_stride + panel_offset;
+        const uint32_t lane = (first + n) % ASSAY_PANEL;
+        for (uint32_t k = 0; k < m->k; k++) {
+            const float value = read_element(data, dtype, (size_t)n * m->k + k);
+            uint8_t *at = element_at(m, w->shape.weight_dtype, panel, lane, k);
+            if (w->shape.weight_dtype == ASSAY_F32) {
+                memcpy(at, &value, sizeof value);
+            } else {
+                const uint16_t bits = assay_bf16_of(value);
+                memcpy(at, &bits, sizeof bits);
+            }
+        }
+    }
+}
+
+/* Where a tensor goes: a vector, or rows of a matrix. */
+typedef struct {
+    float *vector;
+    assay_matrix *matrix;
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t first;        /* output of the matrix, or element of the vector, it begins at */
+    uint32_t panel_stride; /* 2: gate or up, which alternate */
+    uint32_t panel_offset;
+} place;
+
+static place global_place(assay_weights *w, uint32_t tensor) {
+    const assay_model_shape *s = &w->shape;
+    switch (tensor) {
+    case ASSAY_T_EMBED:
+        return (place){NULL, &w->embed, s->vocab_size, s->dim, 0, 1, 0};
+    case ASSAY_T_LM_HEAD:
+        if (s->tied_embeddings) {
+            return (place){0};
+        }
+        return (place){NULL, &w->lm_head, s->vocab_size, s->dim, 0, 1, 0};
+    case ASSAY_T_FINAL_NORM:
+        return (place){w->final_norm, NULL, 1, s->dim, 0, 1, 0};
+    case ASSAY_T_ROPE_INV_FREQ:
+        return (place){w->rope_inv_freq, NULL, 1, s->head_dim / 2, 0, 1, 0};
+    default:
+        return (place){0};
+    }
+}
+
+static place layer_place(const assay_model_shape *s, assay_layer *l, uint32_t tensor) {
+    const uint32_t n_q = s->n_heads * s->head_dim;
+    const uint32_t n_kv = s->n_kv_heads * s->head_dim;
+    switch (tensor) {
+    case ASSAY_T_ATTN_NORM:
+        return (place){l->attn_norm, NULL, 1, s->dim, 0, 1, 0};
+    case ASSAY_T_FFN_NORM:
+        return (place){l->ffn_norm, NULL, 1, s->dim, 0, 1, 0};
+    case ASSAY_T_Q_NORM:
+        return (place){l->q_norm, NULL, 1, s->head_dim, 0, 1, 0};
+    case ASSAY_T_K_NORM:
+        return (place){l->k_norm, NULL, 1, s->head_dim, 0, 1, 0};
+    case ASSAY_T_WQ:
+        return (place){NULL, &l->qkv, n_q, s->dim, 0, 1, 0};
+    case ASSAY_T_WK:
+        return (place){NULL, &l->qkv, n_kv, s->dim, n_q, 1, 0};
+    case ASSAY_T_WV:
+        return (place){NULL, &l->qkv, n_kv, s->dim, n_q + n_kv, 1, 0};
+    case ASSAY_T_BQ:
+        return (place){l->qkv_bias, NULL, 1, n_q, 0, 1, 0};
+    case ASSAY_T_BK:
+        return (place){l->qkv_bias, NULL, 1, n_kv, n_q, 1, 0};
+    case ASSAY_T_BV:
+        return (place){l->qkv_bias, NULL, 1, n_kv, n_q + n_kv, 1, 0};
+    case ASSAY_T_WO:
+        return (place){NULL, &l->out, s->dim, n_q, 0, 1, 0};
+    case ASSAY_T_BO:
+        return (place){l->out_bias, NULL, 1, s->dim, 0, 1, 0};
+    case ASSAY_T_W_GATE:
+        return (place){NULL, &l->gate_up, s->hidden_dim, s->dim, 0, 2, 0};
+    case ASSAY_T_W_UP:
+        return (place){NULL, &l->gate_up, s->hidden_dim, s->dim, 0, 2, 1};
+    case ASSAY_T_W_DOWN:
+        return (place){NULL, &l->down, s->dim, s->hidden_dim, 0, 1, 0};
+    case ASSAY_T_B_GATE:
+        return (place){l->mlp_bias, NULL, 1, s->hidden_dim, 0, 2, 0};
+    case ASSAY_T_B_UP:
+        return (place){l->mlp_bias, NULL, 1, s->hidden_dim, 0, 2, 1};
+    case ASSAY_T_B_DOWN:
+        return (place){l->down_bias, NULL, 1, s->dim, 0, 1, 0};
+    default:
+        return (place){0};
+    }
+}
+
+static void load_vector(const place *to, const void *data, uint32_t dtype) {
+    for (uint32_t i = 0; i < to->cols; i++) {
+        const uint32_t at = to->first + i;
+        const uint32_t panel = at / ASSAY_PANEL * to->panel_stride + to->panel_offset;
+        to->vector[panel * ASSAY_PANEL + at % ASSAY_PANEL] = read_element(data, dtype, i);
+    }
+}
+
+int assay_weights_load(assay_weights *w, uint32_t tensor, uint32_t layer, const void *data,
+                       uint32_t dtype, uint32_t rows, uint32_t cols) {
+    const int is_global = tensor < ASSAY_T_ATTN_NORM;
+    if (data == NULL || dtype > ASSAY_F16 || tensor >= ASSAY_T_COUNT ||
+        layer >= (is_global ? 1 : w->shape.n_layers)) {
+        return ASSAY_ENGINE_INVALID;
+    }
+    assay_layer *l = &w->layers[layer];
+    const place to = is_global ? global_place(w, tensor) : layer_place(&w->shape, l, tensor);
+    if ((to.vector == NULL && to.matrix == NULL) || to.rows != rows || to.cols != cols) {
+        return ASSAY_ENGINE_INVALID;
+    }
+    if (to.vector != NULL) {
+        load_vector(&to, data, dtype);
+    } else {
+        pack_rows(w, to.matrix, to.first, to.panel_stride, to.panel_offset, data, dtype, rows);
+    }
+    *(is_global ? &w->loaded : &l->loaded) |= 1u << tensor;
+    return ASSAY_ENGINE_OK;
+}
+
+int assay_weights_complete(const assay_weights *w) {
+    const assay_model_shape *s = &w->shape;
+    uint32_t global = 1u << ASSAY_T_EMBED | 1u << ASSAY_T_FINAL_NORM | 1u << ASSAY_T_ROPE_INV_FREQ;
+    uint32_t layer = 1u << ASSAY_T_ATTN_NORM | 1u << ASSAY_T_FFN_NORM | 1u << ASSAY_T_WQ |
+                     1u << ASSAY_T_WK | 1u << ASSAY_T_WV | 1u << ASSAY_T_WO |
+                     1u << ASSAY_T_W_GATE | 1u << ASSAY_T_W_UP | 1u << ASSAY_T_W_DOWN;
+    global |= s->tied_embeddings ? 0 : 1u << ASSAY_T_LM_HEAD;
+    layer |= s->qk_norm ? 1u << ASSAY_T_Q_NORM | 1u << ASSAY_T_K_NORM : 0;
+    layer |= s->qkv_bias ? 1u << ASSAY_T_BQ | 1u << ASSAY_T_BK | 1u << ASSAY_T_BV : 0;
+    layer |= s->out_bias ? 1u << ASSAY_T_BO : 0;
+    layer |= s->mlp_bias ? 1u << ASSAY_T_B_GATE | 1u << ASSAY_T_B_UP | 1u << ASSAY_T_B_DOWN : 0;
+    int status = w->loaded == global ? ASSAY_ENGINE_OK : ASSAY_ENGINE_MISSING;
+    for (uint32_t i = 0; i < s->n_layers; i++) {
+        status = w->layers[i].loaded == layer ? status : ASSAY_ENGINE_MISSING;
+    }
+    return status;
+}
+
+void assay_weights_embed(const assay_weights *w, int32_t token, float *out) {
+    const uint32_t panel = (uint32_t)token / ASSAY_PANEL;
+    const uint32_t lane = (uint32_t)token % ASSAY_PANEL;
+    for (uint32_t k = 0; k < w->shape.dim; k++) {
+        out[k] = read_element(element_at(&w->embed, w->shape.weight_dtype, panel, lane, k),
+                              w->shape.weight_dtype, 0);
+    }
+}

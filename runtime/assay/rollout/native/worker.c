@@ -1,0 +1,736 @@
+#define _GNU_SOURCE
+#include "worker.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include "guard.h"
+
+enum { PARK_NS = 100 * 1000 * 1000, ORDERS_PER_ITERATION = 256 };
+
+/* ---- small things ----------------------------------------------------------------------------- */
+
+static void add(_Atomic(uint64_t) *counter, uint64_t n) {
+    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed) + n;
+    atomic_store_explicit(counter, now, memory_order_relaxed);
+}
+
+static void crash(assay_worker *w, enum assay_crash why, int32_t detail) {
+    if (atomic_load(&w->crash) != ASSAY_CRASH_NONE) return;
+    atomic_store(&w->crash_detail, detail);
+    atomic_store(&w->crash, why);
+}
+
+static bool crashed(const assay_worker *w) {
+    return atomic_load_explicit(&w->crash, memory_order_relaxed) != ASSAY_CRASH_NONE;
+}
+
+static assay_ref ref_of(const assay_worker *w, uint32_t slot) {
+    return (assay_ref){slot, w->lanes[slot].generation};
+}
+
+static void mark(assay_worker *w, assay_ref r, enum assay_event event) {
+    assay_trace_mark(w->trace, r.slot, r.generation, event);
+}
+
+static void list_push(assay_list *l, uint32_t slot) { l->slots[l->n++] = slot; }
+
+static void list_remove(assay_list *l, uint32_t slot) {
+    uint32_t i = 0;
+    while (i < l->n && l->slots[i] != slot) i++;
+    if (i == l->n) return;
+    memmove(&l->slots[i], &l->slots[i + 1], (l->n - i - 1) * sizeof *l->slots);
+    l->n--;
+}
+
+static uint32_t prefix_len(const assay_worker *w, uint32_t slot) {
+    return assay_row(w->region, slot)->prompt_len - 1;
+}
+
+static uint32_t generated(const assay_rollout *row) {
+    return atomic_load_explicit(&row->n_generated, memory_order_relaxed);
+}
+
+/* ---- endings ---------------------------------------------------------------------------------- */
+
+static void leave(assay_worker *w, uint32_t slot) {
+    assay_kv_release(&w->kv, &w->lanes[slot].table);
+    w->lanes[slot].phase = ASSAY_PHASE_NONE;
+    w->lanes[slot].cancelled = 0;
+}
+
+static void end(assay_worker *w, uint32_t slot, enum assay_state from,
+                enum assay_outcome outcome) {
+    assay_ref r = ref_of(w, slot);
+    leave(w, slot);
+    if (assay_end(w->region, r, from, outcome, assay_ticks()) != ASSAY_OK) return;
+    mark(w, r, ASSAY_EV_TRAJECTORY_DONE);
+    w->dones_staged++;
+}
+
+/* The last token is there: give the KV back and hand over, or wait for room in the reward stage. */
+static bool hand_over(assay_worker *w, uint32_t slot) {
+    assay_ref r = ref_of(w, slot);
+    bool unscored = assay_row(w->region, slot)->flags & ASSAY_FLAG_NO_REWARD;
+    uint64_t now = assay_ticks(); /* before the hand-over: the scorer may be faster than us */
+    int status = assay_decoded(w->region, r, now);
+    if (status == ASSAY_SATURATED) {
+        add(&w->stats.blocked, 1);
+        return false;
+    }
+    w->lanes[slot].phase = ASSAY_PHASE_NONE;
+    if (status != ASSAY_OK) crash(w, ASSAY_CRASH_BROKEN, 1);
+    if (unscored) {
+        mark(w, r, ASSAY_EV_TRAJECTORY_DONE);
+        w->dones_staged++;
+    } else {
+        if (assay_trace_is_on(w->trace))
+            assay_trace_stamp(w->trace, now, r.slot, r.generation, ASSAY_EV_REWARD_POSTED);
+        w->rewards_posted++;
+    }
+    return true;
+}
+
+static void finish_decode(assay_worker *w, uint32_t slot, enum assay_stop why) {
+    assay_rollout *row = assay_row(w->region, slot);
+    row->stop = (uint8_t)why;
+    row->decode_done = assay_ticks();
+    mark(w, ref_of(w, slot), ASSAY_EV_DECODE_DONE);
+    list_remove(&w->active, slot);
+    leave(w, slot);
+    w->reordered = true;
+    if (hand_over(w, slot)) return;
+    w->lanes[slot].phase = ASSAY_PHASE_BLOCKED;
+    list_push(&w->blocked, slot);
+}
+
+/* ---- orders and cancels ------------------------------------------------------------------------ */
+
+static void take_order(assay_worker *w, const assay_descriptor *d) {
+    assay_lane *lane = &w->lanes[d->slot];
+    lane->generation = d->generation;
+    lane->phase = ASSAY_PHASE_WAITING;
+    lane->cancelled = lane->matched = lane->tail_length = 0;
+    lane->positions = 0;
+    assay_waiting_add(&w->waiting, d->slot, d->max_tokens, d->prefix);
+    mark(w, (assay_ref){d->slot, d->generation}, ASSAY_EV_CONSUMED);
+}
+
+static void cancel_here(assay_worker *w, uint32_t slot) {
+    assay_lane *lane = &w->lanes[slot];
+    switch ((enum assay_phase)lane->phase) {
+    case ASSAY_PHASE_WAITING:
+        assay_waiting_remove(&w->waiting, slot);
+        end(w, slot, ASSAY_PREFILL_READY, ASSAY_CANCELLED);
+        return;
+    case ASSAY_PHASE_PREFILLING:
+        lane->cancelled = 1;
+        if (assay_kv_awaited(&w->kv, &lane->table)) return; /* others wait for its prefix */
+        list_remove(&w->prefilling, slot);
+        end(w, slot, ASSAY_PREFILL_READY, ASSAY_CANCELLED);
+        return;
+    case ASSAY_PHASE_HANDED:
+        lane->cancelled = 1;
+        return;
+    case ASSAY_PHASE_ACTIVE:
+        list_remove(&w->active, slot);
+        w->reordered = true;
+        end(w, slot, ASSAY_DECODING, ASSAY_CANCELLED);
+        return;
+    case ASSAY_PHASE_BLOCKED:
+        list_remove(&w->blocked, slot);
+        end(w, slot, ASSAY_DECODING, ASSAY_CANCELLED);
+        return;
+    case ASSAY_PHASE_NONE:
+        end(w, slot, ASSAY_REWARD_PENDING, ASSAY_CANCELLED);
+        return;
+    }
+}
+
+static void take_cancel(assay_worker *w, const assay_descriptor *d) {
+    if (w->lanes[d->slot].generation == d->generation) cancel_here(w, d->slot);
+}
+
+static bool drain_orders(assay_worker *w) {
+    assay_descriptor d;
+    int status = ASSAY_EMPTY;
+    uint32_t n = 0;
+    while (n < ORDERS_PER_ITERATION && (status = assay_order_take(w->region, &d)) == ASSAY_OK) {
+        n++;
+        if (d.kind == ASSAY_KIND_CANCEL)
+            take_cancel(w, &d);
+        else
+            take_order(w, &d);
+    }
+    if (status == ASSAY_MISMATCH) crash(w, ASSAY_CRASH_MEMORY, ASSAY_KIND_PREFILL);
+    return n > 0;
+}
+
+/* ---- scored trajectories ----------------------------------------------------------------------- */
+
+static bool drain_trajectories(assay_worker *w) {
+    uint64_t before = w->dones_staged;
+    assay_ref r;
+    int status;
+    while ((status = assay_trajectory_take(w->region, assay_ticks(), &r)) == ASSAY_OK) {
+        mark(w, r, ASSAY_EV_TRAJECTORY_TAKEN);
+        mark(w, r, ASSAY_EV_TRAJECTORY_DONE);
+        w->dones_staged++;
+    }
+    if (status == ASSAY_MISMATCH) crash(w, ASSAY_CRASH_MEMORY, ASSAY_KIND_TRAJECTORY);
+    return w->dones_staged != before;
+}
+
+static bool retry_blocked(assay_worker *w) {
+    bool any = false;
+    while (w->blocked.n && hand_over(w, w->blocked.slots[0])) {
+        list_remove(&w->blocked, w->blocked.slots[0]);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- admission and prefill --------------------------------------------------------------------- */
+
+static bool admit_one(assay_worker *w, uint32_t slot) {
+    assay_credit *decode = assay_credit_of(w->region, ASSAY_CREDIT_DECODE);
+    assay_rollout *row = assay_row(w->region, slot);
+    assay_lane *lane = &w->lanes[slot];
+    if (!assay_credit_take(decode, 1)) return false;
+    uint32_t version = atomic_load_explicit(&w->region->policy_version, memory_order_acquire);
+    if (!assay_kv_admit(&w->kv, &lane->table, assay_tokens(w->region, slot), row->prompt_len,
+                        row->prompt_len + row->max_tokens - 1, version)) {
+        assay_credit_give(decode, 1);
+        return false;
+    }
+    row->holds |= ASSAY_HOLD_DECODE;
+    row->kv_reserved = lane->table.reserved;
+    assay_waiting_admit(&w->waiting, slot);
+    lane->phase = ASSAY_PHASE_PREFILLING;
+    lane->ticket = w->admissions++;
+    lane->last_step = w->step_number;
+    list_push(&w->prefilling, slot);
+    mark(w, ref_of(w, slot), ASSAY_EV_PREFILL_BEGIN);
+    return true;
+}
+
+static bool admit(assay_worker *w) {
+    bool any = false;
+    uint32_t slot;
+    while ((slot = assay_waiting_pick(&w->waiting)) != ASSAY_NONE && admit_one(w, slot)) any = true;
+    atomic_store_explicit(&w->stats.admitted, w->waiting.admitted, memory_order_relaxed);
+    atomic_store_explicit(&w->stats.aged, w->waiting.aged, memory_order_relaxed);
+    return any;
+}
+
+/* Count what the cache gave, once it is computed. False: still to wait. */
+static bool matched_counted(assay_worker *w, uint32_t slot) {
+    assay_lane *lane = &w->lanes[slot];
+    if (lane->matched) return true;
+    if (!assay_kv_matched_ready(&w->kv, &lane->table)) return false;
+    lane->positions = assay_kv_matched_positions(&w->kv, &lane->table, prefix_len(w, slot));
+    lane->matched = 1;
+    return true;
+}
+
+static void end_prefill(assay_worker *w, uint32_t slot) {
+    assay_lane *lane = &w->lanes[slot];
+    assay_ref r = ref_of(w, slot);
+    if (lane->cancelled) {
+        end(w, slot, ASSAY_PREFILL_READY, ASSAY_CANCELLED);
+        return;
+    }
+    mark(w, r, ASSAY_EV_PREFILL_END);
+    lane->phase = ASSAY_PHASE_HANDED;
+    if (assay_prefilled(w->region, r, assay_ticks()) != ASSAY_OK) crash(w, ASSAY_CRASH_BROKEN, 2);
+}
+
+/* Hand on every rollout whose prefix is complete. */
+static bool pass_prefilled(assay_worker *w) {
+    uint32_t kept = 0, before = w->prefilling.n;
+    for (uint32_t i = 0; i < before; i++) {
+        uint32_t slot = w->prefilling.slots[i];
+        if (matched_counted(w, slot) && w->lanes[slot].positions == prefix_len(w, slot))
+            end_prefill(w, slot);
+        else
+            w->prefilling.slots[kept++] = slot;
+    }
+    w->prefilling.n = kept;
+    if (kept != before) assay_ring_publish(assay_decode_ring(w->region));
+    return kept != before;
+}
+
+static void drain_decode_ring(assay_worker *w) {
+    assay_descriptor d;
+    while (assay_ring_pop(assay_decode_ring(w->region), &d, 1)) {
+        if (!assay_intact(&d)) {
+            crash(w, ASSAY_CRASH_MEMORY, ASSAY_KIND_DECODE);
+            return;
+        }
+        assay_lane *lane = &w->lanes[d.slot];
+        w->reordered = true;
+        if (lane->cancelled) {
+            end(w, d.slot, ASSAY_DECODING, ASSAY_CANCELLED);
+            continue;
+        }
+        lane->phase = ASSAY_PHASE_ACTIVE;
+        list_push(&w->active, d.slot);
+    }
+}
+
+/* ---- forming a batch --------------------------------------------------------------------------- */
+
+/* The last block that the rollout shares, which stands for the whole prefix before it. */
+static uint32_t leaf_of(const assay_worker *w, uint32_t slot) {
+    const assay_table *t = &w->lanes[slot].table;
+    return t->prefix_blocks ? t->ids[t->prefix_blocks - 1] : ASSAY_NONE;
+}
+
+static bool stands_before(const assay_worker *w, uint32_t a, uint32_t b) {
+    uint32_t x = leaf_of(w, a), y = leaf_of(w, b);
+    return x != y ? x < y : w->lanes[a].ticket < w->lanes[b].ticket;
+}
+
+/* Insertion sort: the list changes by a few rollouts from one step to the next. */
+static void order_by_prefix(const assay_worker *w, uint32_t *slots, uint32_t n) {
+    for (uint32_t i = 1; i < n; i++) {
+        uint32_t slot = slots[i], at = i;
+        for (; at && stands_before(w, slot, slots[at - 1]); at--) slots[at] = slots[at - 1];
+        slots[at] = slot;
+    }
+}
+
+/* Least key first: due rollouts by arrival, then what the policy prefers. */
+static uint64_t step_key(const assay_worker *w, uint32_t slot) {
+    const assay_lane *lane = &w->lanes[slot];
+    const assay_rollout *row = assay_row(w->region, slot);
+    const uint64_t ticket = lane->ticket & 0xFFFFFFFFu, later = 1ull << 63;
+    if (w->step_number - lane->last_step >= w->settings.aging_max) return lane->ticket;
+    if (w->settings.policy == ASSAY_SHORTEST_REMAINING)
+        return later | (uint64_t)(row->max_tokens - generated(row)) << 32 | ticket;
+    if (w->settings.policy == ASSAY_PREFIX_SHARING)
+        return later | (uint64_t)(leaf_of(w, slot) != w->last_leaf) << 32 | ticket;
+    return later | ticket;
+}
+
+/* The rows_max active rollouts with the least keys, into w->chosen. */
+static uint32_t choose_rows(assay_worker *w, uint32_t rows) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->active.n; i++) {
+        uint32_t slot = w->active.slots[i], at;
+        uint64_t key = step_key(w, slot);
+        if (n == rows && key >= w->chosen_keys[n - 1]) continue;
+        if (n < rows) n++;
+        for (at = n - 1; at && w->chosen_keys[at - 1] > key; at--) {
+            w->chosen_keys[at] = w->chosen_keys[at - 1];
+            w->chosen[at] = w->chosen[at - 1];
+        }
+        w->chosen_keys[at] = key;
+        w->chosen[at] = slot;
+    }
+    if (n) w->last_leaf = leaf_of(w, w->chosen[0]);
+    order_by_prefix(w, w->chosen, n);
+    return n;
+}
+
+static uint32_t pick_rows(assay_worker *w, const uint32_t **rows) {
+    uint32_t most = w->settings.rows_max;
+    /* A full batch of decode rows would leave prefill no place in the step. */
+    if (w->prefilling.n && most == w->engine->batch_max && most > 1) most--;
+    if (w->active.n > most) {
+        *rows = w->chosen;
+        return choose_rows(w, most);
+    }
+    if (w->reordered) order_by_prefix(w, w->active.slots, w->active.n);
+    w->reordered = false;
+    *rows = w->active.slots;
+    return w->active.n;
+}
+
+static bool add_decode_row(assay_worker *w, uint32_t slot, uint32_t n) {
+    assay_lane *lane = &w->lanes[slot];
+    if (!assay_kv_writable(&w->kv, &lane->table, lane->positions)) {
+        crash(w, ASSAY_CRASH_BROKEN, 3);
+        return false;
+    }
+    lane->last_step = w->step_number;
+    w->step_slots[n] = slot;
+    w->steps[n] = (assay_seq_step){
+        .tokens = assay_tokens(w->region, slot) + lane->positions,
+        .n_tokens = 1,
+        .pos0 = lane->positions,
+        .block_table = lane->table.ids,
+        .n_blocks = lane->table.n_blocks,
+        .want_logits = 1,
+        .sampler = &assay_row(w->region, slot)->sampler,
+    };
+    return true;
+}
+
+/* Neighbours with the same shared leaf share every block before it. */
+static void note_sharing(assay_worker *w, uint32_t n) {
+    uint64_t shared = 0;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        uint32_t a = w->step_slots[i], b = w->step_slots[i + 1], leaf = leaf_of(w, a);
+        if (leaf == ASSAY_NONE || leaf != leaf_of(w, b)) continue;
+        shared += w->steps[i].shared_blocks == 0 ? 2 : 1;
+        w->steps[i].shared_blocks = w->lanes[a].table.prefix_blocks;
+        w->steps[i + 1].shared_blocks = w->lanes[b].table.prefix_blocks;
+    }
+    add(&w->stats.shared_rows, shared);
+}
+
+static uint32_t add_decode_rows(assay_worker *w) {
+    const uint32_t *rows;
+    uint32_t n_rows = pick_rows(w, &rows), n = 0;
+    while (n < n_rows && add_decode_row(w, rows[n], n)) n++;
+    note_sharing(w, n);
+    return n;
+}
+
+static uint32_t add_prefill_chunks(assay_worker *w, uint32_t n) {
+    uint32_t left = w->engine->step_tokens_max - n;
+    if (left > w->settings.prefill_chunk) left = w->settings.prefill_chunk;
+    for (uint32_t i = 0; i < w->prefilling.n && left && n < w->engine->batch_max; i++) {
+        uint32_t slot = w->prefilling.slots[i];
+        assay_lane *lane = &w->lanes[slot];
+        if (!lane->matched) continue; /* another rollout computes its prefix */
+        uint32_t todo = prefix_len(w, slot) - lane->positions;
+        uint32_t take = todo < left ? todo : left;
+        w->step_slots[n] = slot;
+        w->steps[n++] = (assay_seq_step){
+            .tokens = assay_tokens(w->region, slot) + lane->positions,
+            .n_tokens = take,
+            .pos0 = lane->positions,
+            .block_table = lane->table.ids,
+            .n_blocks = lane->table.n_blocks,
+            .sampler = &assay_row(w->region, slot)->sampler,
+        };
+        left -= take;
+    }
+    return n;
+}
+
+/* ---- stop conditions ---------------------------------------------------------------------------- */
+
+static bool is_stop_id(const assay_rollout *row, int32_t token) {
+    for (uint32_t i = 0; i < row->n_stop_ids; i++)
+        if (row->stop_ids[i] == token) return true;
+    return false;
+}
+
+static void tail_push(assay_lane *lane, uint8_t byte) {
+    if (lane->tail_length == ASSAY_STOP_BYTES_MAX)
+        memmove(lane->tail, lane->tail + 1, --lane->tail_length);
+    lane->tail[lane->tail_length++] = byte;
+}
+
+static bool tail_ends_with(const assay_lane *lane, const uint8_t *bytes, uint32_t n) {
+    return n <= lane->tail_length && memcmp(lane->tail + lane->tail_length - n, bytes, n) == 0;
+}
+
+/* A stop string may end inside the token's bytes, so look after each byte. */
+static bool completes_stop_string(const assay_worker *w, uint32_t slot, int32_t token) {
+    const assay_rollout *row = assay_row(w->region, slot);
+    assay_lane *lane = &w->lanes[slot];
+    if (row->n_stop_strings == 0 || w->token_offsets == NULL) return false;
+    for (uint32_t at = w->token_offsets[token]; at < w->token_offsets[token + 1]; at++) {
+        tail_push(lane, w->token_bytes[at]);
+        for (uint32_t i = 0; i < row->n_stop_strings; i++)
+            if (tail_ends_with(lane, row->stop_bytes[i], row->stop_lengths[i])) return true;
+    }
+    return false;
+}
+
+/* ---- settling a step ---------------------------------------------------------------------------- */
+
+static enum assay_stop append(assay_worker *w, uint32_t slot, const assay_seq_step *s) {
+    assay_rollout *row = assay_row(w->region, slot);
+    uint32_t at = ++w->lanes[slot].positions, n = generated(row) + 1;
+    assay_tokens(w->region, slot)[at] = s->out_token;
+    assay_logps(w->region, slot)[at] = s->out_logp;
+    assay_versions(w->region, slot)[at] = (uint32_t)s->policy_version;
+    atomic_store_explicit(&row->n_generated, n, memory_order_release);
+    if (is_stop_id(row, s->out_token)) return ASSAY_STOP_ID;
+    if (completes_stop_string(w, slot, s->out_token)) return ASSAY_STOP_STRING;
+    return n == row->max_tokens ? ASSAY_STOP_LENGTH : ASSAY_STOP_NONE;
+}
+
+static void settle_decode(assay_worker *w, uint32_t slot, const assay_seq_step *s) {
+    if (s->out_token < 0 || (uint32_t)s->out_token >= w->engine->vocab_size) {
+        list_remove(&w->active, slot);
+        w->reordered = true;
+        end(w, slot, ASSAY_DECODING, ASSAY_NOT_FINITE);
+        return;
+    }
+    enum assay_stop why = append(w, slot, s);
+    if (why != ASSAY_STOP_NONE) finish_decode(w, slot, why);
+}
+
+static void settle(assay_worker *w, uint32_t n_decode, uint32_t n) {
+    uint64_t prefilled = 0;
+    for (uint32_t i = 0; i < n_decode; i++) settle_decode(w, w->step_slots[i], &w->steps[i]);
+    for (uint32_t i = n_decode; i < n; i++) {
+        assay_lane *lane = &w->lanes[w->step_slots[i]];
+        lane->positions += w->steps[i].n_tokens;
+        prefilled += w->steps[i].n_tokens;
+        assay_kv_computed(&w->kv, &lane->table, lane->positions, prefix_len(w, w->step_slots[i]));
+    }
+    add(&w->stats.steps, 1);
+    add(&w->stats.decode_tokens, n_decode);
+    add(&w->stats.prefill_tokens, prefilled);
+}
+
+/* A cancelled rollout prefills on only while others wait for its prefix. */
+static void drop_unawaited(assay_worker *w) {
+    for (uint32_t i = 0; i < w->prefilling.n;) {
+        uint32_t slot = w->prefilling.slots[i];
+        if (!w->lanes[slot].cancelled || assay_kv_awaited(&w->kv, &w->lanes[slot].table)) {
+            i++;
+            continue;
+        }
+        list_remove(&w->prefilling, slot);
+        end(w, slot, ASSAY_PREFILL_READY, ASSAY_CANCELLED);
+    }
+}
+
+static bool step(assay_worker *w) {
+    uint32_t n_decode = add_decode_rows(w);
+    uint32_t n = add_prefill_chunks(w, n_decode);
+    if (n == 0 || crashed(w)) return false;
+    uint32_t number = (uint32_t)w->step_number++;
+    assay_trace_mark(w->trace, number, n, ASSAY_EV_STEP_BEGIN);
+    uint64_t begin = assay_ticks();
+    int status = w->engine->step(w->engine->self, w->kv.base, w->steps, n);
+    add(&w->stats.engine_ticks, assay_ticks() - begin);
+    assay_trace_mark(w->trace, number, n, ASSAY_EV_STEP_END);
+    if (status != 0) {
+        crash(w, ASSAY_CRASH_ENGINE, status);
+        return false;
+    }
+    settle(w, n_decode, n);
+    drop_unawaited(w);
+    return true;
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------- */
+
+/* Publish what this iteration staged, then stamp: the completions are visible from here on. */
+static void publish_dones(assay_worker *w) {
+    assay_ring *done = assay_done_ring(w->region);
+    uint64_t from = atomic_load_explicit(&done->tail, memory_order_relaxed), to = done->staged;
+    if (from == to) return;
+    if (assay_trace_is_on(w->trace)) {
+        uint64_t now = assay_ticks();
+        for (uint64_t at = from; at != to; at++) {
+            const assay_descriptor *c = &done->cells[at & done->mask];
+            assay_trace_stamp(w->trace, now, c->slot, c->generation, ASSAY_EV_COMPLETION_VISIBLE);
+        }
+    }
+    assay_ring_publish(done);
+}
+
+static bool iterate(assay_worker *w) {
+    uint64_t begin = assay_ticks();
+    bool any = drain_orders(w);
+    any |= drain_trajectories(w);
+    any |= retry_blocked(w);
+    any |= admit(w);
+    any |= pass_prefilled(w);
+    drain_decode_ring(w);
+    if (!crashed(w)) any |= step(w);
+    publish_dones(w);
+    add(&w->stats.iterations, 1);
+    if (any) add(&w->stats.busy_ticks, assay_ticks() - begin);
+    return any;
+}
+
+/* A system call, but only for a host that has parked. */
+static void tell_host(assay_worker *w) {
+    if (w->dones_staged || w->rewards_posted) assay_bell_ring(&w->host);
+    w->dones_staged = w->rewards_posted = 0;
+}
+
+bool assay_worker_iterate(assay_worker *w) {
+    assay_guard_hot_begin();
+    bool any = iterate(w);
+    assay_guard_hot_end();
+    tell_host(w);
+    return any;
+}
+
+static bool asked(assay_worker *w) {
+    return atomic_load_explicit(&w->stop, memory_order_relaxed) ||
+           atomic_load_explicit(&w->pause, memory_order_relaxed);
+}
+
+/* Look for work for spin_ns, then park until rung. A timeout bounds what a lost wake-up could cost. */
+static void idle(assay_worker *w) {
+    uint64_t limit = (uint64_t)((double)w->settings.spin_ns / assay_clock_of()->ns_per_tick);
+    uint64_t begin = assay_ticks();
+    uint32_t seen = assay_bell_read(&w->bell);
+    do {
+        if (asked(w) || assay_worker_iterate(w)) return;
+        assay_relax();
+    } while (assay_ticks() - begin < limit);
+    if (assay_bell_read(&w->bell) == seen) assay_bell_park(&w->bell, seen, PARK_NS);
+}
+
+static void hold(assay_worker *w) {
+    atomic_store(&w->paused, 1);
+    assay_bell_ring(&w->host);
+    while (atomic_load(&w->pause) && !atomic_load(&w->stop)) {
+        uint32_t seen = assay_bell_read(&w->bell);
+        if (atomic_load(&w->pause) && !atomic_load(&w->stop))
+            assay_bell_park(&w->bell, seen, PARK_NS);
+    }
+    atomic_store(&w->paused, 0);
+}
+
+/* ---- containment of signals --------------------------------------------------------------------- */
+
+static _Thread_local sigjmp_buf *escape;
+static struct sigaction chained[NSIG];
+static pthread_once_t contained = PTHREAD_ONCE_INIT;
+static const int FATAL[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+
+static void on_fatal(int number, siginfo_t *info, void *context) {
+    if (escape != NULL) siglongjmp(*escape, number);
+    const struct sigaction *before = &chained[number];
+    if (before->sa_flags & SA_SIGINFO) {
+        before->sa_sigaction(number, info, context);
+    } else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
+        before->sa_handler(number);
+    } else {
+        signal(number, SIG_DFL); /* not ours: die of it on return, as without us */
+    }
+}
+
+static void contain(void) {
+    for (size_t i = 0; i < sizeof FATAL / sizeof *FATAL; i++) {
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_sigaction = on_fatal;
+        action.sa_flags = SA_SIGINFO | SA_NODEFER;
+        sigaction(FATAL[i], &action, &chained[FATAL[i]]);
+    }
+}
+
+static void pin(int32_t cpu) {
+    cpu_set_t set;
+    if (cpu < 0) return;
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)cpu, &set);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+static void work(assay_worker *w) {
+    while (!atomic_load_explicit(&w->stop, memory_order_relaxed) && !crashed(w)) {
+        if (atomic_load_explicit(&w->pause, memory_order_relaxed)) hold(w);
+        if (!assay_worker_iterate(w)) idle(w);
+    }
+}
+
+void *assay_worker_run(void *worker) {
+    assay_worker *w = worker;
+    sigjmp_buf here;
+    pthread_once(&contained, contain);
+    pin(w->settings.cpu);
+    assay_guard_thread_enter();
+    int number = sigsetjmp(here, 1);
+    if (number == 0) {
+        escape = &here;
+        work(w);
+    } else {
+        assay_guard_hot_end();
+        crash(w, ASSAY_CRASH_SIGNAL, number);
+    }
+    escape = NULL;
+    assay_guard_thread_leave();
+    atomic_store(&w->state, crashed(w) ? ASSAY_WORKER_CRASHED : ASSAY_WORKER_STOPPED);
+    assay_bell_ring(&w->host);
+    return NULL;
+}
+
+/* ---- after a crash ------------------------------------------------------------------------------ */
+
+uint64_t assay_worker_bury(assay_worker *w) {
+    uint64_t taken_down = 0;
+    assay_descriptor d;
+    assay_ref r;
+    int status;
+    do status = assay_trajectory_take(w->region, assay_ticks(), &r);
+    while (status == ASSAY_OK || status == ASSAY_MISMATCH);
+    while (assay_queue_pop(assay_prefill_queue(w->region), &d)) continue;
+    for (uint32_t slot = 0; slot < w->region->shape.slots; slot++) {
+        uint64_t word = atomic_load_explicit(&assay_row(w->region, slot)->word,
+                                             memory_order_acquire);
+        enum assay_state state = assay_word_state(word);
+        if (state == ASSAY_FREE || state == ASSAY_DONE || state == ASSAY_TRAJECTORY_READY) continue;
+        r = (assay_ref){slot, assay_word_generation(word)};
+        taken_down += assay_end(w->region, r, state, ASSAY_CRASHED, assay_ticks()) == ASSAY_OK;
+    }
+    publish_dones(w);
+    return taken_down;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------- */
+
+static size_t line_up(size_t n) { return (n + ASSAY_LINE - 1) / ASSAY_LINE * ASSAY_LINE; }
+
+static uint32_t table_length(const assay_shape *s) {
+    return (s->seq_max + s->block_tokens - 1) / s->block_tokens + 1;
+}
+
+/* With base == NULL only measures. */
+static size_t carve_all(assay_worker *w, uint8_t *base, const assay_shape *s,
+                        const assay_engine_ops *e, uint32_t **tables, void **kv, void **waiting) {
+    size_t at = 0;
+#define CARVE(target, bytes) \
+    do { \
+        if (base != NULL) *(void **)(target) = base + at; \
+        at += line_up(bytes); \
+    } while (0)
+    CARVE(&w->lanes, s->slots * sizeof(assay_lane));
+    CARVE(tables, (size_t)s->slots * table_length(s) * sizeof(uint32_t));
+    CARVE(&w->prefilling.slots, s->decode_credits * sizeof(uint32_t));
+    CARVE(&w->active.slots, s->decode_credits * sizeof(uint32_t));
+    CARVE(&w->blocked.slots, s->decode_credits * sizeof(uint32_t));
+    CARVE(&w->steps, e->batch_max * sizeof(assay_seq_step));
+    CARVE(&w->step_slots, e->batch_max * sizeof(uint32_t));
+    CARVE(&w->chosen, e->batch_max * sizeof(uint32_t));
+    CARVE(&w->chosen_keys, e->batch_max * sizeof(uint64_t));
+    CARVE(kv, assay_kv_bytes(s->kv_blocks, s->block_tokens));
+    CARVE(waiting, assay_waiting_bytes(s->slots));
+#undef CARVE
+    return at;
+}
+
+size_t assay_worker_bytes(const assay_shape *shape, const assay_engine_ops *engine) {
+    assay_worker scratch;
+    uint32_t *tables = NULL;
+    void *kv = NULL, *waiting = NULL;
+    return carve_all(&scratch, NULL, shape, engine, &tables, &kv, &waiting);
+}
+
+void assay_worker_init(assay_worker *w, void *memory, assay_region *region, assay_trace *trace,
+                       const assay_engine_ops *engine, const assay_worker_settings *settings,
+                       uint8_t *kv_base) {
+    const assay_shape *s = &region->shape;
+    uint32_t *tables = NULL;
+    void *kv = NULL, *waiting = NULL;
+    (void)carve_all(w, memory, s, engine, &tables, &kv, &waiting);
+    w->region = region;
+    w->trace = trace;
+    w->engine = engine;
+    w->settings = *settings;
+    w->last_leaf = ASSAY_NONE;
+    for (uint32_t slot = 0; slot < s->slots; slot++) {
+        w->lanes[slot].table.ids = tables + (size_t)slot * table_length(s);
+        w->lanes[slot].generation = s->generation_first - 1;
+    }
+    assay_kv_init(&w->kv, kv, s->kv_blocks, assay_credit_of(region, ASSAY_CREDIT_KV), kv_base,
+                  engine, settings->prefix_cache != 0);
+    assay_waiting_init(&w->waiting, waiting, s->slots, settings->policy, settings->aging_max);
+}

@@ -1,0 +1,69 @@
+"""The benches run, count only work that was done, and refuse to report what was not measured."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from assay.rollout.bench import bench_app, cow, native
+from assay.rollout.bench.machine import this_machine
+from assay.rollout.bench.report import Report
+from assay.rollout.bench.soak import soak
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ANYWHERE = (-1, -1)
+
+
+def test_a_ring_bench_counts_checked_descriptors() -> None:
+    assert native.ring_seconds(20_000, 32, ANYWHERE) > 0
+    assert native.ring_seconds(5_000, 1, ANYWHERE) > 0
+    assert native.queue_seconds(5_000, ANYWHERE) > 0
+    assert len(native.latencies_ns(200, ANYWHERE)) == 200
+
+
+@pytest.mark.parametrize("mode", native.Tax)
+def test_every_way_of_handing_over_steps_hands_some_over(mode: native.Tax) -> None:
+    steps, seconds = native.tax(mode, cpus=ANYWHERE, hogs=0, steps_an_order=16, seconds=0.05)
+    assert steps > 0
+    assert seconds > 0.04
+
+
+@pytest.mark.parametrize(("k", "prefix"), [(4, 128), (16, 129), (8, 100)])
+def test_branches_reach_the_arithmetic_bound(k: int, prefix: int) -> None:
+    shared, alone = cow.branch(k, prefix, shared=True), cow.branch(k, prefix, shared=False)
+    assert alone.blocks_peak == k * -(-(prefix + cow.RESPONSE - 1) // cow.BLOCK_TOKENS)
+    saved = alone.blocks_peak - shared.blocks_peak
+    assert saved >= 0.95 * (alone.blocks_peak - cow.least_blocks(k, prefix))
+    assert shared.copies == (k if (prefix - 1) % cow.BLOCK_TOKENS else 0)
+
+
+def test_a_short_soak_keeps_every_invariant_and_memory_flat() -> None:
+    parts = list(soak(30_000, 5, seed=3))
+    assert sum(p.rollouts for p in parts) == 30_000
+    assert all(p.cancelled and p.full and p.blocked and p.evictions for p in parts)
+    assert parts[-1].resident_bytes - parts[1].resident_bytes < 2 << 20
+
+
+def test_a_report_is_written_as_json_and_plot(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        bench_app,
+        [
+            *("cow", "--k", "4", "--prefix", "64", "--repeats", "2"),
+            *("--json", str(tmp_path / "a.json"), "--plot", str(tmp_path / "a.png")),
+        ],
+    )
+    assert done.exit_code == 0, done.output
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert [len(f["samples"]) for f in written["figures"]] == [2, 2, 2]
+    assert written["machine"]["cores"] >= 1
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_a_figure_without_samples_is_refused() -> None:
+    with pytest.raises(ValueError, match="nothing was measured"):
+        Report("t", "c", this_machine()).add("x", "ns", [])

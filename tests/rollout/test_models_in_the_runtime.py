@@ -1,0 +1,66 @@
+"""A real transformer behind the rings: the same tokens as the engine alone, in any company."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from assay.rollout import Outcome, Runtime, RuntimeOptions, Sampling
+from assay.rollout.models import DType, Engine, load_model
+from assay.rollout.models.driver import Driver
+from assay.rollout.models.driver import Sampling as DriverSampling
+from assay.rollout.models.engine import EngineSettings
+
+MODELS = Path(os.environ.get("ASSAY_MODELS", Path(__file__).parents[3] / "shared" / "models"))
+CHECKPOINT = MODELS / "stories260K" / "stories260K.bin"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    if not CHECKPOINT.exists():
+        pytest.skip(f"no {CHECKPOINT}; set ASSAY_MODELS")
+    settings = EngineSettings(weight_dtype=DType.F32, batch_max=8, step_tokens_max=64, threads=1)
+    return Engine.create(load_model(CHECKPOINT), settings)
+
+
+def alone(engine: Engine, prompt: list[int], n: int, seed: int) -> tuple[list[int], list[float]]:
+    """One rollout on the engine, without the runtime."""
+    driver = Driver(engine, 64)
+    sampling = DriverSampling(temperature=0.8, top_k=40, seed=seed)
+    rollout = driver.new(len(prompt) + n, sampling)
+    driver.prefill(rollout, prompt[:-1], 16)
+    tokens, logps, last = [], [], prompt[-1]
+    for _ in range(n):
+        (made,) = driver.step([rollout], [[last]])
+        tokens.append(made.token)
+        logps.append(made.logp)
+        last = made.token
+    return tokens, logps
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_group_gives_what_each_rollout_gives_alone(engine: Engine, cache: bool) -> None:
+    prompts = [[1, 403, 407, 261, *range(300, 320)], [1, 403, 407, 261, *range(300, 309)], [1]]
+    options = RuntimeOptions(seq_len_max=128, prefill_chunk=10, prefix_cache=cache)
+    with Runtime(engine, 16, options) as runtime:
+        for at, prompt in enumerate(prompts):
+            runtime.submit(
+                prompt,
+                max_tokens=24,
+                seeds=[10 * at + i for i in range(4)],
+                user_ids=[10 * at + i for i in range(4)],
+                sampling=Sampling(temperature=0.8, top_k=40),
+                want_reward=False,
+            )
+        done = {c.user_id: c for c in runtime.drain(30.0)}
+        assert len(done) == 12
+        assert (runtime.stats().prefix_matched_positions > 0) is cache
+    for user_id, c in done.items():
+        tokens, logps = alone(engine, prompts[user_id // 10], 24, user_id)
+        assert c.outcome is Outcome.COMPLETED
+        assert list(c.tokens) == tokens
+        assert list(c.logps) == pytest.approx(logps, abs=1e-6)
