@@ -25,6 +25,7 @@ from assay.core.records import (
 )
 from assay.core.verdict import Evidence
 from assay.edge.metrics import Metrics
+from assay.edge.tracing import Tracer
 from assay.store.port import Store
 from assay.verifiers.registry import load_pipelines
 from assay.worker.build import WorkerService, build
@@ -50,7 +51,12 @@ async def run_host(store_settings: StoreSettings, tmp_path: Path) -> AsyncIterat
     """Start worker hosts in this process; they stop with the test."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def run(*stages: str, store: Store | None = None, **worker: object) -> WorkerService:
+        async def run(
+            *stages: str,
+            store: Store | None = None,
+            tracer: Tracer | None = None,
+            **worker: object,
+        ) -> WorkerService:
             settings = Settings(
                 data_dir=tmp_path / "data",
                 store=store_settings,
@@ -64,7 +70,7 @@ async def run_host(store_settings: StoreSettings, tmp_path: Path) -> AsyncIterat
                     }
                 ),
             )
-            service = build(settings, store=store, metrics=Metrics())
+            service = build(settings, store=store, tracer=tracer, metrics=Metrics())
             await service.start()
             stack.push_async_callback(service.stop)
             return service
@@ -140,12 +146,16 @@ class Trainer:
         """The batch now."""
         return await self.store.get_batch(TENANT, batch)
 
-    async def results(self, batch: BatchId) -> list[Judged]:
-        """Wait for all, in the order of submission."""
+    async def until_ended(self, batch: BatchId, requests: int) -> None:
+        """Wait until so many have ended."""
         async with asyncio.timeout(WAIT_S):
             async for _ in self.store.watch(batch):
-                if (await self.record(batch)).over:
-                    break
+                if (await self.record(batch)).ended >= requests:
+                    return
+
+    async def results(self, batch: BatchId) -> list[Judged]:
+        """Wait for all, in the order of submission."""
+        await self.until_ended(batch, (await self.record(batch)).submitted)
         entries = await self.store.results(TENANT, batch, cursor=0, entries_max=10_000)
         records = [entry for entry in entries if isinstance(entry, ResultRecord)]
         assert len({record.request_id for record in records}) == len(records), "one result each"

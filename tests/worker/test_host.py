@@ -5,7 +5,9 @@ import os
 import random
 import signal
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from tests.worker.conftest import TENANT, Judged, RunHost, Trainer, is_alive, until
@@ -15,6 +17,10 @@ from assay.core.outcome import Outcome
 from assay.core.records import BatchState
 from assay.store.port import Store
 from assay.worker import processes
+from assay.worker.host import HostFailed
+
+if TYPE_CHECKING:
+    from assay.edge.tracing import Tracer
 
 SCORED, RESOURCE_LIMIT = Outcome.SCORED, Outcome.RESOURCE_LIMIT
 
@@ -206,10 +212,12 @@ async def test_too_much_memory_is_the_requests_fault(run_host: RunHost, trainer:
 async def test_a_slot_that_was_stopped_costs_an_attempt_not_a_reward(
     run_host: RunHost, trainer: Trainer, tmp_path: Path
 ) -> None:
-    await run_host("single", slots=1)
-    results = await trainer.judge("single", f"stop_once {tmp_path / 'stopped'}", "pass")
-    assert outcomes(results) == [SCORED, SCORED]
-    assert attempts(results) == [2, 1]
+    await run_host("single", "patient", slots=1)
+    for stage in ("single", "patient"):  # found by its wall limit; by looking after its lease
+        marker = tmp_path / stage
+        results = await trainer.judge(stage, f"stop_once {marker}", "pass")
+        assert outcomes(results) == [SCORED, SCORED]
+        assert attempts(results) == [2, 1]
 
 
 # -- leases ----------------------------------------------------------------------------------------
@@ -334,6 +342,52 @@ async def test_a_making_that_fails_is_nobodys_artifact(
     assert await store.artifact_begin("key", lease_s=1.0)
 
 
+# -- the host itself -------------------------------------------------------------------------------
+
+
+class BrokenStore:
+    """A store with a bug: what it raises is no error of the contract."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    async def claim(self, *_: object, **__: object) -> None:
+        raise ValueError("a bug")
+
+
+async def test_a_bug_ends_the_host_and_is_not_hidden(run_host: RunHost, store: Store) -> None:
+    service = await run_host("batch", store=cast("Store", BrokenStore(store)))
+    async with asyncio.timeout(30):
+        with pytest.raises(HostFailed, match="a bug"):
+            await service.host.run(asyncio.Event())
+
+
+class Spans:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, Mapping[str, str | int]]] = []
+
+    def record(
+        self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
+    ) -> None:
+        self.told.append((name, ended_ns - began_ns, attributes))
+
+
+async def test_every_run_of_a_stage_is_a_span(run_host: RunHost, trainer: Trainer) -> None:
+    spans = Spans()
+    await run_host("batch", slots=1, tracer=cast("Tracer", spans))
+    await trainer.judge("batch", "sleep 0.05", "raise")
+    finishes = sorted(str(attributes["assay.finish"]) for _, _, attributes in spans.told)
+    assert finishes == ["EndRequest", "FailAttempt", "FailAttempt", "FailAttempt"]
+    name, spent_ns, attributes = next(one for one in spans.told if one[2]["request_id"] == "r0")
+    assert (name, attributes["assay.attempt"]) == ("stage batch", 1)
+    assert spent_ns >= 50_000_000
+
+
 # -- stopping --------------------------------------------------------------------------------------
 
 
@@ -343,8 +397,8 @@ async def test_draining_finishes_what_runs_and_gives_back_the_rest(
     first = await run_host("patient", slots=2, drain_s=30)
     begun, go = tmp_path / "begun", tmp_path / "go"
     batch = await trainer.submit("patient", [f"wait_for {begun} {go}", "pass"])
+    await trainer.until_ended(batch, 1)
     await until(begun.exists)
-    await until(lambda: first.host.pools()[0].busy == 1)
     stopping = asyncio.create_task(first.stop())
     later = await trainer.submit("patient", ["pass"] * 3)
     go.touch()

@@ -230,7 +230,7 @@ def test_a_slots_end_blames_one_at_most_and_loses_none(
     each = [held(str(number)) for number in range(works)]
     for one, count in zip(each, reruns, strict=False):
         one.reruns = count
-    assignment = Assignment(held=each, individually=individually, begun_ns=0)
+    assignment = Assignment(held=each, individually=individually)
     for number in range(min(judged, works - 1)):
         assignment.take(number)
     still_open = list(assignment.open.values())
@@ -246,9 +246,9 @@ def test_a_slots_end_blames_one_at_most_and_loses_none(
 def test_who_retires_a_slot_is_run_in_a_fresh_one_a_bounded_number_of_times() -> None:
     one = held()
     for _ in range(RERUNS_MAX):
-        blame = no_blame(Assignment(held=[one], individually=True, begun_ns=0))
+        blame = no_blame(Assignment(held=[one], individually=True))
         assert (blame.blamed, blame.again, one.fresh) == (None, (one,), True)
-    assert no_blame(Assignment(held=[one], individually=True, begun_ns=0)).blamed is one
+    assert no_blame(Assignment(held=[one], individually=True)).blamed is one
 
 
 @given(

@@ -44,7 +44,7 @@ class Assignment:
     held: Sequence[Held]
     individually: bool
     """The slot works one after the other, so that the first open one is the one it is at."""
-    begun_ns: int
+    begun_ns: int = 0
     """When the current work was begun (the first, where they are run together)."""
     cpu_begun_ns: int = 0
     """The slot's CPU clock at that time."""

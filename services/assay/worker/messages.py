@@ -190,7 +190,8 @@ def _ended(word: str, reward: float | None, body: bytes) -> SaidEnded:
         message = f"reward {reward}"
         raise Nonsense(message)
     _check(unpack_body, body)
-    return SaidEnded(outcome=outcome, reward=reward, body=body)
+    as_float = None if reward is None else float(reward)
+    return SaidEnded(outcome=outcome, reward=as_float, body=body)
 
 
 def _check(read: Callable[[bytes], object], packed: bytes) -> None:

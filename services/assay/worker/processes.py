@@ -91,9 +91,14 @@ class Condition:
     """Time that it was ready to run and was not let."""
 
     @property
+    def is_stopped(self) -> bool:
+        """By a signal or a tracer, until somebody says otherwise."""
+        return self.state in {"T", "t"}
+
+    @property
     def is_held_up(self) -> bool:
-        """Stopped by a signal, traced, or stuck in the kernel: not by its own doing."""
-        return self.state in {"T", "t", "D"}
+        """Stopped, or stuck in the kernel: not by its own doing."""
+        return self.is_stopped or self.state == "D"
 
 
 def condition(pid: int) -> Condition:

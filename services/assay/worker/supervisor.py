@@ -7,7 +7,7 @@ of that request, and its neighbours are run again as if nothing had been.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,8 @@ from assay.sandbox.port import RunStatus
 from assay.store.port import Store
 from assay.verifiers.port import StageDefinition
 from assay.worker import messages
-from assay.worker.artifact_desk import Answer, ArtifactDesk
+from assay.worker.artifact_clerk import WORDS, ArtifactClerk
+from assay.worker.artifact_desk import ArtifactDesk
 from assay.worker.assignment import (
     Assignment,
     Blame,
@@ -37,6 +38,7 @@ from assay.worker.assignment import (
 from assay.worker.forks import Forks
 from assay.worker.frames import Nonsense
 from assay.worker.judgement import broke_limit, finish_of, times
+from assay.worker.limits import LimitWatch
 from assay.worker.reports import Reports
 from assay.worker.slot_pool import PoolState, SlotPool, Spawn
 from assay.worker.slot_process import SlotProcess
@@ -44,11 +46,7 @@ from assay.worker.store_health import StoreHealth
 
 BEAT_S_MAX: Final = 1.0
 """Leases are renewed at a third of their length, or sooner: a beat also brings cancellations."""
-LOOK_S_MIN: Final = 0.02
-"""Between two looks at the limits of running work."""
 REAP_JOBS_MAX: Final = 1_000
-STARVED_SHARE: Final = 0.5
-"""A slot that waited for a CPU for this share of its wall time was held up by the machine."""
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +71,7 @@ class HostParts:
 
 
 class Supervisor:
-    """Implements `PoolUser`."""
+    """Implements `PoolUser` and `LimitKeeper`."""
 
     def __init__(self, definition: StageDefinition, parts: HostParts) -> None:
         self._spec = definition.spec
@@ -99,12 +97,15 @@ class Supervisor:
             spawn=parts.spawn,
             on_settled=self._on_settled,
         )
+        self._limits = LimitWatch(
+            self._spec, clock=parts.clock, busy=lambda: self._pool.busy, keeper=self
+        )
+        self._clerk = ArtifactClerk(parts.desk, health=parts.health, spawn=parts.spawn)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
         self._held: dict[Lease, Held] = {}
         self._may_be_work = True
         self._claiming: asyncio.Task[None] | None = None
         self._is_draining = False
-        self._looking: asyncio.TimerHandle | None = None
         self._beaten_ns = 0
         self._note_wait = parts.metrics.waits(stage=self.stage)
         self._note_service = parts.metrics.services(stage=self.stage)
@@ -212,10 +213,9 @@ class Supervisor:
         assignment = Assignment(
             held=held,
             individually=self._spec.cpu_s_max is not None,
-            begun_ns=self._clock.monotonic_ns(),
         )
         slot.assignment = assignment
-        self._begin(slot, assignment)
+        self._limits.begin(slot, assignment)
         tasks: dict[messages.WireTask, int] = {}
         works = []
         for one in held:
@@ -224,15 +224,6 @@ class Supervisor:
             number = tasks.setdefault(task, len(tasks))
             works.append((number, claim.response, claim.reference, claim.handover))
         slot.send(messages.WORK, list(tasks), works, assignment.individually)
-        if self._looking is None:
-            self._look_in(self._limit_s())
-
-    def _begin(self, slot: SlotProcess, assignment: Assignment) -> None:
-        """The clocks of the work that the slot is at now."""
-        assignment.begun_ns = self._clock.monotonic_ns()
-        if self._spec.cpu_s_max is not None:
-            assignment.cpu_begun_ns = slot.cpu_ns()
-        assignment.halfway = None
 
     def on_idle(self) -> None:
         """See `PoolUser.on_idle`."""
@@ -252,8 +243,8 @@ class Supervisor:
                 self._settle(slot, no_blame(assignment), "it could not be run")
                 self._pool.release(slot)
                 self._pump()
-            case messages.FIND | messages.ASK | messages.MADE | messages.GIVEN_UP:
-                self._take_artifact_word(slot, frame)
+            case str() as word if word in WORDS:
+                self._clerk.take(slot, frame)
             case _:
                 raise Nonsense("an unknown word")
 
@@ -277,7 +268,7 @@ class Supervisor:
                 self._log_failure(held, verdict.said.error)
             self._report(held, report, finish_of(held.claim, verdict.said))
         if assignment.open:
-            self._begin(slot, assignment)
+            self._limits.begin(slot, assignment)
         else:
             self._pool.release(slot)
             self._pump()
@@ -323,9 +314,7 @@ class Supervisor:
         assignment, slot.assignment = slot.assignment, None
         reason = "retired" if slot.is_retiring else "ended" if assignment is None else "died"
         self._parts.metrics.slot_ended(stage=self.stage, reason=reason)
-        if slot.making is not None:
-            key, slot.making = slot.making, None
-            self._parts.spawn(self._parts.desk.given_up(key), name="give up")
+        self._clerk.on_ended(slot)
         if assignment is not None:
             self._settle(slot, blame_for_end(assignment), f"slot ended: {why}")
         self._pump()
@@ -348,61 +337,11 @@ class Supervisor:
         return StageReport(worker=self._name(slot), started_after_ns=0, finished_after_ns=held_ns)
 
     # -- limits --------------------------------------------------------------------------------
-    def _limit_s(self) -> float:
-        if self._spec.cpu_s_max is None:
-            return self._spec.timeout_s
-        return min(self._spec.timeout_s, self._spec.cpu_s_max)
-
-    def _look_in(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._looking = loop.call_later(max(LOOK_S_MIN, seconds), self._look)
-
-    def _look(self) -> None:
-        """Kill what passed a limit; look again when the next one could."""
-        self._looking = None
-        left_s = [
-            self._check(slot, slot.assignment)
-            for slot in self._pool.busy
-            if slot.assignment is not None
-        ]
-        left_s = [left for left in left_s if left > 0]
-        if left_s:
-            self._look_in(min(left_s))
-        self._pump()
-
-    def _check(self, slot: SlotProcess, assignment: Assignment) -> float:
-        """Seconds until the slot could pass a limit; 0 when it has, and is dead."""
-        wall_s = (self._clock.monotonic_ns() - assignment.begun_ns) / 1e9
-        left_s = self._spec.timeout_s - wall_s
-        if self._spec.cpu_s_max is not None:
-            cpu_s = (slot.cpu_ns() - assignment.cpu_begun_ns) / 1e9
-            if cpu_s >= self._spec.cpu_s_max:
-                self._break_off(slot, assignment, RunStatus.CPU_LIMIT, cpu_s)
-                return 0.0
-            left_s = min(left_s, self._spec.cpu_s_max - cpu_s)
-        if left_s <= 0:
-            self._pass_wall_limit(slot, assignment, wall_s)
-            return 0.0
-        half_s = self._spec.timeout_s / 2
-        if wall_s < half_s:
-            return min(left_s, half_s - wall_s)
-        if assignment.halfway is None:
-            assignment.halfway = slot.condition()
-        return left_s
-
-    def _pass_wall_limit(self, slot: SlotProcess, assignment: Assignment, wall_s: float) -> None:
-        """Stopped, stuck in the kernel, or starved by the machine: nothing the request did."""
-        now, halfway = slot.condition(), assignment.halfway
-        starved_s = 0.0 if halfway is None else (now.starved_ns - halfway.starved_ns) / 1e9
-        if now.is_held_up or starved_s > STARVED_SHARE * wall_s / 2:
-            slot.kill(f"held up for {wall_s:.1f} s (state {now.state}, starved {starved_s:.1f} s)")
-        else:
-            self._break_off(slot, assignment, RunStatus.WALL_LIMIT, 0.0)
-
-    def _break_off(
-        self, slot: SlotProcess, assignment: Assignment, limit: RunStatus, cpu_s: float
-    ) -> None:
-        slot.assignment = None
+    def on_limit(self, slot: SlotProcess, limit: RunStatus, cpu_s: float) -> None:
+        """See `LimitKeeper.on_limit`."""
+        assignment, slot.assignment = slot.assignment, None
+        if assignment is None:
+            return
         blame = blame_for_end(assignment)
         if blame.blamed is not None and not blame.blamed.is_lost:
             error = f"killed at the limit of stage {self.stage}"
@@ -414,12 +353,17 @@ class Supervisor:
         self._settle(slot, Blame(blamed=None, again=blame.again), "")
         slot.kill(limit.value)
 
+    def on_held_up(self, slot: SlotProcess, why: str) -> None:
+        """See `LimitKeeper.on_held_up`."""
+        slot.kill(why)
+
     # -- leases --------------------------------------------------------------------------------
     async def beat(self) -> None:
         """Renew all leases in time, for ever; kill the work of those that are lost."""
         every_s = min(self._spec.lease_s / 3, BEAT_S_MAX)
         while True:
             await self._clock.sleep(every_s)
+            self._limits.look_for_stopped(longer_than_s=self._spec.lease_s)
             await self._beat_once()
 
     async def _beat_once(self) -> None:
@@ -481,41 +425,6 @@ class Supervisor:
         for batch in reaped.completed:
             self._parts.metrics.batch_completed(tenant=batch.tenant, slack_s=batch.slack_ms / 1e3)
 
-    # -- artifacts -----------------------------------------------------------------------------
-    def _take_artifact_word(self, slot: SlotProcess, frame: list[object]) -> None:
-        key = messages.read_key(frame)
-        desk = self._parts.desk
-        if frame[0] in {messages.MADE, messages.GIVEN_UP}:
-            if slot.making != key:
-                raise Nonsense("it made what it was not asked for")
-            slot.making = None
-        if frame[0] == messages.MADE:
-            work = self._after(slot, desk.made(key, messages.read_content(frame)))
-        elif frame[0] == messages.GIVEN_UP:
-            work = self._after(slot, desk.given_up(key))
-        else:
-            asked = desk.find(key) if frame[0] == messages.FIND else desk.ask(key)
-            work = self._answer(slot, key, asked)
-        self._parts.spawn(work, name=f"artifact {self.stage}")
-
-    async def _answer(self, slot: SlotProcess, key: str, asked: Awaitable[Answer]) -> None:
-        try:
-            answer = await asked
-        except AssayError as error:
-            self._parts.health.failed(error)
-            answer = Answer()
-        if answer.make:
-            slot.making = key
-            if slot.is_gone:
-                slot.making = None
-                await self._parts.desk.given_up(key)
-        slot.send(messages.ARTIFACT, answer.content, answer.make)
-
-    async def _after(self, slot: SlotProcess, done: Awaitable[None]) -> None:
-        await done
-        answer = Answer()
-        slot.send(messages.ARTIFACT, answer.content, answer.make)
-
     # -- the end -------------------------------------------------------------------------------
     async def drain(self, drain_s: float) -> None:
         """Begin nothing more, let running work finish for `drain_s`, give back the rest."""
@@ -548,8 +457,7 @@ class Supervisor:
 
     async def close(self) -> None:
         """End the slots and say what is left to say."""
-        if self._looking is not None:
-            self._looking.cancel()
+        self._limits.close()
         await self._pool.close()
         await self._reports.flush()
 
