@@ -17,7 +17,7 @@ from assay.core.outcome import Outcome
 from assay.core.records import BatchState
 from assay.store.port import Store
 from assay.worker import processes
-from assay.worker.host import HostFailed
+from assay.worker.host import WAIT_S, HostFailed
 
 if TYPE_CHECKING:
     from assay.edge.tracing import Tracer
@@ -209,6 +209,16 @@ async def test_too_much_memory_is_the_requests_fault(run_host: RunHost, trainer:
     assert attempts(results) == [1] * 4
 
 
+async def test_memory_that_ran_out_in_a_used_slot_is_tried_again_in_a_fresh_one(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    await run_host("confined", slots=5)
+    await until(lambda: len(slots_of_this_process()) == 5)
+    await trainer.judge("confined", *["sleep 0.2"] * 20)
+    (result,) = await trainer.judge("confined", "memory")
+    assert (result.record.outcome, result.record.attempts) == (RESOURCE_LIMIT, 1)
+
+
 async def test_a_slot_that_was_stopped_costs_an_attempt_not_a_reward(
     run_host: RunHost, trainer: Trainer, tmp_path: Path
 ) -> None:
@@ -273,6 +283,19 @@ async def test_a_pool_of_none_takes_nothing_until_it_grows(
     assert (await trainer.record(batch)).queued == 3
     service.host.resize("batch", 1)
     assert outcomes(await trainer.results(batch)) == [SCORED] * 3
+
+
+async def test_a_stage_that_comes_to_want_work_is_waited_for_at_once(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    service = await run_host("patient", "batch", slots=0)
+    service.host.resize("batch", 1)
+    await trainer.judge("batch", "pass")
+    service.host.resize("patient", 1)
+    await trainer.judge("patient", "pass")
+    async with asyncio.timeout(WAIT_S / 2):
+        await trainer.judge("patient", "pass")
+        await trainer.judge("batch", "pass")
 
 
 async def test_any_process_of_the_host_may_be_killed_at_any_time(

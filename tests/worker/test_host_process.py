@@ -29,6 +29,8 @@ from assay.v1 import worker_pb2, worker_pb2_grpc
 from assay.worker import processes
 
 SCORED = Outcome.SCORED
+LEASE_S = 1.5
+"""Of the stages of `plugin/assay_trouble.py`."""
 
 
 def tree_of(pid: int) -> list[int]:
@@ -143,22 +145,28 @@ def own_valkey(tmp_path: Path) -> Iterator[EmbeddedValkey]:
 async def test_work_outlives_the_death_of_the_store(
     own_valkey: EmbeddedValkey, start_host: StartHost, tmp_path: Path
 ) -> None:
-    alive = asyncio.create_task(own_valkey.keep_alive())
     store = ValkeyStore(StoreSettings(url=own_valkey.url), url=own_valkey.url)
     host = await start_host(
         "patient", ASSAY_STORE__URL=own_valkey.url, ASSAY_STORE__SHARD=StoreSettings().shard
     )
     trainer = Trainer(store=store)
-    begun, go = tmp_path / "begun", tmp_path / "go"
-    batch = await trainer.submit("patient", [f"wait_for {begun} {go}", *["pass"] * 20])
-    await until(begun.exists)
+    begun, go, long = tmp_path / "begun", tmp_path / "go", tmp_path / "long"
+    works = [f"wait_for {begun} {go}", f"wait_for {long} {tmp_path / 'end'}", *["pass"] * 20]
+    batch = await trainer.submit("patient", works)
+    await until(lambda: begun.exists() and long.exists())
     assert own_valkey.pid is not None
     os.kill(own_valkey.pid, signal.SIGKILL)
+    await until(lambda: "store_lost" in host.log.read_text())
     go.touch()
+    await asyncio.sleep(LEASE_S + 0.5)  # the leases run out, and nobody can renew them
+    alive = asyncio.create_task(own_valkey.keep_alive())
     await until(lambda: "store_regained" in host.log.read_text())
+    await trainer.until_ended(batch, len(works) - 1)
+    (tmp_path / "end").touch()
     results = await trainer.results(batch)
     assert {one.record.outcome for one in results} == {SCORED}
-    assert results[0].record.attempts == 1, "what ran while the store was away is not run again"
+    assert results[0].record.attempts == 1, "what ended while the store was away is not lost"
+    assert results[1].record.attempts == 1, "what ran all the while is not run again"
     await store.close()
     alive.cancel()
     with contextlib.suppress(asyncio.CancelledError):
