@@ -1,5 +1,7 @@
 """`python -m assay.reward`: serve the reward API until told to stop."""
 
+import gc
+
 import uvloop
 
 from assay.config.settings import load_settings
@@ -13,7 +15,10 @@ async def serve() -> None:
     tracer = tracing.tracer(service="assay-reward", endpoint=settings.telemetry.otlp_endpoint)
     logs.configure(settings.telemetry, tracer=tracer)
     try:
-        await build(settings, tracer=tracer).run()
+        api = build(settings, tracer=tracer)
+        # What stays for good is never looked through again: a full collection would stop all calls.
+        gc.freeze()
+        await api.run()
     finally:
         tracer.close()
 

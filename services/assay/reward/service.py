@@ -43,6 +43,9 @@ from assay.verifiers.port import PipelineDefinition
 
 PAGE_RESULTS_MAX: Final = 256
 """Results in one message: below any client's message limit with the longest evidence."""
+PAGE_EVERY_S: Final = 0.01
+"""After a page that was not full, how long results may gather for the next: a stream of single
+results costs as much as its requests do, and nobody trains faster for being told at once."""
 HISTORY_BATCHES: Final = 5
 """Batches that a deadline is estimated from."""
 TASKS_KNOWN_MAX: Final = 10_000
@@ -50,6 +53,9 @@ BATCHES_KNOWN_MAX: Final = 10_000
 TASK_KNOWN_S: Final = 3_600.0
 BATCH_KNOWN_S: Final = 30.0
 """Shorter than any batch is kept by the store, so that a name used again is looked up again."""
+DEADLINE_KNOWN_S: Final = 2.0
+"""How long an estimate serves: reading five batches of history for every `score` costs more than
+the score."""
 CANCEL_S_MAX: Final = 30.0
 """How long the cancellation of an abandoned batch may take."""
 CURSOR_MAX: Final = 2**53
@@ -79,6 +85,7 @@ class RewardService:
         new_id: Callable[[], str],
     ) -> None:
         self._store = store
+        self._clock = clock
         self._metrics = metrics
         self._pipelines = pipelines
         self._settings = settings
@@ -90,8 +97,11 @@ class RewardService:
         self._batch_tasks: Recent[tuple[TenantId, BatchId], TaskId] = Recent(
             entries_max=BATCHES_KNOWN_MAX, age_s_max=BATCH_KNOWN_S, clock=clock
         )
+        self._deadlines_ms: Recent[tuple[TenantId, TaskId], int] = Recent(
+            entries_max=TASKS_KNOWN_MAX, age_s_max=DEADLINE_KNOWN_S, clock=clock
+        )
         self._cancelling: set[asyncio.Task[None]] = set()
-        self._stopping = asyncio.Event()
+        self._stopped: asyncio.Future[None] | None = None
 
     # -- tasks and pipelines -------------------------------------------------------------------
     @property
@@ -190,7 +200,7 @@ class RewardService:
             while True:
                 # A change first (one comes at once): nothing that happens while we read is missed.
                 await self._change(changes)
-                full = True
+                begun_at, full = cursor, True
                 while full:
                     page = await self.page(tenant, batch_id, cursor=cursor)
                     full = page.cursor - cursor == PAGE_RESULTS_MAX
@@ -199,6 +209,8 @@ class RewardService:
                         yield page
                     if page.last:
                         return
+                if cursor > begun_at:
+                    await self._clock.sleep(PAGE_EVERY_S)
 
     async def score(self, tenant: Tenant, draft: ScoreDraft) -> Scored:
         """Submit in a batch of its own and wait for all results.
@@ -226,7 +238,10 @@ class RewardService:
     # -- life cycle ----------------------------------------------------------------------------
     def stop(self) -> None:
         """End the streams, so that their clients go on elsewhere from their cursors."""
-        self._stopping.set()
+        if self._stopped is None:
+            self._stopped = asyncio.get_running_loop().create_future()
+        if not self._stopped.done():
+            self._stopped.set_result(None)
 
     async def close(self) -> None:
         """Wait for cancellations that are under way."""
@@ -290,14 +305,19 @@ class RewardService:
         return batch, created
 
     async def _estimate_deadline_ms(self, tenant: Tenant, task: KnownTask) -> int:
-        history = await self._store.history(
-            tenant.tenant_id, task.record.task_id, batches_max=HISTORY_BATCHES
-        )
-        return deadline_after_ms(
+        key = (tenant.tenant_id, task.record.task_id)
+        known = self._deadlines_ms.get(key)
+        if known is not None:
+            return known
+        history = await self._store.history(*key, batches_max=HISTORY_BATCHES)
+        estimate = deadline_after_ms(
             history,
             delay_budget_ms=task.record.delay_budget_ms,
             default_ms=round(self._settings.deadline_default_s * 1000),
         )
+        if history:  # the first batch's history must count from the second batch on
+            self._deadlines_ms.put(key, estimate)
+        return estimate
 
     async def _score_task(self, tenant: Tenant, draft: ScoreDraft) -> KnownTask:
         if draft.task_id:
@@ -323,23 +343,44 @@ class RewardService:
         self, tenant: Tenant, task: KnownTask, opening: BatchDraft, requests: Sequence[NewRequest]
     ) -> Scored:
         batch, _ = await self._open(tenant, task, opening)
+        batch_id = batch.batch_id
         try:
-            await self._store.submit(tenant.tenant_id, batch.batch_id, requests, tenant.quota)
-            return await self._collect(tenant, batch.batch_id, requests)
+            async with aclosing(self._store.watch(batch_id)) as changes:
+                await self._change(changes)  # the one that comes at once: nothing is missed now
+                await self._store.submit(tenant.tenant_id, batch_id, requests, tenant.quota)
+                await self._until_over(tenant, batch_id, changes)
+            return await self._collect(tenant, batch_id, requests)
         except BaseException:
             # Refused, failed, or the caller went away: nobody will ask for this batch again.
-            self._cancel_soon(tenant, batch.batch_id)
+            self._cancel_soon(tenant, batch_id)
             raise
+
+    async def _until_over(
+        self, tenant: Tenant, batch_id: BatchId, changes: AsyncIterator[None]
+    ) -> None:
+        over = False
+        while not over:
+            await self._change(changes)
+            over = (await self._store.get_batch(tenant.tenant_id, batch_id)).over
 
     async def _collect(
         self, tenant: Tenant, batch_id: BatchId, requests: Sequence[NewRequest]
     ) -> Scored:
+        """Read the whole log of a batch that is over."""
         results: dict[str, ResultRecord] = {}
         groups: dict[str, GroupSummary] = {}
-        async with aclosing(self.stream(tenant, batch_id, cursor=0)) as pages:
-            async for page in pages:
-                results.update((result.request_id, result) for result in page.results)
-                groups.update((group.group_id, group) for group in page.groups)
+        cursor, full = 0, True
+        while full:
+            entries = await self._store.results(
+                tenant.tenant_id, batch_id, cursor=cursor, entries_max=PAGE_RESULTS_MAX
+            )
+            for entry in entries:
+                if isinstance(entry, ResultRecord):
+                    results[entry.request_id] = entry
+                else:
+                    groups[entry.group_id] = summarize(entry.group_id, entry.rewards)
+            cursor += len(entries)
+            full = len(entries) == PAGE_RESULTS_MAX
         return Scored(
             results=[results[request.request_id] for request in requests],
             groups=list(groups.values()),
@@ -374,17 +415,17 @@ class RewardService:
         Raises:
             DependencyDown: this service stops.
         """
+        stopped = self._stopped = self._stopped or asyncio.get_running_loop().create_future()
         woken = asyncio.ensure_future(anext(changes, None))
-        stopping = asyncio.ensure_future(self._stopping.wait())
         try:
-            await asyncio.wait((woken, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not woken.done():
+            await asyncio.wait((woken, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done():
                 raise DependencyDown("this service is stopping; go on from your cursor")
             woken.result()
         finally:
-            woken.cancel()
-            stopping.cancel()
-            await asyncio.wait((woken, stopping))
+            if not woken.done():
+                woken.cancel()
+                await asyncio.wait((woken,))
 
 
 def _whole_ms(timeout_s: float | None) -> int | None:

@@ -17,6 +17,9 @@ from assay.store.link import Link, Reply
 RECHECK_S: Final = 3.0
 READ_S: Final = 5.0
 EVENTS_A_READ_MAX: Final = 1_000
+GATHER_S: Final = 0.002
+"""After events were read, how long the next ones may gather: a read an event costs more than the
+event. The first event after a quiet time wakes at once."""
 PAUSE_S: Final = 0.25
 """Between attempts to reach a store that is down."""
 
@@ -87,6 +90,7 @@ class Watchers:
         for _, fields in events:
             for changed in self._by_batch.get(BatchId(fields[1].decode()), ()):
                 changed.set()
+        await asyncio.sleep(GATHER_S)
         newest: bytes = events[-1][0]
         return newest
 
