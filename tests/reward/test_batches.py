@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import httpx
 import pytest
-from tests.reward.conftest import GrpcFace, HttpFace, Item
+from tests.reward.conftest import GrpcFace, HttpFace, Item, Refusal
 
 from assay.core.codec import pack_body
 from assay.core.ids import BatchId, TaskId
@@ -285,6 +285,33 @@ async def test_a_score_that_the_service_stops_under_is_cancelled(
         await _until_all_cancelled(api)
         await asyncio.wait([scoring])
         assert scoring.exception()
+
+
+async def test_a_score_may_end_while_the_service_drains(
+    run_api: RunApi, api: Running, run_worker: RunWorker
+) -> None:
+    stopping = await run_api(drain_s=WAIT_S)
+    async with grpc.aio.insecure_channel(stopping.addresses.grpc) as channel:
+        scoring = asyncio.ensure_future(GrpcFace(channel).score(_items(2), pipeline="noop"))
+        await _until_queued(api, 2)
+        stop = asyncio.ensure_future(stopping.api.server.stop())
+        await _until_not_ready(stopping)
+        await run_worker(_numbered)
+        async with asyncio.timeout(WAIT_S / 2):
+            assert await scoring == [0.0, 1.0]
+            await stop
+
+
+async def _until_not_ready(api: Running) -> None:
+    async def refused() -> bool:
+        try:
+            await GrpcFace(channel).state("none")
+        except Refusal as refusal:
+            return refusal.code == grpc.StatusCode.UNAVAILABLE
+        return False
+
+    async with grpc.aio.insecure_channel(api.addresses.grpc) as channel:
+        await _until(refused)
 
 
 async def _until_queued(api: Running, count: int) -> None:

@@ -16,7 +16,13 @@ from typing import Final
 import structlog
 
 from assay.config.settings import RewardSettings
-from assay.core.errors import AssayError, DeadlinePassed, DependencyDown, InvalidRequest
+from assay.core.errors import (
+    AssayError,
+    DeadlinePassed,
+    DependencyDown,
+    InvalidRequest,
+    NotFound,
+)
 from assay.core.group import GroupSummary, summarize
 from assay.core.ids import BatchId, PipelineName, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
@@ -237,7 +243,8 @@ class RewardService:
 
     # -- life cycle ----------------------------------------------------------------------------
     def stop(self) -> None:
-        """End the streams, so that their clients go on elsewhere from their cursors."""
+        """End the streams, so that their clients go on elsewhere from their cursors; a `score`
+        may go on."""
         if self._stopped is None:
             self._stopped = asyncio.get_running_loop().create_future()
         if not self._stopped.done():
@@ -342,11 +349,11 @@ class RewardService:
     async def _score(
         self, tenant: Tenant, task: KnownTask, opening: BatchDraft, requests: Sequence[NewRequest]
     ) -> Scored:
-        batch, _ = await self._open(tenant, task, opening)
-        batch_id = batch.batch_id
+        batch_id = BatchId(opening.batch_id)
         try:
+            await self._open(tenant, task, opening)
             async with aclosing(self._store.watch(batch_id)) as changes:
-                await self._change(changes)  # the one that comes at once: nothing is missed now
+                await _next(changes)  # the one that comes at once: nothing is missed now
                 await self._store.submit(tenant.tenant_id, batch_id, requests, tenant.quota)
                 await self._until_over(tenant, batch_id, changes)
             return await self._collect(tenant, batch_id, requests)
@@ -358,9 +365,10 @@ class RewardService:
     async def _until_over(
         self, tenant: Tenant, batch_id: BatchId, changes: AsyncIterator[None]
     ) -> None:
+        # Not ended by our stop: the caller waits, and has until the end of the drain.
         over = False
         while not over:
-            await self._change(changes)
+            await _next(changes)
             over = (await self._store.get_batch(tenant.tenant_id, batch_id)).over
 
     async def _collect(
@@ -406,6 +414,8 @@ class RewardService:
         try:
             async with asyncio.timeout(CANCEL_S_MAX):
                 await self._cancel(tenant, batch_id)
+        except NotFound:  # it was refused before it was opened
+            return
         except (AssayError, TimeoutError) as error:
             log.warning("abandoned_batch_not_cancelled", batch_id=batch_id, why=str(error))
 
@@ -413,10 +423,10 @@ class RewardService:
         """Wait until the batch may have changed.
 
         Raises:
-            DependencyDown: this service stops.
+            DependencyDown: this service stops, or the store's connection was closed.
         """
         stopped = self._stopped = self._stopped or asyncio.get_running_loop().create_future()
-        woken = asyncio.ensure_future(anext(changes, None))
+        woken = asyncio.ensure_future(_next(changes))
         try:
             await asyncio.wait((woken, stopped), return_when=asyncio.FIRST_COMPLETED)
             if stopped.done():
@@ -426,6 +436,13 @@ class RewardService:
             if not woken.done():
                 woken.cancel()
                 await asyncio.wait((woken,))
+
+
+async def _next(changes: AsyncIterator[None]) -> None:
+    try:
+        await anext(changes)
+    except StopAsyncIteration:
+        raise DependencyDown("the connection to the store was closed") from None
 
 
 def _whole_ms(timeout_s: float | None) -> int | None:
