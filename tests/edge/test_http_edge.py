@@ -1,0 +1,171 @@
+"""The HTTP edge before an application that does as the test says, on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from structlog.testing import capture_logs
+
+from assay.core.errors import AssayError, Saturated
+from assay.edge import http_edge
+from assay.edge.auth import Tenants
+from assay.edge.calls import CallGuard, current_call
+from assay.edge.clock import Clock
+from assay.edge.status import STATUS
+from assay.edge.tracing import NoTracer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+BYTES_MAX = 10_000
+
+
+class Puppet:
+    """An application with one operation, and what the edge reported of its calls."""
+
+    def __init__(self) -> None:
+        self.raises: BaseException | None = None
+        self.release = asyncio.Event()
+        self.release.set()
+        self.entered = asyncio.Semaphore(0)
+        self.calls: list[tuple[str, str]] = []
+        self.app = FastAPI()
+        guard = CallGuard(
+            tenants=Tenants({}),
+            calls_max=1,
+            clock=Clock(),
+            tracer=NoTracer(),
+            on_call=lambda method, reason, _s: self.calls.append((method, reason)),
+        )
+        http_edge.install(self.app, guard=guard, prefix="/v1/", body_bytes_max=BYTES_MAX)
+
+        @self.app.post("/v1/things/{thing}", name="DoThing")
+        async def do_thing(thing: str, body: dict[str, int]) -> dict[str, str]:
+            self.entered.release()
+            await self.release.wait()
+            if self.raises:
+                raise self.raises
+            return {"thing": thing, "tenant": current_call().tenant.tenant_id}
+
+        @self.app.get("/open")
+        async def outside() -> str:
+            return "open"
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@pytest.fixture
+def puppet() -> Puppet:
+    """Does nothing by default."""
+    return Puppet()
+
+
+@pytest.fixture
+async def http(puppet: Puppet) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a listening server."""
+    config = uvicorn.Config(puppet.app, port=0, log_config=None, lifespan="off")
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve())
+    async with asyncio.timeout(10):
+        while not server.started:
+            await asyncio.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+        yield http
+    server.should_exit = True
+    await serving
+
+
+@pytest.mark.parametrize("kind", STATUS)
+async def test_each_error_has_its_status_and_body(
+    puppet: Puppet, http: httpx.AsyncClient, kind: type[AssayError]
+) -> None:
+    puppet.raises = kind("why", field="größe", retry_after_s=0.5)
+    answer = await http.post("/v1/things/a", json={})
+    assert answer.status_code == STATUS[kind].http
+    assert answer.json()["error"] == {
+        "reason": kind.reason,
+        "field": "größe",
+        "retry_after_ms": 500,
+        "message": "why",
+    }
+    assert answer.headers["retry-after"] == "1"
+    assert puppet.calls == [("DoThing", kind.reason)]
+
+
+async def test_a_bug_is_a_traceback_in_the_log_and_nothing_on_the_wire(
+    puppet: Puppet, http: httpx.AsyncClient
+) -> None:
+    puppet.raises = RuntimeError("the password is swordfish")
+    with capture_logs() as logs:
+        answer = await http.post("/v1/things/a", json={}, headers={"x-request-id": "c0ffee"})
+    assert answer.status_code == 500
+    assert "swordfish" not in answer.text
+    assert answer.json()["error"]["reason"] == "internal"
+    assert answer.headers["x-request-id"] == "c0ffee"
+    assert [line["event"] for line in logs if "exc_info" in line] == ["call_failed"]
+    puppet.raises = None
+    assert (await http.post("/v1/things/a", json={})).json() == {"thing": "a", "tenant": "default"}
+
+
+async def test_a_call_over_the_limit_is_told_when_to_come_back(
+    puppet: Puppet, http: httpx.AsyncClient
+) -> None:
+    puppet.release.clear()
+    held = asyncio.ensure_future(http.post("/v1/things/a", json={}))
+    await puppet.entered.acquire()
+    refused = await http.post("/v1/things/a", json={})
+    assert refused.status_code == STATUS[Saturated].http
+    assert refused.json()["error"]["retry_after_ms"] > 0
+    assert (await http.get("/open")).status_code == 200, "what is not under the prefix is not held"
+    puppet.release.set()
+    assert (await held).status_code == 200
+
+
+@pytest.mark.parametrize(("size", "fits"), [(BYTES_MAX, True), (BYTES_MAX + 1, False)])
+@pytest.mark.parametrize("chunked", [True, False])
+async def test_a_body_is_bounded_whether_it_says_its_size_or_not(
+    http: httpx.AsyncClient, size: int, fits: bool, chunked: bool
+) -> None:
+    body = b'{"a": 1' + b" " * (size - 8) + b"}"
+    assert len(body) == size
+
+    async def parts() -> AsyncIterator[bytes]:
+        for first in range(0, size, 1_000):
+            yield body[first : first + 1_000]
+
+    headers = {"content-type": "application/json"}
+    content = parts() if chunked else body
+    answer = await http.post("/v1/things/a", content=content, headers=headers)
+    assert answer.status_code == (200 if fits else 413)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"), [(b'{"a": "x"}', "a"), (b'{"a": ', "body"), (b"\xff", "body"), (b"", "body")]
+)
+async def test_what_the_framework_refuses_is_in_our_form(
+    http: httpx.AsyncClient, body: bytes, field: str
+) -> None:
+    headers = {"content-type": "application/json"}
+    answer = await http.post("/v1/things/a", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["reason"] == "invalid_request"
+    assert answer.json()["error"]["field"] == field
+
+
+async def test_methods_are_counted_by_operation_never_by_path(
+    puppet: Puppet, http: httpx.AsyncClient
+) -> None:
+    for path in ("/v1/things/a", "/v1/things/b", "/v1/nothing"):
+        await http.post(path, json={})
+    assert puppet.calls == [("DoThing", "ok"), ("DoThing", "ok"), ("unknown", "ok")]

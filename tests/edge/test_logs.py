@@ -1,0 +1,106 @@
+"""Log lines are JSON objects with bound ids; tracebacks show code, never values."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+
+from assay.config.settings import TelemetrySettings
+from assay.edge import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """Logging as other tests expect it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+class OneTrace:
+    """A tracer inside a span."""
+
+    def ids(self) -> dict[str, str]:
+        """Those of the span."""
+        return {"trace_id": "t1", "span_id": "s1"}
+
+
+def _configured(**settings: object) -> io.StringIO:
+    stream = io.StringIO()
+    logs.configure(
+        TelemetrySettings.model_validate(settings),
+        tracer=OneTrace(),  # type: ignore[arg-type]  # logs ask for ids only
+        stream=stream,
+    )
+    return stream
+
+
+def test_a_line_is_an_event_with_fields_bound_ids_and_the_trace() -> None:
+    stream = _configured()
+    log = structlog.get_logger("test")
+    with logs.bound(call_id="c1", batch_id="b1"):
+        log.info("batch_opened", size=512)
+    log.info("batch_closed")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert first.pop("timestamp").endswith("Z")
+    assert first == {
+        "event": "batch_opened",
+        "size": 512,
+        "call_id": "c1",
+        "batch_id": "b1",
+        "trace_id": "t1",
+        "span_id": "s1",
+        "level": "info",
+    }
+    assert "call_id" not in second
+
+
+def test_lines_of_libraries_look_the_same() -> None:
+    stream = _configured()
+    with logs.bound(call_id="c1"):
+        logging.getLogger("uvicorn").warning("bad %s", "weather")
+    [line] = map(json.loads, stream.getvalue().splitlines())
+    assert (line["event"], line["level"], line["call_id"]) == ("bad weather", "warning", "c1")
+
+
+def test_the_level_is_kept() -> None:
+    stream = _configured(log_level="warning")
+    structlog.get_logger("test").info("chatter")
+    structlog.get_logger("test").warning("trouble")
+    [line] = map(json.loads, stream.getvalue().splitlines())
+    assert line["event"] == "trouble"
+
+
+@pytest.mark.parametrize("log_json", [True, False])
+def test_a_traceback_shows_where_and_never_with_what(log_json: bool) -> None:
+    stream = _configured(log_json=log_json)
+    token = "sword" + "fish"
+    try:
+        _fail(token)
+    except ValueError:
+        structlog.get_logger("test").exception("call_failed")
+    text = stream.getvalue()
+    assert "_fail" in text
+    assert "swordfish" not in text
+
+
+def _fail(token: str) -> None:
+    message = f"a token of {len(token)} letters"
+    raise ValueError(message)
+
+
+def test_texts_of_callers_cannot_forge_a_line() -> None:
+    stream = _configured()
+    structlog.get_logger("test").info("call_refused", why='x"}\n{"event": "forged"}')
+    assert len(stream.getvalue().splitlines()) == 1
