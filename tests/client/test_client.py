@@ -9,11 +9,11 @@ import signal
 import socket
 import ssl
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from assay.client import Backoff, Client, Outcome, Request, SyncClient
+from assay.client import Backoff, Batch, Client, Outcome, Request, SyncClient
 from assay.core.errors import (
     Conflict,
     DeadlinePassed,
@@ -79,6 +79,13 @@ async def test_a_batch_is_taken_up_by_its_name(client: Client, run_worker: RunWo
     again = client.batch("step-1")
     assert (await again.seal()).submitted == 3
     assert (await again.collect()).rewards == [1.0, 1.0, 1.0]
+
+
+async def test_a_batch_without_a_name_gets_one_before_it_is_sent(api: Running) -> None:
+    """So that an OpenBatch whose answer was lost is sent again for the same batch."""
+    async with Client(api.addresses.grpc, backoff=ONCE, new_id=lambda: "mine") as client:
+        await client.register_task("task", pipeline="noop")
+        assert (await client.open_batch("task")).batch_id == "mine"
 
 
 async def test_a_stream_of_pages_goes_on_from_a_cursor(
@@ -209,33 +216,37 @@ async def test_a_token_comes_from_the_environment(
 async def test_an_api_killed_in_the_middle_of_a_batch_costs_nothing(
     start: StartProcess, run_worker: RunWorker
 ) -> None:
-    """Killed twice: while requests go in, and while results come out."""
+    """Killed when results have come out, while requests go in, and again right after."""
     ports = {"ASSAY_REWARD__GRPC_PORT": str(_free_port())}
     api = await (await start(**ports)).up()
+    await run_worker()
     async with Client(api.grpc, backoff=Backoff(total_s=WAIT_S)) as client:
         await client.register_task("task", pipeline="noop")
         batch = await client.open_batch("task", size=400)
+        names: list[str] = []
+        reading = asyncio.ensure_future(_read(batch, names))
         assert (await batch.submit(_requests(100))).accepted == 100
-        reading = asyncio.ensure_future(_read(batch))
+        async with asyncio.timeout(WAIT_S):
+            while len(names) < 100:
+                await asyncio.sleep(0.01)
         submitting = asyncio.ensure_future(_submit_one_by_one(batch, 100, 300))
-        for remaining in (True, False):
+        for _ in range(2):
             api.process.send_signal(signal.SIGKILL)
             await api.wait()
             api.sign.unlink()
             api = await (await start(**ports)).up()
-            if remaining:
-                await run_worker()
         async with asyncio.timeout(WAIT_S):
             await submitting
-            names = await reading
+            await reading
         assert sorted(names) == sorted(f"r{i}" for i in range(400)), "each result exactly once"
 
 
-async def _read(batch: Any) -> list[str]:
-    return [result.request_id async for result in batch.results()]
+async def _read(batch: Batch, names: list[str]) -> None:
+    async for result in batch.results():
+        names.append(result.request_id)
 
 
-async def _submit_one_by_one(batch: Any, first: int, count: int) -> None:
+async def _submit_one_by_one(batch: Batch, first: int, count: int) -> None:
     for request in _requests(count, first):
         await batch.submit([request])
 
