@@ -1,0 +1,83 @@
+"""Client, API, store and worker host, all real and each a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import httpx
+
+from assay.client import Client, Request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import StartProcess
+
+    from assay.config.settings import StoreSettings
+
+WAIT_S = 60.0
+ANSWERS = ("Paris", "Rome", "paris", "Paris ", "", "Paris\n", "In Paris", "Lyon")
+
+
+async def test_right_rewards_come_out_of_both_doors(
+    start: StartProcess, store_settings: StoreSettings, tmp_path: Path
+) -> None:
+    api = await (await start()).up()
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "assay.worker"),
+        env={
+            **{k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")},
+            "ASSAY_DATA_DIR": str(tmp_path),
+            "ASSAY_STORE__URL": store_settings.url,
+            "ASSAY_STORE__SHARD": store_settings.shard,
+            "ASSAY_WORKER__STAGES": '["match"]',
+            "ASSAY_WORKER__CONTROL_PORT": "0",
+        },
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(WAIT_S):
+            await _train(api.grpc)
+            await _score_over_http(api.http)
+    finally:
+        worker.terminate()
+        await worker.wait()
+
+
+async def _train(url: str) -> None:
+    requests = [
+        Request(
+            request_id=f"p0/k{index}",
+            group_id="p0",
+            response=answer,
+            reference={"answers": ["Paris"]},
+        )
+        for index, answer in enumerate(ANSWERS)
+    ]
+    async with Client(url) as client:
+        task = await client.register_task("task", pipeline="exact")
+        batch = await client.open_batch(task, size=len(requests), group_size=len(requests))
+        await batch.submit(requests)
+        scores = await batch.collect()
+    rewards = {result.request_id: result.reward for result in scores.results}
+    right = {f"p0/k{i}" for i, answer in enumerate(ANSWERS) if answer.strip() == "Paris"}
+    assert {name for name, reward in rewards.items() if reward == 1.0} == right
+    assert len(rewards) == len(ANSWERS)
+    [group] = scores.groups
+    assert group.mean == len(right) / len(ANSWERS)
+
+
+async def _score_over_http(url: str) -> None:
+    body = {
+        "pipeline": "exact",
+        "requests": [
+            {"request_id": str(i), "response": answer, "reference": {"answers": ["Paris"]}}
+            for i, answer in enumerate(ANSWERS[:2])
+        ],
+    }
+    async with httpx.AsyncClient(base_url=url, timeout=WAIT_S) as http:
+        answer = await http.post("/v1/score", json=body)
+    assert [result["reward"] for result in answer.json()["results"]] == [1.0, 0.0]
