@@ -63,9 +63,9 @@ class Way:
 
 @pytest.fixture(scope="session", autouse=True)
 def _secret_in_the_environment() -> Iterator[None]:
-    os.environ["ASSAY_TEST_TOKEN"] = SECRET
+    os.environ["HOST_SECRET_TOKEN"] = SECRET
     yield
-    del os.environ["ASSAY_TEST_TOKEN"]
+    del os.environ["HOST_SECRET_TOKEN"]
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ OVERDUE_S = 0.001
 MOMENT_S = 0.003
 """Longer than every time that is over at once."""
 AT_ONCE_S, NEVER_S = 0.001, 3_600.0
-EXAMPLES = int(os.environ.get("ASSAY_TEST_MACHINE_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", "30"))
 FORMS = {
     # name: (size, group size, deadline); deadlines so far apart that no clock confuses them
     BatchId("sized"): (4, 2, 4_000_000),
