@@ -13,6 +13,7 @@ from assay.cli.score import score
 from assay.cli.up import up
 from assay.config.settings import UnknownSettingError
 from assay.core.errors import AssayError
+from assay.rollout.bench import bench_app
 
 app = typer.Typer(
     help="Disaggregated rewards for reinforcement learning with verifiable rewards.",
@@ -23,6 +24,7 @@ for command in (up, score, status, pipelines, doctor):
     app.command()(command)
 app.add_typer(dlq, name="dlq")
 app.add_typer(pool, name="pool")
+app.add_typer(bench_app, name="bench")
 
 
 def main() -> None:
