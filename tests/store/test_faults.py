@@ -436,11 +436,13 @@ async def every_operation(drive: Driver, *, suffix: str = "") -> None:
     letter, *_ = await store.dead_letters(letters_max=9)
     assert await store.replay(letter.job_id)
     await drive.fail(await drive.claim(), attempts_max=1)
+    assert (await drive.batch(one)).state is BatchState.COMPLETE
     await drive.open(two)
     await drive.submit(new, two)
     await drive.claim(2, lease_s=0.001)
     await eventually(lambda: some_reaped(drive))
     await drive.cancel(two)
+    assert (await drive.batch(two)).state is BatchState.CANCELLED
     await drive.open(three)
     await drive.seal(three)
     await store.depths([FIRST, SECOND])
@@ -452,8 +454,6 @@ async def every_operation(drive: Driver, *, suffix: str = "") -> None:
     assert await store.artifact_wait(artifact, timeout_s=1.0) == b"binary"
     await store.artifact_begin(artifact + "l", lease_s=9.0)
     await store.artifact_abandon(artifact + "l")
-    assert (await drive.batch(one)).state is BatchState.COMPLETE
-    assert (await drive.batch(two)).state is BatchState.CANCELLED
 
 
 async def some_reaped(drive: Driver) -> int:
@@ -466,7 +466,7 @@ async def some_reaped(drive: Driver) -> int:
 async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(
     valkey: EmbeddedValkey, store_settings: StoreSettings
 ) -> None:
-    settings = store_settings.model_copy(update={"results_kept_s": 0.05, "artifacts_kept_s": 0.05})
+    settings = store_settings.model_copy(update={"results_kept_s": 1.0, "artifacts_kept_s": 1.0})
     store = ValkeyStore(settings, url=valkey.url)
     client = Redis.from_url(valkey.url)
     drive = Driver(store)
