@@ -32,7 +32,7 @@ from assay.client import Backoff, Client, Request, Result
 
 BATCH = 500
 RESULTS_KEPT_S = 15
-KILL_EVERY_S = 0.35
+KILL_EVERY_S = 0.5
 HOST, WORKER, BOXED, API, STORE = (
     "worker host",
     "worker process",
@@ -41,7 +41,7 @@ HOST, WORKER, BOXED, API, STORE = (
     "store",
 )
 TURNS = (*3 * (WORKER,), BOXED, HOST, *4 * (*9 * (WORKER,), BOXED))
-"""What the kills hit, in turn. A host is hit every 16 s, so that it gets some work done: starting
+"""What the kills hit, in turn. A host is hit every 22 s, so that it gets some work done: starting
 it, forks of eight stages and all, takes up to 6 s of two cores that also work."""
 API_KILL_SHARE, STORE_KILL_SHARE = 0.2, 0.5
 """Which part of the results is there when the API, and the store, are killed."""
@@ -63,7 +63,7 @@ def cases(count: int) -> Sequence[Case]:
     maths = list(gsm8k())[: count // 10]
     programs = [trivial_python(index) for index in range(count // 10)]
     # In fours of one source, so that a compilation is shared while its maker is killed.
-    compiled = [ten_test_cpp(index // 4) for index in range(count // 200)]
+    compiled = [ten_test_cpp(index // 4) for index in range(count // 500)]
     cheap = count - len(maths) - len(programs) - len(compiled)
     return [*maths, *programs, *compiled, *(exact(index) for index in range(cheap))]
 

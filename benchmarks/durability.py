@@ -1,0 +1,169 @@
+"""What kill -9 of the store loses: acknowledged writes that are gone after it starts again.
+
+    python benchmarks/durability.py [--trials 25] [--seed N] [--json]
+
+In each trial writers count upwards in keys of their own on an embedded store, while other processes
+keep the disk busy with large synced writes; the server is killed -9 at a random time, started
+again, and each counter compared with what its writer was told last. Side by side: the server's own
+`appendfsync everysec`, and the embedded store's two settings. Exits non-zero when a setting of the
+embedded store lost a write.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import random
+import secrets
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from report import Report, percentile
+
+from assay.store.embedded import EmbeddedValkey
+
+WRITERS = 8
+VALUE = "x" * 2_000
+HOGS = 3
+HOG_CHUNK = os.urandom(8 * 1024**2)
+HOG_CHUNKS = 32
+KILL_AFTER_S = (1.5, 4.0)
+SERVERS_OWN = "server's everysec"
+SETTINGS = (SERVERS_OWN, "everysec", "always")
+
+
+@dataclass(slots=True)
+class Counted:
+    """All trials of one setting."""
+
+    trials_with_loss: int = 0
+    lost: int = 0
+    lost_most: int = 0
+    acknowledged: int = 0
+    latencies_s: list[float] = field(default_factory=list)
+
+
+def hog(folder: str) -> None:
+    """Write and sync a large file over and over."""
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        while True:
+            file.seek(0)
+            for _ in range(HOG_CHUNKS):
+                file.write(HOG_CHUNK)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def busy_disk(folder: Path) -> Iterator[None]:
+    """Keep the disk of `folder` busy."""
+    context = multiprocessing.get_context("spawn")
+    hogs = [context.Process(target=hog, args=(str(folder),), daemon=True) for _ in range(HOGS)]
+    for one in hogs:
+        one.start()
+    try:
+        yield
+    finally:
+        for one in hogs:
+            one.terminate()
+        for one in hogs:
+            one.join()
+
+
+async def write(server: EmbeddedValkey, key: str, told: dict[str, int], counted: Counted) -> None:
+    """Count upwards until the server is gone."""
+    async with Redis.from_url(server.url, retry=None) as redis:
+        with contextlib.suppress(RedisError, OSError):
+            while True:
+                before_s = time.monotonic()
+                told[key] = int(await redis.incr(key))
+                counted.latencies_s.append(time.monotonic() - before_s)
+                await redis.set(f"{key}-ballast", VALUE)
+
+
+async def trial(folder: Path, setting: str, rng: random.Random, counted: Counted) -> None:
+    """Write, kill, start again, compare."""
+    server = EmbeddedValkey(folder, appendfsync=setting if setting == "always" else "everysec")
+    await server.start()
+    keeper = asyncio.create_task(server.keep_alive())
+    try:
+        if setting == SERVERS_OWN:
+            async with Redis.from_url(server.url) as redis:
+                await redis.config_set("appendfsync", "everysec")
+        told: dict[str, int] = {}
+        writers = [
+            asyncio.create_task(write(server, f"writer-{index}", told, counted))
+            for index in range(WRITERS)
+        ]
+        await asyncio.sleep(rng.uniform(*KILL_AFTER_S))
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+        await asyncio.gather(*writers)
+        lost = sum(await losses(server, told))
+    finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+        await server.stop()
+    counted.acknowledged += sum(told.values())
+    counted.trials_with_loss += lost > 0
+    counted.lost += lost
+    counted.lost_most = max(counted.lost_most, lost)
+
+
+async def losses(server: EmbeddedValkey, told: dict[str, int]) -> list[int]:
+    """What each writer was told and is not there, once the server is back."""
+    async with Redis.from_url(server.url) as redis:
+        while True:
+            try:
+                there = await redis.mget(list(told))
+            except (RedisError, OSError):
+                await asyncio.sleep(0.05)
+                continue
+            return [
+                max(0, n - int(value or 0)) for n, value in zip(told.values(), there, strict=True)
+            ]
+
+
+async def main(trials: int, seed: int, *, as_json: bool) -> int:
+    """Run all; return the exit status."""
+    print(f"seed {seed}", file=sys.stderr)
+    rng = random.Random(seed)
+    found = {setting: Counted() for setting in SETTINGS}
+    with tempfile.TemporaryDirectory(prefix="assay-durability-") as name, busy_disk(Path(name)):
+        for number in range(trials):
+            for setting in SETTINGS:  # in turn: the disk's mood is the same for all
+                folder = Path(name) / f"{setting.replace(' ', '-')}-{number}"
+                await trial(folder, setting, rng, found[setting])
+    columns = ("setting", "trials", "with loss", "acknowledged", "lost", "most", "p50_ms", "p99_ms")
+    report = Report(title="Acknowledged writes lost by kill -9 of the store", columns=columns)
+    for setting, counted in found.items():
+        report.add(
+            setting=setting,
+            trials=trials,
+            acknowledged=counted.acknowledged,
+            lost=counted.lost,
+            most=counted.lost_most,
+            p50_ms=1e3 * percentile(counted.latencies_s, 0.5),
+            p99_ms=1e3 * percentile(counted.latencies_s, 0.99),
+            **{"with loss": counted.trials_with_loss},
+        )
+    report.show(as_json=as_json)
+    return int(any(found[setting].lost for setting in SETTINGS if setting != SERVERS_OWN))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32))
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    sys.exit(asyncio.run(main(chosen.trials, chosen.seed, as_json=chosen.json)))
