@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from assay.rollout.binding import load
+from assay.rollout.layout import Sampler
 from assay.rollout.models.driver import Sampling
 from assay.rollout.models.engine import Isa
-from assay.rollout.models.library import RawSampler, load_library
 
 Floats = NDArray[np.float32]
 
@@ -23,7 +24,7 @@ def draw(
     logits: Floats, how: Sampling, n: int, position: int = 0, isa: Isa = Isa.AUTO
 ) -> tuple[NDArray[np.int32], Floats]:
     """n tokens and log-probs at positions position, position + 1, ..."""
-    raw = RawSampler(
+    raw = Sampler(
         temperature=how.temperature,
         top_p=how.top_p,
         min_p=how.min_p,
@@ -32,7 +33,7 @@ def draw(
     )
     logits = np.ascontiguousarray(logits, dtype=np.float32)
     tokens, logps = np.zeros(n, np.int32), np.zeros(n, np.float32)
-    status = load_library().assay_sample_many(
+    status = load().assay_sample_many(
         logits.ctypes.data,
         len(logits),
         ctypes.byref(raw),
@@ -184,4 +185,4 @@ def test_logits_that_are_not_finite_give_no_token(bad: float) -> None:
 def test_uniform_is_philox() -> None:
     """Known answer: Philox4x32-10 of a zero key and counter begins 0x6627e8d5 0xe169c58d."""
     word = 0xE169C58D << 32 | 0x6627E8D5
-    assert load_library().assay_uniform(0, 0) == ((word >> 11) + 0.5) * 2.0**-53
+    assert load().assay_uniform(0, 0) == ((word >> 11) + 0.5) * 2.0**-53

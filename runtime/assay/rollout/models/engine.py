@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from assay.rollout.models.library import ModelShape, RawInfo, Settings, load_library
+from assay.rollout.binding import load
+from assay.rollout.layout import ModelShape, NativeEngineInfo, NativeEngineSettings
 from assay.rollout.models.model import DType, Model, TensorKind
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Engine:
     """A decode engine. Close it, or use it as a context manager."""
 
     def __init__(self, address: int, model: Model, settings: EngineSettings) -> None:
-        self._library = load_library()
+        self._library = load()
         self._address = address
         self.config = model.config
         self.settings = settings
@@ -91,7 +92,7 @@ class Engine:
     def create(cls, model: Model, settings: EngineSettings | None = None) -> Engine:
         """Copies the model's tensors into the engine's arena; the model may go away after."""
         settings = settings or EngineSettings()
-        library = load_library()
+        library = load()
         status = ctypes.c_int(0)
         message = ctypes.create_string_buffer(256)
         frequencies, gain = model.rope()
@@ -123,7 +124,7 @@ class Engine:
 
     @property
     def info(self) -> EngineInfo:
-        raw = RawInfo()
+        raw = NativeEngineInfo()
         self._library.assay_engine_get_info(self.address, ctypes.byref(raw))
         return EngineInfo(
             isa=raw.isa.decode(),
@@ -204,8 +205,8 @@ def _shape_of(model: Model, settings: EngineSettings, rope_gain: float) -> Model
     )
 
 
-def _native_settings(settings: EngineSettings) -> Settings:
-    return Settings(
+def _native_settings(settings: EngineSettings) -> NativeEngineSettings:
+    return NativeEngineSettings(
         n_threads=settings.threads,
         batch_max=settings.batch_max,
         step_tokens_max=settings.step_tokens_max,
