@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from assay.rollout import Outcome, Runtime, RuntimeOptions, Sampling
-from assay.rollout.models import DType, Engine, load_model
+from assay.rollout import Outcome, Runtime, RuntimeOptions, Sampling, Stop
+from assay.rollout.models import DType, Engine, load_model, load_tokenizer
 from assay.rollout.models.driver import Driver
 from assay.rollout.models.driver import Sampling as DriverSampling
 from assay.rollout.models.engine import EngineSettings
@@ -64,3 +64,22 @@ def test_a_group_gives_what_each_rollout_gives_alone(engine: Engine, cache: bool
         assert c.outcome is Outcome.COMPLETED
         assert list(c.tokens) == tokens
         assert list(c.logps) == pytest.approx(logps, abs=1e-6)
+
+
+def test_a_stop_string_ends_a_story_where_its_last_byte_is_told(engine: Engine) -> None:
+    tokenizer = load_tokenizer(CHECKPOINT.parent / "tok512.bin")
+    table = tokenizer.token_bytes(engine.config.vocab_size)
+    with Runtime(engine, 4, RuntimeOptions(seq_len_max=128), token_bytes=table) as runtime:
+        runtime.submit(
+            [1],
+            max_tokens=100,
+            seeds=[0],
+            sampling=Sampling(temperature=0.0),
+            stop_strings=[b"never told", b"girl nam"],
+            want_reward=False,
+        )
+        (story,) = runtime.drain(30.0)
+    told = tokenizer.decode([1, *story.tokens])
+    assert story.stop is Stop.STRING
+    assert told.startswith("Once upon a time, there was a little girl nam")
+    assert "girl nam" not in tokenizer.decode([1, *story.tokens[:-1]])
