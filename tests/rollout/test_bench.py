@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import array
 import json
-import random
-import struct
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.rollout.checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
 from assay.rollout.bench import bench_app, cow, native, policies
@@ -60,21 +58,9 @@ def test_each_policy_does_to_a_skewed_load_what_it_is_for_and_aging_bounds_the_p
     assert {len(s.waits_steps) for s in (fifo, shortest, sharing)} == {policies.ROLLOUTS}
 
 
-def small_checkpoint(path: Path) -> Path:
-    """A random llama2.c checkpoint of a few thousand parameters."""
-    dim, hidden, layers, vocab, positions = 32, 48, 1, 300, 64
-    n = vocab * dim + layers * (2 * dim + 4 * dim * dim + 3 * dim * hidden) + dim + positions * 8
-    rng = random.Random(0)
-    values = array.array("f", (rng.gauss(0, 0.2) for _ in range(n)))
-    path.write_bytes(
-        struct.pack("<7i", dim, hidden, layers, 4, 4, vocab, positions) + values.tobytes()
-    )
-    return path
-
-
 def test_the_decode_bench_measures_what_is_there_and_names_what_is_not(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
-    model = small_checkpoint(tmp_path / "small.bin")
+    model = write_checkpoint(tmp_path / "small.bin")
     at = tmp_path / "decode.json"
     done = CliRunner().invoke(
         bench_app,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from assay.rollout.models.engine import Isa
 
 ROOT = Path(__file__).parents[3]
 NATIVE = ROOT / "runtime" / "assay" / "rollout" / "native"
-SHARED_MODELS = ROOT.parent / "shared" / "models"
+SHARED_MODELS = Path(os.environ.get("ASSAY_MODELS", ROOT.parent / "shared" / "models"))
 # Helper modules of these tests are imported as tests.rollout.engine.*
 sys.path.insert(0, str(ROOT))
 
@@ -31,7 +32,7 @@ def stories() -> Path:
     """Folder of the stories260K checkpoint and its tokenizer."""
     folder = SHARED_MODELS / "stories260K"
     if not folder.is_dir():
-        pytest.skip("shared/models/stories260K is not beside this checkout")
+        pytest.skip(f"no {folder}; set ASSAY_MODELS")
     return folder
 
 

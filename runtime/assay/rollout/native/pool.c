@@ -267,10 +267,16 @@ static void *thread_main(void *argument) {
         if (atomic_load(&pool->stop) != 0) {
             break;
         }
+        assay_guard_follow();
         join_run(worker);
     }
     assay_guard_thread_leave();
     return NULL;
+}
+
+/* A turn without an open run: threads that sleep look around, find nothing and sleep again. */
+static void wake_threads(void *pool) {
+    turn(pool, &((assay_pool *)pool)->run_turn);
 }
 
 int assay_pool_start(assay_pool *pool) {
@@ -279,6 +285,9 @@ int assay_pool_start(assay_pool *pool) {
     for (uint32_t i = 0; i < pool->n_threads; i++) {
         pool->threads[i].worker = (assay_worker){.pool = pool, .index = i};
         atomic_store(&pool->cursors[i].value, before_first);
+    }
+    if (pool->n_threads > 1) {
+        (void)assay_guard_wake_by(wake_threads, pool);
     }
     for (uint32_t i = 1; i < pool->n_threads; i++) {
         const int error =
@@ -293,6 +302,7 @@ int assay_pool_start(assay_pool *pool) {
 }
 
 void assay_pool_stop(assay_pool *pool) {
+    assay_guard_forget(pool);
     atomic_store(&pool->stop, 1);
     turn(pool, &pool->run_turn);
     for (uint32_t i = 1; i <= pool->n_started; i++) {
