@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from assay.core.errors import InvalidRequest
 from assay.rollout.binding import load
 from assay.rollout.layout import ModelShape, NativeEngineInfo, NativeEngineSettings
 from assay.rollout.models.model import DType, Model, TensorKind
@@ -35,8 +36,8 @@ class Isa(IntEnum):
     AMX = 4
 
 
-class EngineError(RuntimeError):
-    """The engine refused; `status` is its `assay_engine_status`."""
+class EngineError(InvalidRequest, RuntimeError):
+    """The engine refused what it was given; `status` is its `assay_engine_status`."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
