@@ -98,7 +98,7 @@ class Engine:
         message = ctypes.create_string_buffer(256)
         frequencies, gain = model.rope()
         address = library.assay_engine_create(
-            ctypes.byref(_shape_of(model, settings, gain)),
+            ctypes.byref(native_shape(model, settings, gain)),
             ctypes.byref(_native_settings(settings)),
             ctypes.byref(status),
             message,
@@ -182,7 +182,8 @@ class Engine:
             raise EngineError(status, self._library.assay_engine_status_text(status).decode())
 
 
-def _shape_of(model: Model, settings: EngineSettings, rope_gain: float) -> ModelShape:
+def native_shape(model: Model, settings: EngineSettings, rope_gain: float) -> ModelShape:
+    """The model's sizes as the native engine is told them."""
     config = model.config
     kv_dtype = settings.weight_dtype if settings.kv_dtype is None else settings.kv_dtype
     return ModelShape(
