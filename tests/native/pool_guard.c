@@ -31,11 +31,11 @@ static void misbehave(void) {
     if (strcmp(misbehaviour, "fault") == 0) fresh_pages[(size_t)PAGE * fresh_used++] = 1;
 }
 
-static int body(void *context, assay_worker *worker) {
+static int body(void *context, assay_walker *walker) {
     uint32_t begin, end;
     (void)context;
-    while (worker->index != 0 && assay_claim(worker, 1, 1, &begin, &end)) misbehave();
-    return assay_phase_end(worker);
+    while (walker->index != 0 && assay_claim(walker, 1, 1, &begin, &end)) misbehave();
+    return assay_phase_end(walker);
 }
 
 /* 1 once every hot thread has followed the last arm or disarm. */

@@ -431,7 +431,7 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
         seq_len_max=48, kv_blocks=64, reward_credits=5, trajectory_credits=5, prefill_chunk=16
     )
     seen: list[Completed] = []
-    stop = threading.Event()
+    stop, all_seen = threading.Event(), threading.Event()
     with Runtime(probe(), 24, options) as runtime:
 
         def submit(base: int) -> None:
@@ -468,6 +468,8 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
         def poll() -> None:
             while not stop.is_set():
                 seen.extend(runtime.poll())
+                if len(seen) == 180:
+                    all_seen.set()
                 runtime.wait(0.001)
 
         submitters = [threading.Thread(target=submit, args=(k * 1000,)) for k in range(3)]
@@ -478,10 +480,7 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
             t.start()
         for t in submitters:
             t.join(60)
-        for _ in range(3000):
-            if len(seen) == 180:
-                break
-            runtime.wait(0.01)
+        all_seen.wait(60)
         stop.set()
         for t in others:
             t.join(10)

@@ -17,7 +17,7 @@ SHARED_MODELS = Path(os.environ.get("ASSAY_MODELS", ROOT.parent / "shared" / "mo
 # Helper modules of these tests are imported as tests.rollout.engine.*
 sys.path.insert(0, str(ROOT))
 
-ENGINE_SOURCES = ("pool", "sampler", "weights", "kv_layout", "engine", "guard")
+ENGINE_SOURCES = ("contain", "pool", "sampler", "weights", "kv_layout", "engine", "guard")
 
 
 @pytest.fixture(scope="session")
