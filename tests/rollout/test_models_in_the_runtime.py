@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,15 @@ pytest.importorskip("numpy")
 
 from tests.rollout.engine.exact import random_model
 
-from assay.rollout import Outcome, Runtime, RuntimeOptions, Sampling, Stop
+from assay.rollout import (
+    CrashCause,
+    Outcome,
+    Runtime,
+    RuntimeOptions,
+    Sampling,
+    Stop,
+    WorkerCrashed,
+)
 from assay.rollout.models import DType, Engine, load_model, load_tokenizer
 from assay.rollout.models.driver import Driver
 from assay.rollout.models.driver import Sampling as DriverSampling
@@ -105,3 +115,29 @@ def test_a_stop_string_ends_a_story_where_its_last_byte_is_told(storyteller: Eng
     assert story.stop is Stop.STRING
     assert told.startswith("Once upon a time, there was a little girl nam")
     assert "girl nam" not in tokenizer.decode([1, *story.tokens[:-1]])
+
+
+def kernel_threads() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/task")}
+
+
+def test_a_dying_thread_of_the_engine_is_a_crash_that_names_its_rollouts() -> None:
+    before = kernel_threads()
+    settings = EngineSettings(weight_dtype=DType.F32, batch_max=8, step_tokens_max=64, threads=2)
+    with Engine.create(random_model("llama"), settings) as engine:
+        (pool_thread,) = kernel_threads() - before
+        with Runtime(engine, 4, RuntimeOptions(seq_len_max=256)) as runtime:
+            runtime.submit([1], max_tokens=4, seeds=[1], user_ids=[40], want_reward=False)
+            assert [c.user_id for c in runtime.drain(30.0)] == [40]
+            signal_thread(pool_thread, signal.SIGSEGV)
+            runtime.submit([1], max_tokens=250, seeds=[1, 2], user_ids=[41, 42])
+            with pytest.raises(WorkerCrashed) as crash:
+                runtime.drain(30.0)
+        assert crash.value.cause is CrashCause.ENGINE
+        assert sorted(crash.value.rollouts) == [41, 42]
+
+
+def signal_thread(thread: int, number: int) -> None:
+    """tgkill(2), for a thread that Python did not start."""
+    tgkill = ctypes.CDLL(None, use_errno=True).tgkill
+    assert tgkill(os.getpid(), thread, number) == 0
