@@ -4,7 +4,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -32,20 +32,33 @@ class Run:
 async def local_platform(
     overrides: Mapping[str, str] = MappingProxyType({}), *, revive: bool = True
 ) -> AsyncIterator[Run]:
-    """Start it with `ASSAY_...` overrides; its parts are started again when they die."""
+    """Start it with `ASSAY_...` overrides; its parts are started again when they die.
+
+    Raises:
+        DependencyDown: a part is in a crash loop; the block is cancelled.
+    """
     with tempfile.TemporaryDirectory(prefix="assay-bench-") as data_dir:
         os.environ.update({**FREE_PORTS, **overrides, "ASSAY_DATA_DIR": data_dir})
         settings = load_settings()
         platform = LocalPlatform(settings, clock=Clock())
         addresses = await platform.start()
-        keeping = asyncio.create_task(platform.run()) if revive else None
         try:
-            yield Run(settings=settings, addresses=addresses)
+            async with _kept(platform) if revive else nullcontext():
+                yield Run(settings=settings, addresses=addresses)
         finally:
-            if keeping is not None:
-                keeping.cancel()
-                await asyncio.gather(keeping, return_exceptions=True)
             await platform.stop()
+
+
+@asynccontextmanager
+async def _kept(platform: LocalPlatform) -> AsyncIterator[None]:
+    """Keep it alive for the length of the block; the block does not outlive it."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            keeping = tasks.create_task(platform.run())
+            yield
+            keeping.cancel()
+    except ExceptionGroup as group:  # of one: what the block raised, or why the platform ended
+        raise group.exceptions[0] from None
 
 
 def processes_below(pid: int) -> dict[int, str]:

@@ -22,10 +22,20 @@ from platform_run import Run, local_platform, processes_below
 from report import OUT, Report, Spread, bar_plot, percentile
 from workloads import Case, gsm8k, ten_test_cpp, trivial_python
 
+from assay.cli.observe import list_pools
 from assay.client import Client, Request
 
 MATHS = 2_000
 SLOTS = 2
+READY_S_MAX = 60.0
+KINDS = {
+    "valkey": "store",
+    "assay.reward": "reward API",
+    "assay.planner": "planner",
+    "assay.worker.nursery": "slots",
+    "assay.worker": "worker host",
+    "assay-zygote": "zygotes of the sandbox",
+}
 now_s = time.perf_counter
 Step = Callable[[int], Awaitable[None]]
 
@@ -176,20 +186,37 @@ async def math(run: Run, repeats: int) -> Report:
     return report
 
 
-async def memory(_run: Run, _repeats: int) -> Report:
+async def pools_ready(control: str) -> None:
+    """Wait until every slot that is wanted has come up."""
+    async with asyncio.timeout(READY_S_MAX):
+        while True:
+            answer = await list_pools(control)
+            if answer and all(pool.slots_ready >= pool.slots_desired for pool in answer.pools):
+                return
+            await asyncio.sleep(0.1)
+
+
+def kind_of(command: str) -> str:
+    """A process's part in the platform."""
+    return next((kind for word, kind in KINDS.items() if word in command), command[:40])
+
+
+async def memory(run: Run, _repeats: int) -> Report:
     """The idle platform's share of memory; shared pages count once."""
-    report = Report(title="Idle platform", columns=("process", "PSS MiB", "RSS MiB"))
-    totals = [0.0, 0.0]
-    for pid, command in sorted(processes_below(os.getpid()).items()):
+    await pools_ready(run.addresses.control)
+    report = Report(title="Idle platform", columns=("part", "processes", "PSS MiB"))
+    parts: dict[str, list[float]] = {}
+    for pid, command in processes_below(os.getpid()).items():
         try:
             rollup = (Path("/proc") / str(pid) / "smaps_rollup").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
         sizes = {line.split()[0]: int(line.split()[1]) for line in rollup.splitlines()[1:]}
-        pss, rss = sizes["Pss:"] / 1024, sizes["Rss:"] / 1024
-        totals = [totals[0] + pss, totals[1] + rss]
-        report.add(process=command[:60], **{"PSS MiB": pss, "RSS MiB": rss})
-    report.add(process="all", **{"PSS MiB": totals[0], "RSS MiB": totals[1]})
+        parts.setdefault(kind_of(command), []).append(sizes["Pss:"] / 1024)
+    for part, pss in sorted(parts.items(), key=lambda entry: -sum(entry[1])):
+        report.add(part=part, processes=len(pss), **{"PSS MiB": sum(pss)})
+    whole = [one for pss in parts.values() for one in pss]
+    report.add(part="all", processes=len(whole), **{"PSS MiB": sum(whole)})
     return report
 
 

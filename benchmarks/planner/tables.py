@@ -240,6 +240,22 @@ def speed() -> str:
     )
 
 
+def cold() -> str:
+    """What beginning without history costs, an iteration a row."""
+    lines = [
+        (
+            policy,
+            iteration,
+            span([100 * r["regret"] for r in rows], 0) + " %",
+            span([r["d_cold_s"] for r in rows], 1),
+            span([r["d_warm_s"] for r in rows], 1),
+        )
+        for (policy, iteration), rows in grouped(read("cold"), "policy", "setting").items()
+    ]
+    head = ("policy", "iteration", "regret in cost", "d without history (s)", "d with it (s)")
+    return table(head, lines)
+
+
 def figure_pools() -> str:
     """Figure 13's shape: what is held and what runs, three policies."""
     workload = stressed([CUDA], CUDA_STAGES, STRESSES[0], iterations=8, seed=1)
@@ -270,6 +286,7 @@ PARTS: dict[str, Callable[[], str]] = {
         ("compile", "execute", "judge"),
     ),
     "stock": stock,
+    "cold": cold,
     "gap": gaps,
     "speed": speed,
     "pools": figure_pools,

@@ -1,15 +1,19 @@
-"""Children of the platform: started, revived a bounded number of times, drained in order."""
+"""Children of the platform: started, revived, given up in a crash loop, drained in order."""
 
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from assay.cli.platform import RESTARTS_MAX, Child, Platform
+from assay.cli.platform import Child, Platform
 from assay.core.errors import DependencyDown
+from assay.core.restarts import RestartPolicy
 from assay.edge.clock import Clock
+
+QUICK = RestartPolicy(healthy_s=0.0, short_lives_max=3, pause_first_s=0.01)
 
 WRITES_AND_WAITS = """
 import pathlib, signal, sys, time
@@ -26,7 +30,7 @@ while True: time.sleep(60)
 
 @pytest.fixture
 async def platform(tmp_path: Path) -> AsyncIterator[Platform]:
-    platform = Platform(clock=Clock(), log_dir=tmp_path / "logs")
+    platform = Platform(clock=Clock(), log_dir=tmp_path / "logs", restarts=QUICK)
     yield platform
     await platform.stop()
 
@@ -37,11 +41,15 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+def another_than(pid: int, child: Child) -> bool:
+    return child.process is not None and child.process.pid != pid
+
+
 async def start(platform: Platform, tmp_path: Path, name: str) -> Child:
     sign = tmp_path / f"{name}.sign"
     argv = ["-c", WRITES_AND_WAITS, str(sign), str(tmp_path / "order"), name]
-    child = await platform.start(name, argv, drain_s=10)
-    assert await platform.wait_for(child, sign, timeout_s=20) == "ready"
+    child = await platform.start(name, argv, sign=sign, drain_s=10)
+    assert await platform.wait_for(child, timeout_s=20) == "ready"
     return child
 
 
@@ -54,32 +62,68 @@ async def test_children_drain_in_reverse_order_of_starting(
     assert (tmp_path / "order").read_text() == "ba"
 
 
-async def test_a_killed_child_is_started_again(platform: Platform, tmp_path: Path) -> None:
+async def test_a_child_that_was_ready_is_started_again_however_often_it_is_killed(
+    platform: Platform, tmp_path: Path
+) -> None:
     child = await start(platform, tmp_path, "a")
-    assert child.process is not None
-    first = child.process.pid
     watching = asyncio.create_task(platform.watch())
-    child.process.send_signal(signal.SIGKILL)
-    await until(lambda: child.process is not None and child.process.pid != first)
+    for _ in range(2 * QUICK.short_lives_max):
+        await until(lambda: child.was_ready)
+        assert child.process is not None
+        victim = child.process.pid
+        child.process.send_signal(signal.SIGKILL)
+        await until(partial(another_than, victim, child))
+    assert child.short_lives == 0
     watching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await watching
 
 
-async def test_a_child_that_keeps_dying_ends_the_platform_and_says_why(platform: Platform) -> None:
-    child = await platform.start("sick", ["-c", "raise SystemExit('no memory')"], drain_s=1)
+async def test_the_sign_of_a_killed_child_is_not_taken_for_that_of_its_successor(
+    platform: Platform, tmp_path: Path
+) -> None:
+    sign = tmp_path / "sign"
+    sign.write_text("left by a killed one")
+    child = await platform.start(
+        "late", ["-c", "import time; time.sleep(60)"], sign=sign, drain_s=0
+    )
+    with pytest.raises(DependencyDown, match="did not start"):
+        await platform.wait_for(child, timeout_s=0.3)
+
+
+async def test_a_child_in_a_crash_loop_ends_the_platform_and_says_why(
+    platform: Platform, tmp_path: Path
+) -> None:
+    sick = ["-c", "raise SystemExit('no memory')"]
+    child = await platform.start("sick", sick, sign=tmp_path / "never", drain_s=1)
     with pytest.raises(DependencyDown, match="no memory"):
         await platform.watch()
-    assert len(child.deaths) == RESTARTS_MAX
+    assert child.short_lives == QUICK.short_lives_max
+    assert child.log.read_text().count("no memory") == QUICK.short_lives_max
+
+
+async def test_while_one_child_waits_to_be_started_again_the_others_are_looked_after(
+    tmp_path: Path,
+) -> None:
+    patient = RestartPolicy(healthy_s=0.0, pause_first_s=600.0, pause_longest_s=600.0)
+    platform = Platform(clock=Clock(), log_dir=tmp_path / "logs", restarts=patient)
+    sick = await platform.start("sick", ["-c", ""], sign=tmp_path / "never", drain_s=1)
+    child = await start(platform, tmp_path, "a")
+    watching = asyncio.create_task(platform.watch())
+    try:
+        await until(lambda: sick.restart_ns is not None and child.was_ready)
+        assert child.process is not None
+        first = child.process.pid
+        child.process.send_signal(signal.SIGKILL)
+        await until(partial(another_than, first, child))
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await platform.stop()
 
 
 async def test_a_child_that_does_not_come_up_says_why(platform: Platform, tmp_path: Path) -> None:
-    child = await platform.start("sick", ["-c", "raise SystemExit('bad port')"], drain_s=1)
+    sick = ["-c", "raise SystemExit('bad port')"]
+    child = await platform.start("sick", sick, sign=tmp_path / "never", drain_s=1)
     with pytest.raises(DependencyDown, match="bad port"):
-        await platform.wait_for(child, tmp_path / "never", timeout_s=20)
-
-
-def test_deaths_far_apart_do_not_count_as_dying_again_and_again(tmp_path: Path) -> None:
-    child = Child(name="a", argv=[], log=tmp_path / "a.log", drain_s=1, environment={})
-    assert all(child.may_restart(now_s) for now_s in range(0, 10_000, 100))
-    assert not all(child.may_restart(20_000.0 + now_s) for now_s in range(RESTARTS_MAX))
+        await platform.wait_for(child, timeout_s=20)

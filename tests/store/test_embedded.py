@@ -19,7 +19,7 @@ from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.ids import BatchId
 from assay.core.records import BatchSpec, Quota
-from assay.store import embedded
+from assay.core.restarts import RestartPolicy
 from assay.store.embedded import EmbeddedValkey, embedded_url
 from assay.store.link import Link, Reply
 from assay.store.valkey import open_store
@@ -134,11 +134,9 @@ async def test_a_killed_server_is_started_again_with_its_data(
     await store.close()
 
 
-async def test_a_server_that_keeps_dying_is_given_up(
-    server: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedded, "RESTARTS_MAX", 2)
-    keeper = asyncio.create_task(server.keep_alive())
+async def test_a_server_in_a_crash_loop_is_given_up(server: EmbeddedValkey) -> None:
+    policy = RestartPolicy(healthy_s=3_600.0, short_lives_max=2, pause_first_s=0.01)
+    keeper = asyncio.create_task(server.keep_alive(policy))
 
     async def kill() -> bool:
         if server.pid is not None:

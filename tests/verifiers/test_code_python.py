@@ -1,13 +1,17 @@
 """`code.python` with programs that mean no harm: three kinds of tests, limits, partial credit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
+from assay.config.settings import VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
+from assay.verifiers.local import LocalPipelines
 
 Judge = Callable[..., Ended]
 PYTHON = "code.python"
@@ -473,3 +477,34 @@ def test_a_reference_that_says_nothing_is_refused_with_its_field(
     with pytest.raises(InvalidRequest) as caught:
         judge(PYTHON, "x = 1", reference)
     assert caught.value.field == field
+
+
+# --- packages that the operator offers ----------------------------------------------------------
+
+NUMPY = "import numpy as np\ndef total(xs):\n    return int(np.array(xs).sum())\n"
+
+
+@pytest.fixture(scope="module")
+def judge_with_packages(new_bench: Callable[[VerifierSettings], LocalPipelines]) -> Iterator[Judge]:
+    packages = Path(numpy.__file__).parents[1]
+    with new_bench(VerifierSettings(program_paths=(packages,))) as made:
+        yield made.judge
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        calls("total", ([[1, 2]], 3)),
+        asserts("import numpy as np\nassert total(np.arange(3).tolist()) == 3"),
+    ],
+)
+def test_programs_and_tests_import_the_packages_that_the_operator_offers(
+    judge_with_packages: Judge, reference: dict[str, Any]
+) -> None:
+    assert judge_with_packages(PYTHON, NUMPY, reference).reward == 1.0
+
+
+def test_no_package_is_there_that_the_operator_does_not_offer(judge: Judge) -> None:
+    ended = judge(PYTHON, NUMPY, calls("total", ([[1, 2]], 3)))
+    assert (ended.reward, ended.evidence.verdict) == (0.0, "runtime_error")
+    assert "ModuleNotFoundError" in ended.evidence.error

@@ -64,17 +64,19 @@ class LocalPlatform:
         reward = await self._platform.start(
             "reward",
             ["-m", "assay.reward"],
+            sign=run_dir / REWARD_SIGN,
             drain_s=self._settings.reward.drain_s,
             environment=environment,
         )
         worker = await self._platform.start(
             "worker",
             ["-m", "assay.worker"],
+            sign=run_dir / WORKER_SIGN,
             drain_s=self._settings.worker.drain_s,
             environment=environment,
         )
-        api = json.loads(await self._addresses(reward, run_dir / REWARD_SIGN))
-        pools = json.loads(await self._addresses(worker, run_dir / WORKER_SIGN))
+        api = json.loads(await self._addresses(reward))
+        pools = json.loads(await self._addresses(worker))
         # A part that is started again keeps the port that callers know.
         reward.environment["ASSAY_REWARD__GRPC_PORT"] = _port(api["grpc"])
         reward.environment["ASSAY_REWARD__HTTP_PORT"] = _port(api["http"])
@@ -90,19 +92,24 @@ class LocalPlatform:
         await self._embedded.start()
         return self._embedded.url
 
-    async def _addresses(self, child: Child, sign: Path) -> str:
-        return await self._platform.wait_for(child, sign, timeout_s=START_S_MAX)
+    async def _addresses(self, child: Child) -> str:
+        return await self._platform.wait_for(child, timeout_s=START_S_MAX)
 
     async def run(self) -> None:
         """Start again what dies, until cancelled.
 
         Raises:
-            DependencyDown: a part dies again and again.
+            DependencyDown: a part is in a crash loop.
         """
-        async with asyncio.TaskGroup() as tasks:
-            if self._embedded is not None:
-                tasks.create_task(self._embedded.keep_alive())
-            tasks.create_task(self._platform.watch())
+        jobs = [asyncio.create_task(self._platform.watch())]
+        if self._embedded is not None:
+            jobs.append(asyncio.create_task(self._embedded.keep_alive()))
+        try:
+            await asyncio.gather(*jobs)
+        finally:
+            for job in jobs:
+                job.cancel()
+            await asyncio.gather(*jobs, return_exceptions=True)
 
     async def stop(self) -> None:
         """Drain the workers, then the API, then the store."""

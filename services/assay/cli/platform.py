@@ -1,7 +1,7 @@
 """The platform on one machine: an embedded store, the reward API, a worker host.
 
-Each is a process of its own and logs to a file of its own, so that one can die without the others;
-one that dies is started again, a bounded number of times in a row.
+Each is a process of its own and logs to a file of its own, so that one can die without the others.
+One that dies is started again; only a crash loop (`assay.core.restarts`) ends the platform.
 """
 
 import asyncio
@@ -9,17 +9,15 @@ import contextlib
 import os
 import signal
 import sys
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from assay.core.errors import DependencyDown
+from assay.core.restarts import RestartPolicy
 from assay.edge.clock import Clock
 
-RESTARTS_MAX = 5
-RESTART_WINDOW_S = 60.0
 LOG_BYTES_MAX = 64 * 1024**2
 LOG_TAIL_BYTES = 2_000
 POLL_S = 0.2
@@ -33,16 +31,18 @@ class Child:
 
     name: str
     argv: Sequence[str]
+    sign: Path
+    """The file that it writes when it is ready."""
     log: Path
     drain_s: float
     environment: dict[str, str]
     process: asyncio.subprocess.Process | None = None
-    deaths: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_MAX))
-
-    def may_restart(self, now_s: float) -> bool:
-        """False once it died `RESTARTS_MAX` times within the window."""
-        self.deaths.append(now_s)
-        return len(self.deaths) < RESTARTS_MAX or now_s - self.deaths[0] > RESTART_WINDOW_S
+    started_ns: int = 0
+    was_ready: bool = False
+    short_lives: int = 0
+    """In a row, up to its last death."""
+    restart_ns: int | None = None
+    """When it is to be started again, once its death was noticed."""
 
     def log_tail(self) -> str:
         """The last that it said."""
@@ -54,9 +54,12 @@ class Child:
 class Platform:
     """Starts, watches and stops children. Owns nothing else."""
 
-    def __init__(self, *, clock: Clock, log_dir: Path) -> None:
+    def __init__(
+        self, *, clock: Clock, log_dir: Path, restarts: RestartPolicy | None = None
+    ) -> None:
         self._clock = clock
         self._log_dir = log_dir
+        self._restarts = restarts or RestartPolicy()
         self._children: list[Child] = []
         self._stopping = False
 
@@ -65,6 +68,7 @@ class Platform:
         name: str,
         argv: Sequence[str],
         *,
+        sign: Path,
         drain_s: float,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Child:
@@ -76,6 +80,7 @@ class Platform:
         child = Child(
             name=name,
             argv=argv,
+            sign=sign,
             log=log,
             drain_s=drain_s,
             environment={**os.environ, **environment},
@@ -85,6 +90,10 @@ class Platform:
         return child
 
     async def _spawn(self, child: Child) -> None:
+        child.sign.unlink(missing_ok=True)  # one that was killed leaves it behind
+        child.was_ready = False
+        child.restart_ns = None
+        child.started_ns = self._clock.monotonic_ns()
         with child.log.open("ab") as log:
             child.process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -97,17 +106,17 @@ class Platform:
                 start_new_session=True,
             )
 
-    async def wait_for(self, child: Child, sign: Path, *, timeout_s: float) -> str:
-        """Wait until `child` has written `sign` (its addresses); return what stands there.
+    async def wait_for(self, child: Child, *, timeout_s: float) -> str:
+        """Wait until `child` is ready; return what stands in its sign (its addresses).
 
         Raises:
             DependencyDown: it died or did not come up in time; says what it logged last.
         """
         deadline_ns = self._clock.monotonic_ns() + int(timeout_s * 1e9)
         while self._clock.monotonic_ns() < deadline_ns:
-            if child.process is None or child.process.returncode is not None:
+            if _dead(child):
                 break
-            if text := _read(sign):
+            if text := _read(child.sign):
                 return text
             await self._clock.sleep(POLL_S / 4)
         message = f"{child.name} did not start; the end of {child.log}:\n{child.log_tail()}"
@@ -117,26 +126,48 @@ class Platform:
         """Start dead children again until stopped.
 
         Raises:
-            DependencyDown: a child dies again and again.
+            DependencyDown: a child is in a crash loop; says what it logged last.
         """
         while not self._stopping:
             for child in self._children:
-                await self._revive(child)
+                await self._look_after(child)
             await self._clock.sleep(POLL_S)
 
-    async def _revive(self, child: Child) -> None:
-        if self._stopping or child.process is None or child.process.returncode is None:
+    async def _look_after(self, child: Child) -> None:
+        if not _dead(child):
+            child.was_ready = child.was_ready or child.sign.exists()
             return
-        if not child.may_restart(self._clock.monotonic_ns() / 1e9):
+        now_ns = self._clock.monotonic_ns()
+        if child.restart_ns is None:
+            child.restart_ns = now_ns + self._pause_ns(child, now_ns)
+        if now_ns >= child.restart_ns and not self._stopping:
+            await self._spawn(child)
+
+    def _pause_ns(self, child: Child, now_ns: int) -> int:
+        """How long the child stays dead.
+
+        Raises:
+            DependencyDown: for good.
+        """
+        lived_s = (now_ns - child.started_ns) / 1e9
+        child.short_lives = self._restarts.short_lives(
+            child.short_lives, lived_s=lived_s, ready=child.was_ready
+        )
+        pause_s = self._restarts.pause_s(child.short_lives)
+        if pause_s is None:
             message = f"{child.name} keeps dying; the end of {child.log}:\n{child.log_tail()}"
             raise DependencyDown(message)
-        await self._spawn(child)
+        return int(pause_s * 1e9)
 
     async def stop(self) -> None:
         """Drain in reverse order of starting: each is asked, waited for, and killed at last."""
         self._stopping = True
         for child in reversed(self._children):
             await _stop(child)
+
+
+def _dead(child: Child) -> bool:
+    return child.process is None or child.process.returncode is not None
 
 
 def _read(sign: Path) -> str:

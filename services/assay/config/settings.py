@@ -150,6 +150,9 @@ class VerifierSettings(Branch):
     """CPU time of one math verification."""
     match_cpu_s: float = Field(default=2.0, gt=0)
     """CPU time of one text match (`regex`, `json_schema` ...)."""
+    program_paths: tuple[Path, ...] = ()
+    """Directories with packages that programs and tests of `code.python` may import, such as the
+    `site-packages` of an environment with NumPy. Programs can read all that lies there."""
     function_paths: tuple[Path, ...] = ()
     """Directories whose modules `python_function` may import inside the sandbox (read-only)."""
 

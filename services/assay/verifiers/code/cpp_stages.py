@@ -22,6 +22,7 @@ from assay.sandbox.port import MIB, CommandRun, Limits, RunResult, RunStatus
 from assay.verifiers.code.compare import output_equal
 from assay.verifiers.code.definition import CppReference, CppSettings, IoTest, wall_limit_s
 from assay.verifiers.code.programs import CPP, program_of
+from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import (
     LIMITS,
     PASS,
@@ -40,6 +41,8 @@ _PROGRAM: Final = "program"
 _PROGRAM_BYTES_MAX: Final = 32 * MIB
 _SOURCE: Final = "program.cpp"
 _SIMPLEST: Final = "int main() { return 0; }\n"
+_PART_KILLED: Final = b"Killed signal terminated program"
+"""The driver's words when SIGKILL ended the compiler proper."""
 _GOOD: Final = b"P"
 _BAD: Final = b"E"
 
@@ -109,7 +112,7 @@ class Compiler:
 
         def make() -> bytes:
             self._prove(settings)
-            result = self._run(source, settings)
+            result = repeat_while_killed(lambda: self._run(source, settings), _compiler_killed)
             spent[0] = use_of(result)
             return _artifact(result)
 
@@ -160,9 +163,16 @@ class Compiler:
         )
 
 
+def _compiler_killed(result: RunResult) -> bool:
+    failed = result.status is RunStatus.EXITED and result.exit_code != 0
+    return was_killed(result) or (failed and _PART_KILLED in result.stderr)
+
+
 def _artifact(result: RunResult) -> bytes:
     if result.status is RunStatus.WALL_LIMIT:
         raise _NotKept("compile_wall_limit", use_of(result))
+    if _compiler_killed(result):
+        raise _NotKept("compile_error", use_of(result))
     program = result.files.get(_PROGRAM)
     if result.status is RunStatus.EXITED and result.exit_code == 0 and program:
         return _GOOD + program
@@ -278,15 +288,14 @@ class RunHandler:
     def _test(
         self, program: bytes, test: IoTest, cpu_s: float, settings: CppSettings
     ) -> TestOutcome:
-        result = self._launcher.run(
-            CommandRun(
-                argv=(f"./{_PROGRAM}",),
-                stdin=_encoded(test.stdin),
-                files={_PROGRAM: program},
-                executables=frozenset({_PROGRAM}),
-                limits=settings.limits(cpu_s),
-            )
+        command = CommandRun(
+            argv=(f"./{_PROGRAM}",),
+            stdin=_encoded(test.stdin),
+            files={_PROGRAM: program},
+            executables=frozenset({_PROGRAM}),
+            limits=settings.limits(cpu_s),
         )
+        result = repeat_while_killed(lambda: self._launcher.run(command), was_killed)
         verdict, error = run_verdict(result.status, result.exit_code)
         if verdict == PASS and not output_equal(result.stdout, test.stdout, settings.comparison):
             verdict = "wrong_answer"

@@ -27,6 +27,7 @@ from assay.verifiers.code.definition import (
     wall_limit_s,
 )
 from assay.verifiers.code.programs import PYTHON, program_of
+from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import (
     PASS,
     TestOutcome,
@@ -53,10 +54,11 @@ class PythonRunHandler:
         Raises:
             IsolationUnavailable: this host cannot isolate untrusted code.
         """
-        harness = Path(referee.__file__)
-        self._launcher = ZygoteLauncher(
-            context.sandbox, Clock(), inside=Inside(harnesses={_REFEREE: harness})
+        inside = Inside(
+            python_path=context.verifiers.program_paths,
+            harnesses={_REFEREE: Path(referee.__file__)},
         )
+        self._launcher = ZygoteLauncher(context.sandbox, Clock(), inside=inside)
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Judge each response by itself."""
@@ -93,13 +95,10 @@ class PythonRunHandler:
     def _test(
         self, program: str, test: IoTest, cpu_s: float, settings: PythonSettings
     ) -> TestOutcome:
-        result = self._launcher.run_python(
-            PythonRun(
-                source=_encoded(program),
-                stdin=_encoded(test.stdin),
-                limits=settings.limits(cpu_s),
-            )
+        order = PythonRun(
+            source=_encoded(program), stdin=_encoded(test.stdin), limits=settings.limits(cpu_s)
         )
+        result = repeat_while_killed(lambda: self._launcher.run_python(order), was_killed)
         verdict, error = run_verdict(result.status, result.exit_code)
         if verdict == PASS and not output_equal(result.stdout, test.stdout, settings.comparison):
             verdict = "wrong_answer"
@@ -142,6 +141,13 @@ class PythonRunHandler:
     def _referee(
         self, program: str, tests: dict[str, Any], total: int, settings: PythonSettings
     ) -> tuple[list[dict[str, Any]], HarnessResult]:
+        return repeat_while_killed(
+            lambda: self._referee_once(program, tests, total, settings), _candidate_killed
+        )
+
+    def _referee_once(
+        self, program: str, tests: dict[str, Any], total: int, settings: PythonSettings
+    ) -> tuple[list[dict[str, Any]], HarnessResult]:
         nonce = secrets.token_hex(16)
         cpu_s = min(settings.cpu_s * min(total, _CASES_CPU_MAX), settings.total_cpu_s)
         bounds = {"nonce": nonce, "cpu_s": settings.cpu_s, "wall_s": wall_limit_s(settings.cpu_s)}
@@ -154,6 +160,12 @@ class PythonRunHandler:
             )
         )
         return _believed(result, nonce), result
+
+
+def _candidate_killed(refereed: tuple[list[dict[str, Any]], HarnessResult]) -> bool:
+    records, result = refereed
+    last = records[-1] if records else {}
+    return not result.status.is_limit and last.get("error") == referee.KILLED
 
 
 def _believed(result: HarnessResult, nonce: str) -> list[dict[str, Any]]:

@@ -586,6 +586,10 @@ _OPERATIONS: Final[dict[str, Callable[..., object]]] = {
 # --- the referee's process ---------------------------------------------------------------------
 
 
+DIED: Final = "the program died of signal {signal}"
+KILLED: Final = DIED.format(signal=int(signal.SIGKILL))
+
+
 class CandidateGone(BaseException):
     """The candidate's process ended, broke the protocol or ran out of time. Not an `Exception`, so
     that no test takes it for what it expects."""
@@ -719,7 +723,7 @@ class Link:
         if code == -signal.SIGXCPU:
             self.gone = CandidateGone("cpu_limit", "CPU time")
         elif code < 0:
-            self.gone = CandidateGone("crashed", f"the program died of signal {-code}")
+            self.gone = CandidateGone("crashed", DIED.format(signal=-code))
         else:
             self.gone = CandidateGone("exited", f"the program exited with code {code}")
         return self.gone

@@ -80,7 +80,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             resources=Resources(cpu_cores=1.0, memory_bytes=512 * 1024 * 1024),
             timeout_s=4 * settings.math_cpu_s + 10,
             cpu_s_max=settings.math_cpu_s,
-            batch_max=16,
+            batch_max=32,
         ),
         handler="assay.verifiers.math.verify:VerifyHandler",
         confined=True,
