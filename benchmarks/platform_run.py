@@ -1,6 +1,5 @@
 """A platform of its own for one measurement, on free ports and in a directory that goes away."""
 
-import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -43,22 +42,10 @@ async def local_platform(
         platform = LocalPlatform(settings, clock=Clock())
         addresses = await platform.start()
         try:
-            async with _kept(platform) if revive else nullcontext():
+            async with platform.kept() if revive else nullcontext():
                 yield Run(settings=settings, addresses=addresses)
         finally:
             await platform.stop()
-
-
-@asynccontextmanager
-async def _kept(platform: LocalPlatform) -> AsyncIterator[None]:
-    """Keep it alive for the length of the block; the block does not outlive it."""
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            keeping = tasks.create_task(platform.run())
-            yield
-            keeping.cancel()
-    except ExceptionGroup as group:  # of one: what the block raised, or why the platform ended
-        raise group.exceptions[0] from None
 
 
 def processes_below(pid: int) -> dict[int, str]:

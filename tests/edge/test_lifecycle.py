@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +34,48 @@ async def test_a_second_signal_acts_in_the_ordinary_way() -> None:
             await stop.wait()
         assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
     signal.signal(signal.SIGINT, before)
+
+
+SERVICE = """
+import asyncio, pathlib, sys
+from assay.edge.lifecycle import stop_on_signals
+
+async def main():
+    with stop_on_signals(int(sys.argv[1])) as stop:
+        pathlib.Path(sys.argv[2]).touch()
+        await stop.wait()
+        pathlib.Path(sys.argv[3]).touch()
+
+asyncio.run(main())
+"""
+OWNER = """
+import os, subprocess, sys
+subprocess.run([sys.executable, "-c", sys.argv[1], str(os.getpid()), *sys.argv[2:]])
+"""
+
+
+async def appears(path: Path) -> None:
+    async with asyncio.timeout(60):
+        while not path.exists():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_service_stops_when_its_owner_is_killed(tmp_path: Path) -> None:
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OWNER, SERVICE, str(begun), str(ended)
+    )
+    await appears(begun)
+    owner.kill()
+    await owner.wait()
+    await appears(ended)
+
+
+async def test_a_service_whose_owner_is_gone_already_stops_at_once() -> None:
+    nobody = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await nobody.wait()
+    with stop_on_signals(nobody.pid) as stop:
+        assert stop.is_set()
 
 
 def test_a_sign_stands_while_somebody_listens(tmp_path: Path) -> None:

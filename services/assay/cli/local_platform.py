@@ -2,11 +2,15 @@
 
 Order: the embedded store (when no store is named), the reward API, a worker host; drained in the
 other order. Where each listens stands in `data_dir/run`, which is how other commands find it.
+When the platform itself is killed, the API and the worker host drain.
 """
 
 import asyncio
 import json
+import os
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +64,7 @@ class LocalPlatform:
         environment = {
             "ASSAY_STORE__URL": store,
             "ASSAY_DATA_DIR": str(self._settings.data_dir),
+            "ASSAY_OWNER_PID": str(os.getpid()),
         }
         reward = await self._platform.start(
             "reward",
@@ -110,6 +115,21 @@ class LocalPlatform:
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """`run` for the length of the block, which does not outlive the platform.
+
+        Raises:
+            DependencyDown: a part is in a crash loop; the block was cancelled.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(self.run())
+                yield
+                running.cancel()
+        except ExceptionGroup as group:  # of one: what the block raised, or why the platform ended
+            raise group.exceptions[0] from None
 
     async def stop(self) -> None:
         """Drain the workers, then the API, then the store."""

@@ -127,12 +127,10 @@ async def _service(job: Job, clock: Clock) -> AsyncIterator[str]:
         platform = LocalPlatform(settings_with(job.data_dir or Path(own), **any_port), clock=clock)
         with err.status("starting the platform"):
             addresses = await platform.start()
-        keeping = asyncio.create_task(platform.run())
         try:
-            yield addresses.grpc
+            async with platform.kept():
+                yield addresses.grpc
         finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
             await platform.stop()
 
 

@@ -181,6 +181,8 @@ class Settings(BaseSettings):
 
     data_dir: Path = Path.home() / ".local" / "share" / "assay"
     """Embedded store, sockets, scratch space, artifact cache."""
+    owner_pid: int = 0
+    """The parent with whose death a service drains, however it comes about; `assay up` sets it."""
     reward: RewardSettings = RewardSettings()
     store: StoreSettings = StoreSettings()
     worker: WorkerSettings = WorkerSettings()

@@ -5,21 +5,26 @@ Where a service listens stands in a file while it does, so that ports may be any
 """
 
 import asyncio
+import ctypes
 import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import structlog
+
+_PR_SET_PDEATHSIG: Final = 1
+_libc = ctypes.CDLL(None)
 
 log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[asyncio.Event]:
-    """Set the event at the first SIGTERM or SIGINT."""
+def stop_on_signals(owner_pid: int = 0) -> Iterator[asyncio.Event]:
+    """Set the event at the first SIGTERM or SIGINT, or when our parent `owner_pid` dies."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     signals = (signal.SIGTERM, signal.SIGINT)
@@ -32,11 +37,22 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
 
     for number in signals:
         loop.add_signal_handler(number, told, number)
+    if owner_pid:
+        _at_parents_death(signal.SIGTERM)
+        if os.getppid() != owner_pid:  # it is gone already
+            stop.set()
     try:
         yield stop
     finally:
+        if owner_pid:
+            _at_parents_death(0)
         for number in signals:
             loop.remove_signal_handler(number)
+
+
+def _at_parents_death(number: int) -> None:
+    """Have the kernel send us this signal then; 0 = none."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 @contextmanager

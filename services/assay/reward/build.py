@@ -50,7 +50,7 @@ class RewardApi:
 
     async def run(self) -> None:
         """Serve until told to stop by a signal."""
-        with lifecycle.stop_on_signals() as stop:
+        with lifecycle.stop_on_signals(self.settings.owner_pid) as stop:
             addresses = await self.start()
             sign = self.settings.data_dir / "run" / SIGN
             try:

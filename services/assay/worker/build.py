@@ -85,7 +85,7 @@ class WorkerService:
         Raises:
             HostFailed: a bug; it is in the log.
         """
-        with lifecycle.stop_on_signals() as stop:
+        with lifecycle.stop_on_signals(self.settings.owner_pid) as stop:
             try:
                 addresses = await self.start()
                 with lifecycle.listening(self.settings.data_dir / "run" / SIGN, addresses):
