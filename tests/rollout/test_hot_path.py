@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.rollout.checkpoints import write_checkpoint
 
 import assay.rollout.binding as binding
 
 NATIVE = Path(binding.__file__).parent / "native"
-MODELS = Path(os.environ.get("ASSAY_MODELS", Path(__file__).parents[3] / "shared" / "models"))
-CHECKPOINT = MODELS / "stories260K" / "stories260K.bin"
+POOL_GUARD = Path(__file__).parents[1] / "native" / "pool_guard.c"
 SCRIPT = """
 import ctypes as ct, json, sys
 from assay.rollout import ProbeEngine, Runtime, RuntimeOptions
@@ -30,7 +30,7 @@ spoil = sys.argv[1]
 if spoil.endswith(".bin"):
     from assay.rollout.models import DType, Engine, load_model
     from assay.rollout.models.engine import EngineSettings
-    settings = EngineSettings(weight_dtype=DType.BF16, batch_max=16, threads=1)
+    settings = EngineSettings(weight_dtype=DType.BF16, batch_max=16, threads=int(sys.argv[2]))
     engine = Engine.create(load_model(spoil), settings)
 else:
     how = {"": 0, "syscall": 1, "malloc": 2, "fault": 3}[spoil]
@@ -47,33 +47,41 @@ with Runtime(engine, 64, RuntimeOptions(seq_len_max=400, prefill_chunk=64)) as r
 """
 
 
-def guarded(spoil: str = "") -> dict[str, int]:
+def guarded(spoil: str = "", threads: int = 1) -> dict[str, int]:
+    return report_of([sys.executable, "-c", SCRIPT, spoil, str(threads)])
+
+
+def report_of(command: list[str]) -> dict[str, int]:
     environment = {**os.environ, "LD_PRELOAD": str(NATIVE / "libassay_guard.so")}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, spoil], env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     report: dict[str, int] = json.loads(done.stdout)
-    if not report["traps_syscalls"]:
-        pytest.skip("this kernel has no syscall user dispatch")
     return report
+
+
+def needs_traps(report: dict[str, int], spoil: str) -> None:
+    """Only where a system call is what has to be found."""
+    if spoil == "syscall" and report["threads"] and not report["traps_syscalls"]:
+        pytest.skip("this kernel has no syscall user dispatch")
 
 
 def test_the_decode_loop_is_silent() -> None:
     assert_silent(guarded())
 
 
-def test_the_decode_loop_of_a_real_model_is_silent() -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_decode_loop_of_a_transformer_is_silent_on_all_its_threads(
+    threads: int, tmp_path: Path
+) -> None:
     pytest.importorskip("numpy")
-    if not CHECKPOINT.exists():
-        pytest.skip(f"no {CHECKPOINT}; set ASSAY_MODELS")
-    assert_silent(guarded(str(CHECKPOINT)))
+    path = write_checkpoint(tmp_path / "some.bin", dim=64, hidden=176, layers=3, positions=512)
+    assert_silent(guarded(str(path), threads), threads)
 
 
-def assert_silent(report: dict[str, int]) -> None:
+def assert_silent(report: dict[str, int], threads: int = 1) -> None:
     assert report["finished"] == 64
     assert report["sections"] > 1000
-    assert report["threads"] == 1
+    assert report["threads"] == threads
     assert report["counts_allocations"] == 1
     assert (report["syscalls"], report["allocations"]) == (0, 0)
     assert (report["faults_minor"], report["faults_major"]) == (0, 0)
@@ -84,4 +92,36 @@ def assert_silent(report: dict[str, int]) -> None:
     [("syscall", "syscalls"), ("malloc", "allocations"), ("fault", "faults_minor")],
 )
 def test_the_guard_finds_a_violation(spoil: str, counter: str) -> None:
-    assert guarded(spoil)[counter] > 100
+    report = guarded(spoil)
+    needs_traps(report, spoil)
+    assert report[counter] > 100
+
+
+@pytest.fixture(scope="module")
+def pool_guard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pool of two threads, of which the second can be told to misbehave."""
+    program = tmp_path_factory.mktemp("native") / "pool_guard"
+    flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{NATIVE}"]
+    sources = [POOL_GUARD, NATIVE / "pool.c", NATIVE / "guard.c", NATIVE / "contain.c"]
+    command = ["cc", *flags, *map(str, sources), "-ldl", "-o", str(program)]
+    subprocess.run(command, check=True)
+    return program
+
+
+def test_a_pool_thread_that_only_works_is_silent(pool_guard: Path) -> None:
+    report = report_of([str(pool_guard), "nothing"])
+    assert (report["threads"], report["counts_allocations"]) == (1, 1)
+    assert report["sections"] >= 200
+    assert (report["syscalls"], report["allocations"], report["faults_minor"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("misbehaviour", "counter"),
+    [("syscall", "syscalls"), ("malloc", "allocations"), ("fault", "faults_minor")],
+)
+def test_the_guard_finds_a_violation_by_a_pool_thread(
+    pool_guard: Path, misbehaviour: str, counter: str
+) -> None:
+    report = report_of([str(pool_guard), misbehaviour])
+    needs_traps(report, misbehaviour)
+    assert report[counter] >= 200

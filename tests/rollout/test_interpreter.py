@@ -15,13 +15,13 @@ from __future__ import annotations
 import ctypes as ct
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from assay.rollout.binding import load, ref_word
 from assay.rollout.errors import Limit
-from assay.rollout.interpreter import Interpreter, Name
+from assay.rollout.interpreter import InterpretedQueue, InterpretedRing, Interpreter, Name
 from assay.rollout.layout import (
     Completion,
     Credit,
@@ -259,6 +259,80 @@ TwoMachines.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestTwoMachines = TwoMachines.TestCase
+
+
+class Aligned:
+    """Zeroed bytes on a cache line."""
+
+    def __init__(self, n: int) -> None:
+        self.size = n
+        self._buffer = ct.create_string_buffer(n + 64)
+        self.address = -(-ct.addressof(self._buffer) // 64) * 64
+
+    def image(self) -> bytes:
+        return ct.string_at(self.address, self.size)
+
+
+# Positive: so many are pushed; negative: so many are asked for.
+moves = st.lists(st.integers(-6, 6).filter(bool), max_size=40)
+starts = st.sampled_from([0, 5, (1 << 64) - 3])
+
+
+def numbered(first: int, n: int) -> list[Descriptor]:
+    return [Descriptor(slot=first + i, cookie=~(first + i)) for i in range(n)]
+
+
+@settings(deadline=None)
+@given(capacity=st.sampled_from([1, 2, 4, 8]), start=starts, moves=moves)
+def test_a_ring_alone_is_the_same_in_batches_of_any_size(
+    capacity: int, start: int, moves: list[int]
+) -> None:
+    lib = load()
+    native, mirror = (Aligned(lib.assay_ring_bytes_of(capacity)) for _ in range(2))
+    for memory in (native, mirror):
+        lib.assay_ring_init_at(memory.address, capacity, start)
+    ring = InterpretedRing(mirror.address)
+    sent: list[bytes] = []
+    taken: list[bytes] = []
+    for move in moves:
+        if move > 0:
+            lines = numbered(len(sent), move)
+            pushed = lib.assay_ring_push_n(native.address, (Descriptor * move)(*lines), move)
+            assert ring.push([bytes(d) for d in lines]) == pushed
+            sent += [bytes(d) for d in lines[:pushed]]
+        else:
+            out = (Descriptor * -move)()
+            n = lib.assay_ring_pop_n(native.address, out, -move)
+            assert ring.pop(-move) == [bytes(d) for d in out[:n]]
+            taken += [bytes(d) for d in out[:n]]
+        assert native.image() == mirror.image()
+        assert 0 <= len(sent) - len(taken) <= capacity
+    assert taken == sent[: len(taken)]
+
+
+@settings(deadline=None)
+@given(capacity=st.sampled_from([2, 4, 8]), start=starts, moves=moves)
+def test_a_queue_alone_is_the_same(capacity: int, start: int, moves: list[int]) -> None:
+    lib = load()
+    native, mirror = (Aligned(lib.assay_queue_bytes_of(capacity)) for _ in range(2))
+    for memory in (native, mirror):
+        lib.assay_queue_init_at(memory.address, capacity, start)
+    queue = InterpretedQueue(mirror.address)
+    sent: list[bytes] = []
+    taken: list[bytes] = []
+    for move in moves:
+        line, out = numbered(len(sent), 1)[0], Descriptor()
+        if move > 0:
+            fitted = bool(lib.assay_queue_push_one(native.address, ct.byref(line)))
+            assert fitted == queue.push(bytes(line)) == (len(sent) - len(taken) < capacity)
+            sent += [bytes(line)] * fitted
+        else:
+            found = bool(lib.assay_queue_pop_one(native.address, ct.byref(out)))
+            assert queue.pop() == (bytes(out) if found else None)
+            assert found == (len(taken) < len(sent))
+            taken += [bytes(out)] * found
+        assert native.image() == mirror.image()
+    assert taken == sent[: len(taken)]
 
 
 @pytest.mark.parametrize("kind", list(Kind))

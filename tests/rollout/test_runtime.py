@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -142,7 +143,8 @@ def test_any_batch_composition_gives_each_rollout_its_own_tokens(
                     runtime.cancel(refs[victim])
                     cancelled.add(victim)
                 except RolloutGone:
-                    assert runtime.stats().completed > 0
+                    ended = runtime.stats()
+                    assert ended.completed + ended.failed > 0
             assert load().assay_runtime_audit(runtime._handle) == 0
         settle(runtime)
         assert load().assay_runtime_audit(runtime._handle) == 0
@@ -430,7 +432,7 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
         seq_len_max=48, kv_blocks=64, reward_credits=5, trajectory_credits=5, prefill_chunk=16
     )
     seen: list[Completed] = []
-    stop = threading.Event()
+    stop, all_seen = threading.Event(), threading.Event()
     with Runtime(probe(), 24, options) as runtime:
 
         def submit(base: int) -> None:
@@ -467,6 +469,8 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
         def poll() -> None:
             while not stop.is_set():
                 seen.extend(runtime.poll())
+                if len(seen) == 180:
+                    all_seen.set()
                 runtime.wait(0.001)
 
         submitters = [threading.Thread(target=submit, args=(k * 1000,)) for k in range(3)]
@@ -477,10 +481,7 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
             t.start()
         for t in submitters:
             t.join(60)
-        for _ in range(3000):
-            if len(seen) == 180:
-                break
-            runtime.wait(0.01)
+        all_seen.wait(60)
         stop.set()
         for t in others:
             t.join(10)
@@ -515,3 +516,41 @@ def test_a_drain_that_nobody_scores_for_ends_with_an_error_and_no_sooner() -> No
         (request,) = runtime.poll_rewards()
         runtime.score(request.ref, 1.0)
         assert [c.reward for c in runtime.drain(5.0)] == [1.0]
+
+
+def test_the_arena_says_which_pages_it_got_and_whether_it_is_bound_to_the_node() -> None:
+    for huge, node, kinds, bound in (
+        (False, None, {"base"}, {0}),
+        (True, None, {"huge", "advised_huge", "base"}, {0}),
+        (True, 0, {"huge", "advised_huge", "base"}, {0, 1}),  # 0: a kernel that refuses
+        (True, 63, {"huge", "advised_huge", "base"}, {0}),
+    ):
+        options = RuntimeOptions(seq_len_max=32, huge_pages=huge, numa_node=node)
+        with Runtime(probe(), 2, options, start=False) as runtime:
+            stats = runtime.stats()
+            assert stats.kv_pages_kind in kinds
+            assert stats.numa_bound in bound
+            runtime.submit([1, 2], max_tokens=2, seeds=[1], want_reward=False)
+            settle(runtime)
+            assert [c.outcome for c in runtime.poll()] == [Outcome.COMPLETED]
+
+
+def advised_kb() -> int:
+    """Memory of this process that carries the huge-page advice (VmFlags hg)."""
+    total = size = 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if line.startswith("Size:"):
+            size = int(line.split()[1])
+        elif line.startswith("VmFlags:") and "hg" in line.split():
+            total += size
+    return total
+
+
+def test_an_arena_that_says_advised_carries_the_kernels_flag() -> None:
+    before = advised_kb()
+    options = RuntimeOptions(seq_len_max=32, kv_blocks=1 << 20)
+    with Runtime(probe(), 2, options, start=False) as runtime:
+        stats = runtime.stats()
+        if stats.kv_pages_kind != "advised_huge":
+            pytest.skip(f"pages are {stats.kv_pages_kind} here")
+        assert advised_kb() - before >= stats.kv_bytes >> 10

@@ -16,7 +16,7 @@ import assay.rollout.binding as binding
 
 NATIVE = Path(binding.__file__).parent / "native"
 STRESS = Path(__file__).parents[1] / "native" / "stress.c"
-CORE = ["bell", "clock", "core", "guard", "kv", "policy", "probe", "runtime", "worker"]
+CORE = ["bell", "clock", "contain", "core", "guard", "kv", "policy", "probe", "runtime", "worker"]
 FLAGS = [
     "-std=c11",
     "-O1",

@@ -7,11 +7,13 @@ memory in Python and is what the C code is compared with.
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.errors import (
     CrashCause,
+    HostExhausted,
     InvalidRollout,
     Limit,
     NativeUnavailable,
     RolloutError,
     RolloutGone,
+    RuntimeClosed,
     Saturated,
     WorkerCrashed,
     WorkerStalled,
@@ -30,6 +32,7 @@ from assay.rollout.runtime import (
 __all__ = [
     "Completed",
     "CrashCause",
+    "HostExhausted",
     "InvalidRollout",
     "Limit",
     "NativeUnavailable",
@@ -41,6 +44,7 @@ __all__ = [
     "RolloutGone",
     "RolloutRef",
     "Runtime",
+    "RuntimeClosed",
     "RuntimeOptions",
     "Sampling",
     "Saturated",

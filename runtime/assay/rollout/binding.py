@@ -19,7 +19,7 @@ LIBRARY_VARIABLE = "ASSAY_ROLLOUT_LIBRARY"
 """Environment variable naming another build of the library (a sanitizer build, say)."""
 
 _P, _U64, _U32, _I64, _INT = ct.c_void_p, ct.c_uint64, ct.c_uint32, ct.c_int64, ct.c_int
-_PP = ct.POINTER
+_SIZE = ct.c_size_t
 
 _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_abi_sizes": (_U32, (_P, _U32)),
@@ -55,7 +55,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_release": (_U64, (_P, _P, _U64)),
     "assay_census": (None, (_P, _P)),
     # the waiting set
-    "assay_waiting_bytes": (ct.c_size_t, (_U32,)),
+    "assay_waiting_bytes": (_SIZE, (_U32,)),
     # the runtime
     "assay_runtime_create": (_P, (_P, _P, _P)),
     "assay_runtime_start": (_INT, (_P,)),
@@ -84,7 +84,24 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_runtime_trace_read": (_U64, (_P, _U64, _P, _U64, _P, _P)),
     "assay_runtime_stats": (None, (_P, _P)),
     "assay_probe_ops": (None, (_P, _U32, _U32, _U32, _P)),
+    # the engine
     "assay_engine_ops_of": (None, (_P, _P)),
+    "assay_engine_create": (_P, (_P, _P, _P, ct.c_char_p, _SIZE)),
+    "assay_engine_destroy": (None, (_P,)),
+    "assay_engine_load": (_INT, (_P, _U32, _U32, _P, _U32, _U32, _U32)),
+    "assay_engine_seal": (_INT, (_P,)),
+    "assay_engine_set_policy_version": (None, (_P, _U64)),
+    "assay_engine_policy_version": (_U64, (_P,)),
+    "assay_engine_kv_copy": (None, (_P, _P, _P, _U32)),
+    "assay_engine_step": (_INT, (_P, _P, _P, _U32)),
+    "assay_engine_decode_run": (_INT, (_P, _P, _P, _U32, _U32, _P, _P)),
+    "assay_engine_logits": (_P, (_P, _U32)),
+    "assay_engine_get_info": (None, (_P, _P)),
+    "assay_engine_status_text": (ct.c_char_p, (_INT,)),
+    "assay_engine_best_isa": (_U32, ()),
+    "assay_read_sweep_seconds": (ct.c_double, (_P, _SIZE, _U32, _U32)),
+    "assay_sample_many": (_INT, (_P, _U32, _P, _U64, _U32, _U32, _P, _P)),
+    "assay_uniform": (ct.c_double, (_U64, _U64)),
     # the guard
     "assay_guard_arm": (None, ()),
     "assay_guard_disarm": (None, ()),

@@ -1,18 +1,25 @@
 """What can go wrong in the rollout runtime, named after who can act.
 
+Each is also of the kind that `assay.core.errors` has for it, so that an edge translates it with the
+one table it has.
+
 RolloutError
-+-- InvalidRollout    the caller changes the request
-+-- Saturated         the caller comes back later
-+-- RolloutGone       the rollout is no longer in the state the call is about
-+-- WorkerCrashed     the operator restarts the runtime; names the rollouts that went down
-+-- WorkerStalled     the worker did not answer in time
-+-- NativeUnavailable the installation has no compiled library
++-- InvalidRollout    (InvalidRequest)      the caller changes the request
++-- Saturated         (Saturated)           the caller comes back later
++-- RolloutGone       (FailedPrecondition)  the rollout is not in the state the call is about
++-- RuntimeClosed     (FailedPrecondition)  the caller closed it before
++-- WorkerStalled     (DeadlinePassed)      the worker did not answer in the caller's time
++-- WorkerCrashed     (DependencyDown)      the operator restarts it; names what went down with it
++-- HostExhausted     (DependencyDown)      the operator: no memory or thread left on the machine
++-- NativeUnavailable (DependencyDown)      the operator: no compiled library is installed
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from assay.core import errors as core
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,31 +44,42 @@ class CrashCause(StrEnum):
     BROKEN = "broken"
 
 
+SATURATED_RETRY_S = 0.05
+"""When to come back: some decode steps later."""
+
+
 class RolloutError(Exception):
-    """Root of the rollout runtime's errors."""
+    """Root of the rollout runtime's errors; never raised itself."""
 
 
-class InvalidRollout(RolloutError):
+class InvalidRollout(RolloutError, core.InvalidRequest):
     """The request can never succeed as it is; `field` says what to change."""
 
     def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field}: {problem}")
-        self.field = field
+        super().__init__(f"{field}: {problem}", field=field)
 
 
-class Saturated(RolloutError):
+class Saturated(RolloutError, core.Saturated):
     """There is no room now; nothing was changed. `limit` is the stage that holds work up."""
 
     def __init__(self, limit: Limit) -> None:
-        super().__init__(f"no room: {limit} is exhausted")
+        super().__init__(f"no room: {limit} is exhausted", retry_after_s=SATURATED_RETRY_S)
         self.limit = limit
 
 
-class RolloutGone(RolloutError):
+class RolloutGone(RolloutError, core.FailedPrecondition):
     """The rollout ended, was cancelled or was collected before the call reached it."""
 
 
-class WorkerCrashed(RolloutError):
+class RuntimeClosed(RolloutError, core.FailedPrecondition):
+    """The runtime was closed."""
+
+
+class WorkerStalled(RolloutError, core.DeadlinePassed):
+    """The worker did not reach the end of its step in time."""
+
+
+class WorkerCrashed(RolloutError, core.DependencyDown):
     """The worker thread died. `rollouts` are the user ids of the rollouts it took down."""
 
     def __init__(self, cause: CrashCause, detail: int, rollouts: Sequence[int]) -> None:
@@ -71,9 +89,9 @@ class WorkerCrashed(RolloutError):
         self.rollouts = tuple(rollouts)
 
 
-class WorkerStalled(RolloutError):
-    """The worker did not reach the end of its step in time."""
+class HostExhausted(RolloutError, core.DependencyDown):
+    """The machine gave no memory for the rings and the KV arena, or no thread."""
 
 
-class NativeUnavailable(RolloutError):
+class NativeUnavailable(RolloutError, core.DependencyDown):
     """The compiled library is missing or does not match this Python package."""

@@ -1,4 +1,5 @@
-"""The shared memory's words, as Python sees them: mirrors of `native/assay_ring.h` and `core.h`.
+"""The shared memory's words, as Python sees them: mirrors of `native/assay_ring.h`, `core.h`
+and `engine.h`.
 
 `binding.load` compares the size of every structure with what the C compiler says, so a field added
 on one side alone does not go unnoticed.
@@ -454,9 +455,63 @@ class StatsWords(ct.Structure):
     _fields_ = tuple((name, ct.c_uint64) for name in STATS_WORDS)
 
 
+# ---- the engine's face: engine.h ----
+
+
+class ModelShape(ct.Structure):
+    """Sizes of a model, in elements."""
+
+    _fields_ = (
+        *((name, ct.c_uint32) for name in ("dim", "n_layers", "n_heads", "n_kv_heads", "head_dim")),
+        *((name, ct.c_uint32) for name in ("hidden_dim", "vocab_size", "seq_len_max")),
+        *((name, ct.c_float) for name in ("rms_eps", "rope_gain")),
+        *((name, ct.c_uint8) for name in ("weight_dtype", "kv_dtype", "tied_embeddings")),
+        *((name, ct.c_uint8) for name in ("qk_norm", "qkv_bias", "out_bias", "mlp_bias")),
+        ("reserved", ct.c_uint8),
+    )
+
+
+class NativeEngineSettings(ct.Structure):
+    """How an engine runs."""
+
+    _fields_ = (
+        *((name, ct.c_uint32) for name in ("n_threads", "batch_max", "step_tokens_max")),
+        *((name, ct.c_uint32) for name in ("block_tokens", "spin_max")),
+        ("first_cpu", ct.c_int32),
+        *((name, ct.c_uint32) for name in ("isa", "reserved")),
+    )
+
+
+class NativeEngineInfo(ct.Structure):
+    """What an engine found and took."""
+
+    _fields_ = (
+        ("isa", ct.c_char * 16),
+        *((name, ct.c_uint32) for name in ("n_threads", "huge_pages")),
+        *((name, ct.c_uint64) for name in ("weight_bytes", "matrix_bytes", "workspace_bytes")),
+        *((name, ct.c_uint64) for name in ("kv_block_bytes", "parks")),
+    )
+
+
+class SeqStep(ct.Structure):
+    """One rollout's share of one step."""
+
+    _fields_ = (
+        ("tokens", ct.c_void_p),
+        *((name, ct.c_uint32) for name in ("n_tokens", "pos0")),
+        ("block_table", ct.c_void_p),
+        *((name, ct.c_uint32) for name in ("n_blocks", "shared_blocks")),
+        ("want_logits", ct.c_uint8),
+        ("sampler", ct.POINTER(Sampler)),
+        ("out_token", ct.c_int32),
+        ("out_logp", ct.c_float),
+        ("policy_version", ct.c_uint64),
+    )
+
+
 SIZED: tuple[type[ct.Structure], ...] = (
     *(Descriptor, Completion, Sampler, Row, CreditLine, Ring, Queue, Shape, Region, Order),
     *(Member, Ref, WorkerSettings, RuntimeSettings, EngineOps, Probe, TraceRecord),
-    *(GuardReport, StatsWords),
+    *(GuardReport, StatsWords, ModelShape, NativeEngineSettings, NativeEngineInfo, SeqStep),
 )
 """In the order in which `assay_abi_sizes` reports what the C compiler made of them."""

@@ -24,10 +24,11 @@ from assay.rollout.binding import load, ref_word
 from assay.rollout.engines import AddressedEngine, ProbeEngine, native_ops
 from assay.rollout.errors import (
     CrashCause,
+    HostExhausted,
     InvalidRollout,
     Limit,
-    RolloutError,
     RolloutGone,
+    RuntimeClosed,
     Saturated,
     WorkerCrashed,
     WorkerStalled,
@@ -265,14 +266,14 @@ class Runtime:
             return int(handle)
         if status.value == Status.INVALID:
             raise InvalidRollout("options", "the bounds contradict each other or the engine's")
-        raise RolloutError("not enough memory for the rings or the KV arena")
+        raise HostExhausted("not enough memory for the rings or the KV arena")
 
     # ---- life
 
     def start(self) -> None:
         """Start the worker (and scorer) threads."""
         if self._lib.assay_runtime_start(self._live()) != Status.OK:
-            raise RolloutError("the worker thread could not be started")
+            raise HostExhausted("the worker thread could not be started")
 
     def close(self) -> None:
         """Stop the threads and free everything; rollouts in flight are lost. Twice is fine."""
@@ -299,7 +300,7 @@ class Runtime:
 
     def _live(self) -> int:
         if not self._handle:
-            raise RolloutError("the runtime is closed")
+            raise RuntimeClosed("the runtime is closed")
         return self._handle
 
     # ---- in

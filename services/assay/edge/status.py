@@ -96,10 +96,15 @@ class ErrorDetail:
         }
 
 
+def status_of(error: AssayError) -> Status:
+    """The row of its class, or of the nearest of the contract that it is a kind of."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
 def detail_of(error: AssayError) -> ErrorDetail:
     """Translate an error of the contract."""
     return ErrorDetail(
-        status=STATUS[type(error)],
+        status=status_of(error),
         reason=error.reason,
         message=_unicode(error.message[:MESSAGE_CHARS_MAX]),
         field=_unicode(error.field[:FIELD_CHARS_MAX]),

@@ -1,88 +1,55 @@
-"""The engine's numbers against torch, and against itself in other company."""
+"""The engine's numbers against a float64 reference, and against itself in other company."""
 
 from __future__ import annotations
 
 import itertools
-import random
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-
-from assay.rollout.models import DType, Engine, Model, Tensor, load_model, load_tokenizer
-from assay.rollout.models.driver import Driver, Rollout, Sampling
-from assay.rollout.models.engine import EngineSettings, Isa
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-from tests.rollout.engine.reference import (  # noqa: E402
-    SHAPES,
-    Floats,
-    Llama2c,
-    greedy,
-    logits_of,
+from tests.rollout.engine.exact import (
+    CONFIGS,
+    Exact,
+    ids_for,
+    probabilities,
     random_model,
-    smollm_from_gguf,
+    round_to_bf16,
 )
+from tests.rollout.engine.feeding import TOLERANCE, decode_logits, last_logits, settings
+
+from assay.rollout.models import DType, Engine, Model, load_model, load_tokenizer
+from assay.rollout.models.driver import Driver, Rollout, Sampling
+from assay.rollout.models.model import ModelConfig, RopeScaling, rope_frequencies
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
+    from assay.rollout.models.engine import Isa
 
-TOLERANCE = 1e-4
+# transformers' ROPE_INIT_FUNCTIONS for heads of 16; YaRN also gives a gain on cos and sin.
+LINEAR = [0.25, 0.079056941, 0.025, 0.0079056947, 0.0025, 0.00079056947, 0.00025, 7.9056947e-05]
+LLAMA3 = [
+    *(1.0, 0.24438459, 0.013042256, 0.0039528473),
+    *(0.00125, 0.00039528473, 0.000125, 3.9528473e-05),
+]
+YARN = [
+    *(1.0, 0.11114246, 0.0079056947, 0.0014058533),
+    *(0.00025, 4.4456985e-05, 7.9056936e-06, 1.4058534e-06),
+]
+YARN_GAIN = 1.138629436111989
 
 
 @pytest.fixture(scope="module")
-def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Model]]:
-    """Each random model as torch has it, and as it reads back from its saved folder."""
-    pairs = {}
-    for name in SHAPES:
-        folder = tmp_path_factory.mktemp(name)
-        reference = random_model(name)
-        reference.save_pretrained(folder)
-        pairs[name] = (reference, load_model(folder))
-    return pairs
+def families() -> dict[str, Model]:
+    return {name: random_model(name) for name in CONFIGS}
 
 
-def settings(isa: Isa = Isa.AUTO, dtype: DType = DType.F32, **more: Any) -> EngineSettings:
-    return EngineSettings(**{"weight_dtype": dtype, "isa": isa, "threads": 2, **more})
-
-
-def ids_for(model: Model, n: int, seed: int = 0) -> list[int]:
-    return [random.Random(seed + i).randrange(model.config.vocab_size) for i in range(n)]
-
-
-def decode_logits(engine: Engine, ids: list[int], prefill: int = 0, chunk: int = 8) -> Floats:
-    """(positions, vocab_size) from position `prefill` on, fed token by token."""
-    driver = Driver(engine, 64)
-    rollout = driver.new(len(ids))
-    driver.prefill(rollout, ids[:prefill], chunk)
-    rows = []
-    for token in ids[prefill:]:
-        driver.step([rollout], [[token]])
-        rows.append(driver.logits(0))
-    return np.stack(rows)
-
-
-def round_to_bf16(model: Model) -> Model:
-    """The model with matrices rounded to bf16 (norms and biases stay), as float32 values."""
-    tensors = {}
-    for key, tensor in model.tensors.items():
-        values = torch.from_numpy(np.array(tensor.to_float32()))
-        if values.ndim == 2:
-            values = values.bfloat16().float()
-        tensors[key] = Tensor.of(values.numpy())
-    return Model(model.config, tensors, model.rope_divisors)
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_logits_are_torchs(
-    name: str, families: dict[str, tuple[Any, Model]], isas: list[Isa]
-) -> None:
-    reference, model = families[name]
+@pytest.mark.parametrize("name", CONFIGS)
+def test_logits_are_exact(name: str, families: dict[str, Model], isas: list[Isa]) -> None:
+    model = families[name]
     ids = ids_for(model, 90)
-    wanted = logits_of(reference, ids)
+    wanted = Exact(model).logits(ids)
     assert wanted.std() > 0.5  # small logits would prove nothing
     for isa in isas:
         with Engine.create(model, settings(isa)) as engine:
@@ -90,33 +57,24 @@ def test_logits_are_torchs(
             assert np.abs(decode_logits(engine, ids, 70, 13) - wanted[70:]).max() < TOLERANCE
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_bf16_weights_cost_nothing_but_their_rounding(
-    name: str, families: dict[str, tuple[Any, Model]], isas: list[Isa]
+    name: str, families: dict[str, Model], isas: list[Isa]
 ) -> None:
-    reference, model = families[name]
-    rounded = round_to_bf16(model)
-    with torch.no_grad():
-        twin = random_model(name)
-        twin.load_state_dict(reference.state_dict())
-        for parameter in twin.parameters():
-            if parameter.ndim == 2:
-                parameter.copy_(parameter.bfloat16().float())
-    ids = ids_for(model, 60)
-    wanted = logits_of(twin, ids)
+    rounded = round_to_bf16(families[name])
+    ids = ids_for(rounded, 60)
+    wanted = Exact(rounded).logits(ids)
     for isa in isas:
         how = settings(isa, DType.BF16, kv_dtype=DType.F32)
-        with Engine.create(rounded, how) as engine:
+        with Engine.create(families[name], how) as engine:
             assert np.abs(decode_logits(engine, ids) - wanted).max() < 2 * TOLERANCE
 
 
 @pytest.mark.parametrize("name", ["qwen3", "llama", "smollm"])
-def test_greedy_tokens_are_torchs(
-    name: str, families: dict[str, tuple[Any, Model]], isas: list[Isa]
-) -> None:
-    reference, model = families[name]
+def test_greedy_tokens_are_exact(name: str, families: dict[str, Model], isas: list[Isa]) -> None:
+    model = families[name]
     prompts = [ids_for(model, n, seed=n) for n in (1, 7, 33)]
-    wanted = [greedy(reference, ids, 12) for ids in prompts]
+    wanted = [Exact(model).greedy(ids, 12) for ids in prompts]
     for isa in isas:
         with Engine.create(model, settings(isa)) as engine:
             driver = Driver(engine, 64)
@@ -127,42 +85,42 @@ def test_greedy_tokens_are_torchs(
             assert tokens.T.tolist() == wanted
 
 
+@pytest.mark.parametrize(
+    ("scaling", "theta", "wanted", "gain"),
+    [
+        (RopeScaling("linear", factor=4.0), 1e4, LINEAR, 1.0),
+        (RopeScaling("llama3", factor=8.0, original_positions=64), 1e4, LLAMA3, 1.0),
+        (RopeScaling("yarn", factor=4.0, original_positions=64), 1e6, YARN, YARN_GAIN),
+    ],
+)
+def test_stretched_frequencies_are_those_that_transformers_prints(
+    scaling: RopeScaling, theta: float, wanted: list[float], gain: float
+) -> None:
+    config = ModelConfig(
+        **{**CONFIGS["llama"].__dict__, "head_dim": 16, "rope_theta": theta, "rope": scaling}
+    )
+    frequencies, found = rope_frequencies(config)
+    assert frequencies.tolist() == pytest.approx(wanted, rel=1e-6)
+    assert found == pytest.approx(gain, rel=1e-7)
+
+
 COMPANY = list(itertools.product(["qwen3", "llama", "llama-biased-mha"], [DType.F32, DType.BF16]))
 
 
 @pytest.mark.parametrize(("name", "dtype"), COMPANY)
 def test_company_changes_no_bit(
-    name: str, dtype: DType, families: dict[str, tuple[Any, Model]], isas: list[Isa]
+    name: str, dtype: DType, families: dict[str, Model], isas: list[Isa]
 ) -> None:
-    _, model = families[name]
+    model = families[name]
     prompts = [ids_for(model, n, seed=n) for n in (1, 3, 17, 18, 40, 65, 2, 31)]
     for isa in isas:
         for threads in (1, 3):
             with Engine.create(model, settings(isa, dtype, threads=threads)) as engine:
                 alone = [decode_logits(engine, ids)[-1] for ids in prompts]
                 for order in (range(8), [5, 2, 7, 0, 1], [4, 3], [6, 5, 4, 3, 2, 1, 0, 7]):
-                    together = _last_logits(engine, [prompts[i] for i in order])
+                    together = last_logits(engine, [prompts[i] for i in order])
                     for i, logits in zip(order, together, strict=True):
                         assert np.array_equal(logits, alone[i])
-
-
-def _last_logits(engine: Engine, prompts: list[list[int]]) -> list[Floats]:
-    """Logits of each prompt's last position; the prompts share every step they can."""
-    driver = Driver(engine, 64)
-    rollouts = [driver.new(len(ids)) for ids in prompts]
-    done = [0] * len(prompts)
-    found: dict[int, Floats] = {}
-    chunks = itertools.cycle([5, 1, 16, 3])
-    while len(found) < len(prompts):
-        chunk = next(chunks)
-        live = [i for i in range(len(prompts)) if done[i] < len(prompts[i])]
-        fed = [prompts[i][done[i] : done[i] + chunk] for i in live]
-        driver.step([rollouts[i] for i in live], fed)
-        for at, i in enumerate(live):
-            done[i] += len(fed[at])
-            if done[i] == len(prompts[i]):
-                found[i] = driver.logits(at)
-    return [found[i] for i in range(len(prompts))]
 
 
 @pytest.mark.parametrize(("name", "dtype"), COMPANY)
@@ -171,10 +129,10 @@ def test_shared_prefix_changes_no_bit(
     name: str,
     dtype: DType,
     block_tokens: int,
-    families: dict[str, tuple[Any, Model]],
+    families: dict[str, Model],
     isas: list[Isa],
 ) -> None:
-    _, model = families[name]
+    model = families[name]
     prefix = ids_for(model, 75)
     for isa in isas:
         how = settings(isa, dtype, block_tokens=block_tokens)
@@ -202,9 +160,9 @@ def _branch(i: int) -> Sampling:
 
 
 def test_a_wrong_sharing_hint_is_not_believed(
-    families: dict[str, tuple[Any, Model]],
+    families: dict[str, Model],
 ) -> None:
-    _, model = families["llama"]
+    model = families["llama"]
     with Engine.create(model, settings()) as engine:
         driver = Driver(engine, 32)
         rollouts = [driver.new(48) for _ in range(2)]
@@ -222,23 +180,6 @@ def test_a_wrong_sharing_hint_is_not_believed(
         assert np.array_equal(driver.logits(1), honest[1])
 
 
-def reference_logp(logits: Floats, sampling: Sampling, token: int) -> float:
-    """log-prob of a token after temperature and filters, by full sorts in float64."""
-    scaled = torch.from_numpy(logits).double() / sampling.temperature
-    order = scaled.argsort(descending=True, stable=True)
-    if sampling.top_k:
-        order = order[: sampling.top_k]
-    kept = scaled[order].softmax(0)
-    if sampling.top_p < 1:
-        before = kept.cumsum(0) - kept
-        order = order[before < sampling.top_p]
-        kept = scaled[order].softmax(0)
-    if sampling.min_p:
-        order = order[kept >= sampling.min_p * kept.max()]
-    logps = scaled[order].log_softmax(0)
-    return float(logps[(order == token).nonzero()[0, 0]])
-
-
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -249,25 +190,25 @@ def reference_logp(logits: Floats, sampling: Sampling, token: int) -> float:
         Sampling(temperature=0.8, top_k=50, top_p=0.9, min_p=0.02, seed=5),
     ],
 )
-def test_sampled_logps_are_torchs(
-    sampling: Sampling, families: dict[str, tuple[Any, Model]], isas: list[Isa]
+def test_sampled_logps_are_exact(
+    sampling: Sampling, families: dict[str, Model], isas: list[Isa]
 ) -> None:
-    reference, model = families["smollm"]
+    model = families["smollm"]
     for isa in isas:
         with Engine.create(model, settings(isa)) as engine:
             driver = Driver(engine, 64)
             rollout = driver.new(80, sampling)
             tokens, logps = driver.decode([rollout], [3], 60)
             ids = [3, *tokens[:, 0].tolist()]
-            wanted = logits_of(reference, ids[:-1])
+            wanted = Exact(model).logits(ids[:-1])
             for at, (token, logp) in enumerate(zip(ids[1:], logps[:, 0], strict=True)):
-                assert abs(reference_logp(wanted[at], sampling, token) - logp) < TOLERANCE
+                exact = math.log(probabilities(wanted[at], sampling)[token])
+                assert abs(exact - logp) < TOLERANCE
 
 
 def test_stories260k_tells_its_story(stories: Path, isas: list[Isa]) -> None:
     model = load_model(stories / "stories260K.bin")
     tokenizer = load_tokenizer(stories / "tok512.bin")
-    reference = Llama2c(stories / "stories260K.bin")
     for isa in isas:
         with Engine.create(model, settings(isa, threads=1)) as engine:
             driver = Driver(engine, 64)
@@ -277,50 +218,28 @@ def test_stories260k_tells_its_story(stories: Path, isas: list[Isa]) -> None:
                 "Once upon a time, there was a little girl named Lily. "
                 "She loved to play outside in the park."
             )
-            wanted = reference.logits(ids[:-1])
+            wanted = Exact(model).logits(ids[:-1])
             assert wanted.argmax(-1).tolist() == ids[1:]
             assert np.abs(decode_logits(engine, ids[:-1]) - wanted).max() < TOLERANCE
 
 
-@pytest.fixture(scope="module")
-def smollm_pair(smollm: Path) -> tuple[Any, Model]:
-    """SmolLM2 as transformers computes it, and as we read it."""
-    pytest.importorskip("gguf")
-    return smollm_from_gguf(smollm), load_model(smollm)
-
-
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("isa", [Isa.AVX2, Isa.AVX512, Isa.AMX])
-def test_smollm_is_torchs(
-    isa: Isa, isas: list[Isa], smollm: Path, smollm_pair: tuple[Any, Model]
-) -> None:
-    if isa not in isas:
-        pytest.skip(f"this machine lacks {isa.name}")
-    reference, model = smollm_pair
+def test_smollm_answers_as_the_reference_does(smollm: Path) -> None:
+    pytest.importorskip("tokenizers")
+    model = load_model(smollm)
     tokenizer: Any = load_tokenizer(smollm)
     prompt = tokenizer.chat([{"role": "user", "content": "What is the capital of France?"}])
     ids = tokenizer.encode(prompt)
-    wanted = logits_of(reference, ids)
-    with Engine.create(model, settings(isa, seq_len_max=128)) as engine:
-        assert np.abs(decode_logits(engine, ids, 8, 8) - wanted[8:]).max() < TOLERANCE
+    with Engine.create(model, settings(seq_len_max=128)) as engine:
         driver = Driver(engine, 64)
         root = driver.new(96)
         driver.prefill(root, ids[:-1], 64)
         group = [driver.fork(root, 96, Sampling()) for _ in range(3)]
         tokens, _ = driver.decode([*group, root], [ids[-1]] * 4, 8)
-        wanted_tokens = greedy(reference, ids, 8)
-        assert tokens.T.tolist() == [wanted_tokens] * 4
-        assert tokenizer.decode(wanted_tokens).startswith("The capital of France is Paris.")
-
-
-@pytest.mark.timeout(600)
-def test_smollm_sampled_logps_are_torchs(smollm_pair: tuple[Any, Model]) -> None:
-    reference, model = smollm_pair
-    how = Sampling(temperature=0.9, top_p=0.95, seed=11)
-    with Engine.create(model, settings(seq_len_max=128)) as engine:
-        driver = Driver(engine, 16)
-        tokens, logps = driver.decode([driver.new(64, how)], [1], 40)
-        ids = [1, *tokens[:, 0].tolist()]
-        wanted = logits_of(reference, ids[:-1])
-        for at, (token, logp) in enumerate(zip(ids[1:], logps[:, 0], strict=True)):
-            assert abs(reference_logp(wanted[at], how, token) - logp) < TOLERANCE
+        answer = tokens[:, 0].tolist()
+        assert tokens.T.tolist() == [answer] * 4
+        assert tokenizer.decode(answer).startswith("The capital of France is Paris.")
+        wanted = Exact(model).logits([*ids, *answer])
+        assert wanted[len(ids) - 1 : -1].argmax(-1).tolist() == answer
+        found = decode_logits(engine, ids, 8, 8)
+        assert np.abs(found - wanted[8 : len(ids)]).max() < TOLERANCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rollout.engine.exact import random_model
 
 from assay.rollout.models import (
     CorruptModel,
@@ -21,12 +23,13 @@ from assay.rollout.models import (
     load_model,
     load_tokenizer,
 )
-from assay.rollout.models.gguf_file import open_gguf
+from assay.rollout.models.gguf_file import _GLOBAL_NAMES, _LAYER_NAMES, open_gguf
 from assay.rollout.models.hugging_face import parse_config, read_safetensors, tensor_key
 from assay.rollout.models.model import unpermute_heads
 from assay.rollout.models.tokenizer import StopStrings, TextStream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 LLAMA = {
@@ -155,6 +158,147 @@ def test_unpermute_undoes_interleaving() -> None:
     ]  # fmt: skip
 
 
+def gguf_bytes(
+    metadata: dict[str, Any], tensors: dict[str, tuple[int, tuple[int, ...], bytes]]
+) -> bytes:
+    """A GGUF file from the format's description; tensors: name -> (type, shape as numpy, data)."""
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
+    for key, value in metadata.items():
+        if isinstance(value, str):
+            kind, raw = 8, text(value)
+        else:
+            is_whole = isinstance(value, int)
+            kind, raw = (4, struct.pack("<I", value)) if is_whole else (6, struct.pack("<f", value))
+        head += text(key) + struct.pack("<I", kind) + raw
+    data = b""
+    for name, (kind, shape, raw) in tensors.items():
+        data += bytes(-len(data) % 32)
+        head += text(name) + struct.pack("<I", len(shape))
+        head += struct.pack(f"<{len(shape)}Q", *reversed(shape))
+        head += struct.pack("<IQ", kind, len(data))
+        data += raw
+    return head + bytes(-len(head) % 32) + data
+
+
+def half(raw: bytes) -> float:
+    return float(struct.unpack("<e", raw)[0])
+
+
+def q8_0(block: bytes) -> list[float]:
+    return [half(block[:2]) * x for x in struct.unpack("<32b", block[2:])]
+
+
+def nibbles(packed: bytes) -> list[int]:
+    return [b & 15 for b in packed] + [b >> 4 for b in packed]
+
+
+def q4_0(block: bytes) -> list[float]:
+    return [half(block[:2]) * (x - 8) for x in nibbles(block[2:])]
+
+
+def q4_1(block: bytes) -> list[float]:
+    return [half(block[:2]) * x + half(block[2:4]) for x in nibbles(block[4:])]
+
+
+def bf16(two: bytes) -> list[float]:
+    return list(struct.unpack("<f", bytes(2) + two))
+
+
+def f32(four: bytes) -> list[float]:
+    return list(struct.unpack("<f", four))
+
+
+def f16(two: bytes) -> list[float]:
+    return [half(two)]
+
+
+GGUF_TYPES: dict[str, tuple[int, int, Callable[[bytes], list[float]]]] = {
+    "F32": (0, 4, f32),
+    "F16": (1, 2, f16),
+    "BF16": (30, 2, bf16),
+    "Q4_0": (2, 18, q4_0),
+    "Q4_1": (3, 20, q4_1),
+    "Q8_0": (8, 34, q8_0),
+}
+"""Number, bytes of a block, and what a block stands for by the format's own formula."""
+
+
+def finite_block(rng: random.Random, n: int) -> bytes:
+    """A block that begins with two small halves (as float, as bf16: finite too)."""
+    scales = struct.pack("<ee", rng.uniform(0.01, 1), rng.uniform(-1, -0.01))
+    return (scales + rng.randbytes(n))[:n]
+
+
+@pytest.mark.parametrize("name", GGUF_TYPES)
+def test_a_gguf_block_reads_as_the_formats_formula_says(name: str, tmp_path: Path) -> None:
+    kind, n_bytes, formula = GGUF_TYPES[name]
+    rng = random.Random(1)
+    blocks = [finite_block(rng, n_bytes) for _ in range(2 * 32)]
+    wanted = np.array([formula(block) for block in blocks], np.float32).reshape(2, -1)
+    path = tmp_path / "one.gguf"
+    path.write_bytes(gguf_bytes({}, {"x": (kind, wanted.shape, b"".join(blocks))}))
+    found = open_gguf(path).values("x").to_float32()
+    assert found.shape == wanted.shape
+    assert np.allclose(found, wanted, rtol=1e-6, atol=0)
+
+
+def test_a_gguf_llama_is_the_model_that_was_written(tmp_path: Path) -> None:
+    """Matrices in Q8_0, q and k with interleaved pairs, as llama.cpp's converter leaves them."""
+    model = random_model("smollm")
+    config = model.config
+    names = {kind: name for name, kind in (_GLOBAL_NAMES | _LAYER_NAMES).items()}
+    tensors: dict[str, tuple[int, tuple[int, ...], bytes]] = {}
+    wanted = {}
+    for (kind, layer), tensor in model.tensors.items():
+        values = np.array(tensor.to_float32())
+        heads = {TensorKind.WQ: config.n_heads, TensorKind.WK: config.n_kv_heads}.get(kind)
+        stored = values if heads is None else interleave(values, heads)
+        name = f"blk.{layer}.{names[kind]}" if kind.per_layer else names[kind]
+        if values.ndim == 2 and values.shape[1] % 32 == 0:
+            wanted[kind, layer] = to_q8_0(values)[1]
+            tensors[name] = (8, values.shape, to_q8_0(stored)[0])
+        else:
+            wanted[kind, layer] = values
+            tensors[name] = (0, values.shape, stored.tobytes())
+    metadata: dict[str, str | int | float] = {
+        "general.architecture": "llama",
+        "llama.embedding_length": config.dim,
+        "llama.block_count": config.n_layers,
+        "llama.feed_forward_length": config.hidden_dim,
+        "llama.attention.head_count": config.n_heads,
+        "llama.attention.head_count_kv": config.n_kv_heads,
+        "llama.attention.layer_norm_rms_epsilon": config.rms_eps,
+        "llama.context_length": config.positions_max,
+        "llama.rope.freq_base": config.rope_theta,
+    }
+    path = tmp_path / "whole.gguf"
+    path.write_bytes(gguf_bytes(metadata, tensors))
+    read = load_model(path)
+    assert read.config.tied_embeddings
+    assert read.tensors.keys() == wanted.keys()
+    for key, tensor in read.tensors.items():
+        assert np.allclose(tensor.to_float32(), wanted[key], atol=1e-6), key
+
+
+def to_q8_0(values: Any) -> tuple[bytes, Any]:
+    """Packed blocks, and the values they stand for."""
+    blocks = values.reshape(-1, 32)
+    scale = (np.abs(blocks).max(axis=1, keepdims=True) / 127).astype(np.float16)
+    codes = np.clip(np.rint(blocks / scale.astype(np.float32)), -127, 127).astype(np.int8)
+    packed = b"".join(s.tobytes() + c.tobytes() for s, c in zip(scale, codes, strict=True))
+    return packed, (scale.astype(np.float32) * codes).reshape(values.shape)
+
+
+def interleave(values: Any, heads: int) -> Any:
+    """Rotate-half order to pairs that stand together."""
+    rows, cols = values.shape
+    return values.reshape(heads, 2, rows // heads // 2, cols).swapaxes(1, 2).reshape(rows, cols)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_gguf_values_are_the_gguf_packages(smollm: Path) -> None:
     gguf = pytest.importorskip("gguf")
@@ -236,6 +380,64 @@ def test_smollm_tokenizer_is_llama_cpps(smollm: Path) -> None:
     theirs.close()
 
 
+TEXTS = ("Hello world", "  two  spaces\n\n\ttab", "naïve 中文 \U0001f600", "<s>")
+
+
+@pytest.fixture
+def tokenizer_folder(tmp_path: Path) -> Path:
+    """A byte-level BPE of a few merges as a Hugging Face folder has it."""
+    tokenizers = pytest.importorskip("tokenizers")
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE())
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<s>", "</s>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(["hello world, hello there"] * 8, trainer)
+    backend.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text(json.dumps({"bos_token_id": 0, "eos_token_id": [1]}))
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    more = {"eos_token": {"content": "</s>"}, "chat_template": template}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(more))
+    return tmp_path
+
+
+def test_a_tokenizer_json_brings_ids_text_and_chat(tokenizer_folder: Path) -> None:
+    tokenizer: Any = load_tokenizer(tokenizer_folder)
+    assert (tokenizer.bos_id, tokenizer.eos_ids) == (0, (1,))
+    for text in TEXTS[:3]:
+        assert tokenizer.decode(tokenizer.encode(text, bos=True)) == text
+    assert len(tokenizer.encode("hello")) == 1
+    pytest.importorskip("jinja2")
+    assert tokenizer.chat([{"role": "user", "content": "hi"}]) == "<user>hi"
+
+
+def bytes_make_the_text(tokenizer: Any, vocab_size: int) -> None:
+    """Joining the bytes of the ids is decoding them, special ids saying nothing."""
+    table = tokenizer.token_bytes(vocab_size)
+    assert len(table) == vocab_size
+    for text in TEXTS:
+        ids = tokenizer.encode(text)
+        joined = b"".join(table[token] for token in ids).decode()
+        assert joined.removeprefix(" ") == tokenizer.decode(ids).removeprefix(" ")
+
+
+def test_token_bytes_join_to_the_text(tokenizer_folder: Path) -> None:
+    bytes_make_the_text(load_tokenizer(tokenizer_folder), 400)
+
+
+def test_llama2c_token_bytes_join_to_the_text(stories: Path) -> None:
+    bytes_make_the_text(load_tokenizer(stories / "tok512.bin"), 512)
+
+
+def test_smollm_token_bytes_join_to_the_text(smollm: Path) -> None:
+    pytest.importorskip("tokenizers")
+    bytes_make_the_text(load_tokenizer(smollm), 49152)
+
+
 class Bytes:
     """A tokenizer of single bytes."""
 
@@ -248,6 +450,9 @@ class Bytes:
 
     def decode(self, ids: list[int]) -> str:
         return bytes(ids).decode("utf-8", errors="replace")
+
+    def token_bytes(self, vocab_size: int) -> list[bytes]:
+        return [bytes([token]) for token in range(vocab_size)]
 
 
 @given(st.text())

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.rollout.engine.exact import probabilities, softmax
 
+from assay.rollout.binding import load
+from assay.rollout.layout import Sampler
 from assay.rollout.models.driver import Sampling
 from assay.rollout.models.engine import Isa
-from assay.rollout.models.library import RawSampler, load_library
 
 Floats = NDArray[np.float32]
 
@@ -23,7 +25,7 @@ def draw(
     logits: Floats, how: Sampling, n: int, position: int = 0, isa: Isa = Isa.AUTO
 ) -> tuple[NDArray[np.int32], Floats]:
     """n tokens and log-probs at positions position, position + 1, ..."""
-    raw = RawSampler(
+    raw = Sampler(
         temperature=how.temperature,
         top_p=how.top_p,
         min_p=how.min_p,
@@ -32,7 +34,7 @@ def draw(
     )
     logits = np.ascontiguousarray(logits, dtype=np.float32)
     tokens, logps = np.zeros(n, np.int32), np.zeros(n, np.float32)
-    status = load_library().assay_sample_many(
+    status = load().assay_sample_many(
         logits.ctypes.data,
         len(logits),
         ctypes.byref(raw),
@@ -44,31 +46,6 @@ def draw(
     )
     assert status == 0
     return tokens, logps
-
-
-def wanted(logits: Floats, how: Sampling) -> NDArray[np.float64]:
-    """Probabilities after temperature and filters, by full sorts in float64."""
-    scaled = logits.astype(np.float64) / how.temperature
-    order = np.argsort(-scaled, kind="stable")
-    if how.top_k:
-        order = order[: how.top_k]
-    kept = _softmax(scaled[order])
-    if how.top_p < 1:
-        stays = np.cumsum(kept) - kept < how.top_p
-        stays[0] = True
-        order = order[stays]
-        kept = _softmax(scaled[order])
-    if how.min_p:
-        order = order[kept >= how.min_p * kept.max()]
-    result = np.zeros(len(logits))
-    result[order] = _softmax(scaled[order])
-    return result
-
-
-def _softmax(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    e = np.exp(x - x.max())
-    shares: NDArray[np.float64] = e / e.sum()
-    return shares
 
 
 def chi_square_p(counts: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
@@ -99,7 +76,7 @@ def test_chi_square(how: Sampling, vocab: int) -> None:
     logits = np.random.default_rng(vocab).normal(0, 2, vocab).astype(np.float32)
     n = 40_000 if vocab < 1000 else 12_000
     tokens, _ = draw(logits, how, n)
-    expected = wanted(logits, how) * n
+    expected = probabilities(logits, how) * n
     counts = np.bincount(tokens, minlength=vocab).astype(np.float64)
     assert not counts[expected == 0].any()
     assert chi_square_p(counts, expected) > 1e-4
@@ -109,7 +86,7 @@ def test_chi_square_would_notice() -> None:
     """The test above fails for a temperature that is 3 % off."""
     logits = np.random.default_rng(0).normal(0, 2, 300).astype(np.float32)
     tokens, _ = draw(logits, Sampling(temperature=1.0, seed=1), 40_000)
-    off = wanted(logits, Sampling(temperature=1.03)) * 40_000
+    off = probabilities(logits, Sampling(temperature=1.03)) * 40_000
     assert chi_square_p(np.bincount(tokens, minlength=300).astype(np.float64), off) < 1e-4
 
 
@@ -128,13 +105,13 @@ def test_support_and_logps(
     """Ties included: what is kept among equals is the earliest, as a stable sort has it."""
     logits = (np.array(values) / 8).astype(np.float32)
     how = Sampling(temperature, top_k, top_p, min_p, seed)
-    probabilities = wanted(logits, how)
+    shares = probabilities(logits, how)
     tokens, logps = draw(logits, how, 16)
     for token, logp in zip(tokens, logps, strict=True):
-        near = probabilities[token]
+        near = shares[token]
         if near == 0:  # at the edge of the nucleus float32 may keep one token more
             wider = Sampling(temperature, top_k, min(1.0, top_p + 1e-4), min_p * 0.999, seed)
-            near = wanted(logits, wider)[token]
+            near = probabilities(logits, wider)[token]
         assert near > 0
         assert abs(math.exp(logp) - near) < 1e-3
 
@@ -160,7 +137,7 @@ def test_greedy_takes_the_first_largest_and_its_plain_logp() -> None:
     logits = np.array([1.0, 5.0, 5.0, -2.0], np.float32)
     tokens, logps = draw(logits, Sampling(temperature=0.0), 3)
     assert tokens.tolist() == [1, 1, 1]
-    assert abs(logps[0] - math.log(_softmax(logits.astype(np.float64))[1])) < 1e-6
+    assert abs(logps[0] - math.log(softmax(logits.astype(np.float64))[1])) < 1e-6
 
 
 def test_masked_logits_are_never_drawn() -> None:
@@ -184,4 +161,4 @@ def test_logits_that_are_not_finite_give_no_token(bad: float) -> None:
 def test_uniform_is_philox() -> None:
     """Known answer: Philox4x32-10 of a zero key and counter begins 0x6627e8d5 0xe169c58d."""
     word = 0xE169C58D << 32 | 0x6627E8D5
-    assert load_library().assay_uniform(0, 0) == ((word >> 11) + 0.5) * 2.0**-53
+    assert load().assay_uniform(0, 0) == ((word >> 11) + 0.5) * 2.0**-53

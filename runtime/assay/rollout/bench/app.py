@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from assay.rollout.bench import cow, pipeline, soak, tax, tracing
+from assay.rollout.bench import cow, pipeline, policies, soak, tax, tracing
+from assay.rollout.bench.machine import this_machine
+from assay.rollout.bench.report import Report
+from assay.rollout.bench.work import Contender, DecodeWork, Weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 bench_app = typer.Typer(
     name="bench", help="Measure the rollout runtime on this machine.", no_args_is_help=True
@@ -20,6 +28,9 @@ Repeats = Annotated[int, typer.Option(min=1, max=1000, help="Repeats of every fi
 FreeCores = Annotated[
     bool, typer.Option("--free-cores", help="Real-time priority: the cores are ours meanwhile.")
 ]
+Stories = Annotated[Path | None, typer.Option(help="stories260K.bin, to decode it too.")]
+Threads = Annotated[int, typer.Option(min=1, max=256, help="Of the engine; default one a CPU.")]
+CPUS = len(os.sched_getaffinity(0))
 KS = [4, 16, 64]
 PREFIXES = [128, 512, 1024, 4096]
 
@@ -76,37 +87,97 @@ def tax_command(
     tax.measure(repeats, seconds, command, free_cores=free_cores).deliver(json, plot)
 
 
+def _decode(
+    repeats: int, work: DecodeWork, command: str, *, models: Sequence[Path], stories: Path | None
+) -> Report:
+    """The decode bench, or why there is none: numpy, which it needs, is an extra."""
+    if importlib.util.find_spec("numpy") is None:
+        report = Report("Decode", command, this_machine())
+        report.leave_out("decode", "the package numpy is not installed: pip install assay[rollout]")
+        return report
+    from assay.rollout.bench import decode
+
+    return decode.measure(repeats, work, command, models=models, stories=stories)
+
+
+@bench_app.command("policies")
+def policies_command(json: Json = None, plot: Plot = None, repeats: Repeats = 5) -> None:
+    """Completion times, prefill saved and starvation under the three policies, in worker steps."""
+    policies.measure(repeats, "assay bench policies").deliver(json, plot)
+
+
+@bench_app.command("decode")
+def decode_command(
+    json: Json = None,
+    plot: Plot = None,
+    repeats: Repeats = 5,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(exists=True, help="Folder, .gguf or .bin, instead of what is installed."),
+    ] = None,
+    stories: Stories = None,
+    threads: Threads = CPUS,
+    tokens: Annotated[int, typer.Option(min=1, max=400, help="Decoded a rollout and run.")] = 12,
+    batch: Annotated[
+        list[int] | None, typer.Option(min=1, max=256, help="Default 1, 4, 16.")
+    ] = None,
+    weights: Annotated[list[Weights] | None, typer.Option(help="Default bf16.")] = None,
+    beside: Annotated[list[Contender] | None, typer.Option(help="Default everyone.")] = None,
+    *,
+    prefix: Annotated[bool, typer.Option(help="Sixteen rollouts over 1,024 tokens.")] = True,
+    alone: Annotated[bool, typer.Option("--alone", help="Beside nobody.")] = False,
+) -> None:
+    """Tokens a second beside llama.cpp and torch on the same weights, and beside bandwidth."""
+    work = DecodeWork(
+        threads=threads,
+        tokens=tokens,
+        batches=tuple(batch or (1, 4, 16)),
+        weights=tuple(weights or (Weights.BF16,)),
+        contenders=() if alone else tuple(beside or Contender),
+        prefix=prefix,
+    )
+    command = f"assay bench decode --threads {threads} --tokens {tokens}"
+    report = _decode(repeats, work, command, models=model or (), stories=stories)
+    report.deliver(json, plot)
+
+
 @bench_app.command("soak")
 def soak_command(
     rollouts: Annotated[int, typer.Option(min=1)] = 1_000_000,
     parts: Annotated[int, typer.Option(min=1, max=1000)] = 10,
     seed: Annotated[int, typer.Option(help="Printed first; the same seed, the same work.")] = 1,
+    slots: Annotated[int, typer.Option(min=8, help="Few: each is used again more often.")] = 256,
 ) -> None:
     """Very many tiny rollouts with cancels and full queues; fails when an invariant breaks."""
     console = Console()
     console.print(f"seed {seed}")
     total = 0
-    for part in soak.soak(rollouts, parts, seed):
+    for part in soak.soak(rollouts, parts, seed, slots):
         total += part.rollouts
         console.print(
             f"{total:>9,} rollouts  {part.rollouts / part.seconds:>8,.0f}/s"
             f"  cancelled {part.cancelled:>6,}  full {part.full:>7,}  blocked {part.blocked:>9,}"
             f"  evictions {part.evictions:>9,}  resident {part.resident_bytes / 2**20:.1f} MiB"
         )
-    console.print("every invariant held")
+    console.print(f"every invariant held; a slot was used {total // slots:,} times")
 
 
 @bench_app.command("all")
 def all_command(
     folder: Annotated[Path, typer.Option(help="JSON and plots go here.")] = Path("benchmarks/out"),
     repeats: Repeats = 5,
+    stories: Stories = None,
 ) -> None:
-    """pipeline, trace, cow and tax."""
-    reports = {
-        "pipeline": pipeline.measure(repeats, 4_000_000, "assay bench pipeline"),
-        "trace": tracing.measure(repeats, folder / "perfetto.json", "assay bench trace"),
-        "cow": cow.measure(KS, PREFIXES, repeats, "assay bench cow"),
-        "tax": tax.measure(repeats, 0.3, "assay bench tax"),
+    """pipeline, trace, cow, tax, policies and decode."""
+    work = DecodeWork(threads=CPUS)
+    benches: dict[str, Callable[[str], Report]] = {
+        "pipeline": lambda at: pipeline.measure(repeats, 4_000_000, at),
+        "trace": lambda at: tracing.measure(repeats, folder / "perfetto.json", at),
+        "cow": lambda at: cow.measure(KS, PREFIXES, repeats, at),
+        "tax": lambda at: tax.measure(repeats, 0.3, at),
+        "policies": lambda at: policies.measure(repeats, at),
+        "decode": lambda at: _decode(repeats, work, at, models=(), stories=stories),
     }
-    for name, report in reports.items():
+    for name, bench in benches.items():
+        report = bench(f"assay bench {name}")
         report.deliver(folder / f"{name}.json", folder / f"{name}.png")

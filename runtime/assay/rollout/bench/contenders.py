@@ -59,10 +59,16 @@ def _interleaved(values: NDArray[np.float32], heads: int) -> NDArray[np.float32]
     return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(rows, cols)
 
 
-def write_gguf(model: Model, dtype: DType, path: Path) -> Path | None:
-    """The model as a GGUF of that dtype without a vocabulary; None where it cannot be had."""
-    if importlib.util.find_spec("gguf") is None or not _is_plain_llama(model):
-        return None
+def gguf_refusal(model: Model) -> str | None:
+    """Why llama.cpp cannot be given this model here; None when it can."""
+    for package, name in (("gguf", "gguf"), ("llama_cpp", "llama-cpp-python")):
+        if importlib.util.find_spec(package) is None:
+            return f"the package {name} is not installed"
+    return None if _is_plain_llama(model) else "only plain Llama models are written for it"
+
+
+def write_gguf(model: Model, dtype: DType, path: Path) -> Path:
+    """The model as a GGUF of that dtype without a vocabulary. Not where `gguf_refusal` objects."""
     import gguf
 
     config = model.config

@@ -43,12 +43,18 @@ class Report:
     command: str
     machine: Machine
     figures: list[Figure] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """What was asked for and could not be measured here, and why."""
 
     def add(self, name: str, unit: str, samples: list[float]) -> None:
         """A figure from its repeats; one without samples would claim what was not measured."""
         if not samples:
             raise ValueError(f"{name}: nothing was measured")
         self.figures.append(Figure(name, unit, tuple(samples)))
+
+    def leave_out(self, what: str, why: str) -> None:
+        """Say that a figure is not there, instead of letting it go unnoticed."""
+        self.left_out[what] = why
 
     def as_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -67,6 +73,7 @@ class Report:
                 }
                 for f in self.figures
             ],
+            "left_out": self.left_out,
         }
 
     def table(self) -> Table:
@@ -114,6 +121,11 @@ class Report:
     def deliver(self, json_path: Path | None, plot_path: Path | None) -> None:
         """Print the table; write the files that were asked for."""
         console = Console()
+        for what, why in self.left_out.items():
+            console.print(f"left out: {what} ({why})", highlight=False)
+        if not self.figures:
+            console.print(f"{self.title}: nothing could be measured here")
+            return
         console.print(self.table())
         for path, write in ((json_path, self._write_json), (plot_path, self.plot)):
             if path is not None:

@@ -9,7 +9,7 @@ that came back, and resident memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from assay.rollout.bench.machine import resident_bytes
@@ -58,13 +58,17 @@ class SoakFailed(RuntimeError):
     """An invariant did not hold."""
 
 
-def _expect(stats: Stats, audit: int, wrong: int) -> None:
+def _decode_credits(slots: int) -> int:
+    return min(OPTIONS.decode_credits or slots, slots)
+
+
+def _expect(stats: Stats, slots: int, audit: int, wrong: int) -> None:
     checks = {
         "every rollout ended": stats.submitted == stats.completed + stats.failed,
-        "every slot is free": stats.slots_free == SLOTS,
+        "every slot is free": stats.slots_free == slots,
         "every block came back": stats.kv_in_use == 0,
         "every block credit came back": stats.kv_available == OPTIONS.kv_blocks,
-        "every decode credit came back": stats.decode_available == OPTIONS.decode_credits,
+        "every decode credit came back": stats.decode_available == _decode_credits(slots),
         "every reward credit came back": stats.reward_available == OPTIONS.reward_credits,
         "every trajectory credit came back": stats.trajectory_available
         == OPTIONS.trajectory_credits,
@@ -78,10 +82,11 @@ def _expect(stats: Stats, audit: int, wrong: int) -> None:
         raise SoakFailed(f"{broken}: {stats.words}")
 
 
-def soak(rollouts: int, parts: int, seed: int) -> Iterator[Part]:
+def soak(rollouts: int, parts: int, seed: int, slots: int = SLOTS) -> Iterator[Part]:
     """`rollouts` in `parts`, one runtime throughout."""
     engine = ProbeEngine(batch_max=32, step_tokens_max=512, block_tokens=4)
-    with Runtime(engine, SLOTS, OPTIONS) as runtime:
+    options = replace(OPTIONS, decode_credits=_decode_credits(slots))
+    with Runtime(engine, slots, options) as runtime:
         for part in range(parts):
             n = rollouts * (part + 1) // parts - rollouts * part // parts
             work = Drive(
@@ -96,7 +101,7 @@ def soak(rollouts: int, parts: int, seed: int) -> Iterator[Part]:
             done = drive(runtime, work)
             audit = runtime.audit()
             stats = runtime.stats()
-            _expect(stats, audit, done.wrong)
+            _expect(stats, slots, audit, done.wrong)
             if done.submitted != n or done.completed + done.cancelled != n:
                 raise SoakFailed(f"{n} rollouts became {done}")
             yield Part(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.rollout.binding import load
+from assay.rollout.layout import Sampler, SeqStep
 from assay.rollout.models.engine import EngineError
-from assay.rollout.models.library import RawSampler, RawStep, load_library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +59,7 @@ class Driver:
 
     def __init__(self, engine: Engine, n_blocks: int) -> None:
         self.engine = engine
-        self._library = load_library()
+        self._library = load()
         self._block_bytes = engine.info.kv_block_bytes
         self._block_tokens = engine.settings.block_tokens
         self._n_blocks = n_blocks
@@ -163,15 +164,15 @@ class Driver:
         tokens: Sequence[Sequence[int]],
         *,
         want_logits: bool,
-    ) -> tuple[ctypes.Array[RawStep], list[object]]:
+    ) -> tuple[ctypes.Array[SeqStep], list[object]]:
         """The batch as C sees it, and what must stay alive while C looks at it."""
-        entries = (RawStep * len(rollouts))()
+        entries = (SeqStep * len(rollouts))()
         keep: list[object] = []
         for entry, rollout, fed in zip(entries, rollouts, tokens, strict=True):
             ids = np.asarray(fed, dtype=np.int32)
             table = np.asarray(rollout.blocks, dtype=np.uint32)
             how = rollout.sampling
-            sampler = RawSampler(
+            sampler = Sampler(
                 temperature=how.temperature,
                 top_p=how.top_p,
                 min_p=how.min_p,

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from assay.rollout.models.library import ModelShape, RawInfo, Settings, load_library
+from assay.core.errors import InvalidRequest
+from assay.rollout.binding import load
+from assay.rollout.layout import ModelShape, NativeEngineInfo, NativeEngineSettings
 from assay.rollout.models.model import DType, Model, TensorKind
 
 if TYPE_CHECKING:
@@ -34,8 +36,8 @@ class Isa(IntEnum):
     AMX = 4
 
 
-class EngineError(RuntimeError):
-    """The engine refused; `status` is its `assay_engine_status`."""
+class EngineError(InvalidRequest, RuntimeError):
+    """The engine refused what it was given; `status` is its `assay_engine_status`."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -82,7 +84,7 @@ class Engine:
     """A decode engine. Close it, or use it as a context manager."""
 
     def __init__(self, address: int, model: Model, settings: EngineSettings) -> None:
-        self._library = load_library()
+        self._library = load()
         self._address = address
         self.config = model.config
         self.settings = settings
@@ -91,12 +93,12 @@ class Engine:
     def create(cls, model: Model, settings: EngineSettings | None = None) -> Engine:
         """Copies the model's tensors into the engine's arena; the model may go away after."""
         settings = settings or EngineSettings()
-        library = load_library()
+        library = load()
         status = ctypes.c_int(0)
         message = ctypes.create_string_buffer(256)
         frequencies, gain = model.rope()
         address = library.assay_engine_create(
-            ctypes.byref(_shape_of(model, settings, gain)),
+            ctypes.byref(native_shape(model, settings, gain)),
             ctypes.byref(_native_settings(settings)),
             ctypes.byref(status),
             message,
@@ -123,7 +125,7 @@ class Engine:
 
     @property
     def info(self) -> EngineInfo:
-        raw = RawInfo()
+        raw = NativeEngineInfo()
         self._library.assay_engine_get_info(self.address, ctypes.byref(raw))
         return EngineInfo(
             isa=raw.isa.decode(),
@@ -180,7 +182,8 @@ class Engine:
             raise EngineError(status, self._library.assay_engine_status_text(status).decode())
 
 
-def _shape_of(model: Model, settings: EngineSettings, rope_gain: float) -> ModelShape:
+def native_shape(model: Model, settings: EngineSettings, rope_gain: float) -> ModelShape:
+    """The model's sizes as the native engine is told them."""
     config = model.config
     kv_dtype = settings.weight_dtype if settings.kv_dtype is None else settings.kv_dtype
     return ModelShape(
@@ -204,8 +207,8 @@ def _shape_of(model: Model, settings: EngineSettings, rope_gain: float) -> Model
     )
 
 
-def _native_settings(settings: EngineSettings) -> Settings:
-    return Settings(
+def _native_settings(settings: EngineSettings) -> NativeEngineSettings:
+    return NativeEngineSettings(
         n_threads=settings.threads,
         batch_max=settings.batch_max,
         step_tokens_max=settings.step_tokens_max,

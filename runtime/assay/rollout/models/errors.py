@@ -1,12 +1,14 @@
-"""What can be wrong with a model file, by who can act on it.
+"""What can be wrong with a model file, by who can act on it. The caller who named it, in any case.
 
 ModelError
 +-- UnsupportedModel   the file is fine, this engine cannot run it: choose another model
 +-- CorruptModel       the file contradicts itself or is cut short: fetch it again
 """
 
+from assay.core.errors import InvalidRequest
 
-class ModelError(ValueError):
+
+class ModelError(InvalidRequest, ValueError):
     """A model cannot be loaded."""
 
 

@@ -132,6 +132,11 @@ class Llama2cTokenizer:
             before = token
         return b"".join(parts).decode("utf-8", errors="replace")
 
+    def token_bytes(self, vocab_size: int) -> list[bytes]:
+        """What each id adds to the text; nothing for BOS, EOS and ids past the last piece."""
+        said = [b"" if t in (_BOS, _EOS) else self._bytes_of(t) for t in range(self.vocab_size)]
+        return said[:vocab_size] + [b""] * (vocab_size - self.vocab_size)
+
     def _of_char(self, char: str) -> list[int]:
         raw = char.encode()
         token = self._ids.get(raw)

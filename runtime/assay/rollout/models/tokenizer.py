@@ -1,7 +1,7 @@
 """Tokenizers on the host's side, text as it becomes whole, and stop strings.
 
-Nothing here is on a token's path: the native worker stops by token ids and counts, the host looks
-for stop strings in what completions bring.
+Nothing here is on a token's path: the native worker stops by ids, counts and the bytes of tokens
+(`token_bytes`, handed to a `Runtime` once); text is made on the host from what completions bring.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ class Tokenizer(Protocol):
         """Text, without special tokens; incomplete UTF-8 shows as U+FFFD."""
         ...
 
+    def token_bytes(self, vocab_size: int) -> list[bytes]:
+        """What each of the model's ids adds to the text; nothing for special and unused ids."""
+        ...
+
 
 class HuggingFaceTokenizer:
     """A `tokenizers.Tokenizer` with the ids and the chat template that belong to it."""
@@ -61,6 +65,17 @@ class HuggingFaceTokenizer:
     def decode(self, ids: list[int]) -> str:
         return str(self._backend.decode(ids, skip_special_tokens=True))
 
+    def token_bytes(self, vocab_size: int) -> list[bytes]:
+        spec = json.loads(self._backend.to_str())
+        special = {token["id"] for token in spec["added_tokens"] if token["special"]}
+        plain = {token["id"] for token in spec["added_tokens"] if not token["special"]}
+        to_bytes = _byte_level if "ByteLevel" in json.dumps(spec["decoder"]) else _sentence_piece
+        table = [b""] * vocab_size
+        for piece, token in self._backend.get_vocab(with_added_tokens=True).items():
+            if token < vocab_size and token not in special:
+                table[token] = piece.encode() if token in plain else to_bytes(piece)
+        return table
+
     def chat(self, messages: Sequence[dict[str, str]]) -> str:
         """The prompt of a conversation ({"role", "content"} each), ready for the answer."""
         from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -70,6 +85,29 @@ class HuggingFaceTokenizer:
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         template = environment.from_string(self.chat_template)
         return template.render(messages=messages, add_generation_prompt=True)
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The characters that byte-level BPE writes bytes with: printable ones stand for themselves,
+    the others are numbered from 256."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = {chr(byte): byte for byte in printable}
+    return letters | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+_BYTE_OF = _byte_alphabet()
+
+
+def _byte_level(piece: str) -> bytes:
+    return bytes(_BYTE_OF[char] for char in piece)
+
+
+def _sentence_piece(piece: str) -> bytes:
+    """A piece with its own sign for a space; a byte that is no character is written <0x0A>."""
+    if len(piece) == 6 and piece.startswith("<0x"):
+        return bytes([int(piece[3:5], 16)])
+    return piece.replace("\N{LOWER ONE EIGHTH BLOCK}", " ").encode()
 
 
 def read_hugging_face(folder: Path) -> HuggingFaceTokenizer:

@@ -135,11 +135,11 @@ static void restore_rounding(uint64_t saved) {
 #endif
 }
 
-static int norm_phase(assay_engine *e, assay_worker *worker, const float *weight, int embed) {
-    thread_room *room = &e->threads[worker->index];
+static int norm_phase(assay_engine *e, assay_walker *walker, const float *weight, int embed) {
+    thread_room *room = &e->threads[walker->index];
     uint32_t begin;
     uint32_t end;
-    while (assay_claim(worker, e->n_rows, STEALING_GRAIN, &begin, &end)) {
+    while (assay_claim(walker, e->n_rows, STEALING_GRAIN, &begin, &end)) {
         for (uint32_t row = begin; row < end; row++) {
             float *x = e->x + (size_t)row * e->dim_ld;
             if (embed) {
@@ -150,7 +150,7 @@ static int norm_phase(assay_engine *e, assay_worker *worker, const float *weight
             e->gemm->pack(e->norm_in, e->dim_ld, row, 0, room->normed, e->shape.dim);
         }
     }
-    return assay_phase_end(worker);
+    return assay_phase_end(walker);
 }
 
 typedef enum { STORE, ADD, GATE } epilogue;
@@ -195,13 +195,13 @@ static void finish_panel(const product *p, uint32_t panel, uint32_t row, const f
     }
 }
 
-static int product_phase(assay_engine *e, assay_worker *worker, const product *p) {
-    float *sums = e->threads[worker->index].sums;
+static int product_phase(assay_engine *e, assay_walker *walker, const product *p) {
+    float *sums = e->threads[walker->index].sums;
     const size_t stride = (size_t)e->rows_pad * ASSAY_PANEL;
     uint32_t begin;
     uint32_t end;
     e->gemm->enter(p->rows);
-    while (assay_claim(worker, p->matrix->n_pairs, STEALING_GRAIN, &begin, &end)) {
+    while (assay_claim(walker, p->matrix->n_pairs, STEALING_GRAIN, &begin, &end)) {
         for (uint32_t pair = begin; pair < end; pair++) {
             e->gemm->mul(p->operand, p->matrix->k_pad, p->rows,
                          p->matrix->data + (size_t)pair * 2 * p->matrix->panel_bytes, sums,
@@ -217,7 +217,7 @@ static int product_phase(assay_engine *e, assay_worker *worker, const product *p
             }
         }
     }
-    return assay_phase_end(worker);
+    return assay_phase_end(walker);
 }
 
 static void norm_head(const assay_engine *e, float *head, const float *weight, float *room) {
@@ -259,12 +259,12 @@ static void store_head(assay_engine *e, const assay_layer *layer, uint32_t layer
 
 /* Rows of one entry and sub-block must store in order of position, because position 0 of a
  * sub-block clears it: a share is one KV head of all rows of an entry. */
-static int store_phase(assay_engine *e, assay_worker *worker, uint32_t layer_index) {
+static int store_phase(assay_engine *e, assay_walker *walker, uint32_t layer_index) {
     const assay_layer *layer = &e->weights.layers[layer_index];
-    float *room = e->threads[worker->index].mixed;
+    float *room = e->threads[walker->index].mixed;
     uint32_t begin;
     uint32_t end;
-    while (assay_claim(worker, e->n_steps * e->shape.n_kv_heads, STEALING_GRAIN, &begin, &end)) {
+    while (assay_claim(walker, e->n_steps * e->shape.n_kv_heads, STEALING_GRAIN, &begin, &end)) {
         for (uint32_t i = begin; i < end; i++) {
             const uint32_t entry = i / e->shape.n_kv_heads;
             const uint32_t head = i % e->shape.n_kv_heads;
@@ -273,7 +273,7 @@ static int store_phase(assay_engine *e, assay_worker *worker, uint32_t layer_ind
             }
         }
     }
-    return assay_phase_end(worker);
+    return assay_phase_end(walker);
 }
 
 /* Query row i of an item: which row of the batch, and which of the KV head's query heads. */
@@ -383,36 +383,36 @@ static void attend(assay_engine *e, thread_room *room, const attend_item *item, 
     }
 }
 
-static int attend_phase(assay_engine *e, assay_worker *worker, uint32_t layer) {
-    thread_room *room = &e->threads[worker->index];
+static int attend_phase(assay_engine *e, assay_walker *walker, uint32_t layer) {
+    thread_room *room = &e->threads[walker->index];
     uint32_t begin;
     uint32_t end;
-    while (assay_claim(worker, e->n_items * e->shape.n_kv_heads, STEALING_GRAIN, &begin, &end)) {
+    while (assay_claim(walker, e->n_items * e->shape.n_kv_heads, STEALING_GRAIN, &begin, &end)) {
         for (uint32_t i = begin; i < end; i++) {
             attend(e, room, &e->items[i / e->shape.n_kv_heads], layer, i % e->shape.n_kv_heads);
         }
     }
-    return assay_phase_end(worker);
+    return assay_phase_end(walker);
 }
 
-static int layer_phases(assay_engine *e, assay_worker *worker, uint32_t index) {
+static int layer_phases(assay_engine *e, assay_walker *walker, uint32_t index) {
     const assay_layer *l = &e->weights.layers[index];
     const uint32_t rows = e->n_rows;
     const product qkv = {&l->qkv, e->norm_in, l->qkv_bias, rows, STORE, e->qkv, e->qkv_ld};
     const product out = {&l->out, e->att_in, l->out_bias, rows, ADD, e->x, e->dim_ld};
     const product gate_up = {&l->gate_up, e->norm_in, l->mlp_bias, rows, GATE, NULL, 0};
     const product down = {&l->down, e->hidden_in, l->down_bias, rows, ADD, e->x, e->dim_ld};
-    return norm_phase(e, worker, l->attn_norm, index == 0) && product_phase(e, worker, &qkv) &&
-           store_phase(e, worker, index) && attend_phase(e, worker, index) &&
-           product_phase(e, worker, &out) && norm_phase(e, worker, l->ffn_norm, 0) &&
-           product_phase(e, worker, &gate_up) && product_phase(e, worker, &down);
+    return norm_phase(e, walker, l->attn_norm, index == 0) && product_phase(e, walker, &qkv) &&
+           store_phase(e, walker, index) && attend_phase(e, walker, index) &&
+           product_phase(e, walker, &out) && norm_phase(e, walker, l->ffn_norm, 0) &&
+           product_phase(e, walker, &gate_up) && product_phase(e, walker, &down);
 }
 
-static int logit_norm_phase(assay_engine *e, assay_worker *worker) {
-    thread_room *room = &e->threads[worker->index];
+static int logit_norm_phase(assay_engine *e, assay_walker *walker) {
+    thread_room *room = &e->threads[walker->index];
     uint32_t begin;
     uint32_t end;
-    while (assay_claim(worker, e->n_wanting, STEALING_GRAIN, &begin, &end)) {
+    while (assay_claim(walker, e->n_wanting, STEALING_GRAIN, &begin, &end)) {
         for (uint32_t i = begin; i < end; i++) {
             const uint32_t entry = e->wanting[i];
             const uint32_t row = e->row_of[entry] + e->steps[entry].n_tokens - 1;
@@ -421,40 +421,40 @@ static int logit_norm_phase(assay_engine *e, assay_worker *worker) {
             e->gemm->pack(e->norm_in, e->dim_ld, i, 0, room->normed, e->shape.dim);
         }
     }
-    return assay_phase_end(worker);
+    return assay_phase_end(walker);
 }
 
-static int sample_phase(assay_engine *e, assay_worker *worker) {
+static int sample_phase(assay_engine *e, assay_walker *walker) {
     uint32_t begin;
     uint32_t end;
-    while (assay_claim(worker, e->n_wanting, STEALING_GRAIN, &begin, &end)) {
+    while (assay_claim(walker, e->n_wanting, STEALING_GRAIN, &begin, &end)) {
         for (uint32_t i = begin; i < end; i++) {
             assay_seq_step *step = &e->steps[e->wanting[i]];
             assay_sample(e->kernels, e->logits + (size_t)i * e->vocab_ld, e->shape.vocab_size,
                          step->sampler, (uint64_t)step->pos0 + step->n_tokens,
-                         &e->threads[worker->index].sample, &step->out_token, &step->out_logp);
+                         &e->threads[walker->index].sample, &step->out_token, &step->out_logp);
         }
     }
-    return assay_phase_end(worker);
+    return assay_phase_end(walker);
 }
 
-static int logit_phases(assay_engine *e, assay_worker *worker) {
+static int logit_phases(assay_engine *e, assay_walker *walker) {
     const product logits = {&e->weights.lm_head, e->norm_in,  NULL,       e->n_wanting,
                             STORE,               e->logits,   e->vocab_ld};
-    return logit_norm_phase(e, worker) && product_phase(e, worker, &logits) &&
-           sample_phase(e, worker);
+    return logit_norm_phase(e, walker) && product_phase(e, walker, &logits) &&
+           sample_phase(e, walker);
 }
 
-static int run_body(void *context, assay_worker *worker) {
+static int run_body(void *context, assay_walker *walker) {
     assay_engine *e = context;
     uint64_t saved;
     set_flush_to_zero(&saved);
     int inside = 1;
     for (uint32_t i = 0; i < e->shape.n_layers && inside; i++) {
-        inside = layer_phases(e, worker, i);
+        inside = layer_phases(e, walker, i);
     }
     if (inside && e->n_wanting != 0) {
-        inside = logit_phases(e, worker);
+        inside = logit_phases(e, walker);
     }
     e->gemm->leave();
     e->attend->leave();
@@ -569,8 +569,7 @@ int assay_engine_step(assay_engine *e, uint8_t *kv_base, assay_seq_step *steps,
     e->n_steps = n_steps;
     list_rows(e);
     list_items(e);
-    assay_pool_run(&e->pool);
-    return ASSAY_ENGINE_OK;
+    return assay_pool_run(&e->pool) == 0 ? ASSAY_ENGINE_OK : ASSAY_ENGINE_BROKEN;
 }
 
 int assay_engine_decode_run(assay_engine *e, uint8_t *kv_base, assay_seq_step *steps,
@@ -870,6 +869,8 @@ const char *assay_engine_status_text(int status) {
         return "step before seal, or load after it";
     case ASSAY_ENGINE_MISSING:
         return "a tensor was not loaded";
+    case ASSAY_ENGINE_BROKEN:
+        return "a thread of the engine died; make another engine";
     case ASSAY_ENGINE_TOO_MANY:
         return "more entries or tokens in a step than the settings allow";
     case ASSAY_ENGINE_BAD_TOKEN:
@@ -940,18 +941,18 @@ typedef struct {
     _Atomic uint32_t seen;
 } sweep;
 
-static int sweep_body(void *context, assay_worker *worker) {
+static int sweep_body(void *context, assay_walker *walker) {
     enum { PIECE = 1 << 16 };
     sweep *s = context;
     const assay_kernels *kernels = assay_kernels_for(ASSAY_ISA_AUTO);
     uint32_t begin;
     uint32_t end;
-    while (assay_claim(worker, (uint32_t)(s->bytes / PIECE), 4, &begin, &end)) {
+    while (assay_claim(walker, (uint32_t)(s->bytes / PIECE), 4, &begin, &end)) {
         const uint32_t seen = kernels->read_all(s->buffer + (size_t)begin * PIECE,
                                                 (size_t)(end - begin) * PIECE);
         atomic_fetch_or_explicit(&s->seen, seen, memory_order_relaxed);
     }
-    return assay_phase_end(worker);
+    return assay_phase_end(walker);
 }
 
 static double seconds_now(void) {

@@ -43,7 +43,8 @@ typedef enum {
     ASSAY_ENGINE_TOO_MANY = -6,    /* more entries or tokens than the settings allow */
     ASSAY_ENGINE_BAD_TOKEN = -7,   /* a token id outside the vocabulary */
     ASSAY_ENGINE_BAD_BLOCKS = -8,  /* the block table does not reach the last position */
-    ASSAY_ENGINE_CONTEXT = -9      /* a position at or past seq_len_max */
+    ASSAY_ENGINE_CONTEXT = -9,     /* a position at or past seq_len_max */
+    ASSAY_ENGINE_BROKEN = -10      /* a thread of the engine died in this step or an earlier one */
 } assay_engine_status;
 
 /* Sizes of the model, in elements. */
@@ -141,7 +142,8 @@ void assay_engine_kv_copy(const assay_engine *engine, uint8_t *dst, const uint8_
                           uint32_t n_positions);
 
 /* Runs one batch. out_token is -1 (and out_logp NaN) for an entry whose logits are not finite;
- * the other entries of the batch are good. Nothing is computed when a status other than OK returns. */
+ * the other entries of the batch are good. Nothing is computed when a status other than OK or BROKEN
+ * returns. */
 int assay_engine_step(assay_engine *engine, uint8_t *kv_base, assay_seq_step *steps,
                       uint32_t n_steps);
 

@@ -16,7 +16,7 @@
 #define PR_SET_SYSCALL_USER_DISPATCH 59
 #endif
 
-enum { DISPATCH_OFF = 0, DISPATCH_ON = 1, ALLOW = 0, BLOCK = 1, THREADS_MAX = 64 };
+enum { DISPATCH_OFF = 0, DISPATCH_ON = 1, ALLOW = 0, BLOCK = 1, THREADS_MAX = 64, WAKERS_MAX = 64 };
 
 struct assay_guard_thread {
     _Alignas(64) volatile char selector; /* read by the kernel at every system call */
@@ -33,6 +33,11 @@ _Atomic(uint32_t) assay_guard_window;
 _Thread_local assay_guard_thread *assay_guard_mine;
 _Thread_local uint32_t assay_guard_seen;
 static assay_guard_thread threads[THREADS_MAX];
+static struct {
+    void (*wake)(void *context);
+    void *context;
+} wakers[WAKERS_MAX];
+static pthread_mutex_t wakers_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction previous;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic(uint32_t) trapping_works, counting_works;
@@ -136,6 +141,12 @@ static void follow_window(assay_guard_thread *me, uint32_t window) {
     atomic_store(&me->seen, window);
 }
 
+void assay_guard_follow(void) {
+    assay_guard_thread *me = assay_guard_mine;
+    uint32_t window = atomic_load_explicit(&assay_guard_window, memory_order_acquire);
+    if (me != NULL && window != assay_guard_seen) follow_window(me, window);
+}
+
 void assay_guard_hot_begin_slow(void) {
     assay_guard_thread *me = assay_guard_mine;
     uint32_t window = atomic_load_explicit(&assay_guard_window, memory_order_acquire);
@@ -166,13 +177,38 @@ void assay_guard_hot_end_slow(void) {
     atomic_fetch_add_explicit(&me->sections, 1, memory_order_relaxed);
 }
 
-void assay_guard_arm(void) {
-    if (!(atomic_load(&assay_guard_window) & 1u)) atomic_fetch_add(&assay_guard_window, 1);
+bool assay_guard_wake_by(void (*wake)(void *context), void *context) {
+    bool found = false;
+    pthread_mutex_lock(&wakers_lock);
+    for (int i = 0; i < WAKERS_MAX && !found; i++) {
+        if (wakers[i].wake != NULL) continue;
+        wakers[i].wake = wake;
+        wakers[i].context = context;
+        found = true;
+    }
+    pthread_mutex_unlock(&wakers_lock);
+    return found;
 }
 
-void assay_guard_disarm(void) {
-    if (atomic_load(&assay_guard_window) & 1u) atomic_fetch_add(&assay_guard_window, 1);
+void assay_guard_forget(const void *context) {
+    pthread_mutex_lock(&wakers_lock);
+    for (int i = 0; i < WAKERS_MAX; i++)
+        if (wakers[i].wake != NULL && wakers[i].context == context) wakers[i].wake = NULL;
+    pthread_mutex_unlock(&wakers_lock);
 }
+
+/* Move the window, unless another thread has, and wake who sleeps. */
+static void move_window(uint32_t armed) {
+    pthread_mutex_lock(&wakers_lock);
+    if ((atomic_load(&assay_guard_window) & 1u) != armed) atomic_fetch_add(&assay_guard_window, 1);
+    for (int i = 0; i < WAKERS_MAX; i++)
+        if (wakers[i].wake != NULL) wakers[i].wake(wakers[i].context);
+    pthread_mutex_unlock(&wakers_lock);
+}
+
+void assay_guard_arm(void) { move_window(1); }
+
+void assay_guard_disarm(void) { move_window(0); }
 
 void assay_guard_read(assay_guard_report *out) {
     memset(out, 0, sizeof *out);

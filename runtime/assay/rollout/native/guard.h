@@ -32,8 +32,18 @@ typedef struct {
 void assay_guard_thread_enter(void);
 void assay_guard_thread_leave(void);
 
+/* Follow the window now, outside a section: for a hot thread that sleeps between sections and was
+ * woken for it. */
+void assay_guard_follow(void);
+
+/* Arming and disarming call wake(context), so that hot threads that sleep follow at once. Register
+ * before they start; forget before the context goes away, after which it is not called. False: no
+ * room, and the threads follow at their next section. */
+bool assay_guard_wake_by(void (*wake)(void *context), void *context);
+void assay_guard_forget(const void *context);
+
 /* Start and end a window, for all hot threads, from any thread; arming clears the counters. A hot
- * thread joins at its next section. */
+ * thread joins when it is woken, at the latest at its next section. */
 void assay_guard_arm(void);
 void assay_guard_disarm(void);
 void assay_guard_read(assay_guard_report *out);

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #endif
 
+#include "contain.h"
 #include "guard.h"
 
 #define GATE_OPEN ((uint64_t)1 << 31)
@@ -88,18 +89,21 @@ static void turn(assay_pool *pool, _Atomic uint32_t *word) {
 /* ------------------------------------------------------------------------------------------------
  * The gate: which threads may look at a run. */
 
-static int enter_run(assay_worker *worker, uint32_t run) {
-    assay_pool *pool = worker->pool;
+static int enter_run(assay_walker *walker, uint32_t run) {
+    assay_pool *pool = walker->pool;
     uint64_t gate = atomic_load(&pool->gate);
     do {
         if ((gate & GATE_OPEN) == 0 || (uint32_t)(gate >> 32) != run) {
             return 0;
         }
     } while (!atomic_compare_exchange_weak(&pool->gate, &gate, gate + 1));
+    walker->inside = 1;
     return 1;
 }
 
-static void leave_run(assay_pool *pool) {
+static void leave_run(assay_walker *walker) {
+    assay_pool *pool = walker->pool;
+    walker->inside = 0;
     const uint64_t before = atomic_fetch_sub(&pool->gate, 1);
     if ((before & GATE_OPEN) == 0) {
         turn(pool, &pool->left);
@@ -141,38 +145,38 @@ static int is_later(uint64_t tagged, uint32_t phase) {
     return (int32_t)(phase_of(tagged) - phase) > 0;
 }
 
-static void report_done(assay_worker *worker, uint32_t total) {
-    assay_pool *pool = worker->pool;
-    if (worker->held == 0) {
+static void report_done(assay_walker *walker, uint32_t total) {
+    assay_pool *pool = walker->pool;
+    if (walker->held == 0) {
         return;
     }
     uint64_t before = atomic_load_explicit(&pool->done, memory_order_relaxed);
     uint32_t count;
     do {
-        count = count_of(before, worker->phase) + worker->held;
+        count = count_of(before, walker->phase) + walker->held;
     } while (!atomic_compare_exchange_weak_explicit(
-        &pool->done, &before, (uint64_t)worker->phase << 32 | count, memory_order_acq_rel,
+        &pool->done, &before, (uint64_t)walker->phase << 32 | count, memory_order_acq_rel,
         memory_order_relaxed));
-    worker->held = 0;
+    walker->held = 0;
     if (count == total) {
         turn(pool, &pool->completed);
     }
 }
 
-static int claim_from(assay_worker *worker, uint32_t owner, uint32_t share, uint32_t grain,
+static int claim_from(assay_walker *walker, uint32_t owner, uint32_t share, uint32_t grain,
                       uint32_t *at) {
-    _Atomic uint64_t *cursor = &worker->pool->cursors[owner].value;
+    _Atomic uint64_t *cursor = &walker->pool->cursors[owner].value;
     uint64_t before = atomic_load_explicit(cursor, memory_order_relaxed);
     do {
-        *at = count_of(before, worker->phase);
-        if (is_later(before, worker->phase) || *at >= share) {
+        *at = count_of(before, walker->phase);
+        if (is_later(before, walker->phase) || *at >= share) {
             return 0;
         }
         grain = share - *at < grain ? share - *at : grain;
     } while (!atomic_compare_exchange_weak_explicit(
-        cursor, &before, (uint64_t)worker->phase << 32 | (*at + grain), memory_order_relaxed,
+        cursor, &before, (uint64_t)walker->phase << 32 | (*at + grain), memory_order_relaxed,
         memory_order_relaxed));
-    worker->held += grain;
+    walker->held += grain;
     return 1;
 }
 
@@ -180,48 +184,65 @@ static uint32_t share_start(uint32_t total, uint32_t n_threads, uint32_t index) 
     return (uint32_t)((uint64_t)total * index / n_threads);
 }
 
-int assay_claim(assay_worker *worker, uint32_t total, uint32_t grain, uint32_t *begin,
+int assay_claim(assay_walker *walker, uint32_t total, uint32_t grain, uint32_t *begin,
                 uint32_t *end) {
-    const uint32_t n = worker->pool->n_threads;
+    const uint32_t n = walker->pool->n_threads;
     if (n == 1) {
         *begin = 0;
         *end = total;
-        return worker->held++ == 0;
+        return walker->held++ == 0;
     }
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t owner = (worker->index + i) % n;
+        const uint32_t owner = (walker->index + i) % n;
         const uint32_t start = share_start(total, n, owner);
         const uint32_t share = share_start(total, n, owner + 1) - start;
-        const uint32_t held = worker->held;
+        const uint32_t held = walker->held;
         uint32_t at;
-        if (claim_from(worker, owner, share, grain, &at)) {
+        if (claim_from(walker, owner, share, grain, &at)) {
             *begin = start + at;
-            *end = *begin + (worker->held - held);
+            *end = *begin + (walker->held - held);
             return 1;
         }
     }
-    report_done(worker, total);
+    report_done(walker, total);
     return 0;
 }
 
-int assay_phase_end(assay_worker *worker) {
-    assay_pool *pool = worker->pool;
-    const uint32_t phase = worker->phase++;
-    worker->held = 0;
+/* Wakes everyone; after it no wait for a phase lasts. */
+static void break_pool(assay_pool *pool) {
+    atomic_store(&pool->broken, 1);
+    turn(pool, &pool->completed);
+}
+
+/* 1 unless the pool broke; then the thread is out of the run. */
+static int goes_on(assay_walker *walker) {
+    if (atomic_load_explicit(&walker->pool->broken, memory_order_acquire) == 0) {
+        return 1;
+    }
+    if (walker->inside) {
+        leave_run(walker);
+    }
+    return 0;
+}
+
+int assay_phase_end(assay_walker *walker) {
+    assay_pool *pool = walker->pool;
+    const uint32_t phase = walker->phase++;
+    walker->held = 0;
     if (pool->n_threads == 1) {
         return 1;
     }
     const uint32_t completed = atomic_load_explicit(&pool->completed, memory_order_acquire);
     if (completed != phase || spin_past(pool, &pool->completed, phase)) {
-        return 1;
+        return goes_on(walker);
     }
-    if (worker->index == 0) {
+    if (walker->index == 0) {
         park_in_run(pool, &pool->completed, phase);
-        return 1;
+        return goes_on(walker);
     }
-    leave_run(pool);
+    leave_run(walker);
     park_in_run(pool, &pool->completed, phase);
-    return enter_run(worker, worker->run);
+    return goes_on(walker) && enter_run(walker, walker->run);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -242,47 +263,67 @@ static void pin(const assay_pool *pool, uint32_t index) {
 #endif
 }
 
-static void join_run(assay_worker *worker) {
-    assay_pool *pool = worker->pool;
-    worker->run = (uint32_t)(atomic_load(&pool->gate) >> 32);
-    if (enter_run(worker, worker->run)) {
-        worker->phase = pool->first_phase;
-        worker->held = 0;
+static void join_run(assay_walker *walker) {
+    assay_pool *pool = walker->pool;
+    walker->run = (uint32_t)(atomic_load(&pool->gate) >> 32);
+    if (enter_run(walker, walker->run)) {
+        walker->phase = pool->first_phase;
+        walker->held = 0;
         assay_guard_hot_begin();
-        if (pool->body(pool->context, worker)) {
-            leave_run(pool);
+        if (pool->body(pool->context, walker)) {
+            leave_run(walker);
         }
         assay_guard_hot_end();
     }
 }
 
-static void *thread_main(void *argument) {
-    assay_worker *worker = argument;
-    assay_pool *pool = worker->pool;
-    pin(pool, worker->index);
-    assay_guard_thread_enter();
+static void join_runs(void *argument) {
+    assay_walker *walker = argument;
+    assay_pool *pool = walker->pool;
     for (uint32_t seen = 0;;) {
         wait_past(pool, &pool->run_turn, seen);
         seen = atomic_load(&pool->run_turn);
         if (atomic_load(&pool->stop) != 0) {
             break;
         }
-        join_run(worker);
+        assay_guard_follow();
+        join_run(walker);
+    }
+}
+
+static void *thread_main(void *argument) {
+    assay_walker *walker = argument;
+    pin(walker->pool, walker->index);
+    assay_guard_thread_enter();
+    if (assay_contain(join_runs, walker) != 0) {
+        break_pool(walker->pool);
+        if (walker->inside) {
+            leave_run(walker);
+        }
+        assay_guard_hot_end();
     }
     assay_guard_thread_leave();
     return NULL;
+}
+
+/* A turn without an open run: threads that sleep look around, find nothing and sleep again. */
+static void wake_threads(void *pool) {
+    turn(pool, &((assay_pool *)pool)->run_turn);
 }
 
 int assay_pool_start(assay_pool *pool) {
     const uint64_t before_first = (uint64_t)UINT32_MAX << 32;
     atomic_store(&pool->done, before_first);
     for (uint32_t i = 0; i < pool->n_threads; i++) {
-        pool->threads[i].worker = (assay_worker){.pool = pool, .index = i};
+        pool->threads[i].walker = (assay_walker){.pool = pool, .index = i};
         atomic_store(&pool->cursors[i].value, before_first);
+    }
+    if (pool->n_threads > 1) {
+        (void)assay_guard_wake_by(wake_threads, pool);
     }
     for (uint32_t i = 1; i < pool->n_threads; i++) {
         const int error =
-            pthread_create(&pool->threads[i].handle, NULL, thread_main, &pool->threads[i].worker);
+            pthread_create(&pool->threads[i].handle, NULL, thread_main, &pool->threads[i].walker);
         if (error != 0) {
             assay_pool_stop(pool);
             return error;
@@ -293,7 +334,9 @@ int assay_pool_start(assay_pool *pool) {
 }
 
 void assay_pool_stop(assay_pool *pool) {
+    assay_guard_forget(pool);
     atomic_store(&pool->stop, 1);
+    break_pool(pool);
     turn(pool, &pool->run_turn);
     for (uint32_t i = 1; i <= pool->n_started; i++) {
         pthread_join(pool->threads[i].handle, NULL);
@@ -301,15 +344,22 @@ void assay_pool_stop(assay_pool *pool) {
     pool->n_started = 0;
 }
 
-void assay_pool_run(assay_pool *pool) {
-    assay_worker *caller = &pool->threads[0].worker;
+int assay_pool_run(assay_pool *pool) {
+    assay_walker *caller = &pool->threads[0].walker;
     caller->held = 0;
     if (pool->n_threads == 1) {
         pool->body(pool->context, caller);
-        return;
+        return 0;
     }
+    /* A run that never ended: its caller died in it. */
+    if (pool->running || atomic_load(&pool->broken) != 0) {
+        return -1;
+    }
+    pool->running = 1;
     open_run(pool);
     caller->phase = pool->first_phase;
-    pool->body(pool->context, caller);
+    const int whole = pool->body(pool->context, caller);
     close_run(pool);
+    pool->running = 0;
+    return whole ? 0 : -1;
 }

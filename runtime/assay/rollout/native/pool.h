@@ -9,6 +9,9 @@
  * Phases are numbered through all runs. Cursors and the count of done items carry the number of the
  * phase they belong to; a thread that comes late finds a later number and takes nothing. A run ends
  * when its phases are done and every thread inside has left; threads leave before they park.
+ *
+ * A thread that dies of a signal (contain.h), the caller's included, breaks the pool: the open run ends
+ * unfinished, everyone leaves it, later runs are refused, and the pool can still be stopped.
  */
 #ifndef ASSAY_POOL_H
 #define ASSAY_POOL_H
@@ -30,11 +33,12 @@ typedef struct {
     uint32_t phase;
     uint32_t held; /* items claimed in this phase and not yet reported done */
     uint32_t run;
-} assay_worker;
+    uint32_t inside; /* 1: counted by the gate */
+} assay_walker;
 
 typedef struct {
     pthread_t handle;
-    assay_worker worker;
+    assay_walker walker;
 } assay_thread;
 
 struct assay_pool {
@@ -46,13 +50,15 @@ struct assay_pool {
     _Alignas(64) _Atomic uint32_t parked;
     _Atomic uint64_t parks;
     _Atomic uint32_t stop;
+    _Atomic uint32_t broken;
+    uint32_t running; /* 1 from the begin of a run to its end */
     uint32_t first_phase; /* of the open run */
     uint32_t n_threads;
     uint32_t n_started; /* threads besides the caller */
     uint32_t spin_max;
     int32_t first_cpu;
     /* 1 when it walked all phases, 0 when an assay_phase_end said so. */
-    int (*body)(void *context, assay_worker *worker);
+    int (*body)(void *context, assay_walker *walker);
     void *context;
     assay_cursor *cursors; /* [n_threads] */
     assay_thread *threads; /* [n_threads]; entry 0 is the caller's */
@@ -62,15 +68,15 @@ struct assay_pool {
 int assay_pool_start(assay_pool *pool);
 void assay_pool_stop(assay_pool *pool);
 
-/* Runs body on all threads and returns when its phases are done. */
-void assay_pool_run(assay_pool *pool);
+/* Runs body on all threads and returns when its phases are done; 0, or -1 when the pool is broken. */
+int assay_pool_run(assay_pool *pool);
 
 /* Takes up to grain of a phase's total > 0 items; 0 when none is left. What was taken counts as done
  * when the thread asks in vain. */
-int assay_claim(assay_worker *worker, uint32_t total, uint32_t grain, uint32_t *begin,
+int assay_claim(assay_walker *walker, uint32_t total, uint32_t grain, uint32_t *begin,
                 uint32_t *end);
 /* Waits for the phase to be done. Returns 0 when the run went on without this thread: the body then
  * returns at once, looking at nothing of the run. */
-int assay_phase_end(assay_worker *worker);
+int assay_phase_end(assay_walker *walker);
 
 #endif

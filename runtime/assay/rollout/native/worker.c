@@ -3,8 +3,8 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
+#include "contain.h"
 #include "guard.h"
 
 enum { PARK_NS = 100 * 1000 * 1000, ORDERS_PER_ITERATION = 256 };
@@ -588,34 +588,7 @@ static void hold(assay_worker *w) {
     atomic_store(&w->paused, 0);
 }
 
-/* ---- containment of signals --------------------------------------------------------------------- */
-
-static _Thread_local sigjmp_buf *escape;
-static struct sigaction chained[NSIG];
-static pthread_once_t contained = PTHREAD_ONCE_INIT;
-static const int FATAL[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-
-static void on_fatal(int number, siginfo_t *info, void *context) {
-    if (escape != NULL) siglongjmp(*escape, number);
-    const struct sigaction *before = &chained[number];
-    if (before->sa_flags & SA_SIGINFO) {
-        before->sa_sigaction(number, info, context);
-    } else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
-        before->sa_handler(number);
-    } else {
-        signal(number, SIG_DFL); /* not ours: die of it on return, as without us */
-    }
-}
-
-static void contain(void) {
-    for (size_t i = 0; i < sizeof FATAL / sizeof *FATAL; i++) {
-        struct sigaction action;
-        memset(&action, 0, sizeof action);
-        action.sa_sigaction = on_fatal;
-        action.sa_flags = SA_SIGINFO | SA_NODEFER;
-        sigaction(FATAL[i], &action, &chained[FATAL[i]]);
-    }
-}
+/* ---- the thread ---------------------------------------------------------------------------------- */
 
 static void pin(int32_t cpu) {
     cpu_set_t set;
@@ -625,7 +598,8 @@ static void pin(int32_t cpu) {
     (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-static void work(assay_worker *w) {
+static void work(void *worker) {
+    assay_worker *w = worker;
     while (!atomic_load_explicit(&w->stop, memory_order_relaxed) && !crashed(w)) {
         if (atomic_load_explicit(&w->pause, memory_order_relaxed)) hold(w);
         if (!assay_worker_iterate(w)) idle(w);
@@ -634,19 +608,13 @@ static void work(assay_worker *w) {
 
 void *assay_worker_run(void *worker) {
     assay_worker *w = worker;
-    sigjmp_buf here;
-    pthread_once(&contained, contain);
     pin(w->settings.cpu);
     assay_guard_thread_enter();
-    int number = sigsetjmp(here, 1);
-    if (number == 0) {
-        escape = &here;
-        work(w);
-    } else {
+    int number = assay_contain(work, w);
+    if (number != 0) {
         assay_guard_hot_end();
         crash(w, ASSAY_CRASH_SIGNAL, number);
     }
-    escape = NULL;
     assay_guard_thread_leave();
     atomic_store(&w->state, crashed(w) ? ASSAY_WORKER_CRASHED : ASSAY_WORKER_STOPPED);
     assay_bell_ring(&w->host);

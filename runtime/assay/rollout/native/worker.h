@@ -15,8 +15,6 @@
 #ifndef ASSAY_WORKER_H
 #define ASSAY_WORKER_H
 
-#include <setjmp.h>
-
 #include "bell.h"
 #include "core.h"
 #include "kv.h"

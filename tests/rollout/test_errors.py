@@ -1,0 +1,48 @@
+"""The runtime's errors are kinds of the platform's, so that one table translates them all."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.core import errors as core
+from assay.edge.status import STATUS, detail_of
+from assay.rollout import errors
+from assay.rollout.errors import CrashCause, Limit, RolloutError
+
+KINDS = [
+    (errors.InvalidRollout("prompt", "empty"), core.InvalidRequest),
+    (errors.Saturated(Limit.REWARD), core.Saturated),
+    (errors.RolloutGone("ended"), core.FailedPrecondition),
+    (errors.RuntimeClosed("closed"), core.FailedPrecondition),
+    (errors.WorkerStalled("late"), core.DeadlinePassed),
+    (errors.WorkerCrashed(CrashCause.ENGINE, -3, [4, 5]), core.DependencyDown),
+    (errors.HostExhausted("no memory"), core.DependencyDown),
+    (errors.NativeUnavailable("no library"), core.DependencyDown),
+]
+
+
+@pytest.mark.parametrize(("error", "kind"), KINDS)
+def test_the_edge_translates_it_as_what_it_is(
+    error: core.AssayError, kind: type[core.AssayError]
+) -> None:
+    assert isinstance(error, RolloutError)
+    detail = detail_of(error)
+    assert (detail.status, detail.reason) == (STATUS[kind], kind.reason)
+
+
+def test_every_error_of_the_runtime_is_among_them() -> None:
+    assert {type(error) for error, _ in KINDS} == set(RolloutError.__subclasses__())
+
+
+def test_the_field_and_the_time_to_come_back_reach_the_caller() -> None:
+    assert detail_of(errors.InvalidRollout("prompt", "empty")).field == "prompt"
+    assert detail_of(errors.Saturated(Limit.SLOTS)).retry_after_ms > 0
+
+
+def test_a_model_that_cannot_be_loaded_is_the_callers_to_change() -> None:
+    pytest.importorskip("numpy")
+    from assay.rollout.models import CorruptModel, EngineError, UnsupportedModel
+
+    for error in (CorruptModel("cut short"), UnsupportedModel("sliding"), EngineError(-1, "no")):
+        assert detail_of(error).status == STATUS[core.InvalidRequest]
+    assert isinstance(CorruptModel("cut short"), ValueError)
