@@ -2,6 +2,7 @@
 
 from assay.client.backoff import Backoff
 from assay.client.client import Batch, Client
+from assay.client.failures import BatchLost
 from assay.client.sync import SyncBatch, SyncClient
 from assay.client.types import (
     BatchState,
@@ -23,6 +24,7 @@ from assay.client.types import (
 __all__ = [
     "Backoff",
     "Batch",
+    "BatchLost",
     "BatchState",
     "BatchStatus",
     "Client",

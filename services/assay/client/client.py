@@ -8,7 +8,9 @@
             ...
 
 Everything may be repeated: a request that was submitted twice is one request, a batch that was
-opened twice is one batch. Errors are those of `assay.core.errors`.
+opened twice is one batch. A batch that lost acknowledged requests (its store was rolled back) gets
+them again from the client that submitted them, while that waits for results. Errors are those of
+`assay.core.errors`, and `BatchLost`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Self
 from assay.client import wire
 from assay.client.backoff import Backoff
 from assay.client.connection import Connection, Sleep
-from assay.client.failures import shifted
+from assay.client.failures import BatchLost, shifted
+from assay.client.ledger import Handed, Ledger
 from assay.client.types import (
     BatchStatus,
     GroupSummary,
@@ -33,12 +36,12 @@ from assay.client.types import (
     Submitted,
     Task,
 )
-from assay.core.errors import AssayError
+from assay.core.errors import AssayError, NotFound
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from assay.v1.reward_pb2_grpc import RewardServiceAsyncStub
@@ -228,6 +231,7 @@ class Batch:
         self.batch_id = batch_id
         self._connection = connection
         self._stub = stub
+        self._ledger = Ledger()
 
     async def submit(self, requests: Iterable[Request]) -> Submitted:
         """Send requests, in as many messages as they need; durable on return.
@@ -240,8 +244,11 @@ class Batch:
             Conflict: a `request_id` is there with other content.
             FailedPrecondition: the batch is sealed, full or cancelled.
             Saturated: a quota is reached, and was for the whole time of the backoff.
+            BatchLost: the batch is gone, though it had acknowledged requests.
         """
-        messages = wire.reward_requests(list(requests))
+        return await self._submit(wire.reward_requests(list(requests)))
+
+    async def _submit(self, messages: Sequence[reward_pb2.RewardRequest]) -> Submitted:
         accepted = duplicates = 0
         for first, chunk in wire.chunks(
             messages, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS
@@ -249,8 +256,11 @@ class Batch:
             request = reward_pb2.SubmitRequest(batch_id=self.batch_id, requests=chunk)
             try:
                 answer = await self._connection.call(self._stub.Submit, request)
+            except NotFound as error:
+                raise self._gone(error) from error
             except AssayError as error:
                 raise shifted(error, first) from error
+            self._ledger.acknowledge(chunk)
             accepted += answer.accepted
             duplicates += answer.duplicates
         return Submitted(accepted=accepted, duplicates=duplicates)
@@ -276,16 +286,72 @@ class Batch:
     async def pages(self, *, cursor: int = 0) -> AsyncGenerator[Page, None]:
         """Yield results and group summaries as they come, until the batch is over.
 
-        Go on later with the `cursor` of the last page that you handled.
-        """
+        Go on later with the `cursor` of the last page that you handled. After a loss in the store
+        the log is read from its beginning; what was yielded already and is the same is left out.
 
+        Raises:
+            BatchLost: the store lost the batch, or part of it for good.
+        """
+        handed = Handed()
+        async with aclosing(self._listen(await self._begin(cursor))) as pages:
+            async for page in pages:
+                yield handed.fresh(page)
+        if cursor == 0 and self._ledger.unanswered:
+            # It was rolled back and went on in another order, between two looks of ours.
+            async with aclosing(self._listen(0)) as pages:
+                async for page in pages:
+                    yield handed.fresh(page)
+        if cursor == 0 and self._ledger.unanswered:
+            raise BatchLost(f"{self._ledger.unanswered} acknowledged requests have no result")
+        self._ledger.forget()
+
+    async def _listen(self, cursor: int) -> AsyncGenerator[Page, None]:
         def request_from(position: int) -> reward_pb2.StreamResultsRequest:
             return reward_pb2.StreamResultsRequest(batch_id=self.batch_id, cursor=position)
 
-        stream = self._connection.stream(self._stub.StreamResults, request_from, cursor)
-        async with aclosing(stream):
-            async for message in stream:
-                yield wire.page(message)
+        stream = self._connection.stream(
+            self._stub.StreamResults, request_from, cursor, again=self._made_good
+        )
+        try:
+            async with aclosing(stream):
+                async for message in stream:
+                    page = wire.page(message)
+                    self._ledger.answer(page.results)
+                    yield page
+        except NotFound as error:
+            raise self._gone(error) from error
+
+    async def _begin(self, cursor: int) -> int:
+        try:
+            return await self._made_good(cursor)
+        except BatchLost:
+            raise
+        except NotFound as error:
+            raise self._gone(error) from error
+
+    async def _made_good(self, cursor: int) -> int:
+        """Send again what the store lost of what it had acknowledged; return where to listen.
+
+        Raises:
+            BatchLost: it cannot be made good.
+        """
+        if not self._ledger.acknowledged:
+            return cursor
+        status = await self.status()
+        missing = self._ledger.acknowledged - status.submitted
+        if missing <= 0:
+            return cursor
+        messages = self._ledger.again()
+        if status.over or messages is None:
+            raise BatchLost(f"the store lost {missing} acknowledged requests")
+        await self._submit(messages)
+        return 0
+
+    def _gone(self, error: NotFound) -> NotFound:
+        """What it means that there is no such batch."""
+        if not self._ledger.unanswered:
+            return error
+        return BatchLost(f"the store lost the batch: {error.message}", field=error.field)
 
     async def results(self, *, cursor: int = 0) -> AsyncGenerator[Result, None]:
         """Yield results in the order in which requests end, until the batch is over.

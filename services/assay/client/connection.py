@@ -2,7 +2,8 @@
 
 Invariants: only what is idempotent and may succeed unchanged is repeated (`DependencyDown`,
 `Saturated`), never sooner than the server asked for, and for a bounded time; a stream goes on from
-the cursor of the last page that was handed out.
+the cursor of the last page that was handed out, or from where `again` says, which is asked before
+each time that it is taken up again: after a failure, and every `LISTEN_S` in any case.
 """
 
 import asyncio
@@ -25,13 +26,16 @@ TOKEN_VARIABLE: Final = "ASSAY_TOKEN"  # noqa: S105 the variable's name, not a t
 PORT_DEFAULT: Final = 8470
 RECEIVE_BYTES_MAX: Final = 256 * 1024**2
 KEEPALIVE_MS: Final = 20_000
+LISTEN_S: Final = 10.0
+"""How long one call of a stream lasts."""
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", RECEIVE_BYTES_MAX),
     ("grpc.max_send_message_length", -1),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # In spite of its name this is how long one attempt to connect, TLS and all, may take.
+    ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # A client of its own connection: what breaks one does not slow another.
     ("grpc.use_local_subchannel_pool", 1),
@@ -110,7 +114,12 @@ class Connection:
             await self._pause(pauses, error)
 
     async def stream(
-        self, method: Callable[..., Any], request_from: Callable[[int], object], cursor: int
+        self,
+        method: Callable[..., Any],
+        request_from: Callable[[int], object],
+        cursor: int,
+        *,
+        again: Callable[[int], Awaitable[int]],
     ) -> AsyncGenerator[Any, None]:
         """Yield a stream's messages; after a lost connection, go on from the last one's cursor.
 
@@ -119,7 +128,7 @@ class Connection:
         """
         pauses = self._backoff.pauses(self._randomness)
         while True:
-            call = method(request_from(cursor), metadata=self._metadata)
+            call = method(request_from(cursor), timeout=LISTEN_S, metadata=self._metadata)
             try:
                 async for message in call:
                     pauses = self._backoff.pauses(self._randomness)
@@ -127,13 +136,15 @@ class Connection:
                     yield message
             except grpc.aio.AioRpcError as failed:
                 error = error_of(failed)
-                if not isinstance(error, WORTH_REPEATING):
+                if isinstance(error, WORTH_REPEATING):
+                    await self._pause(pauses, error)
+                elif not isinstance(error, DeadlinePassed):
                     raise error from failed
-                await self._pause(pauses, error)
             else:
                 return
             finally:
                 call.cancel()
+            cursor = await again(cursor)
 
     async def close(self) -> None:
         """Close the channel; calls under way are cancelled."""

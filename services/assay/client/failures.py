@@ -1,7 +1,7 @@
 """Failed calls become the errors of `assay.core.errors`, by the `reason` that the server gave.
 
 Where there is no reason (the connection broke, a proxy answered) the gRPC status decides, by the
-client's side of the table in `assay.edge.status`.
+client's side of the table in `assay.edge.status`. `BatchLost` is found out here, never sent.
 """
 
 import re
@@ -22,6 +22,16 @@ from assay.core.errors import (
     TooLarge,
     Unauthenticated,
 )
+
+
+class BatchLost(NotFound):
+    """The store forgot what it had acknowledged, and it cannot be made good under the old name.
+
+    The batch is gone, or over without some of its requests, or they were too large to keep a copy.
+    Results that were handed out are right. Register the task, open a new batch (another
+    `batch_id`), and submit what has no result.
+    """
+
 
 BY_REASON: Final[dict[str, type[AssayError]]] = {
     error.reason: error for error in AssayError.__subclasses__()
