@@ -100,6 +100,11 @@ def _batches(snapshot: Snapshot) -> Table:
             batch.state.lower(),
             ProgressBar(total=max(total, 1), completed=batch.ended, width=24),
             f"{batch.ended:,}/{total:,}",
-            Text(f"{slack_s:+.0f} s", style="red" if slack_s < 0 else ""),
+            _slack(slack_s, at_risk=batch.deadline_at_risk),
         )
     return table
+
+
+def _slack(slack_s: float, *, at_risk: bool) -> Text:
+    style = "red" if slack_s < 0 else "yellow" if at_risk else ""
+    return Text(f"{slack_s:+.0f} s{' at risk' if at_risk else ''}", style=style)

@@ -71,6 +71,8 @@ BATCHES_A_SWEEP_MAX = 8
 PLANS_MAX = 100
 """Kept of a batch."""
 PLAN_BYTES_MAX = 1024**2
+HINTS_MAX = 1_000
+"""The oldest goes first."""
 
 BatchKey = tuple[TenantId, BatchId]
 TaskKey = tuple[TenantId, TaskId]
@@ -788,6 +790,8 @@ class QueueModel:
         key = tenant, task_id
         self._hints.pop(key, None)
         self._hints[key] = HintRecord(tenant=tenant, task_id=task_id, size=size, hinted_ns=now_ns)
+        if len(self._hints) > HINTS_MAX:
+            del self._hints[next(iter(self._hints))]
         self.planning = True
 
     def hints(self, now_ns: int) -> Sequence[HintRecord]:
