@@ -21,6 +21,7 @@ FREE_PORTS = {
     "ASSAY_REWARD__GRPC_PORT": "0",
     "ASSAY_REWARD__HTTP_PORT": "0",
     "ASSAY_WORKER__CONTROL_PORT": "0",
+    "ASSAY_PLANNER__GRPC_PORT": "0",
 }
 EXPECTED = {"p1": [1, 0, 1, 0], "p2": [1, 1, 1, 0], "p3": [1, 1, 0, 0]}
 

@@ -1,7 +1,8 @@
-"""The platform on one machine: an embedded store, the reward API, a worker host.
+"""The platform on one machine: an embedded store, the reward API, a worker host, a planner.
 
 Each is a process of its own and logs to a file of its own, so that one can die without the others;
-one that dies is started again, a bounded number of times in a row.
+one that dies is started again, a bounded number of times in a row. After that the platform ends,
+unless it can do without the one that died.
 """
 
 import asyncio
@@ -36,6 +37,9 @@ class Child:
     log: Path
     drain_s: float
     environment: dict[str, str]
+    needed: bool = True
+    """The platform ends when it keeps dying."""
+    given_up: bool = False
     process: asyncio.subprocess.Process | None = None
     deaths: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_MAX))
 
@@ -67,6 +71,7 @@ class Platform:
         *,
         drain_s: float,
         environment: Mapping[str, str] = MappingProxyType({}),
+        needed: bool = True,
     ) -> Child:
         """Start a child under our Python; later children are stopped first."""
         self._log_dir.mkdir(parents=True, exist_ok=True)
@@ -79,6 +84,7 @@ class Platform:
             log=log,
             drain_s=drain_s,
             environment={**os.environ, **environment},
+            needed=needed,
         )
         self._children.append(child)
         await self._spawn(child)
@@ -117,7 +123,7 @@ class Platform:
         """Start dead children again until stopped.
 
         Raises:
-            DependencyDown: a child dies again and again.
+            DependencyDown: a child that is needed dies again and again.
         """
         while not self._stopping:
             for child in self._children:
@@ -127,7 +133,12 @@ class Platform:
     async def _revive(self, child: Child) -> None:
         if self._stopping or child.process is None or child.process.returncode is None:
             return
+        if child.given_up:
+            return
         if not child.may_restart(self._clock.monotonic_ns() / 1e9):
+            if not child.needed:
+                child.given_up = True
+                return
             message = f"{child.name} keeps dying; the end of {child.log}:\n{child.log_tail()}"
             raise DependencyDown(message)
         await self._spawn(child)
