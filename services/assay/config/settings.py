@@ -164,6 +164,9 @@ class PlannerSettings(Branch):
     """D of tasks that name none; absent = the smaller of 5 s and 2 % of the batch's span."""
     futures: int = Field(default=20, gt=0, le=1_000)
     """Possible futures that a plan is drawn from."""
+    spare_slots: int = Field(default=1, ge=0)
+    """Up to this many slots a stage are there if any future needs them, and so many more at once for
+    what waits late: what a batch's last requests wait for otherwise. 5 suits pools of hundreds."""
     history_batches: int = Field(default=8, gt=0)
     """Finished batches a task that plans are made from (the store keeps
     `store.history_batches`)."""

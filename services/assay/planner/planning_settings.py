@@ -13,6 +13,7 @@ def plan_settings(settings: PlannerSettings) -> PlanSettings:
         futures=settings.futures,
         shape_futures=min(settings.futures, PlanSettings().shape_futures),
         epsilon=settings.epsilon,
+        spare_workers=settings.spare_slots,
         bin_s=settings.tick_s,
         tick_s=settings.tick_s,
         replan_s=settings.replan_s,
