@@ -165,8 +165,9 @@ class PlannerSettings(Branch):
     futures: int = Field(default=20, gt=0, le=1_000)
     """Possible futures that a plan is drawn from."""
     spare_slots: int = Field(default=1, ge=0)
-    """Up to this many slots a stage are there if any future needs them, and so many more at once for
-    what waits late: what a batch's last requests wait for otherwise. 5 suits pools of hundreds."""
+    """Up to this many slots a stage are there if any future needs them, and so many more at once
+    for what waits late: what a batch's last requests wait for otherwise. 5 suits pools of
+    hundreds."""
     history_batches: int = Field(default=8, gt=0)
     """Finished batches a task that plans are made from (the store keeps
     `store.history_batches`)."""
@@ -184,7 +185,7 @@ class PlannerSettings(Branch):
     """Stages that take another time."""
     lease_s: float = Field(default=10.0, gt=0, allow_inf_nan=False)
     """The leader's lease on planning; a standby takes over within this time."""
-    planning_s_max: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    planning_s_max: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     """A planning process that does not answer for so long is killed and begun anew."""
     planning_idle_s: float = Field(default=300.0, gt=0, allow_inf_nan=False)
     """Without work for so long, the planning process ends and gives its memory back."""

@@ -13,7 +13,7 @@ import structlog
 from assay.core.errors import AssayError
 from assay.core.ids import StageName
 from assay.core.records import OpenWork
-from assay.planner.look import Look
+from assay.planner.look import Look, PoolFacts
 from assay.planner.view import BatchKey, PlanRecord, PlanView, PoolSample, of_batch, pack_record
 from assay.store.port import Store
 
@@ -39,21 +39,31 @@ class Chronicle:
         queued = Counter(r.stage for w in look.work for r in w.requests if not r.claimed_ns)
         for work in look.work[:BATCHES_MAX]:
             key = key_of(work)
-            stages = self._stages.setdefault(key, frozenset(work.task.stages))
-            ring = self._samples.setdefault(key, deque(maxlen=SAMPLES_MAX))
-            ring.extend(
-                PoolSample(
-                    at_ns=look.now_ns,
-                    stage=pool.stage,
-                    planned=planned.get(pool.stage, pool.desired),
-                    desired=pool.desired,
-                    ready=pool.ready,
-                    busy=pool.busy,
-                    queued=queued[pool.stage],
-                )
-                for pool in look.pools
-                if pool.stage in stages
+            self._stages.setdefault(key, frozenset(work.task.stages))
+            self._samples.setdefault(key, deque(maxlen=SAMPLES_MAX))
+            self._sample(key, look.pools, look.now_ns, planned, queued)
+
+    def _sample(
+        self,
+        key: BatchKey,
+        pools: Sequence[PoolFacts],
+        now_ns: int,
+        planned: Mapping[StageName, int],
+        queued: Mapping[StageName, int],
+    ) -> None:
+        self._samples[key].extend(
+            PoolSample(
+                at_ns=now_ns,
+                stage=pool.stage,
+                planned=planned.get(pool.stage, pool.desired),
+                desired=pool.desired,
+                ready=pool.ready,
+                busy=pool.busy,
+                queued=queued.get(pool.stage, 0),
             )
+            for pool in pools
+            if pool.stage in self._stages[key]
+        )
 
     async def planned(self, plan: PlanView) -> None:
         """A plan was made."""
@@ -61,11 +71,14 @@ class Chronicle:
             self._plans[key] = of_batch(plan, key)
             await self._keep(key)
 
-    async def ended(self, work: Sequence[OpenWork], now_ns: int) -> None:
+    async def ended(
+        self, work: Sequence[OpenWork], pools: Sequence[PoolFacts], now_ns: int
+    ) -> None:
         """Close the books on batches that are open no longer."""
         open_now = {key_of(one) for one in work}
         for key in self._gone(open_now):
             if key in self._plans:
+                self._sample(key, pools, now_ns, {}, {})
                 self._plans[key] = replace(self._plans[key], made_ns=now_ns, reason=OVER)
                 await self._keep(key)
             self._plans.pop(key, None)

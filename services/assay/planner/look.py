@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from assay.core.errors import AssayError
 from assay.core.ids import BatchId, StageName, TaskId, TenantId
 from assay.core.records import BatchHistory, HintRecord, OpenWork, TaskRecord
 from assay.planner.view import BatchKey, PlanView
 
 TaskKey = tuple[TenantId, TaskId]
+
+READY: Final = "ready"
+"""What the planning process says once it can be asked."""
 
 HINTED: Final = BatchId("")
 """Stands for the batch that a hint announced."""
@@ -119,6 +123,16 @@ class Change:
     slots_max: dict[str, int] = field(default_factory=dict)
     cost: dict[str, float] = field(default_factory=dict)
     startup_ns: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """Instead of an answer."""
+
+    error: AssayError | None = None
+    """The question was wrong."""
+    traceback: str = ""
+    """It is a bug."""
 
 
 def resting(stages: Sequence[StageFacts], pools: Sequence[PoolFacts]) -> tuple[SetSlots, ...]:

@@ -65,7 +65,8 @@ class Planning:
         made = plan is not None and plan is not self._seen and look.leader
         if plan is not None and made:
             self._seen, self._view = plan, view_of_plan(plan, scene)
-        ready, why, wake_ns = True, "", look.now_ns
+        now_ns = scene.observation.now_ns
+        ready, why, wake_ns = True, "", now_ns
         slots: tuple[SetSlots, ...] = ()
         priorities: tuple[SetPriority, ...] = ()
         risks: list[SetRisk] = []
@@ -88,7 +89,7 @@ class Planning:
         return Answer(
             ready=ready,
             why=why,
-            wake_after_ns=max(wake_ns - look.now_ns, 0),
+            wake_after_ns=max(wake_ns - now_ns, 0),
             slots=slots,
             priorities=priorities,
             risks=tuple(risks),
@@ -100,6 +101,10 @@ class Planning:
         for told in look.histories:
             key = told.task.tenant, told.task.task_id
             known = self._known.get(key)
+            if known is not None and known.task.stages != told.task.stages:
+                # Another task of that name, registered anew: nothing of the old one is known.
+                known = None
+                self._columns = {k: v for k, v in self._columns.items() if k[0] != key}
             self._known[key] = read_history(
                 told.task,
                 told.batches,

@@ -10,30 +10,19 @@ import os
 import sys
 import time
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from assay.config.settings import PlannerSettings
 from assay.core.errors import AssayError, InvalidRequest
 from assay.planner import frames
-from assay.planner.look import Answer, Change, Look
+from assay.planner.look import READY, Answer, Change, Failed, Look
 
 if TYPE_CHECKING:
     from assay.planner.planning import Planning
 
-READY: Final = "ready"
 NICE: Final = 5
 """Rewards come before plans."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """Instead of an answer."""
-
-    error: AssayError | None = None
-    """The question was wrong."""
-    traceback: str = ""
-    """It is a bug."""
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

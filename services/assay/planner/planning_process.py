@@ -18,8 +18,7 @@ from assay.config.settings import PlannerSettings
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner import frames
-from assay.planner.look import Answer, Change, Look
-from assay.planner.planning_child import READY, Failed
+from assay.planner.look import READY, Answer, Change, Failed, Look
 from assay.planner.view import PlanView
 
 START_S_MAX: Final = 180.0
@@ -78,8 +77,13 @@ class PlanningProcess:
             PlanningDown: it does not come up.
         """
         async with self._turn:
-            if self._process is None or self._process.returncode is not None:
-                await self._start()
+            await self._be_up()
+
+    async def _be_up(self) -> None:
+        if self._process is not None and self._process.returncode is not None:
+            await self._failed("died", f"exit code {self._process.returncode}")
+        if self._process is None:
+            await self._start()
 
     async def look(self, look: Look) -> Answer:
         """Ask what to do.
@@ -107,8 +111,7 @@ class PlanningProcess:
 
     async def _ask(self, question: object) -> object:
         async with self._turn:
-            if self._process is None or self._process.returncode is not None:
-                await self._start()
+            await self._be_up()
             self._asked_ns = self._clock.monotonic_ns()
             try:
                 async with asyncio.timeout(self._settings.planning_s_max):

@@ -47,12 +47,14 @@ from assay.store.port import Store
 
 LOOKS_APART_S: Final = 0.1
 BUSY_SHARE_MAX: Final = 0.2
-"""Of the time, that looks may take: after a long one the next is later."""
+"""Of the time, that planning may take: after a long plan the next look is later."""
 IDLE_LOOK_S: Final = 15.0
 RETRY_S: Final = 1.0
 BATCHES_MAX: Final = 256
 REQUESTS_MAX: Final = 200_000
 TASKS_KEPT_MAX: Final = 256
+HINT_AGE_NS_MAX: Final = 1_800 * 10**9
+"""A hint that no batch followed for so long is forgotten, whatever the history says."""
 BEFORE_NS: Final = 30 * 24 * 3_600 * 10**9
 """Batches opened longer ago count from before the origin, which does no harm."""
 
@@ -90,6 +92,7 @@ class Planner:
         self._look_again = asyncio.Event()
         self._why = "it has not looked yet"
         self._draining = False
+        self._planning_s = 0.0
         self.plan: PlanView | None = None
         """The present one; `None` where there was nothing to plan."""
 
@@ -163,11 +166,10 @@ class Planner:
     async def _look_for_ever(self) -> None:
         while True:
             self._look_again.clear()
-            begun_ns = self._clock.monotonic_ns()
+            self._planning_s = 0.0
             wake_after_s = await self.look()
-            took_s = (self._clock.monotonic_ns() - begun_ns) / 1e9
-            pause_s = max(LOOKS_APART_S, took_s / BUSY_SHARE_MAX - took_s)
-            await self._clock.sleep(min(pause_s, IDLE_LOOK_S))
+            pause_s = max(LOOKS_APART_S, min(self._planning_s / BUSY_SHARE_MAX, IDLE_LOOK_S))
+            await self._clock.sleep(pause_s)
             try:
                 async with asyncio.timeout(max(wake_after_s - pause_s, 0)):
                     await self._look_again.wait()
@@ -177,6 +179,8 @@ class Planner:
     # -- one look ------------------------------------------------------------------------------
     async def look(self) -> float:
         """Look once and act; how long it may be until the next look."""
+        if not self.leading and not self._draining:
+            await self._lead.renew()  # whoever led may just have resigned
         self._metrics.planner_seen(leading=self.leading)
         if not self.leading:
             self._why, self.plan = self._lead.lost_store, None
@@ -198,7 +202,7 @@ class Planner:
         hints = await self._hints()
         stages = self._facts_of(pools)
         now_ns = self._lead.store_now_ns
-        await self._chronicle.ended(work, now_ns)
+        await self._chronicle.ended(work, pools, now_ns)
         if fits_floor(stages, work, hints):
             self.plan, self._why = None, ""
             await self._resize(resting(stages, pools))
@@ -215,6 +219,7 @@ class Planner:
             histories=await self._news(work, hints),
         )
         answer = await self._process.look(look)
+        self._planning_s = answer.planning_ns / 1e9
         await self._carry_out(answer, look)
         self._why = "" if answer.ready else answer.why
         return answer.wake_after_ns / 1e9
@@ -228,8 +233,11 @@ class Planner:
 
     async def _hints(self) -> list[tuple[HintRecord, TaskRecord]]:
         found = []
+        after_ns = self._lead.store_now_ns - HINT_AGE_NS_MAX
         for hint in (await self._store.hints())[-BATCHES_MAX:]:
             key = hint.tenant, hint.task_id
+            if hint.hinted_ns < after_ns:
+                continue
             if key not in self._tasks:
                 try:
                     self._tasks[key] = await self._store.get_task(*key)

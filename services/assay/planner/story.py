@@ -86,6 +86,6 @@ def held_of(samples: Sequence[PoolSample]) -> Held:
     held = busy = 0.0
     for one, following in pairwise(samples):
         span_s = max(following.at_ns - one.at_ns, 0) / NS_PER_S
-        held += max(one.desired, one.ready) * span_s
+        held += max(one.planned, one.ready) * span_s
         busy += one.busy * span_s
     return Held(held_s=held, busy_s=busy, most=max((s.ready for s in samples), default=0))
