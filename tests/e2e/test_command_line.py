@@ -148,10 +148,9 @@ async def test_a_plan_is_explained_drawn_and_replayed(tmp_path: Path) -> None:
         task = await client.register_task("sums", pipeline="code.python", batch_size=6)
         for number in range(2):
             batch = await client.open_batch(task, size=6)
-            await batch.submit([sum_of(n) for n in range(5)])
             said = await until_said(tmp_path, "plan", "explain", batch.batch_id, field="plans")
             assert said["plans"][0]["batches"][0]["batch_id"] == batch.batch_id, number
-            await batch.submit([sum_of(5)])
+            await batch.submit([sum_of(n) for n in range(6)])
             assert len([result async for result in batch.results()]) == 6
         picture = tmp_path / "plan.png"
         told = await asyncio.to_thread(

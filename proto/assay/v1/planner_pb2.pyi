@@ -187,7 +187,9 @@ class Plan(_message.Message):
     reason: _builtins.str
     """Why it was made: "searched", "followed up", "no batch is open"."""
     gap: _builtins.float
-    """Planned cost over the bound's; 1 = nothing could be cheaper."""
+    """Planned cost over the bound's; 1 = nothing could be cheaper; 0 = not known, for the work goes on
+    beyond the plan's horizon.
+    """
     cost: _builtins.float
     """Cost of the plan's slots and of trainers that wait, in GPU-seconds."""
     delay_cost: _builtins.float

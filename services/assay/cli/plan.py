@@ -168,7 +168,8 @@ def show(one: planner_pb2.Plan) -> None:
     out.print(batches)
     out.print(
         f"{one.futures} futures, {one.simulations} simulations, {one.planning_s * 1e3:.0f} ms; "
-        f"cost {one.cost:.2f} GPU-s, {one.gap:.2f} times the bound; waiting {one.delay_cost:.2f}",
+        f"cost {one.cost:.2f} GPU-s, {f'{one.gap:.2f}' if one.gap else '?'} times the bound; "
+        f"waiting {one.delay_cost:.2f}",
         highlight=False,
     )
 

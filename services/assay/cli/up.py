@@ -45,7 +45,7 @@ async def _up(settings: Settings, *, live: bool) -> None:
         store = open_store(settings.store, data_dir=settings.data_dir)
         try:
             out.print(
-                f"gRPC {addresses.grpc}   HTTP http://{addresses.http}/docs   "
+                f"gRPC {addresses.grpc}   HTTP {addresses.http}/docs   "
                 f"logs {settings.data_dir / 'logs'}   Ctrl-C drains",
                 highlight=False,
                 soft_wrap=True,

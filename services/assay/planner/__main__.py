@@ -1,6 +1,11 @@
 """`python -m assay.planner`: size pools until told to stop."""
 
+import os
+
 import uvloop
+
+# gRPC must not meddle with the fork of the planning process.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from assay.config.settings import load_settings
 from assay.edge import logs, tracing

@@ -45,10 +45,17 @@ def view_of_plan(plan: Plan, scene: Scene, *, planning_ns: int = 0) -> PlanView:
         simulations=plan.simulations,
         planning_s=planning_ns / SECOND_NS,
         reason=plan.reason,
-        gap=cost / least if least > 0 else 1.0,
+        gap=gap_of(plan, cost, least),
         cost=cost,
         delay_cost=lost,
     )
+
+
+def gap_of(plan: Plan, cost: float, least: float) -> float:
+    """Planned over bound; 0 = not known, for the work goes on beyond the plan's horizon."""
+    if any(len(stage.workers) >= BINS_KEPT_MAX for stage in plan.stages):
+        return 0.0
+    return cost / least if least > 0 else 1.0
 
 
 def stage_view(stage: StagePlan, facts: StageFacts, plan: Plan, bound: int) -> StageView:

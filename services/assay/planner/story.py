@@ -51,10 +51,12 @@ def drawn_from(batch: BatchView, plan: PlanView) -> str:
     """What history the plan used, and how."""
     names = ", ".join(batch.history[:5]) + (" ..." if len(batch.history) > 5 else "")
     source = f"{batch.source} ({names})" if names else batch.source
+    gap = f"planned cost {plan.gap:.2f} times the bound's"
+    if not plan.gap:
+        gap = "the work goes on beyond the plan's horizon, so it has no gap"
     return (
         f"{plan.futures} futures of about {batch.size or 'an unknown number of'} requests, drawn "
-        f"from {source}; planning took {plan.planning_s * 1e3:.0f} ms; planned cost "
-        f"{plan.gap:.2f} times the bound's."
+        f"from {source}; planning took {plan.planning_s * 1e3:.0f} ms; {gap}."
     )
 
 

@@ -12,6 +12,7 @@ from assay.core.ids import BatchId, StageName, TaskId, TenantId
 
 RECORD_VERSION: Final = 1
 BINS_KEPT_MAX: Final = 256
+"""The plan's horizon, in bins."""
 
 BatchKey = tuple[TenantId, BatchId]
 
@@ -81,8 +82,11 @@ class PlanView:
     planning_s: float
     reason: str
     gap: float
+    """Planned cost over the bound's; 0 = not known."""
     cost: float
+    """Of the planned slots, in GPU-seconds."""
     delay_cost: float
+    """Of the trainers that are expected to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
