@@ -280,9 +280,14 @@ def test_every_look_is_answered_within_floors_and_caps(several):
         found = one.step(replace(look, now_ns=NOW + later * 20 * S))
         assert found.wake_after_ns > 0
         limits = {facts.stage: (facts.slots_min, facts.slots_max) for facts in look.stages}
+        slots = {pool.stage: pool.desired for pool in look.pools}
         for order in found.slots:
             least, most = limits[order.stage]
             assert least <= order.slots <= max(most, least)
+            slots[order.stage] = order.slots
+        for request in (request for work in look.work for request in work.requests):
+            if found.ready and not request.claimed_ns and request.stage in limits:
+                assert slots[request.stage] >= min(1, limits[request.stage][1]), "none waits alone"
 
 
 @given(st.integers(-(10**6), 10**6))

@@ -162,10 +162,12 @@ class Planning:
 
 
 def with_floors(scene: Scene, targets: Mapping[int, int]) -> tuple[SetSlots, ...]:
-    """What to set: never below the floor, nothing that is set already."""
+    """What to set: never below the floor, never nobody where somebody waits (the futures may all
+    have been wrong, and the next plan is far), nothing that is set already."""
     found = []
     for j, (facts, pool) in enumerate(zip(scene.stages, scene.observation.pools, strict=True)):
-        wanted = max(targets.get(j, pool.target), facts.slots_min)
+        needed = min(1, pool.cap) if pool.waiting else 0
+        wanted = max(targets.get(j, pool.target), facts.slots_min, needed)
         if wanted != pool.target:
             found.append(SetSlots(stage=facts.stage, slots=wanted))
     return tuple(found)
