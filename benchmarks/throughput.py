@@ -22,10 +22,13 @@ from platform_run import Run, local_platform, processes_below
 from report import OUT, Report, Spread, bar_plot, percentile
 from workloads import Case, gsm8k, ten_test_cpp, trivial_python
 
+from assay.cli.local_platform import planner_address
+from assay.cli.observe import ask_planner, list_pools
 from assay.client import Client, Request
 
 MATHS = 2_000
 SLOTS = 2
+START_S_MAX = 60.0
 now_s = time.perf_counter
 Step = Callable[[int], Awaitable[None]]
 
@@ -176,8 +179,20 @@ async def math(run: Run, repeats: int) -> Report:
     return report
 
 
-async def memory(_run: Run, _repeats: int) -> Report:
+async def until_all_run(run: Run) -> None:
+    """Wait for every slot, and for a planner that leads."""
+    async with asyncio.timeout(START_S_MAX):
+        while True:
+            pools = await list_pools(run.addresses.control)
+            ready = pools and all(p.slots_ready >= p.slots_desired > 0 for p in pools.pools)
+            if ready and "leading" in await ask_planner(planner_address(run.settings)):
+                return
+            await asyncio.sleep(0.2)
+
+
+async def memory(run: Run, _repeats: int) -> Report:
     """The idle platform's share of memory; shared pages count once."""
+    await until_all_run(run)
     report = Report(title="Idle platform", columns=("process", "PSS MiB", "RSS MiB"))
     totals = [0.0, 0.0]
     for pid, command in sorted(processes_below(os.getpid()).items()):

@@ -73,6 +73,18 @@ async def test_a_child_that_keeps_dying_ends_the_platform_and_says_why(platform:
     assert len(child.deaths) == RESTARTS_MAX
 
 
+async def test_the_platform_outlives_a_child_that_it_can_do_without(platform: Platform) -> None:
+    sick = ["-c", "raise SystemExit('no port')"]
+    child = await platform.start("sick", sick, drain_s=1, needed=False)
+    watching = asyncio.create_task(platform.watch())
+    await until(lambda: child.given_up or watching.done())
+    assert not watching.done()
+    assert len(child.deaths) == RESTARTS_MAX
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+
+
 async def test_a_child_that_does_not_come_up_says_why(platform: Platform, tmp_path: Path) -> None:
     child = await platform.start("sick", ["-c", "raise SystemExit('bad port')"], drain_s=1)
     with pytest.raises(DependencyDown, match="bad port"):

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -50,6 +51,13 @@ def test_the_json_says_what_the_tables_say() -> None:
     assert plain["stages"][0]["queued"] == 1234
     assert plain["batches"][0]["outcomes"] == {"SCORED": 128}
     assert plain["batches"][0]["deadline_at_risk"] is True
+
+
+def test_the_planner_is_on_the_first_line() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(render(replace(SNAPSHOT, planner="leading, plans 2 batches")))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert "planner leading, plans 2 batches" in shown.splitlines()[0]
 
 
 def test_a_person_sees_queue_slots_progress_and_a_late_batch() -> None:
