@@ -22,6 +22,7 @@ from assay.planner.observation import (
     read_batch,
     read_history,
 )
+from assay.planner.planning import reorder
 from assay.planner.stage_order import in_pipeline_order
 
 AT = looks.task()
@@ -211,6 +212,27 @@ def test_a_batch_marked_at_risk_is_taken_back_once_it_is_safe():
     )
     (risk,) = answer(look).risks
     assert risk.at_risk is False
+
+
+def test_batches_that_are_reordered_change_deadlines():
+    a = looks.work(AT, [looks.in_flight()], batch="a", order_deadline_ns=NOW + 10 * S)
+    b = looks.work(looks.task("u"), [looks.in_flight()], batch="b", order_deadline_ns=NOW + 20 * S)
+    found = scene(looks.look(a, b))
+    orders = reorder((1, 0), found)
+    assert {one.batch[1]: one.deadline_ns for one in orders} == {
+        "b": NOW + 10 * S,
+        "a": NOW + 20 * S,
+    }
+    assert reorder((0, 1), found) == ()
+
+
+def test_once_the_caps_bind_no_more_a_batch_goes_by_its_own_deadline_again():
+    moved = looks.work(AT, [looks.in_flight()], order_deadline_ns=NOW + 7 * S)
+    history = (looks.told(AT, looks.past()),)
+    (order,) = answer(looks.look(moved, histories=history)).priorities
+    assert (order.batch[1], order.deadline_ns) == ("b", 0)
+    tight = looks.look(moved, histories=history, stages=looks.facts(most=1))
+    assert answer(tight).priorities == ()
 
 
 def test_what_cannot_be_planned_leaves_pools_as_they_are_and_says_why():

@@ -16,12 +16,16 @@ from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.ids import BatchId
 from assay.core.pipeline import Resources, StageSpec
 from assay.core.records import Leadership
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
 from assay.planner import frames
 from assay.planner.chronicle import Chronicle
 from assay.planner.facts import MachineSize, facts_of, stage_facts
 from assay.planner.histories import Histories
 from assay.planner.lead import Lead
+from assay.planner.planning_process import PlanningProcess
 from assay.planner.replay import workload_of
+from assay.planner.shell import Planner
 from assay.planner.story import held_of, tell
 from assay.planner.view import PlanRecord, PoolSample, pack_record, unpack_record
 from assay.planner.wire import change_of, plan_message
@@ -33,7 +37,7 @@ from assay.v1 import planner_pb2
 BATCH = (looks.TENANT, BatchId("b"))
 
 
-class HandClock:
+class HandClock(Clock):
     """Moves when told."""
 
     def __init__(self) -> None:
@@ -226,6 +230,42 @@ async def test_the_stores_clock_is_taken_over():
     one = lead(MemoryStore(theirs), ours, "a")
     await one.renew()
     assert one.store_now_ns == theirs.at_ns
+
+
+class LosingScaler:
+    """While it is asked for its pools, the lease runs out."""
+
+    def __init__(self, clock: HandClock, loses_ns: int) -> None:
+        self.clock, self.loses_ns = clock, loses_ns
+        self.resized: list[str] = []
+
+    async def pools(self):
+        self.clock.at_ns += self.loses_ns
+        return looks.pools(slots=5)
+
+    async def resize(self, stage, slots):
+        self.resized.append(stage)
+        return looks.pools()[0]
+
+    async def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("loses_s", "resized"), [(1, [COMPILE, RUN]), (10, [])])
+async def test_a_leader_whose_lease_ran_out_while_it_looked_touches_no_pool(loses_s, resized):
+    clock = HandClock()
+    store = MemoryStore(clock)
+    scaler = LosingScaler(clock, loses_s * S)
+    settings = PlannerSettings()
+    metrics = Metrics()
+    planner = Planner(
+        store=store, scaler=scaler, lead=lead(store, clock, "a"),
+        process=PlanningProcess(settings, clock=clock, metrics=metrics),
+        facts_of=lambda pools: looks.facts(least=2), history_batches=4, clock=clock,
+        metrics=metrics,
+    )  # fmt: skip
+    await planner.look()
+    assert scaler.resized == resized
 
 
 # -- histories -------------------------------------------------------------------------------------

@@ -85,7 +85,9 @@ class Planning:
                     wake_ns = effect.at_ns
         if ready and look.leader:
             slots = with_floors(scene, targets)
-            risks = changed_risks(plan, scene, self._settings.epsilon) if plan and made else []
+            if plan is not None and made:
+                risks = changed_risks(plan, scene, self._settings.epsilon)
+                priorities = priorities or restored(plan, scene)
         return Answer(
             ready=ready,
             why=why,
@@ -181,6 +183,18 @@ def reorder(tasks: tuple[int, ...], scene: Scene) -> tuple[SetPriority, ...]:
         SetPriority(batch=(work.batch.tenant, work.batch.batch_id), deadline_ns=deadline_ns)
         for work, deadline_ns in zip(works, deadlines, strict=True)
         if work.order_deadline_ns != deadline_ns
+    )
+
+
+def restored(plan: Plan, scene: Scene) -> tuple[SetPriority, ...]:
+    """Where the caps bind no more, batches go by their own deadlines again."""
+    if plan.order or any(stage.wanted > stage.peak for stage in plan.stages):
+        return ()
+    works = [subject.work for subject in scene.subjects if subject.work is not None]
+    return tuple(
+        SetPriority(batch=(work.batch.tenant, work.batch.batch_id), deadline_ns=0)
+        for work in works
+        if work.order_deadline_ns != work.batch.deadline_ns
     )
 
 
