@@ -22,7 +22,7 @@ from assay.planner.observation import (
     read_batch,
     read_history,
 )
-from assay.planner.planning import reorder
+from assay.planner.planning import reorder, with_floors
 from assay.planner.stage_order import in_pipeline_order
 
 AT = looks.task()
@@ -212,6 +212,11 @@ def test_a_batch_marked_at_risk_is_taken_back_once_it_is_safe():
     )
     (risk,) = answer(look).risks
     assert risk.at_risk is False
+
+
+def test_where_somebody_waits_there_is_a_slot_whatever_the_plan_says():
+    found = scene(looks.look(looks.work(AT, [looks.in_flight(RUN)])))
+    assert [(one.stage, one.slots) for one in with_floors(found, {0: 0, 1: 0})] == [(RUN, 1)]
 
 
 def test_batches_that_are_reordered_change_deadlines():
