@@ -1,9 +1,11 @@
 """What the store costs: server and client CPU a request, round trips, and how fast work wakes.
 
-    python benchmarks/store.py [--json] [--requests 12800] [--repeats 3]
+    python benchmarks/store.py [--json] [--requests 12800] [--repeats 3] [--open 16000]
 
 An embedded Valkey (AOF everysec) and one client process, side by side with bare PINGs over the same
 connection. Each request: a 1 KB response, a 100-byte reference, groups of 16, a 200-byte body.
+`open_work` is read of a batch of `--open` requests, a half of them past the first of three stages;
+its longest script call, by the server's own account, is how long it holds other calls up.
 """
 
 import argparse
@@ -12,7 +14,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -35,6 +37,8 @@ from assay.core.records import (
     BatchSpec,
     Claim,
     EndRequest,
+    Finish,
+    HandOver,
     NewRequest,
     Quota,
     Report,
@@ -42,7 +46,8 @@ from assay.core.records import (
     TaskRecord,
 )
 from assay.store.embedded import EmbeddedValkey
-from assay.store.valkey import ValkeyStore, open_store
+from assay.store.link import Link
+from assay.store.valkey import SLICE, ValkeyStore, open_store
 
 TENANT, STAGE, WORKER = TenantId("bench"), StageName("only"), WorkerId("bench/1")
 TASK = TaskRecord(
@@ -52,8 +57,12 @@ TASK = TaskRecord(
     stages=(STAGE,),
     settings_json=b"{}",
 )
+THREE = (StageName("one"), StageName("two"), StageName("three"))
+LONG_TASK = replace(TASK, task_id=TaskId("three"), stages=THREE)
 GROUP = 16
+END = EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b"b" * 200)
 PINGS = 2_000
+LOOKS = 5
 WAKES = 300
 
 
@@ -112,13 +121,13 @@ def _requests(count: int) -> Sequence[NewRequest]:
     ]
 
 
-async def _open(store: ValkeyStore, name: str, size: int) -> BatchId:
-    await store.put_task(TASK)
+async def _open(store: ValkeyStore, name: str, size: int, task: TaskRecord = TASK) -> BatchId:
+    await store.put_task(task)
     batch_id = BatchId(name)
     spec = BatchSpec(
         tenant=TENANT,
         batch_id=batch_id,
-        task_id=TASK.task_id,
+        task_id=task.task_id,
         size=size,
         group_size=GROUP,
         deadline_after_ms=600_000,
@@ -127,11 +136,11 @@ async def _open(store: ValkeyStore, name: str, size: int) -> BatchId:
     return batch_id
 
 
-def _report(claim: Claim) -> Report:
+def _report(claim: Claim, finish: Finish = END) -> Report:
     return Report(
         lease=claim.lease,
         report=StageReport(worker=WORKER, started_after_ns=1_000, finished_after_ns=9_000),
-        finish=EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b"b" * 200),
+        finish=finish,
     )
 
 
@@ -157,6 +166,35 @@ async def way(
         cursor += len(entries)
     costs["results"] = meter.lap(count)
     return costs
+
+
+async def looks(
+    server: EmbeddedValkey, store: ValkeyStore, meter: Meter, name: str, *, count: int
+) -> tuple[Sequence[Cost], Sequence[float]]:
+    """Read the open work of a batch of `count`; costs, and microseconds of the longest calls."""
+    batch_id, requests = await _open(store, name, count, LONG_TASK), _requests(count)
+    for first in range(0, count, SLICE):
+        await store.submit(TENANT, batch_id, requests[first : first + SLICE], Quota())
+    on = HandOver(next_stage=THREE[1], handover=b"")
+    for _ in range(count // 2 // SLICE):
+        claims = await store.claim(THREE[0], claims_max=SLICE, lease_s=600, worker=WORKER)
+        await store.finish(THREE[0], [_report(claim, on) for claim in claims], 3)
+    costs, longest_us = [], []
+    link = Link(server.url, prefix="", timeout_s=10.0)
+    await link.call("CONFIG", "SET", "slowlog-log-slower-than", 0)
+    await link.call("CONFIG", "SET", "slowlog-max-len", 10_000)
+    for _ in range(LOOKS):
+        await link.call("SLOWLOG", "RESET")
+        meter.lap(count)
+        [work] = await store.open_work(batches_max=100, requests_max=count)
+        costs.append(meter.lap(count))
+        if len(work.requests) != count:
+            raise SystemExit("some open work was not seen")
+        longest_us.append(max(entry[2] for entry in await link.call("SLOWLOG", "GET", -1)))
+    await link.call("CONFIG", "SET", "slowlog-log-slower-than", -1)
+    await link.close()
+    await store.cancel(TENANT, batch_id)
+    return costs, longest_us
 
 
 async def pings(store: ValkeyStore, meter: Meter) -> Cost:
@@ -201,6 +239,7 @@ async def measure(arguments: argparse.Namespace) -> Table:
     columns = ("call", "requests a call", "wall us", "server cpu us", "client cpu us", "requests/s")
     table = Table(title="Store: cost of a request", columns=columns)
     found: dict[tuple[str, int], list[Cost]] = {}
+    longest_us: list[float] = []
     async with opened() as (server, store):
         if server.pid is None:
             raise SystemExit("the server died")
@@ -213,6 +252,11 @@ async def measure(arguments: argparse.Namespace) -> Table:
                 costs = await way(store, meter, name, count=count, message=message)
                 for call, cost in costs.items():
                     found.setdefault((call, message), []).append(cost)
+            seen, calls_us = await looks(
+                server, store, meter, f"{repeat}-open", count=arguments.open
+            )
+            found.setdefault(("open_work", arguments.open), []).extend(seen)
+            longest_us += calls_us
         delays_ms = await wakes(store)
     for (call, message), laps in sorted(found.items(), key=lambda item: -item[0][1]):
         wall = Spread.of([lap.wall_us for lap in laps])
@@ -226,6 +270,10 @@ async def measure(arguments: argparse.Namespace) -> Table:
                 "requests/s": 1e6 / wall.median,
             }
         )
+    whole_us = [cost.wall_us * arguments.open for cost in found["open_work", arguments.open]]
+    for what, values_us in (("the whole call", whole_us), ("longest script call", longest_us)):
+        row = {"call": f"open_work: {what}", "requests a call": arguments.open}
+        table.add(**row, **{"wall us": Spread.of(values_us)})
     for share in (0.5, 0.99):
         table.add(
             **{
@@ -243,6 +291,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--requests", type=int, default=12_800)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--open", type=int, default=16_000)
     arguments = parser.parse_args()
     asyncio.run(measure(arguments)).show(as_json=arguments.json)
 

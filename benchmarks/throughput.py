@@ -22,7 +22,8 @@ from platform_run import Run, local_platform, processes_below
 from report import OUT, Report, Spread, bar_plot, percentile
 from workloads import Case, gsm8k, ten_test_cpp, trivial_python
 
-from assay.cli.observe import list_pools
+from assay.cli.local_platform import planner_address
+from assay.cli.observe import ask_planner, list_pools
 from assay.client import Client, Request
 
 MATHS = 2_000
@@ -186,14 +187,15 @@ async def math(run: Run, repeats: int) -> Report:
     return report
 
 
-async def pools_ready(control: str) -> None:
-    """Wait until every slot that is wanted has come up."""
+async def until_all_run(run: Run) -> None:
+    """Wait for every slot, and for a planner that leads."""
     async with asyncio.timeout(READY_S_MAX):
         while True:
-            answer = await list_pools(control)
-            if answer and all(pool.slots_ready >= pool.slots_desired for pool in answer.pools):
+            pools = await list_pools(run.addresses.control)
+            ready = pools and all(p.slots_ready >= p.slots_desired > 0 for p in pools.pools)
+            if ready and "leading" in await ask_planner(planner_address(run.settings)):
                 return
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.2)
 
 
 def kind_of(command: str) -> str:
@@ -203,7 +205,7 @@ def kind_of(command: str) -> str:
 
 async def memory(run: Run, _repeats: int) -> Report:
     """The idle platform's share of memory; shared pages count once."""
-    await pools_ready(run.addresses.control)
+    await until_all_run(run)
     report = Report(title="Idle platform", columns=("part", "processes", "PSS MiB"))
     parts: dict[str, list[float]] = {}
     for pid, command in processes_below(os.getpid()).items():

@@ -122,6 +122,21 @@ async def test_while_one_child_waits_to_be_started_again_the_others_are_looked_a
         await platform.stop()
 
 
+async def test_the_platform_outlives_a_child_that_it_can_do_without(
+    platform: Platform, tmp_path: Path
+) -> None:
+    sick = ["-c", "raise SystemExit('no port')"]
+    never = tmp_path / "never"
+    child = await platform.start("sick", sick, sign=never, drain_s=1, needed=False)
+    watching = asyncio.create_task(platform.watch())
+    await until(lambda: child.given_up or watching.done())
+    assert not watching.done()
+    assert child.short_lives == QUICK.short_lives_max
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+
+
 async def test_a_child_that_does_not_come_up_says_why(platform: Platform, tmp_path: Path) -> None:
     sick = ["-c", "raise SystemExit('bad port')"]
     child = await platform.start("sick", sick, sign=tmp_path / "never", drain_s=1)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -38,6 +39,7 @@ SNAPSHOT = Snapshot(
             queued=126,
             running=2,
             outcomes={Outcome.SCORED: 128},
+            deadline_at_risk=True,
         )
     ],
 )
@@ -48,6 +50,14 @@ def test_the_json_says_what_the_tables_say() -> None:
     assert plain["stages"][0]["slots_ready"] == 3
     assert plain["stages"][0]["queued"] == 1234
     assert plain["batches"][0]["outcomes"] == {"SCORED": 128}
+    assert plain["batches"][0]["deadline_at_risk"] is True
+
+
+def test_the_planner_is_on_the_first_line() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(render(replace(SNAPSHOT, planner="leading, plans 2 batches")))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert "planner leading, plans 2 batches" in shown.splitlines()[0]
 
 
 def test_a_person_sees_queue_slots_progress_and_a_late_batch() -> None:
@@ -60,7 +70,7 @@ def test_a_person_sees_queue_slots_progress_and_a_late_batch() -> None:
         "3/4",
         "namespaces+cgroup-v2",
         "128/512",
-        "-30 s",
+        "-30 s at risk",
         "0.4 ms",
     ):
         assert text in shown

@@ -21,6 +21,7 @@ FREE_PORTS = {
     "ASSAY_REWARD__GRPC_PORT": "0",
     "ASSAY_REWARD__HTTP_PORT": "0",
     "ASSAY_WORKER__CONTROL_PORT": "0",
+    "ASSAY_PLANNER__GRPC_PORT": "0",
 }
 EXPECTED = {"p1": [1, 0, 1, 0], "p2": [1, 1, 1, 0], "p3": [1, 1, 0, 0]}
 
@@ -121,6 +122,67 @@ async def test_up_serves_and_drains_and_status_sees_it(tmp_path: Path) -> None:
         assert second.returncode == 2
         assert "another process uses" in " ".join(second.stderr.split())
     assert not (tmp_path / "run" / "reward.json").exists()
+
+
+def sum_of(number: int) -> Request:
+    return Request(
+        request_id=f"r{number}",
+        response="```python\nprint(sum(map(int, input().split())))\n```",
+        reference={"tests": [{"stdin": f"1 {number}\n", "stdout": f"{number + 1}\n"}]},
+    )
+
+
+async def until_said(data_dir: Path, *arguments: str, field: str) -> dict[str, Any]:
+    """Ask again until the answer has that."""
+    async with asyncio.timeout(100):
+        while True:
+            run = await asyncio.to_thread(assay, *arguments, "--json", data_dir=data_dir)
+            if run.returncode == 0 and (said := json.loads(run.stdout)).get(field):
+                return dict(said)
+            await asyncio.sleep(0.2)
+
+
+async def test_a_plan_is_explained_drawn_and_replayed(tmp_path: Path) -> None:
+    async with platform_up(tmp_path) as addresses, Client(addresses["grpc"]) as client:
+        await until_said(tmp_path, "plan", "show", field="leading")
+        task = await client.register_task("sums", pipeline="code.python", batch_size=6)
+        for number in range(2):
+            batch = await client.open_batch(task, size=6)
+            said = await until_said(tmp_path, "plan", "explain", batch.batch_id, field="plans")
+            assert said["plans"][0]["batches"][0]["batch_id"] == batch.batch_id, number
+            await batch.submit([sum_of(n) for n in range(6)])
+            assert len([result async for result in batch.results()]) == 6
+        picture = tmp_path / "plan.png"
+        told = await asyncio.to_thread(
+            assay, "plan", "explain", batch.batch_id, "--plot", picture, data_dir=tmp_path
+        )
+        assert told.returncode == 0, told.stderr
+        assert "own history" in told.stdout
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        status = await asyncio.to_thread(assay, "status", "--json", data_dir=tmp_path)
+        assert json.loads(status.stdout)["planner"].startswith("leading")
+        traces = tmp_path / "traces.jsonl"
+        exported = await asyncio.to_thread(
+            assay, "history", "export", traces, "--task", "sums", "--json", data_dir=tmp_path
+        )
+        assert json.loads(exported.stdout) == {"tasks": 1, "batches": 2, "requests": 12}
+    replay = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "assay.sim", "--replay", str(traces)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert replay.returncode == 0, replay.stderr
+    assert "1 tasks, 1 batches" in replay.stdout
+    assert "assay " in replay.stdout
+
+
+def test_without_a_planner_the_plan_commands_say_so(tmp_path: Path) -> None:
+    run = assay("plan", "show", data_dir=tmp_path)
+    assert run.returncode == 2
+    assert "no planner runs here" in " ".join(run.stderr.split())
 
 
 def test_without_a_platform_status_says_how_to_start_one(tmp_path: Path) -> None:

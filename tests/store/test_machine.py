@@ -65,6 +65,8 @@ FORMS = {
     BatchId("late"): (0, 0, 1),
 }
 BATCHES = st.sampled_from(sorted(FORMS))
+PRIORITIES = (10**15, 10**18 // 2, 5 * 10**18)
+"""Before all deadlines and after them, by either clock."""
 STAGES = st.sampled_from([FIRST, SECOND])
 NEW = st.builds(
     lambda name, group, response: request(name, group=group, response=response),
@@ -97,6 +99,19 @@ def timeless(value: Any) -> Any:
     kept = {k: v for k, v in fields.items() if not k.endswith("_ns") and k not in own_time}
     kept["service_ns"] = fields.get("service_ns")
     return type(value).__name__, {k: timeless(v) for k, v in kept.items()}
+
+
+def timeless_work(found: Any) -> Any:
+    """Of `open_work`, with all that is no instant."""
+    return [
+        (
+            timeless(work),
+            work.ended_natural_ns > 0,
+            work.order_deadline_ns if work.order_deadline_ns in PRIORITIES else None,
+            [one.claimed_ns > 0 for one in work.requests],
+        )
+        for work in found
+    ]
 
 
 def may_be_spent(what: str, times: int) -> Callable[[F], F]:
@@ -299,6 +314,26 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.cancel(TENANT, name), lambda: self.model.cancel(TENANT, name, self.now_ns)
         )
 
+    @may_be_spent("prioritize", 4)
+    @rule(data=st.data(), deadline_ns=st.sampled_from([0, *PRIORITIES]))
+    def prioritize(self, data: st.DataObject, deadline_ns: int) -> None:
+        self.spend("prioritize")
+        name = self.a_batch(data)
+        self.both(
+            self.store.prioritize(TENANT, name, deadline_ns),
+            lambda: self.model.prioritize(TENANT, name, deadline_ns, self.now_ns),
+        )
+
+    @may_be_spent("mark", 3)
+    @rule(data=st.data(), at_risk=st.booleans())
+    def mark_at_risk(self, data: st.DataObject, *, at_risk: bool) -> None:
+        self.spend("mark")
+        name = self.a_batch(data)
+        self.both(
+            self.store.mark_at_risk(TENANT, name, at_risk=at_risk),
+            lambda: self.model.mark_at_risk(TENANT, name, at_risk=at_risk, now_ns=self.now_ns),
+        )
+
     @precondition(lambda self: self.model.dead_letters(letters_max=1))
     @rule(data=st.data())
     def replay(self, data: st.DataObject) -> None:
@@ -324,6 +359,11 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.dead_letters(letters_max=100),
             lambda: self.model.dead_letters(letters_max=100),
             lambda letters: sorted(timeless(one)[1]["job_id"] for one in letters),
+        )
+        self.both(
+            self.store.open_work(batches_max=9, requests_max=99),
+            lambda: self.model.open_work(batches_max=9, requests_max=99),
+            timeless_work,
         )
         self.both(
             self.store.history(TENANT, TASK.task_id, batches_max=100),

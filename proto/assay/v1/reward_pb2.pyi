@@ -211,6 +211,7 @@ class Batch(_message.Message):
     QUEUED_FIELD_NUMBER: _builtins.int
     RUNNING_FIELD_NUMBER: _builtins.int
     OUTCOMES_FIELD_NUMBER: _builtins.int
+    DEADLINE_AT_RISK_FIELD_NUMBER: _builtins.int
     batch_id: _builtins.str
     task_id: _builtins.str
     state: Global___BatchState.ValueType
@@ -226,6 +227,8 @@ class Batch(_message.Message):
     ended: _builtins.int
     queued: _builtins.int
     running: _builtins.int
+    deadline_at_risk: _builtins.bool
+    """The planner's word: with the capacity there is, the deadline may be missed."""
     @_builtins.property
     def outcomes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Ended requests by outcome name ("SCORED" ...)."""
@@ -246,10 +249,11 @@ class Batch(_message.Message):
         queued: _builtins.int = ...,
         running: _builtins.int = ...,
         outcomes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        deadline_at_risk: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "completed_ns", b"completed_ns", "deadline_ns", b"deadline_ns", "ended", b"ended", "group_size", b"group_size", "opened_ns", b"opened_ns", "outcomes", b"outcomes", "queued", b"queued", "running", b"running", "size", b"size", "state", b"state", "submitted", b"submitted", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "completed_ns", b"completed_ns", "deadline_at_risk", b"deadline_at_risk", "deadline_ns", b"deadline_ns", "ended", b"ended", "group_size", b"group_size", "opened_ns", b"opened_ns", "outcomes", b"outcomes", "queued", b"queued", "running", b"running", "size", b"size", "state", b"state", "submitted", b"submitted", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

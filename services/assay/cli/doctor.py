@@ -1,6 +1,7 @@
 """`assay doctor`: what this machine can do, found out by doing it."""
 
 import asyncio
+import importlib.util
 import shutil
 import sys
 import tempfile
@@ -45,6 +46,7 @@ def doctor(*, as_json: AsJson = False) -> None:
             detail=f"{sandbox.cgroup}: {', '.join(sandbox.cgroup_limits) or 'no limits'}",
         ),
         _program("g++", "code.cpp"),
+        _planning(settings),
         asyncio.run(_store(settings)),
     ]
     if as_json:
@@ -65,6 +67,17 @@ def _program(name: str, needed_by: str) -> Check:
     path = shutil.which(name)
     detail = path or f"not found; {needed_by} needs it"
     return Check(name=name, state="fine" if path else "missing", detail=detail)
+
+
+def _planning(settings: Settings) -> Check:
+    """numpy is needed; without numba plans take some hundred times longer."""
+    if not settings.planner.enabled:
+        return Check(name="planner", state="limited", detail="off: pools keep their size")
+    if importlib.util.find_spec("numpy") is None:
+        return Check(name="planner", state="missing", detail="no numpy; it cannot plan")
+    compiled = importlib.util.find_spec("numba") is not None
+    detail = "compiled" if compiled else "no numba: plans are slow"
+    return Check(name="planner", state="fine" if compiled else "limited", detail=detail)
 
 
 async def _store(settings: Settings) -> Check:

@@ -1,15 +1,15 @@
 """One machine's platform: what `assay up` shows and what `assay score` starts for itself.
 
-Order: the embedded store (when no store is named), the reward API, a worker host; drained in the
-other order. Where each listens stands in `data_dir/run`, which is how other commands find it.
-When the platform itself is killed, the API and the worker host drain.
+Order: the embedded store (when no store is named), the reward API, a worker host, and, once these
+serve, a planner, for which nobody waits; drained in the other order. Where each listens stands in
+`data_dir/run`, which is how other commands find it. When the platform itself is killed, they drain.
 """
 
 import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from assay.store.embedded import EmbeddedValkey
 START_S_MAX = 60.0
 REWARD_SIGN = "reward.json"
 WORKER_SIGN = "worker.json"
+PLANNER_SIGN = "planner.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,21 @@ class LocalPlatform:
         reward.environment["ASSAY_REWARD__GRPC_PORT"] = _port(api["grpc"])
         reward.environment["ASSAY_REWARD__HTTP_PORT"] = _port(api["http"])
         worker.environment["ASSAY_WORKER__CONTROL_PORT"] = _port(pools["control"])
+        if self._settings.planner.enabled:
+            environment["ASSAY_WORKER__CONTROL_PORT"] = _port(pools["control"])
+            await self._start_planner(run_dir / PLANNER_SIGN, environment)
         return Addresses(grpc=api["grpc"], http=api["http"], control=pools["control"], store=store)
+
+    async def _start_planner(self, sign: Path, environment: Mapping[str, str]) -> None:
+        """Without one pools keep their size, so the platform outlives it."""
+        await self._platform.start(
+            "planner",
+            ["-m", "assay.planner"],
+            sign=sign,
+            drain_s=self._settings.planner.drain_s,
+            environment=environment,
+            needed=False,
+        )
 
     async def _start_store(self) -> str:
         if self._settings.store.url:
@@ -151,6 +166,12 @@ def running(settings: Settings) -> Addresses:
         raise NotFound(message)
     store = settings.store.url or EmbeddedValkey(settings.data_dir).url
     return Addresses(grpc=api["grpc"], http=api["http"], control=pools["control"], store=store)
+
+
+def planner_address(settings: Settings) -> str:
+    """Where the planner of this data directory listens (gRPC); empty when none does."""
+    sign = _living(settings.data_dir / "run" / PLANNER_SIGN)
+    return sign["grpc"] if sign is not None else ""
 
 
 def _living(sign: Path) -> dict[str, str] | None:

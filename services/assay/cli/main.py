@@ -8,7 +8,9 @@ from pydantic import ValidationError
 
 from assay.cli.console import EXIT_BAD_INPUT, err
 from assay.cli.doctor import doctor
+from assay.cli.history import history
 from assay.cli.operate import dlq, pipelines, pool, status
+from assay.cli.plan import plan
 from assay.cli.score import score
 from assay.cli.up import up
 from assay.config.settings import UnknownSettingError
@@ -24,6 +26,8 @@ for command in (up, score, status, pipelines, doctor):
     app.command()(command)
 app.add_typer(dlq, name="dlq")
 app.add_typer(pool, name="pool")
+app.add_typer(plan, name="plan")
+app.add_typer(history, name="history")
 app.add_typer(bench_app, name="bench")
 
 

@@ -9,7 +9,7 @@ from assay.cli.snapshot import Pool, Snapshot
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.store.port import Store
-from assay.v1 import worker_pb2, worker_pb2_grpc
+from assay.v1 import planner_pb2, planner_pb2_grpc, worker_pb2, worker_pb2_grpc
 from assay.verifiers.registry import load_pipelines
 
 BATCHES_MAX = 100
@@ -45,15 +45,35 @@ async def resize_pool(control: str, *, stage: str, slots: int) -> Pool:
     return _pool(answer.pool)
 
 
-async def observe(store: Store, control: str, *, clock: Clock) -> Snapshot:
-    """Look once.
+async def ask_planner(address: str) -> str:
+    """What the planner says of itself, in a few words."""
+    if not address:
+        return "none: pools keep their size"
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub = planner_pb2_grpc.PlannerServiceStub(channel)
+        try:
+            answer = await stub.GetPlan(planner_pb2.GetPlanRequest(), timeout=POOLS_TIMEOUT_S)
+        except grpc.aio.AioRpcError:
+            return "does not answer"
+    if not answer.ready:
+        return f"not ready: {answer.why}"
+    if answer.plan.batches:
+        return f"{answer.why}, plans {len(answer.plan.batches)} batches"
+    return answer.why
+
+
+async def observe(store: Store, control: str, *, clock: Clock, planner: str = "") -> Snapshot:
+    """Look once. `planner` is where one listens.
 
     Raises:
         DependencyDown: the store cannot be reached.
     """
     round_trip_s = await store.ping()
-    depths, batches, pools = await asyncio.gather(
-        store.depths(all_stages()), store.batches(batches_max=BATCHES_MAX), list_pools(control)
+    depths, batches, pools, planning = await asyncio.gather(
+        store.depths(all_stages()),
+        store.batches(batches_max=BATCHES_MAX),
+        list_pools(control),
+        ask_planner(planner),
     )
     return Snapshot(
         at_ns=clock.now_ns(),
@@ -62,6 +82,7 @@ async def observe(store: Store, control: str, *, clock: Clock) -> Snapshot:
         depths=depths,
         pools={pool.stage: _pool(pool) for pool in pools.pools} if pools else {},
         batches=batches,
+        planner=planning,
     )
 
 

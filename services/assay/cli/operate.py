@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
-from assay.cli.local_platform import running
+from assay.cli.local_platform import planner_address, running
 from assay.cli.observe import observe, resize_pool
 from assay.cli.snapshot import render
 from assay.config.settings import Settings
@@ -29,7 +29,12 @@ pool = typer.Typer(help="Worker pools.", no_args_is_help=True)
 
 
 @asynccontextmanager
-async def _store(settings: Settings) -> AsyncIterator[Store]:
+async def open_running_store(settings: Settings) -> AsyncIterator[Store]:
+    """The store of the platform that runs here.
+
+    Raises:
+        NotFound: none does.
+    """
     if not settings.store.url:
         running(settings)  # says so when the embedded store is not up
     store = open_store(settings.store, data_dir=settings.data_dir)
@@ -45,8 +50,10 @@ def status(data_dir: DataDir = None, *, as_json: AsJson = False) -> None:
 
 
 async def _status(settings: Settings, *, as_json: bool) -> None:
-    async with _store(settings) as store:
-        snapshot = await observe(store, _control(settings), clock=Clock())
+    async with open_running_store(settings) as store:
+        snapshot = await observe(
+            store, _control(settings), clock=Clock(), planner=planner_address(settings)
+        )
     if as_json:
         print_json(snapshot.as_json())
     else:
@@ -112,7 +119,7 @@ def dlq_list(
 
 
 async def _letters(settings: Settings, stage: str) -> Sequence[DeadLetter]:
-    async with _store(settings) as store:
+    async with open_running_store(settings) as store:
         return await store.dead_letters(
             stage=StageName(stage) if stage else None, letters_max=LETTERS_MAX
         )
@@ -142,7 +149,7 @@ def dlq_replay(
 
 
 async def _replay(settings: Settings, job_ids: Sequence[str]) -> dict[str, bool]:
-    async with _store(settings) as store:
+    async with open_running_store(settings) as store:
         return {job_id: await store.replay(JobId(job_id)) for job_id in job_ids}
 
 

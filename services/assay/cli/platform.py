@@ -1,7 +1,8 @@
-"""The platform on one machine: an embedded store, the reward API, a worker host.
+"""The platform on one machine: an embedded store, the reward API, a worker host, a planner.
 
 Each is a process of its own and logs to a file of its own, so that one can die without the others.
-One that dies is started again; only a crash loop (`assay.core.restarts`) ends the platform.
+One that dies is started again; only a crash loop (`assay.core.restarts`) ends that, and with it the
+platform, unless the platform can do without the one that died.
 """
 
 import asyncio
@@ -36,6 +37,9 @@ class Child:
     log: Path
     drain_s: float
     environment: dict[str, str]
+    needed: bool = True
+    """The platform ends when it keeps dying."""
+    given_up: bool = False
     process: asyncio.subprocess.Process | None = None
     started_ns: int = 0
     was_ready: bool = False
@@ -71,6 +75,7 @@ class Platform:
         sign: Path,
         drain_s: float,
         environment: Mapping[str, str] = MappingProxyType({}),
+        needed: bool = True,
     ) -> Child:
         """Start a child under our Python; later children are stopped first."""
         self._log_dir.mkdir(parents=True, exist_ok=True)
@@ -84,6 +89,7 @@ class Platform:
             log=log,
             drain_s=drain_s,
             environment={**os.environ, **environment},
+            needed=needed,
         )
         self._children.append(child)
         await self._spawn(child)
@@ -126,7 +132,7 @@ class Platform:
         """Start dead children again until stopped.
 
         Raises:
-            DependencyDown: a child is in a crash loop; says what it logged last.
+            DependencyDown: a child that is needed is in a crash loop; says what it logged last.
         """
         while not self._stopping:
             for child in self._children:
@@ -137,27 +143,33 @@ class Platform:
         if not _dead(child):
             child.was_ready = child.was_ready or child.sign.exists()
             return
+        if child.given_up:
+            return
         now_ns = self._clock.monotonic_ns()
         if child.restart_ns is None:
-            child.restart_ns = now_ns + self._pause_ns(child, now_ns)
-        if now_ns >= child.restart_ns and not self._stopping:
+            child.restart_ns = self._restart_ns(child, now_ns)
+        if child.restart_ns is None:
+            child.given_up = True
+        elif now_ns >= child.restart_ns and not self._stopping:
             await self._spawn(child)
 
-    def _pause_ns(self, child: Child, now_ns: int) -> int:
-        """How long the child stays dead.
+    def _restart_ns(self, child: Child, now_ns: int) -> int | None:
+        """When the child is to be started again; `None` = never, which the platform can bear.
 
         Raises:
-            DependencyDown: for good.
+            DependencyDown: never, and it is needed.
         """
         lived_s = (now_ns - child.started_ns) / 1e9
         child.short_lives = self._restarts.short_lives(
             child.short_lives, lived_s=lived_s, ready=child.was_ready
         )
         pause_s = self._restarts.pause_s(child.short_lives)
-        if pause_s is None:
-            message = f"{child.name} keeps dying; the end of {child.log}:\n{child.log_tail()}"
-            raise DependencyDown(message)
-        return int(pause_s * 1e9)
+        if pause_s is not None:
+            return now_ns + int(pause_s * 1e9)
+        if not child.needed:
+            return None
+        message = f"{child.name} keeps dying; the end of {child.log}:\n{child.log_tail()}"
+        raise DependencyDown(message)
 
     async def stop(self) -> None:
         """Drain in reverse order of starting: each is asked, waited for, and killed at last."""

@@ -124,7 +124,9 @@ async def _service(job: Job, clock: Clock) -> AsyncIterator[str]:
             f"ASSAY_{name}": "0"
             for name in ("REWARD__GRPC_PORT", "REWARD__HTTP_PORT", "WORKER__CONTROL_PORT")
         }
-        platform = LocalPlatform(settings_with(job.data_dir or Path(own), **any_port), clock=clock)
+        # One job alone has all slots from the start: there is nothing to plan.
+        overrides = {**any_port, "ASSAY_PLANNER__ENABLED": "false"}
+        platform = LocalPlatform(settings_with(job.data_dir or Path(own), **overrides), clock=clock)
         with err.status("starting the platform"):
             addresses = await platform.start()
         try:

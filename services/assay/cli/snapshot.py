@@ -35,6 +35,8 @@ class Snapshot:
     depths: Sequence[StageDepth]
     pools: Mapping[str, Pool]
     batches: Sequence[BatchRecord]
+    planner: str = ""
+    """What it says of itself."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; the same names as in the tables."""
@@ -42,6 +44,7 @@ class Snapshot:
             "at_ns": self.at_ns,
             "store_round_trip_s": self.store_round_trip_s,
             "sandbox_mode": self.sandbox_mode,
+            "planner": self.planner,
             "stages": [
                 {**asdict(depth), **_slots(self.pools.get(depth.stage))} for depth in self.depths
             ],
@@ -63,6 +66,7 @@ def render(snapshot: Snapshot) -> RenderableType:
         ("assay", "bold"),
         f"   store {snapshot.store_round_trip_s * 1e3:.1f} ms",
         f"   sandbox {snapshot.sandbox_mode or 'no worker host answers'}",
+        f"   planner {snapshot.planner}" if snapshot.planner else "",
         style="default",
     )
     return Group(head, _stages(snapshot), _batches(snapshot))
@@ -100,6 +104,11 @@ def _batches(snapshot: Snapshot) -> Table:
             batch.state.lower(),
             ProgressBar(total=max(total, 1), completed=batch.ended, width=24),
             f"{batch.ended:,}/{total:,}",
-            Text(f"{slack_s:+.0f} s", style="red" if slack_s < 0 else ""),
+            _slack(slack_s, at_risk=batch.deadline_at_risk),
         )
     return table
+
+
+def _slack(slack_s: float, *, at_risk: bool) -> Text:
+    style = "red" if slack_s < 0 else "yellow" if at_risk else ""
+    return Text(f"{slack_s:+.0f} s{' at risk' if at_risk else ''}", style=style)

@@ -7,7 +7,7 @@ import typer
 from rich.live import Live
 
 from assay.cli.console import DataDir, out, settings_with
-from assay.cli.local_platform import Addresses, LocalPlatform
+from assay.cli.local_platform import Addresses, LocalPlatform, planner_address
 from assay.cli.observe import observe
 from assay.cli.snapshot import render
 from assay.config.settings import Settings
@@ -24,10 +24,15 @@ def up(
     data_dir: DataDir = None,
     slots: Annotated[int | None, typer.Option(min=0, help="Worker slots a stage.")] = None,
     *,
+    planner: Annotated[
+        bool | None, typer.Option("--planner/--no-planner", help="Size pools by plans.")
+    ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="No live table.")] = False,
 ) -> None:
-    """Start the API, an embedded store and workers; Ctrl-C drains."""
+    """Start the API, an embedded store, workers and a planner; Ctrl-C drains."""
     overrides = {} if slots is None else {"ASSAY_WORKER__SLOTS": str(slots)}
+    if planner is not None:
+        overrides["ASSAY_PLANNER__ENABLED"] = str(planner).lower()
     settings = settings_with(data_dir, **overrides)
     asyncio.run(_up(settings, live=out.is_terminal and not plain))
 
@@ -40,12 +45,13 @@ async def _up(settings: Settings, *, live: bool) -> None:
         store = open_store(settings.store, data_dir=settings.data_dir)
         try:
             out.print(
-                f"gRPC {addresses.grpc}   HTTP http://{addresses.http}/docs   "
+                f"gRPC {addresses.grpc}   HTTP {addresses.http}/docs   "
                 f"logs {settings.data_dir / 'logs'}   Ctrl-C drains",
                 highlight=False,
                 soft_wrap=True,
             )
-            await _until_told(stop, platform, _show(store, addresses, clock) if live else None)
+            showing = _show(store, addresses, settings, clock) if live else None
+            await _until_told(stop, platform, showing)
         finally:
             await store.close()
             out.print("draining")
@@ -67,11 +73,13 @@ async def _until_told(stop: asyncio.Event, platform: LocalPlatform, showing: obj
         job.result()
 
 
-async def _show(store: Store, addresses: Addresses, clock: Clock) -> None:
+async def _show(store: Store, addresses: Addresses, settings: Settings, clock: Clock) -> None:
     with Live(console=out, auto_refresh=False, transient=True) as live:
         while True:
             try:
-                live.update(render(await observe(store, addresses.control, clock=clock)))
+                planner = planner_address(settings)
+                seen = await observe(store, addresses.control, clock=clock, planner=planner)
+                live.update(render(seen))
             except AssayError as error:
                 live.update(f"[red]{error.reason}[/red]: {error.message}")
             live.refresh()

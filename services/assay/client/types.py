@@ -115,6 +115,8 @@ class BatchStatus:
     queued: int
     running: int
     outcomes: Mapping[Outcome, int]
+    deadline_at_risk: bool = False
+    """The planner's word: with the capacity there is, the deadline may be missed."""
 
     @property
     def over(self) -> bool:

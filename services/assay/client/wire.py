@@ -127,6 +127,7 @@ def batch_status(message: reward_pb2.Batch) -> BatchStatus:
         queued=message.queued,
         running=message.running,
         outcomes={Outcome(name): count for name, count in message.outcomes.items()},
+        deadline_at_risk=message.deadline_at_risk,
     )
 
 

@@ -5,10 +5,11 @@ It is the simulator's queue and the reference that the Valkey scripts are held t
 * every accepted request ends in exactly one result in its batch's log (two, when an operator
   replays a dead letter), and `submitted = ended + queued + running` for every batch;
 * the queue of a stage is served in the order of `order_key`; a request that is delivered again
-  takes its old place;
+  takes its old place (unless its batch was prioritized meanwhile);
 * only the holder of the newest fence may report.
 
-What a call changed is left in `changed` (batches) and `work` (stages) for a shell to take.
+What a call changed is left in `changed` (batches), `work` (stages) and `planning` (planners should
+look again) for a shell to take.
 """
 
 import heapq
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated
+from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated, TooLarge
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -45,9 +46,13 @@ from assay.core.records import (
     GiveBack,
     GroupRecord,
     HandOver,
+    HintRecord,
+    InFlight,
+    Leadership,
     Lease,
     LogEntry,
     NewRequest,
+    OpenWork,
     Quota,
     Reaped,
     Report,
@@ -63,6 +68,11 @@ from assay.core.records import (
 RETRY_AFTER_S = 1.0
 LEASE_LOST = "the lease ran out"
 BATCHES_A_SWEEP_MAX = 8
+PLANS_MAX = 100
+"""Kept of a batch."""
+PLAN_BYTES_MAX = 1024**2
+HINTS_MAX = 1_000
+"""The oldest goes first."""
 
 BatchKey = tuple[TenantId, BatchId]
 TaskKey = tuple[TenantId, TaskId]
@@ -113,16 +123,30 @@ class _Job:
 
     @property
     def key(self) -> OrderKey:
-        return order_key(deadline_ns=self.batch.deadline_ns, sequence=int(self.job_id))
+        return order_key(deadline_ns=self.batch.order_deadline_ns, sequence=int(self.job_id))
+
+    def in_flight(self) -> InFlight:
+        return InFlight(
+            arrived_after_ns=self.arrived_ns - self.batch.opened_ns,
+            stage=self.stage,
+            service_ns=tuple(self.services.get(stage, 0) for stage in self.batch.task.stages),
+            enqueued_ns=self.enqueued_ns,
+            claimed_ns=self.claimed_ns if self.state == "leased" else 0,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
 class _Batch:
     spec: BatchSpec
     task: TaskRecord
+    number: int
     opened_ns: int
     deadline_ns: int
     overdue_ns: int
+    prioritized_ns: int = 0
+    at_risk: bool = False
+    ended_natural_ns: int = 0
+    plans: list[bytes] = field(default_factory=list)
     state: BatchState = BatchState.OPEN
     closing: Outcome | None = None
     completed_ns: int = 0
@@ -139,6 +163,10 @@ class _Batch:
     @property
     def key(self) -> BatchKey:
         return self.spec.tenant, self.spec.batch_id
+
+    @property
+    def order_deadline_ns(self) -> int:
+        return self.prioritized_ns or self.deadline_ns
 
     @property
     def open(self) -> bool:
@@ -165,6 +193,17 @@ class _Batch:
             queued=submitted - ended - self.running,
             running=self.running,
             outcomes={outcome: count for outcome, count in self.outcomes.items() if count},
+            deadline_at_risk=self.at_risk,
+        )
+
+    def open_work(self) -> OpenWork:
+        return OpenWork(
+            batch=self.record(),
+            task=self.task,
+            number=self.number,
+            order_deadline_ns=self.order_deadline_ns,
+            ended_natural_ns=self.ended_natural_ns,
+            requests=tuple(self.live[job_id].in_flight() for job_id in sorted(self.live)),
         )
 
 
@@ -183,8 +222,12 @@ class QueueModel:
     def __init__(self, limits: QueueLimits | None = None) -> None:
         self.changed: set[BatchId] = set()
         self.work: set[StageName] = set()
+        self.planning = False
         self._limits = limits or QueueLimits()
-        self._tasks: dict[TaskKey, TaskRecord] = {}
+        self._tasks: dict[TaskKey, TaskRecord] = {}  # the last used stands last
+        self._opened: Counter[TaskKey] = Counter()
+        self._hints: dict[TaskKey, HintRecord] = {}
+        self._leadership = Leadership(leads=False, planner="", fence=0, expires_ns=0)
         self._histories: dict[TaskKey, deque[BatchHistory]] = {}
         self._batches: dict[BatchKey, _Batch] = {}
         self._over: dict[BatchKey, _Batch] = {}  # in the order in which they will be forgotten
@@ -207,7 +250,11 @@ class QueueModel:
         if self._tasks.setdefault(key, task) != task:
             message = f"task {task.task_id} is registered with other content"
             raise Conflict(message, field="task.task_id")
+        self._use(key)
         return new
+
+    def _use(self, key: TaskKey) -> None:
+        self._tasks[key] = self._tasks.pop(key)
 
     def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
         """See `Store.get_task`."""
@@ -233,14 +280,20 @@ class QueueModel:
             raise Saturated(message, retry_after_s=RETRY_AFTER_S)
         held.batches += 1
         deadline_ns = now_ns + spec.deadline_after_ms * 1_000_000
+        key = spec.tenant, spec.task_id
         batch = _Batch(
             spec=spec,
             task=task,
+            number=self._opened[key],
             opened_ns=now_ns,
             deadline_ns=deadline_ns,
             overdue_ns=deadline_ns + self._limits.batch_overdue_ns,
         )
         self._batches[batch.key] = batch
+        self._opened[key] += 1
+        self._use(key)
+        self._hints.pop(key, None)
+        self.planning = True
         return batch.record(), True
 
     def submit(
@@ -256,6 +309,7 @@ class QueueModel:
         fresh = _fresh(batch, requests)
         if fresh:
             _admit(batch, requests, fresh, self._held[tenant], quota)
+            self.planning |= not batch.requests
         for request in fresh.values():
             self._take_in(batch, request, now_ns)
         if fresh and len(batch.requests) == batch.spec.size:
@@ -552,14 +606,14 @@ class QueueModel:
         )
         batch.log.append(result)
         batch.outcomes[end.outcome] += 1
-        service_ns = tuple(job.services.get(stage, 0) for stage in batch.task.stages)
-        batch.history.append(
-            RequestHistory(
-                arrived_after_ns=job.arrived_ns - batch.opened_ns,
-                service_ns=service_ns,
-                outcome=end.outcome,
-            )
+        history = RequestHistory(
+            arrived_after_ns=job.arrived_ns - batch.opened_ns,
+            service_ns=tuple(job.services.get(stage, 0) for stage in batch.task.stages),
+            outcome=end.outcome,
         )
+        batch.history.append(history)
+        natural_ns = history.arrived_after_ns + sum(history.service_ns)
+        batch.ended_natural_ns = max(batch.ended_natural_ns, natural_ns)
         held = self._held[batch.spec.tenant]
         held.requests -= 1
         held.payload_bytes -= job.payload_bytes
@@ -607,6 +661,7 @@ class QueueModel:
             cancelled = batch.closing is Outcome.CANCELLED
             batch.state = BatchState.CANCELLED if cancelled else BatchState.COMPLETE
             batch.completed_ns = now_ns
+            self.planning = True
             self._held[batch.spec.tenant].batches -= 1
             if not cancelled:
                 self._keep_history(batch)
@@ -615,6 +670,7 @@ class QueueModel:
 
     def _keep_history(self, batch: _Batch) -> None:
         key = batch.spec.tenant, batch.spec.task_id
+        self._use(key)
         kept = self._histories.setdefault(key, deque(maxlen=self._limits.history_batches))
         kept.appendleft(
             BatchHistory(
@@ -636,7 +692,7 @@ class QueueModel:
         completed, self._completed = self._completed, []
         return tuple(completed)
 
-    # -- operators and planner -----------------------------------------------------------------
+    # -- operators -----------------------------------------------------------------------------
 
     def depths(self, stages: Sequence[StageName], now_ns: int) -> Sequence[StageDepth]:
         """See `Store.depths`."""
@@ -655,9 +711,11 @@ class QueueModel:
 
     def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
         """See `Store.batches`."""
+        return [batch.record() for batch in self._not_over()[:batches_max]]
+
+    def _not_over(self) -> Sequence[_Batch]:
         not_over = (batch for batch in self._batches.values() if not batch.over)
-        ordered = sorted(not_over, key=lambda batch: (batch.deadline_ns, batch.key))
-        return [batch.record() for batch in ordered[:batches_max]]
+        return sorted(not_over, key=lambda batch: (batch.deadline_ns, batch.key))
 
     def dead_letters(
         self, *, stage: StageName | None = None, letters_max: int
@@ -703,6 +761,7 @@ class QueueModel:
             batch.closing = None
             batch.overdue_ns = now_ns + self._limits.batch_overdue_ns
         self.changed.add(batch.spec.batch_id)
+        self.planning = True
         self._enqueue(job)
         return True
 
@@ -712,6 +771,95 @@ class QueueModel:
         """See `Store.history`."""
         kept = self._histories.get((tenant, task_id), ())
         return list(kept)[:batches_max]
+
+    # -- planners ------------------------------------------------------------------------------
+
+    def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
+        """See `Store.open_work`; here it is of one instant."""
+        batches = self._not_over()[:batches_max]
+        if sum(len(batch.live) for batch in batches) > requests_max:
+            raise too_much_open_work(requests_max)
+        return [batch.open_work() for batch in batches]
+
+    def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
+        """See `Store.tasks`; here none is forgotten."""
+        return list(reversed(self._tasks.values()))[:tasks_max]
+
+    def hint(self, tenant: TenantId, task_id: TaskId, size: int, now_ns: int) -> None:
+        """See `Store.hint`."""
+        key = tenant, task_id
+        self._hints.pop(key, None)
+        self._hints[key] = HintRecord(tenant=tenant, task_id=task_id, size=size, hinted_ns=now_ns)
+        if len(self._hints) > HINTS_MAX:
+            del self._hints[next(iter(self._hints))]
+        self.planning = True
+
+    def hints(self, now_ns: int) -> Sequence[HintRecord]:
+        """See `Store.hints`."""
+        kept_ns = self._limits.results_kept_ns
+        self._hints = {k: h for k, h in self._hints.items() if now_ns < h.hinted_ns + kept_ns}
+        return list(self._hints.values())
+
+    def lead(self, planner: str, *, lease_ns: int, now_ns: int) -> Leadership:
+        """See `Store.lead`."""
+        now = self._leadership
+        free = not now.leads or now.expires_ns <= now_ns
+        if not free and now.planner != planner:
+            return replace(now, leads=False)
+        self._leadership = Leadership(
+            leads=True, planner=planner, fence=now.fence + free, expires_ns=now_ns + lease_ns
+        )
+        return self._leadership
+
+    def resign(self, planner: str) -> None:
+        """See `Store.resign`."""
+        if self._leadership.leads and self._leadership.planner == planner:
+            self._leadership = replace(self._leadership, leads=False)
+            self.planning = True
+
+    def mark_at_risk(
+        self, tenant: TenantId, batch_id: BatchId, *, at_risk: bool, now_ns: int
+    ) -> None:
+        """See `Store.mark_at_risk`."""
+        batch = self._batch(tenant, batch_id, now_ns)
+        if not batch.over and batch.at_risk != at_risk:
+            batch.at_risk = at_risk
+            self.changed.add(batch_id)
+
+    def prioritize(
+        self, tenant: TenantId, batch_id: BatchId, deadline_ns: int, now_ns: int
+    ) -> None:
+        """See `Store.prioritize`."""
+        self._batch(tenant, batch_id, now_ns).prioritized_ns = deadline_ns
+
+    def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes, now_ns: int) -> None:
+        """See `Store.put_plan`."""
+        check_plan(body)
+        plans = self._batch(tenant, batch_id, now_ns).plans
+        plans.append(body)
+        if len(plans) > PLANS_MAX:
+            del plans[1]
+
+    def plans(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> Sequence[bytes]:
+        """See `Store.plans`."""
+        return list(self._batch(tenant, batch_id, now_ns).plans)
+
+
+def too_much_open_work(requests_max: int) -> Saturated:
+    """What `open_work` raises."""
+    message = f"more than {requests_max} requests have not ended"
+    return Saturated(message, retry_after_s=RETRY_AFTER_S)
+
+
+def check_plan(body: bytes) -> None:
+    """Refuse a plan that is too large to keep.
+
+    Raises:
+        TooLarge: it is.
+    """
+    if len(body) > PLAN_BYTES_MAX:
+        message = f"a plan of {len(body)} bytes is over {PLAN_BYTES_MAX}"
+        raise TooLarge(message, field="plan")
 
 
 def _waits_in(job: _Job, stage: StageName, jobs: dict[JobId, _Job]) -> bool:

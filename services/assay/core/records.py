@@ -77,6 +77,8 @@ class BatchRecord:
     queued: int
     running: int
     outcomes: dict[Outcome, int]
+    deadline_at_risk: bool = False
+    """The planner's word: with the capacity there is, the deadline may be missed."""
 
     @property
     def over(self) -> bool:
@@ -310,3 +312,62 @@ class StageDepth:
     running: int
     oldest_age_s: float
     dead_letters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlight:
+    """One request that has not ended, as a planner sees it."""
+
+    arrived_after_ns: int
+    """Since its batch opened."""
+    stage: StageName
+    """Where it waits or runs."""
+    service_ns: tuple[int, ...]
+    """How long each of the pipeline's stages held a worker, in order; 0 where not finished."""
+    enqueued_ns: int
+    """When it joined the queue of `stage`; an attempt that is made again keeps it."""
+    claimed_ns: int
+    """When a worker took it; 0 = queued."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWork:
+    """A batch that is not over, and its requests that have not ended."""
+
+    batch: BatchRecord
+    task: TaskRecord
+    number: int
+    """Counts the task's batches from 0; never used twice while the task is registered."""
+    order_deadline_ns: int
+    """By which requests that join a queue now are ordered: the batch's own deadline unless
+    `Store.prioritize` said otherwise."""
+    ended_natural_ns: int
+    """Largest arrival plus service times (queueing left out) of the requests that ended, since the
+    opening; 0 = none."""
+    requests: tuple[InFlight, ...]
+    """In the order of arrival."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintRecord:
+    """A rollout phase of a task has begun; no batch of it opened since."""
+
+    tenant: TenantId
+    task_id: TaskId
+    size: int
+    """Requests that will follow; 0 = not known."""
+    hinted_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """Who leads the planners as of one instant."""
+
+    leads: bool
+    """The asker does, until `expires_ns`."""
+    planner: str
+    """Who does."""
+    fence: int
+    """Grows whenever the lead is taken anew; a leader keeps it while it renews in time."""
+    expires_ns: int
+    """When somebody else may take the lead, unless it is renewed."""

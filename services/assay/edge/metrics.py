@@ -6,7 +6,9 @@ measures says how long it took. Worker slots open no metrics; their host counts 
 
 What to do: depth or age rises -> more slots of that stage (or look at its failures); attempts
 `failed` -> the host's log says why, then `assay dlq list`; lease losses -> hosts are overloaded or
-the store is slow; slack below zero -> pools too small for the deadline; store seconds -> its disk.
+the store is slow; slack below zero -> pools too small for the deadline; batches at risk -> `assay
+plan explain BATCH`, then raise the caps; no planner leads, or its planning process is begun anew
+again and again -> the planner's log; store seconds -> its disk.
 """
 
 import contextlib
@@ -118,6 +120,19 @@ class Metrics:
         self._store = histogram(
             "assay_store_call_seconds", "Calls to the store.", ("operation",), _CALL_S
         )
+        self._planned_slots = gauge(
+            "assay_planned_slots", "Slots that the plan wants.", ("stage",), "livemax"
+        )
+        self._planners = gauge("assay_planners", "Planners by state.", ("state",), "livesum")
+        self._planning = histogram(
+            "assay_planning_seconds", "Making one plan.", ("reason",), _CALL_S
+        )
+        self._planning_lost = counter(
+            "assay_planning_lost_total", "Planning processes that failed, and how.", "reason"
+        )
+        self._at_risk = counter(
+            "assay_batches_at_risk_total", "Batches whose deadline may be missed.", "tenant"
+        )
         self._calls = histogram(
             "assay_api_call_seconds", "Calls of the API.", ("method", "reason"), _CALL_S
         )
@@ -175,6 +190,26 @@ class Metrics:
     def sandbox_seen(self, *, mode: str) -> None:
         """How this machine isolates."""
         self._sandbox.labels(mode).set(1)
+
+    # -- planner -------------------------------------------------------------------------------
+    def planner_seen(self, *, leading: bool) -> None:
+        """A planner as of now."""
+        self._planners.labels("leading").set(leading)
+        self._planners.labels("standing_by").set(not leading)
+
+    def planned(self, *, reason: str, seconds: float, slots: dict[str, int]) -> None:
+        """A plan was made."""
+        self._planning.labels(reason).observe(seconds)
+        for stage, count in slots.items():
+            self._planned_slots.labels(stage).set(count)
+
+    def planning_lost(self, *, reason: str) -> None:
+        """The planning process `died`, `hung`, did not `start`, or was left with a question."""
+        self._planning_lost.labels(reason).inc()
+
+    def batch_at_risk(self, *, tenant: str) -> None:
+        """A plan says that a batch may miss its deadline."""
+        self._at_risk.labels(tenant).inc()
 
     # -- calls ---------------------------------------------------------------------------------
     def store_called(self, *, operation: str, seconds: float) -> None:

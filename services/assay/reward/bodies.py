@@ -175,6 +175,8 @@ class BatchBody(Body):
     queued: int
     running: int
     outcomes: dict[Outcome, int]
+    deadline_at_risk: bool
+    """The planner's word: with the capacity there is, the deadline may be missed."""
 
     @classmethod
     def of(cls, record: BatchRecord) -> Self:

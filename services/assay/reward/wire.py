@@ -106,6 +106,7 @@ def batch(record: BatchRecord) -> reward_pb2.Batch:
         queued=record.queued,
         running=record.running,
         outcomes={outcome.value: count for outcome, count in record.outcomes.items()},
+        deadline_at_risk=record.deadline_at_risk,
     )
 
 

@@ -5,6 +5,7 @@ double (empty = none), so that a reward comes back as the very number that went 
 """
 
 import hashlib
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, assert_never
 
@@ -33,8 +34,12 @@ from assay.core.records import (
     GiveBack,
     GroupRecord,
     HandOver,
+    HintRecord,
+    InFlight,
+    Leadership,
     LogEntry,
     NewRequest,
+    OpenWork,
     RequestHistory,
     ResultRecord,
     StageDepth,
@@ -46,6 +51,8 @@ from assay.store.port import Report
 
 US: Final = 1_000
 """Nanoseconds."""
+JOB_WIDTH: Final = 13
+"""Values in the changing part of a job, see `pack_job` in `scripts/requests.lua`."""
 _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
 
 
@@ -102,6 +109,7 @@ def batch_record(flat: Sequence[bytes]) -> BatchRecord:
         queued=submitted - ended - running,
         running=running,
         outcomes={_OUTCOMES[name]: count for name, count in counts.items() if count},
+        deadline_at_risk=fields.get(b"risk") == b"1",
     )
 
 
@@ -241,6 +249,73 @@ def log_entry(packed: bytes) -> LogEntry:
         error=error.decode(),
         stages=tuple(_timing(timing) for timing in timings),
         attempts=int(attempts),
+    )
+
+
+# -- planners ------------------------------------------------------------------------------------
+
+
+def _listed(packed: bytes, count: int) -> Sequence[Any]:
+    """The values that a script packed one after the other."""
+    values: Sequence[Any] = msgpack.unpackb(b"\xdc" + struct.pack(">H", count) + packed, raw=True)
+    return values
+
+
+def in_flight(
+    changing: bytes, services: bytes | None, stages: Sequence[StageName], opened_ns: int
+) -> InFlight:
+    """From what a job's hash holds; `stages` are those of the pipeline, in order."""
+    _, stage, state, _, _, _, enqueued, claimed, arrived, _, gone, *_ = _listed(changing, JOB_WIDTH)
+    held: dict[bytes, int] = {}
+    if services and gone:
+        pairs = _listed(services, 2 * int(gone))
+        held = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    return InFlight(
+        arrived_after_ns=int(arrived) * US - opened_ns,
+        stage=StageName(stage.decode()),
+        service_ns=tuple(int(held.get(name.encode(), 0)) for name in stages),
+        enqueued_ns=int(enqueued) * US,
+        claimed_ns=int(claimed) * US if state == b"L" else 0,
+    )
+
+
+def open_work(flat: Sequence[bytes], task: TaskRecord, requests: Sequence[InFlight]) -> OpenWork:
+    """From the field-value list of a batch's hash, and its requests."""
+    batch = batch_record(flat)
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    rank_ns = int(fields.get(b"rank", 0)) * US
+    return OpenWork(
+        batch=batch,
+        task=task,
+        number=int(fields.get(b"number", 0)),
+        order_deadline_ns=rank_ns or batch.deadline_ns,
+        ended_natural_ns=int(fields.get(b"natural", 0)),
+        requests=tuple(requests),
+    )
+
+
+def task_name(packed: bytes) -> tuple[TenantId, TaskId]:
+    """From `<tenant>:<task>`."""
+    tenant, _, task = packed.decode().rpartition(":")
+    return TenantId(tenant), TaskId(task)
+
+
+def hint(reply: Reply) -> HintRecord:
+    """From the hints script."""
+    name, packed = reply
+    tenant, task_id = task_name(name)
+    size, hinted = _listed(packed, 2)
+    return HintRecord(tenant=tenant, task_id=task_id, size=int(size), hinted_ns=int(hinted) * US)
+
+
+def leadership(reply: Reply) -> Leadership:
+    """From the lead script."""
+    leads, planner, fence, until_ms = reply
+    return Leadership(
+        leads=bool(leads),
+        planner=planner.decode(),
+        fence=fence,
+        expires_ns=until_ms * 1_000_000,
     )
 
 

@@ -20,9 +20,12 @@ from assay.core.records import (
     Claim,
     DeadLetter,
     Finished,
+    HintRecord,
+    Leadership,
     Lease,
     LogEntry,
     NewRequest,
+    OpenWork,
     Quota,
     Reaped,
     Report,
@@ -62,6 +65,7 @@ class MemoryStore:
         self._clock = clock
         self._model = QueueModel(limits)
         self._watchers: dict[BatchId, set[asyncio.Event]] = defaultdict(set)
+        self._planners: set[asyncio.Event] = set()
         self._sleepers: list[_Sleeper] = []
         self._artifacts: dict[str, bytes] = {}
         self._making: dict[str, _Making] = {}
@@ -73,6 +77,10 @@ class MemoryStore:
             for changed in self._watchers.get(batch_id, ()):
                 changed.set()
         self._model.changed.clear()
+        if self._model.planning:
+            self._model.planning = False
+            for changed in self._planners:
+                changed.set()
         for stage in list(self._model.work):
             sleeper = next((one for one in self._sleepers if stage in one.stages), None)
             if sleeper is not None:
@@ -92,7 +100,9 @@ class MemoryStore:
 
     async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
-        return self._model.open_batch(spec, quota, self._clock.now_ns())
+        opened = self._model.open_batch(spec, quota, self._clock.now_ns())
+        self._wake()
+        return opened
 
     async def submit(
         self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
@@ -142,7 +152,9 @@ class MemoryStore:
                 del self._watchers[batch_id]
 
     async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
-        """See `Store.hint`; there is no planner in this process."""
+        """See `Store.hint`."""
+        self._model.hint(tenant, task_id, size, self._clock.now_ns())
+        self._wake()
 
     # -- workers -------------------------------------------------------------------------------
 
@@ -203,7 +215,7 @@ class MemoryStore:
             if sleeper in self._sleepers:
                 self._sleepers.remove(sleeper)
 
-    # -- operators and planner -----------------------------------------------------------------
+    # -- operators -----------------------------------------------------------------------------
 
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
         """See `Store.depths`."""
@@ -230,6 +242,62 @@ class MemoryStore:
     ) -> Sequence[BatchHistory]:
         """See `Store.history`."""
         return self._model.history(tenant, task_id, batches_max=batches_max)
+
+    # -- planners ------------------------------------------------------------------------------
+
+    async def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
+        """See `Store.open_work`."""
+        return self._model.open_work(batches_max=batches_max, requests_max=requests_max)
+
+    async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
+        """See `Store.tasks`."""
+        return self._model.tasks(tasks_max=tasks_max)
+
+    async def hints(self) -> Sequence[HintRecord]:
+        """See `Store.hints`."""
+        return self._model.hints(self._clock.now_ns())
+
+    async def lead(self, planner: str, *, lease_s: float) -> Leadership:
+        """See `Store.lead`."""
+        lease_ns = int(lease_s * 1e9)
+        return self._model.lead(planner, lease_ns=lease_ns, now_ns=self._clock.now_ns())
+
+    async def resign(self, planner: str) -> None:
+        """See `Store.resign`."""
+        self._model.resign(planner)
+        self._wake()
+
+    async def watch_planning(self) -> AsyncGenerator[None, None]:
+        """See `Store.watch_planning`."""
+        changed = asyncio.Event()
+        self._planners.add(changed)
+        try:
+            while not self._closed:
+                changed.clear()
+                yield
+                await changed.wait()
+        finally:
+            self._planners.discard(changed)
+
+    async def mark_at_risk(
+        self, tenant: TenantId, batch_id: BatchId, *, at_risk: bool = True
+    ) -> None:
+        """See `Store.mark_at_risk`."""
+        now_ns = self._clock.now_ns()
+        self._model.mark_at_risk(tenant, batch_id, at_risk=at_risk, now_ns=now_ns)
+        self._wake()
+
+    async def prioritize(self, tenant: TenantId, batch_id: BatchId, deadline_ns: int) -> None:
+        """See `Store.prioritize`."""
+        self._model.prioritize(tenant, batch_id, deadline_ns, self._clock.now_ns())
+
+    async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
+        """See `Store.put_plan`."""
+        self._model.put_plan(tenant, batch_id, body, self._clock.now_ns())
+
+    async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
+        """See `Store.plans`."""
+        return self._model.plans(tenant, batch_id, self._clock.now_ns())
 
     # -- artifacts -----------------------------------------------------------------------------
 
@@ -280,6 +348,8 @@ class MemoryStore:
     async def close(self) -> None:
         """See `Store.close`."""
         self._closed = True
+        for changed in self._planners:
+            changed.set()
         for watchers in self._watchers.values():
             for changed in watchers:
                 changed.set()

@@ -15,9 +15,12 @@ from assay.core.records import (
     BatchSpec,
     Claim,
     DeadLetter,
+    HintRecord,
+    Leadership,
     Lease,
     LogEntry,
     NewRequest,
+    OpenWork,
     Quota,
     StageDepth,
     Submitted,
@@ -85,13 +88,14 @@ class Store(Protocol):
         seconds); many changes may be one yield. The state is in `get_batch` and `results`."""
 
     async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
-        """Keep that a rollout phase has begun, for the planner."""
+        """Keep that a rollout phase has begun, for the planner; a later hint replaces it."""
 
     # -- workers -------------------------------------------------------------------------------
     async def claim(
         self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
     ) -> Sequence[Claim]:
-        """Lease up to `claims_max` requests, earliest batch deadline first, then arrival."""
+        """Lease up to `claims_max` requests, earliest batch deadline first, then arrival (unless
+        `prioritize` said otherwise)."""
 
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
@@ -114,7 +118,7 @@ class Store(Protocol):
     ) -> StageName | None:
         """Sleep until one of `stages` may have work (`None` at the time-out); wakes one sleeper."""
 
-    # -- operators and planner -----------------------------------------------------------------
+    # -- operators -----------------------------------------------------------------------------
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]: ...
 
     async def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
@@ -133,7 +137,77 @@ class Store(Protocol):
     async def history(
         self, tenant: TenantId, task_id: TaskId, *, batches_max: int
     ) -> Sequence[BatchHistory]:
-        """The last finished batches, newest first."""
+        """The last finished batches, newest first, the settings' `history_batches` at most. It
+        outlives restarts, and its task as long as that is registered; batches differ in size."""
+
+    # -- planners ------------------------------------------------------------------------------
+    async def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
+        """The `batches_max` batches that are not over and have the earliest deadlines, in that
+        order, with their requests that have not ended.
+
+        It is read in pieces, so that the store is never held up for long, and each piece is as of
+        its own instant: a request that ends meanwhile may be there or not, one that comes or moves
+        on meanwhile is seen before or after that, none is there twice. The counters and
+        `ended_natural_ns` of a batch are taken after its requests, so a request that is missing
+        here is in them. A dead letter replayed into a batch that is over is not seen here (but in
+        `depths`).
+
+        Raises:
+            Saturated: more than `requests_max` requests have not ended.
+        """
+
+    async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
+        """Registered tasks of all tenants, the last used (registered, or a batch opened or
+        completed) first. The store lists some thousands; a task that was not used for a month is
+        registered no longer."""
+
+    async def hints(self) -> Sequence[HintRecord]:
+        """Hints that no batch of their task opened after, oldest first; each is kept as long as
+        results are."""
+
+    async def lead(self, planner: str, *, lease_s: float) -> Leadership:
+        """Take the lead where nobody has it, renew it where `planner` has it, and say who has it.
+        `planner` must be unique to its process. Repeated after a lost answer it renews."""
+
+    async def resign(self, planner: str) -> None:
+        """Give the lead up, if `planner` has it, and wake the planners that stand by."""
+
+    def watch_planning(self) -> AsyncGenerator[None, None]:
+        """Yield at once, and then whenever planners should look again: a batch opened, got its
+        first request, ended or was cancelled; a hint came; a dead letter was replayed; the leader
+        resigned. Not for each result, and not as time passes. Many events may be one yield, and a
+        lost connection is one too, once the store is back. Every watcher sees every event."""
+
+    async def mark_at_risk(
+        self, tenant: TenantId, batch_id: BatchId, *, at_risk: bool = True
+    ) -> None:
+        """Set the batch's `deadline_at_risk`, or take it back. A batch that is over keeps the last
+        word said before.
+
+        Raises:
+            NotFound: no such batch.
+        """
+
+    async def prioritize(self, tenant: TenantId, batch_id: BatchId, deadline_ns: int) -> None:
+        """Order the batch's requests that join a queue from now on (submitted, handed over or
+        delivered again) as if its deadline were that; 0 = by its own again. The deadline that is
+        announced stays; requests that wait already keep their places.
+
+        Raises:
+            NotFound: no such batch.
+        """
+
+    async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
+        """Add a plan to the batch's record, kept as long as its results. The first and the last
+        `assay.core.queue.PLANS_MAX - 1` stay.
+
+        Raises:
+            NotFound: no such batch.
+            TooLarge: it is over `assay.core.queue.PLAN_BYTES_MAX`.
+        """
+
+    async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
+        """Oldest first. Raises NotFound."""
 
     # -- artifacts -----------------------------------------------------------------------------
     async def artifact_get(self, key: str) -> bytes | None: ...

@@ -26,6 +26,7 @@ from assay.core.ids import (
     TenantId,
     WorkerId,
 )
+from assay.core.queue import HINTS_MAX, PLANS_MAX, check_plan
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -33,9 +34,12 @@ from assay.core.records import (
     Claim,
     DeadLetter,
     FinishStatus,
+    HintRecord,
+    Leadership,
     Lease,
     LogEntry,
     NewRequest,
+    OpenWork,
     Quota,
     StageDepth,
     Submitted,
@@ -45,9 +49,10 @@ from assay.store import codec
 from assay.store.cache import LastUsed
 from assay.store.embedded import embedded_url
 from assay.store.link import Argument, Link, Reply
+from assay.store.open_work import read_open_work
 from assay.store.port import Finished, Reaped, Report
 from assay.store.script import load_script
-from assay.store.wake import Watchers
+from assay.store.wake import PLANNING, RECHECK_S, Watchers
 
 SLICE: Final = 1_000
 """Most reports, leases or claims in one script call."""
@@ -80,7 +85,8 @@ class ValkeyStore:
     def __init__(self, settings: StoreSettings, *, url: str) -> None:
         self._settings = settings
         self._link = Link(url, prefix=f"assay:{{{settings.shard}}}:", timeout_s=settings.timeout_s)
-        self._watchers = Watchers(self._link)
+        self._watchers = Watchers(self._link, "ev", recheck_s=RECHECK_S)
+        self._planners = Watchers(self._link, "pev", recheck_s=None)
         self._tasks: LastUsed[TaskKey, TaskRecord] = LastUsed(weight_max=TASKS_REMEMBERED_MAX)
         self._tasks_by_name: LastUsed[tuple[TenantId, TaskId], tuple[float, TaskRecord]] = LastUsed(
             weight_max=TASKS_REMEMBERED_MAX
@@ -101,6 +107,15 @@ class ValkeyStore:
         self._depths = load_script("depths")
         self._batches = load_script("batches")
         self._dead_letters = load_script("dead_letters")
+        self._open_work = load_script("open_work")
+        self._list_tasks = load_script("tasks")
+        self._hint = load_script("hint")
+        self._hints = load_script("hints")
+        self._lead = load_script("lead")
+        self._resign = load_script("resign")
+        self._mark_at_risk = load_script("mark_at_risk")
+        self._prioritize = load_script("prioritize")
+        self._put_plan = load_script("put_plan")
         self._artifact_begin = load_script("artifact_begin")
         self._artifact_end = load_script("artifact_end")
 
@@ -221,18 +236,22 @@ class ValkeyStore:
         self, tenant: TenantId, batch_id: BatchId, *, cursor: int, entries_max: int
     ) -> Sequence[LogEntry]:
         """See `Store.results`."""
+        last = cursor + entries_max - 1
+        entries = await self._list_of(tenant, batch_id, "r", cursor, last)
+        return [codec.log_entry(entry) for entry in entries]
+
+    async def _list_of(
+        self, tenant: TenantId, batch_id: BatchId, kind: str, first: int, last: int
+    ) -> Sequence[bytes]:
         there, entries = await self._link.call_all(
             [
                 ("EXISTS", self._key("b", tenant, batch_id)),
-                (
-                    *("LRANGE", self._key("r", tenant, batch_id)),
-                    *(cursor, cursor + entries_max - 1),
-                ),
+                ("LRANGE", self._key(kind, tenant, batch_id), first, last),
             ]
         )
         if not there:
             raise _no_batch(batch_id)
-        return [codec.log_entry(entry) for entry in entries]
+        return list(entries)
 
     def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
         """See `Store.watch`."""
@@ -241,7 +260,7 @@ class ValkeyStore:
     async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
         """See `Store.hint`."""
         kept_ms = int(self._settings.results_kept_s * 1000)
-        await self._link.call("SET", self._key("hint", tenant, task_id), size, "PX", kept_ms)
+        await self._link.run(self._hint, tenant, task_id, size, kept_ms, HINTS_MAX)
 
     # -- workers -------------------------------------------------------------------------------
 
@@ -265,16 +284,19 @@ class ValkeyStore:
 
     async def _tasks_of(self, batches: Sequence[Reply]) -> Sequence[TaskRecord | None]:
         keys: list[TaskKey] = [(batch[0], batch[2], batch[3]) for batch in batches]
-        for key in dict.fromkeys(keys):
-            if self._tasks.get(key) is not None:
-                continue
+        found = {key: await self._task_of(key) for key in dict.fromkeys(keys)}
+        return [found[key] for key in keys]
+
+    async def _task_of(self, key: TaskKey) -> TaskRecord | None:
+        """`None`: that registration of the task is gone."""
+        if self._tasks.get(key) is None:
             tenant, task_id = TenantId(key[0].decode()), TaskId(key[1].decode())
             packed, number = await self._link.call(
                 "HMGET", self._key("t", tenant, task_id), "rec", "n"
             )
             if number == key[2]:
                 self._tasks.put(key, codec.unpack_task(tenant, task_id, packed))
-        return [self._tasks.get(key) for key in keys]
+        return self._tasks.get(key)
 
     async def _blobs_of(self, parts: Iterable[codec.Part]) -> Mapping[str, bytes]:
         names = {part for part in parts if isinstance(part, str)}
@@ -338,7 +360,7 @@ class ValkeyStore:
         reply = await self._link.wait("BZPOPMIN", *markers, timeout_s, timeout_s=timeout_s)
         return stages[markers.index(reply[0].decode())] if reply else None
 
-    # -- operators and planner -----------------------------------------------------------------
+    # -- operators -----------------------------------------------------------------------------
 
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
         """See `Store.depths`."""
@@ -374,6 +396,65 @@ class ValkeyStore:
             return []
         task = await self.get_task(tenant, task_id)
         return [codec.batch_history(one, task.stages) for one in packed]
+
+    # -- planners ------------------------------------------------------------------------------
+
+    async def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
+        """See `Store.open_work`."""
+        names = await self._link.call("ZRANGE", self._link.prefix + "open", 0, batches_max - 1)
+
+        async def read_piece(*arguments: Argument) -> Reply:
+            return await self._link.run(self._open_work, *arguments)
+
+        return await read_open_work(
+            names, read_piece=read_piece, task_of=self._task_of, requests_max=requests_max
+        )
+
+    async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
+        """See `Store.tasks`."""
+        found = await self._link.run(self._list_tasks, tasks_max)
+        return [codec.unpack_task(*codec.task_name(name), packed) for name, packed in found]
+
+    async def hints(self) -> Sequence[HintRecord]:
+        """See `Store.hints`."""
+        found = await self._link.run(self._hints)
+        return sorted(map(codec.hint, found), key=lambda hint: hint.hinted_ns)
+
+    async def lead(self, planner: str, *, lease_s: float) -> Leadership:
+        """See `Store.lead`."""
+        lease_ms = max(1, int(lease_s * 1000))
+        return codec.leadership(await self._link.run(self._lead, planner, lease_ms))
+
+    async def resign(self, planner: str) -> None:
+        """See `Store.resign`."""
+        await self._link.run(self._resign, planner)
+
+    def watch_planning(self) -> AsyncGenerator[None, None]:
+        """See `Store.watch_planning`."""
+        return self._planners.watch(PLANNING)
+
+    async def mark_at_risk(
+        self, tenant: TenantId, batch_id: BatchId, *, at_risk: bool = True
+    ) -> None:
+        """See `Store.mark_at_risk`."""
+        if not await self._link.run(self._mark_at_risk, tenant, batch_id, int(at_risk)):
+            raise _no_batch(batch_id)
+
+    async def prioritize(self, tenant: TenantId, batch_id: BatchId, deadline_ns: int) -> None:
+        """See `Store.prioritize`."""
+        rank_us = -(-deadline_ns // codec.US)  # up, as `order_key` does
+        if not await self._link.run(self._prioritize, tenant, batch_id, rank_us):
+            raise _no_batch(batch_id)
+
+    async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
+        """See `Store.put_plan`."""
+        check_plan(body)
+        if not await self._link.run(self._put_plan, tenant, batch_id, body, PLANS_MAX):
+            raise _no_batch(batch_id)
+
+    async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
+        """See `Store.plans`."""
+        return await self._list_of(tenant, batch_id, "pl", 0, PLANS_MAX - 1)
 
     # -- artifacts -----------------------------------------------------------------------------
 
@@ -438,6 +519,7 @@ class ValkeyStore:
     async def close(self) -> None:
         """See `Store.close`."""
         await self._watchers.close()
+        await self._planners.close()
         await self._link.close()
 
 

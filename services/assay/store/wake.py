@@ -1,7 +1,8 @@
-"""Wakes those who watch batches: one blocking read of the event stream a process.
+"""Wakes those who watch something: one blocking read of an event stream a process.
 
-Events are hints. A watcher is woken by the event of its batch, when events may have been missed
-(the connection broke), and every `RECHECK_S` in any case; the truth is in the batch.
+Events are hints. A watcher is woken by the event of its topic (a batch, or planning), when events
+may have been missed (the connection broke), and every `recheck_s` in any case; the truth is in the
+store.
 """
 
 import asyncio
@@ -11,10 +12,11 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from assay.core.errors import DependencyDown
-from assay.core.ids import BatchId
 from assay.store.link import Link, Reply
 
 RECHECK_S: Final = 3.0
+PLANNING: Final = "planning"
+"""The one topic of the planners' stream."""
 READ_S: Final = 5.0
 EVENTS_A_READ_MAX: Final = 1_000
 GATHER_S: Final = 0.002
@@ -25,35 +27,36 @@ PAUSE_S: Final = 0.25
 
 
 class Watchers:
-    """The watchers of this process; reads events while there are any."""
+    """The watchers of one stream in this process; reads events while there are any."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, stream: str, *, recheck_s: float | None) -> None:
         self._link = link
-        self._stream = link.prefix + "ev"
-        self._by_batch: dict[BatchId, set[asyncio.Event]] = defaultdict(set)
+        self._stream = link.prefix + stream
+        self._recheck_s = recheck_s
+        self._by_topic: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._reader: asyncio.Task[None] | None = None
         self._reading = asyncio.Event()
         self._closed = False
 
-    async def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
-        """Yield at once, and then when the batch may have changed."""
+    async def watch(self, topic: str) -> AsyncGenerator[None, None]:
+        """Yield at once, and then when the topic may have changed."""
         changed = asyncio.Event()
-        self._by_batch[batch_id].add(changed)
+        self._by_topic[topic].add(changed)
         try:
             await self._start_reading()
             while not self._closed:
                 changed.clear()
                 yield
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(RECHECK_S):
+                    async with asyncio.timeout(self._recheck_s):
                         await changed.wait()
         finally:
-            self._leave(batch_id, changed)
+            self._leave(topic, changed)
 
-    def _leave(self, batch_id: BatchId, changed: asyncio.Event) -> None:
-        self._by_batch[batch_id].discard(changed)
-        if not self._by_batch[batch_id]:
-            del self._by_batch[batch_id]
+    def _leave(self, topic: str, changed: asyncio.Event) -> None:
+        self._by_topic[topic].discard(changed)
+        if not self._by_topic[topic]:
+            del self._by_topic[topic]
 
     async def _start_reading(self) -> None:
         """Return when later events will be seen, or the store is down (then nothing is lost)."""
@@ -66,7 +69,7 @@ class Watchers:
 
     async def _read(self) -> None:
         position: bytes | None = None
-        while self._by_batch:
+        while self._by_topic:
             try:
                 if position is None:
                     newest = await self._link.call("XREVRANGE", self._stream, "+", "-", "COUNT", 1)
@@ -88,14 +91,14 @@ class Watchers:
             return position
         events = reply[0][1]
         for _, fields in events:
-            for changed in self._by_batch.get(BatchId(fields[1].decode()), ()):
+            for changed in self._by_topic.get(fields[1].decode(), ()):
                 changed.set()
         await asyncio.sleep(GATHER_S)
         newest: bytes = events[-1][0]
         return newest
 
     def _wake_all(self) -> None:
-        for watchers in self._by_batch.values():
+        for watchers in self._by_topic.values():
             for changed in watchers:
                 changed.set()
 

@@ -18,6 +18,7 @@ from assay.edge import lifecycle
 from assay.edge.auth import is_loopback
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics, open_metrics
+from assay.edge.probes import Probes
 from assay.edge.tracing import Tracer
 from assay.sandbox.probe import require_isolation
 from assay.store.port import Store
@@ -29,7 +30,6 @@ from assay.worker.artifact_desk import ArtifactDesk
 from assay.worker.forks import Forks, environment_for_slots
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.pool_servicer import ControlServer
-from assay.worker.probes import Probes
 from assay.worker.slot import SlotSettings
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import HostParts, Supervisor

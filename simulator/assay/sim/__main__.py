@@ -1,22 +1,84 @@
-"""`python -m assay.sim --seed N`: deterministic simulation testing; the seed is printed first.
+"""Shell of the simulator.
 
-A shell: it reads the arguments and prints. A run that breaks an invariant exits with 1 and names
-the seed that replays it.
+    python -m assay.sim --seed N             deterministic simulation testing; prints its seed first
+    python -m assay.sim --replay FILE        what `assay history export` wrote, against the policies
+
+A seed that breaks an invariant exits with 1 and names what replays it.
 """
 
 import argparse
+import json
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
+from assay.core.errors import InvalidRequest
+from assay.planner.distrs import Distrs, ZeroQueue
 from assay.planner.dst import Broken, run_seed
+from assay.planner.policy import Assay
+from assay.planner.replay import workload_of
+from assay.sim.autoscalers import Kpa
+from assay.sim.cluster import Cluster, StartUp
+from assay.sim.policy import Policy
+from assay.sim.runner import Options, simulate
 
 
-def main() -> int:
-    """Run one seed, or several from it on."""
-    parser = argparse.ArgumentParser(prog="python -m assay.sim", description=__doc__)
-    parser.add_argument("--seed", type=lambda text: int(text, 0), required=True)
-    parser.add_argument("--runs", type=int, default=1, help="seeds N, N + 1, ...")
-    args = parser.parse_args()
-    for seed in range(args.seed, args.seed + args.runs):
+def policies(cap: int, stages: int) -> dict[str, Callable[[], Policy]]:
+    """What a replay is played against."""
+    return {
+        "assay": Assay,
+        "distrs": Distrs,
+        "zero_queue": ZeroQueue,
+        "kpa": lambda: Kpa((cap,) * stages),
+    }
+
+
+def read_traces(path: Path) -> list[dict[str, object]]:
+    """One object a line.
+
+    Raises:
+        InvalidRequest: a line is none.
+    """
+    traces = []
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                trace = json.loads(line)
+            except ValueError as error:
+                raise InvalidRequest(f"line {number}: {error}", field="traces") from error
+            if not isinstance(trace, dict):
+                raise InvalidRequest(f"line {number}: not an object", field="traces")
+            traces.append(trace)
+    return traces
+
+
+def replay(args: argparse.Namespace) -> int:
+    """Play the traces and print what each policy would have held."""
+    try:
+        workload = workload_of(read_traces(args.replay), past=args.past)
+    except InvalidRequest as error:
+        print(f"{error.field}: {error.message}", file=sys.stderr)
+        return 2
+    cluster = Cluster(startup=(StartUp(median_s=args.startup_s),), caps=(args.cap,))
+    batches = sum(len(task) for task in workload.batches)
+    print(f"{len(workload.tasks)} tasks, {batches} batches, seed {args.seed or 0}")
+    print(
+        f"{'policy':12} {'slot-s':>10} {'busy':>10} {'cost':>10} {'mean d':>8} {'max d':>8} in time"
+    )
+    for name, make in policies(args.cap, len(workload.stages)).items():
+        found = simulate(workload, cluster, make(), Options(seed=args.seed or 0))
+        held = sum(use.held_s for use in found.stages)
+        busy = sum(use.busy_s for use in found.stages)
+        print(
+            f"{name:12} {held:10.1f} {busy:10.1f} {found.cost:10.2f} {found.delay_mean_s:8.2f} "
+            f"{found.delay_max_s:8.2f} {found.in_time_share:7.0%}"
+        )
+    return 0
+
+
+def run_seeds(first: int, runs: int) -> int:
+    """One seed, or several from it on."""
+    for seed in range(first, first + runs):
         print(f"seed {seed}", flush=True)
         try:
             report = run_seed(seed)
@@ -31,6 +93,23 @@ def main() -> int:
             flush=True,
         )
     return 0
+
+
+def main() -> int:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(prog="python -m assay.sim", description=__doc__)
+    parser.add_argument("--seed", type=lambda text: int(text, 0))
+    parser.add_argument("--runs", type=int, default=1, help="seeds N, N + 1, ...")
+    parser.add_argument("--replay", type=Path, help="traces, a batch a line")
+    parser.add_argument("--past", type=int, default=1, help="batches a task known beforehand")
+    parser.add_argument("--cap", type=int, default=64, help="most workers a stage")
+    parser.add_argument("--startup-s", type=float, default=1.0, help="of a worker")
+    args = parser.parse_args()
+    if args.replay is not None:
+        return replay(args)
+    if args.seed is None:
+        parser.error("--seed or --replay")
+    return run_seeds(args.seed, args.runs)
 
 
 if __name__ == "__main__":

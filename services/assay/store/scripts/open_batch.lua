@@ -12,7 +12,8 @@ if there[1] then
   if there[1] ~= task or there[2] ~= size or there[3] ~= k then return { 'CONFLICT' } end
   return { 'THERE', call('HGETALL', key) }
 end
-local task_key = P .. 't:' .. tenant .. ':' .. task
+local task_name = tenant .. ':' .. task
+local task_key = P .. 't:' .. task_name
 local registered = call('HMGET', task_key, 'n', 'first')
 if not registered[1] then return { 'NOT_FOUND' } end
 local quota = P .. 'quota:' .. tenant
@@ -28,8 +29,12 @@ call('HINCRBY', quota, 'batches', 1)
 call('HSET', key, 'tenant', tenant, 'batch', batch, 'task', task, 'tn', registered[1],
   'first', registered[2], 'state', 'OPEN', 'closing', '', 'size', size, 'k', k,
   'opened', NOW_US, 'deadline', deadline, 'completed', 0, 'submitted', 0, 'ended', 0,
-  'running', 0, 'overdue', ARGV[8], 'kept', ARGV[9], 'history', ARGV[10])
+  'running', 0, 'overdue', ARGV[8], 'kept', ARGV[9], 'history', ARGV[10],
+  'number', call('HINCRBY', task_key, 'batches', 1) - 1, 'rank', 0, 'risk', 0, 'natural', 0)
 call('ZADD', P .. 'open', deadline_ms, uid)
 call('ZADD', P .. 'due', deadline_ms + tonumber(ARGV[8]), uid)
-call('PEXPIRE', task_key, TASK_KEPT_MS)
+use_task(task_name)
+call('HDEL', P .. 'hints', task_name)
+call('ZREM', P .. 'hinted', task_name)
+tell_planners()
 return { 'NEW', call('HGETALL', key) }

@@ -21,7 +21,7 @@ call('HINCRBY', P .. 'quota:' .. b[3], 'bytes', cmsgpack.unpack(j.static)[3])
 enqueue(j.stage, job, uid)
 write_touched()
 if b[1] == 'COMPLETE' then
-  for _, kind in ipairs({ 'b:', 'd:', 'gs:', 'g:', 'r:' }) do
+  for _, kind in ipairs(KEPT_KINDS) do
     call('PERSIST', P .. kind .. uid)
   end
   call('ZREM', P .. 'gone', uid)
@@ -29,4 +29,5 @@ if b[1] == 'COMPLETE' then
   call('ZADD', P .. 'due', NOW_MS + tonumber(b[4]), uid)
 end
 tell(uid)
+tell_planners()
 return 1

@@ -3,16 +3,19 @@
 -- One hash tag a shard: KEYS[1] is the prefix `assay:{<shard>}:`, every key below begins with it, so
 -- all lie in one slot. A batch is called `<tenant>:<batch>` (<uid>), a request `%016d` (<job>).
 --
---   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)
+--   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)  batches (opened so far)
 --   h:<tenant>:<task>  LIST    finished batches, newest first; each packed for the planner
 --   b:<uid>            HASH    tenant batch task tn first state closing size k opened deadline
 --                              completed (us) submitted ended running o:<OUTCOME>
---                              overdue kept (ms) history (batches)
+--                              overdue kept (ms) history (batches) number (of its task's batches)
+--                              rank (us: orders its requests in place of the deadline; 0 = none)
+--                              risk (0 | 1)  natural (ns: arrival + services of those ended, most)
 --   d:<uid>            HASH    request id -> digest of its content
 --   gs:<uid>           HASH    group id -> requests submitted
 --   g:<uid>            HASH    group id -> "<ended> <told> <reward>,<reward>,..."
 --   gp:<uid>           SET     groups whose requests have all ended, told when the batch is sealed
 --   r:<uid>            LIST    the log: results and groups; the index is the cursor
+--   pl:<uid>           LIST    plans, oldest first
 --   hb:<uid>           STRING  packed history of the requests, until the batch is over
 --   live:<uid>         SET     jobs that have not ended
 --   dead:<uid>         SET     jobs that are dead letters
@@ -21,7 +24,8 @@
 --                              m timings and v services of the stages gone, packed
 --   p:<job>            STRING  packed [response, reference]: bytes, or the hash of a large part
 --   o:<job>            STRING  what the stage before handed over
---   q:<stage>          ZSET    job -> deadline of its batch (ms): EBF, then arrival by the name
+--   q:<stage>          ZSET    job -> deadline or rank of its batch (ms): EBF, then arrival by the
+--                              name
 --   l:<stage>          ZSET    job -> expiry of its lease (ms)
 --   m:<stage>          ZSET    {"0": 0} while the queue may hold work: what idle workers wait on
 --   dlq:<stage>        ZSET    job -> when it died (ms)
@@ -29,11 +33,16 @@
 --   quota:<tenant>     HASH    requests bytes batches
 --   open, due          ZSET    uid -> deadline; uid -> when it is overdue (ms); batches not over
 --   closing            ZSET    uid -> since when (ms) its end is under way, in chunks
+--   used               ZSET    <tenant>:<task> -> when it was last used (us)
+--   hints              HASH    <tenant>:<task> -> packed [size, when (us)]; until a batch opens
+--   hinted             ZSET    <tenant>:<task> -> when its hint expires (ms)
+--   lead               STRING  the planner that leads, until its lease expires
 --   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)
 --   bl:<sha256>        STRING  a payload part that is too large for its job
 --   br:<sha256>        STRING  how many jobs hold it
 --   ev                 STREAM  {b: batch}: something changed; a hint, the state is in the keys above
---   seq, fence, tasks  STRING  counters
+--   pev                STREAM  {t: 'planning'}: planners should look again
+--   seq, fence, tasks, leads  STRING  counters
 --
 -- Instants are this server's clock in microseconds (doubles hold them exactly) unless said.
 
@@ -44,7 +53,10 @@ local NOW_US = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local NOW_MS = math.floor(NOW_US / 1000)
 local SLICE = 1000 -- values a call; Lua's stack holds about 8,000
 local EVENTS_MAX = 10000
+local PLANNING_EVENTS_MAX = 1000
 local TASK_KEPT_MS = 30 * 86400 * 1000 -- after its last batch was opened or ended
+local TASKS_LISTED_MAX = 10000
+local KEPT_KINDS = { 'b:', 'd:', 'gs:', 'g:', 'r:', 'pl:' } -- of a batch, as long as its results
 
 local function in_slices(command, key, list)
   for first = 1, #list, SLICE do
@@ -95,6 +107,27 @@ local function mark(stage)
   call('ZADD', P .. 'm:' .. stage, 0, '0')
 end
 
+local function tell_planners()
+  call('XADD', P .. 'pev', 'MAXLEN', '~', PLANNING_EVENTS_MAX, '*', 't', 'planning')
+end
+
+-- A task was used: it is kept on, and listed first.
+local function use_task(name)
+  call('PEXPIRE', P .. 't:' .. name, TASK_KEPT_MS)
+  call('ZADD', P .. 'used', NOW_US, name)
+  call('PEXPIRE', P .. 'used', TASK_KEPT_MS)
+  call('ZREMRANGEBYRANK', P .. 'used', 0, -TASKS_LISTED_MAX - 1)
+  local old = NOW_US - TASK_KEPT_MS * 1000
+  local gone = call('ZRANGEBYSCORE', P .. 'used', '-inf', old, 'LIMIT', 0, SLICE)
+  if #gone > 0 then call('ZREM', P .. 'used', unpack(gone)) end
+end
+
+-- What orders a batch's requests in the queues; both instants are in us.
+local function score(deadline, rank)
+  rank = tonumber(rank or 0)
+  return math.ceil((rank > 0 and rank or tonumber(deadline)) / 1000)
+end
+
 local doomed = {} -- keys to delete, last
 
 local function drop_blobs(hashes)
@@ -123,7 +156,7 @@ end
 local function score_of(uid)
   local t = touch(uid)
   if not t.score then
-    t.score = math.ceil(tonumber(call('HGET', P .. 'b:' .. uid, 'deadline')) / 1000)
+    t.score = score(unpack(call('HMGET', P .. 'b:' .. uid, 'deadline', 'rank')))
   end
   return t.score
 end
@@ -147,6 +180,13 @@ local function service(j, started_ns, finished_ns)
   return cmsgpack.pack(j.stage, tonumber(finished_ns) - tonumber(started_ns))
 end
 
+local function sum_of_services(packed)
+  if packed == '' then return 0 end
+  local values, sum = { cmsgpack.unpack(packed) }, 0 -- stage, ns, stage, ns ...
+  for i = 2, #values, 2 do sum = sum + values[i] end
+  return sum
+end
+
 -- A request ends: `last` and `served` are the timing and service of its last stage, or ''. The
 -- caller takes it from its queue or lease set.
 local function end_request(job, j, outcome, reward, body, err, last, served)
@@ -158,6 +198,8 @@ local function end_request(job, j, outcome, reward, body, err, last, served)
     .. cmsgpack.pack(outcome, reward, body, err, j.claims) .. j.timings .. last
   t.history[#t.history + 1] = array_head(2 + 2 * stages)
     .. cmsgpack.pack(j.arrived, outcome) .. j.services .. served
+  local natural = (j.arrived - NOW_US) * 1000 + sum_of_services(j.services .. served)
+  t.natural = math.max(t.natural or natural, natural) -- ns since now: so a double is exact
   t.jobs[#t.jobs + 1] = job
   t.outcomes[outcome] = (t.outcomes[outcome] or 0) + 1
   t.ended = t.ended + 1
@@ -295,7 +337,7 @@ local function tell(uid)
 end
 
 local function expire_batch(uid, kept_ms)
-  for _, kind in ipairs({ 'b:', 'd:', 'gs:', 'g:', 'r:' }) do
+  for _, kind in ipairs(KEPT_KINDS) do
     call('PEXPIREAT', P .. kind .. uid, NOW_MS + kept_ms)
   end
   if call('EXISTS', P .. 'dead:' .. uid) == 1 then
@@ -304,12 +346,13 @@ local function expire_batch(uid, kept_ms)
 end
 
 local function keep_history(uid, b)
-  local key = P .. 'h:' .. b.tenant .. ':' .. b.task
+  local name = b.tenant .. ':' .. b.task
+  local key = P .. 'h:' .. name
   local requests = call('GET', P .. 'hb:' .. uid) or ''
   call('LPUSH', key, cmsgpack.pack(b.batch, b.opened, NOW_US, b.deadline, requests))
   call('LTRIM', key, 0, tonumber(b.history) - 1)
   call('PEXPIRE', key, TASK_KEPT_MS)
-  call('PEXPIRE', P .. 't:' .. b.tenant .. ':' .. b.task, TASK_KEPT_MS)
+  use_task(name)
 end
 
 local function release_quota(tenant, requests, bytes, batches)
@@ -322,7 +365,7 @@ end
 
 local function batch_facts(uid)
   local names = { 'tenant', 'batch', 'task', 'state', 'closing', 'k', 'opened', 'deadline',
-    'submitted', 'ended', 'kept', 'history' }
+    'submitted', 'ended', 'kept', 'history', 'natural' }
   local values = call('HMGET', P .. 'b:' .. uid, unpack(names))
   local b = {}
   for i, name in ipairs(names) do b[name] = values[i] end
@@ -343,6 +386,7 @@ local function finish_batch(uid, b)
   call('DEL', P .. 'hb:' .. uid)
   release_quota(b.tenant, 0, 0, 1)
   expire_batch(uid, tonumber(b.kept))
+  tell_planners()
   b.state = state
 end
 
@@ -361,6 +405,10 @@ end
 local function write_ends(uid, t, b)
   local key = P .. 'b:' .. uid
   b.ended = tostring(call('HINCRBY', key, 'ended', t.ended))
+  local natural = t.natural + (NOW_US - tonumber(b.opened)) * 1000
+  if natural > tonumber(b.natural or 0) then
+    call('HSET', key, 'natural', string.format('%.0f', natural))
+  end
   for outcome, count in pairs(t.outcomes) do call('HINCRBY', key, 'o:' .. outcome, count) end
   in_slices('RPUSH', P .. 'r:' .. uid, t.log)
   in_slices('SREM', P .. 'live:' .. uid, t.jobs)

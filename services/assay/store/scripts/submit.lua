@@ -11,7 +11,8 @@ local tenant, batch = ARGV[1], ARGV[2]
 local uid = tenant .. ':' .. batch
 local HEAD, WIDTH = 4, 7
 local count = (#ARGV - HEAD) / WIDTH
-local facts = call('HMGET', P .. 'b:' .. uid, 'state', 'size', 'submitted', 'k', 'deadline', 'first')
+local facts = call('HMGET', P .. 'b:' .. uid, 'state', 'size', 'submitted', 'k', 'first', 'deadline',
+  'rank')
 local state, size, submitted, k = facts[1], tonumber(facts[2]), tonumber(facts[3]), tonumber(facts[4])
 if not state then return { 'NOT_FOUND' } end
 
@@ -62,8 +63,8 @@ for _, i in ipairs(fresh) do
 end
 
 -- Take them in.
-local stage = facts[6]
-local score = math.ceil(tonumber(facts[5]) / 1000)
+local stage = facts[5]
+local place = score(facts[6], facts[7])
 local sequence = call('INCRBY', P .. 'seq', #fresh) - #fresh
 local packed = pack_job({ uid = uid, stage = stage, state = 'Q', attempts = 0, claims = 0, fence = 0,
   enqueued = NOW_US, claimed = 0, arrived = NOW_US, worker = '', stages_gone = 0, replayed = 0,
@@ -79,7 +80,7 @@ for n, i in ipairs(fresh) do
     call('PERSIST', P .. 'bl:' .. hash)
   end
   jobs[n] = job
-  queue[2 * n - 1], queue[2 * n] = score, job
+  queue[2 * n - 1], queue[2 * n] = place, job
   digest_writes[2 * n - 1], digest_writes[2 * n] = ids[i], ARGV[at + 3]
 end
 for i, group in ipairs(groups) do
@@ -93,6 +94,7 @@ mark(stage)
 call('HINCRBY', P .. 'b:' .. uid, 'submitted', #fresh)
 call('HINCRBY', quota, 'requests', #fresh)
 call('HINCRBY', quota, 'bytes', bytes)
+if submitted == 0 then tell_planners() end
 local sealed, more = 0, 0
 if size > 0 and submitted + #fresh == size then
   sealed = 1

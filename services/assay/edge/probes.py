@@ -1,6 +1,6 @@
-"""`/healthz`, `/readyz` and `/metrics` of the host, over the least HTTP that serves them.
+"""`/healthz`, `/readyz` and `/metrics` of a service without an API, over the least HTTP for it.
 
-A whole web framework would cost the idle host more memory than all its slots.
+A whole web framework would cost an idle worker host more memory than all its slots.
 """
 
 import asyncio

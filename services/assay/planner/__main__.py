@@ -1,0 +1,28 @@
+"""`python -m assay.planner`: size pools until told to stop."""
+
+import os
+
+import uvloop
+
+# gRPC must not meddle with the fork of the planning process.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+from assay.config.settings import load_settings
+from assay.edge import logs, tracing
+from assay.planner.build import build
+
+
+async def serve() -> None:
+    """Settings, build, run."""
+    settings = load_settings()
+    endpoint = settings.telemetry.otlp_endpoint
+    tracer = tracing.tracer(service="assay-planner", endpoint=endpoint)
+    logs.configure(settings.telemetry, tracer=tracer)
+    try:
+        await build(settings, tracer=tracer if endpoint else None).run()
+    finally:
+        tracer.close()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve())

@@ -1,0 +1,169 @@
+"""Puts the planner together; the only module here that knows every concrete class."""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from assay.config.settings import Settings
+from assay.core.ids import PipelineName
+from assay.edge import lifecycle
+from assay.edge.auth import Tenants, is_loopback
+from assay.edge.calls import CallGuard
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics, open_metrics
+from assay.edge.tracing import NoTracer, Tracer
+from assay.planner.facts import MachineSize, stage_facts
+from assay.planner.lead import Lead
+from assay.planner.look import PoolFacts, StageFacts
+from assay.planner.planning_process import PlanningProcess
+from assay.planner.scaler import LocalScaler, Scaler
+from assay.planner.server import PlannerServer
+from assay.planner.shell import FactsOf, Planner
+from assay.planner.stage_order import in_pipeline_order
+from assay.store.port import Store
+from assay.store.valkey import open_store
+from assay.verifiers.port import PipelineDefinition
+from assay.verifiers.registry import load_pipelines, stages_of
+
+SIGN: Final = "planner.json"
+"""In `data_dir/run`: where the planner listens."""
+WORKER_SIGN: Final = "worker.json"
+CALLS_MAX: Final = 64
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerService:
+    """The planner, its listeners and its store."""
+
+    settings: Settings
+    store: Store
+    planner: Planner
+    server: PlannerServer
+
+    async def run(self) -> None:
+        """Serve until told to stop by a signal.
+
+        Raises:
+            ExceptionGroup: a bug; it is in the log.
+        """
+        sign = self.settings.data_dir / "run" / SIGN
+        with lifecycle.stop_on_signals(self.settings.owner_pid) as stop:
+            addresses = await self.server.start()
+            log.info("listening", **addresses)
+            try:
+                with lifecycle.listening(sign, addresses):
+                    await self.work(stop)
+            finally:
+                await self.stop()
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Plan until `stop` is set.
+
+        Raises:
+            ExceptionGroup: a bug.
+        """
+        jobs = [
+            asyncio.create_task(self.planner.run(), name="planner"),
+            asyncio.create_task(self.server.watch_readiness(), name="readiness"),
+        ]
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            done, _ = await asyncio.wait((*jobs, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for job in (*jobs, stopping):
+                job.cancel()
+            await asyncio.gather(*jobs, stopping, return_exceptions=True)
+        for job in done:
+            job.result()
+
+    async def stop(self) -> None:
+        """Touch no pools any more, resign, hang up."""
+        log.info("draining")
+        await self.planner.stop()
+        await self.server.stop()
+        await self.store.close()
+        log.info("stopped")
+
+
+def build(
+    settings: Settings,
+    *,
+    store: Store | None = None,
+    scaler: Scaler | None = None,
+    pipelines: Mapping[PipelineName, PipelineDefinition] | None = None,
+    clock: Clock | None = None,
+    tracer: Tracer | None = None,
+    metrics: Metrics | None = None,
+) -> PlannerService:
+    """Build the planner from the settings; called inside the event loop that will run it."""
+    planner_settings = settings.planner
+    clock = clock or Clock()
+    store = store or open_store(settings.store, data_dir=settings.data_dir)
+    metrics = metrics or open_metrics(settings.data_dir)
+    if not is_loopback(planner_settings.host):
+        log.warning("planner_port_is_open", host=planner_settings.host)
+    name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+    planner = Planner(
+        store=store,
+        scaler=scaler or local_scaler(settings),
+        lead=Lead(store, planner=name, lease_s=planner_settings.lease_s, clock=clock),
+        process=PlanningProcess(planner_settings, clock=clock, metrics=metrics),
+        facts_of=facts_of(settings, pipelines),
+        history_batches=planner_settings.history_batches,
+        clock=clock,
+        metrics=metrics,
+    )
+    guard = CallGuard(
+        tenants=Tenants({}),
+        calls_max=CALLS_MAX,
+        clock=clock,
+        tracer=tracer or NoTracer(),
+        on_call=metrics.api_called,
+    )
+    server = PlannerServer(
+        planner=planner,
+        store=store,
+        guard=guard,
+        settings=planner_settings,
+        clock=clock,
+        metrics=metrics,
+    )
+    return PlannerService(settings=settings, store=store, planner=planner, server=server)
+
+
+def local_scaler(settings: Settings) -> LocalScaler:
+    """For the worker host of this machine."""
+    worker = settings.worker
+    return LocalScaler(
+        settings.data_dir / "run" / WORKER_SIGN,
+        fallback=f"{worker.control_host}:{worker.control_port}",
+    )
+
+
+def facts_of(
+    settings: Settings, pipelines: Mapping[PipelineName, PipelineDefinition] | None
+) -> FactsOf:
+    """What is known of the stages that have pools."""
+    known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
+    order = in_pipeline_order(pipeline.spec.stages for pipeline in known.values())
+    specs = {name: stage.spec for name, stage in stages_of(known).items()}
+    machine = this_machine()
+
+    def found(pools: Sequence[PoolFacts]) -> tuple[StageFacts, ...]:
+        return stage_facts(pools, order, specs, settings.planner, settings.worker, machine)
+
+    return found
+
+
+def this_machine() -> MachineSize:
+    """What there is to share."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return MachineSize(cores=len(os.sched_getaffinity(0)), memory_bytes=memory_bytes)

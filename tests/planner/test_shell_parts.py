@@ -1,0 +1,342 @@
+"""The planner's small parts: records, words, floors and caps, the lead, frames."""
+
+import asyncio
+import io
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.planner import looks
+from tests.planner.looks import COMPILE, NOW, RUN, S
+
+from assay.config.settings import PlannerSettings, WorkerSettings
+from assay.core.codec import pack
+from assay.core.errors import DependencyDown, InvalidRequest
+from assay.core.ids import BatchId
+from assay.core.pipeline import Resources, StageSpec
+from assay.core.records import Leadership
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.planner import frames
+from assay.planner.chronicle import Chronicle
+from assay.planner.facts import MachineSize, facts_of, stage_facts
+from assay.planner.histories import Histories
+from assay.planner.lead import Lead
+from assay.planner.planning_process import PlanningProcess
+from assay.planner.replay import workload_of
+from assay.planner.shell import Planner
+from assay.planner.story import held_of, tell
+from assay.planner.view import PlanRecord, PoolSample, pack_record, unpack_record
+from assay.planner.wire import change_of, plan_message
+from assay.sim.cluster import Cluster
+from assay.sim.runner import simulate
+from assay.store.memory import MemoryStore
+from assay.v1 import planner_pb2
+
+BATCH = (looks.TENANT, BatchId("b"))
+
+
+class HandClock(Clock):
+    """Moves when told."""
+
+    def __init__(self) -> None:
+        self.at_ns = NOW
+
+    def now_ns(self) -> int:
+        return self.at_ns
+
+    def monotonic_ns(self) -> int:
+        return self.at_ns
+
+    async def sleep(self, seconds: float) -> None:
+        self.at_ns += int(seconds * 1e9)
+        await asyncio.sleep(0)
+
+
+def view():
+    requests = [looks.in_flight()] * 3
+    history = looks.told(looks.task(), looks.past())
+    found = looks.planning().step(looks.look(looks.work(None, requests), histories=(history,)))
+    assert found.plan is not None
+    return found.plan
+
+
+def sample(at_s, **changes):
+    fields = {"planned": 2, "desired": 2, "ready": 1, "busy": 1, "queued": 4, **changes}
+    return PoolSample(at_ns=NOW + at_s * S, stage=COMPILE, **fields)
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def test_a_kept_plan_comes_back_the_same():
+    record = PlanRecord(plan=view(), samples=(sample(0), sample(1)))
+    assert unpack_record(pack_record(record)) == record
+
+
+@given(st.binary(max_size=40))
+def test_what_is_no_record_is_skipped(body):
+    assert unpack_record(body) is None
+
+
+def test_a_record_of_a_later_release_is_skipped():
+    assert unpack_record(pack((2, "whatever"))) is None
+
+
+def test_the_message_says_what_the_plan_says():
+    plan = view()
+    message = plan_message(plan)
+    assert [stage.stage for stage in message.stages] == [COMPILE, RUN]
+    assert message.batches[0].history == ["past"]
+    assert plan_message(None) == planner_pb2.Plan()
+
+
+def test_the_story_names_history_bound_and_reason():
+    record = PlanRecord(plan=view(), samples=(sample(0), sample(2)))
+    said = " ".join(tell([record]))
+    for words in ("own history (past)", "times the bound", "slot-seconds of work", "in fact: 4.0"):
+        assert words in said, words
+
+
+def test_samples_hold_until_the_next_one():
+    held = held_of([sample(0), sample(3, ready=5, desired=5), sample(4)])
+    assert (held.held_s, held.busy_s, held.most) == (2 * 3 + 5 * 1, 4, 5)
+
+
+async def test_the_chronicle_closes_the_books_on_a_batch_that_is_over():
+    store = MemoryStore(HandClock())
+    chronicle = Chronicle(store)
+    look = looks.look(looks.work(None, [looks.in_flight()]))
+    chronicle.saw(look, {})
+    await chronicle.planned(view())
+    await chronicle.ended([], look.pools, NOW)
+    chronicle.saw(look, {})
+    assert chronicle._samples.keys() == {BATCH}, "a batch that nobody keeps any more does no harm"
+
+
+# -- floors and caps -------------------------------------------------------------------------------
+
+SPEC = StageSpec(name=COMPILE, resources=Resources(cpu_cores=2.0, memory_bytes=10**9))
+MACHINE = MachineSize(cores=16, memory_bytes=4 * 10**9)
+
+
+def facts(spec=SPEC, worker=None, **planner):
+    found = facts_of(spec, PlannerSettings(**planner), WorkerSettings(**(worker or {})), MACHINE)
+    return found.slots_min, found.slots_max
+
+
+def test_the_floor_is_what_the_host_starts_with_unless_the_operator_says_otherwise():
+    assert facts()[0] == 2
+    assert facts(worker={"slots": 3, "slots_by_stage": {"compile": 1}})[0] == 1
+    assert facts(slots_min=0)[0] == 0
+    assert facts(slots_min=0, slots_min_by_stage={"compile": 2})[0] == 2
+
+
+def test_the_cap_is_what_the_machine_carries_and_never_below_the_floor():
+    assert facts()[1] == 4, "memory for four"
+    roomy = replace(SPEC, resources=Resources(cpu_cores=2.0, memory_bytes=1))
+    assert facts(roomy)[1] == 8, "cores for eight"
+    assert facts(worker={"slots": 9}) == (9, 9)
+    assert facts(slots_max=3)[1] == 3
+    assert facts(slots_max=3, slots_max_by_stage={"compile": 5})[1] == 5
+    assert facts(slots_max=500)[1] == WorkerSettings().slots_max
+    assert facts(slots_max=1) == (1, 1), "a floor above the cap is the cap"
+
+
+def test_a_stage_costs_its_cores_and_its_gpus():
+    spec = replace(SPEC, resources=Resources(cpu_cores=4.0, gpu=2))
+    found = facts_of(spec, PlannerSettings(), WorkerSettings(), MACHINE)
+    assert found.cost == pytest.approx(2.1)
+
+
+def test_only_stages_with_a_pool_and_a_pipeline_are_sized():
+    pools = looks.pools((RUN, COMPILE))
+    found = stage_facts(
+        pools, (COMPILE, RUN), {COMPILE: SPEC}, PlannerSettings(), WorkerSettings(), MACHINE
+    )
+    assert [one.stage for one in found] == [COMPILE]
+
+
+# -- the lead --------------------------------------------------------------------------------------
+
+
+def lead(store, clock, name):
+    return Lead(store, planner=name, lease_s=10.0, clock=clock)
+
+
+async def test_one_leads_and_the_other_follows_when_the_lease_has_run_out():
+    clock = HandClock()
+    store = MemoryStore(clock)
+    a, b = lead(store, clock, "a"), lead(store, clock, "b")
+    await a.renew()
+    await b.renew()
+    assert (a.leads, b.leads) == (True, False)
+    clock.at_ns += 10 * S
+    assert not a.leads, "it did not renew, so it does not lead, whatever the store says"
+    await b.renew()
+    await a.renew()
+    assert (a.leads, b.leads) == (False, True)
+
+
+async def test_a_leader_stops_before_its_lease_ends():
+    clock = HandClock()
+    one = lead(MemoryStore(clock), clock, "a")
+    await one.renew()
+    clock.at_ns += int(9.5 * S)
+    assert not one.leads
+
+
+async def test_who_resigns_leads_no_more_and_another_may():
+    clock = HandClock()
+    store = MemoryStore(clock)
+    a, b = lead(store, clock, "a"), lead(store, clock, "b")
+    await a.renew()
+    await a.resign()
+    await b.renew()
+    assert (a.leads, b.leads) == (False, True)
+
+
+class Out(MemoryStore):
+    """Cannot be reached while `out`."""
+
+    out = False
+
+    async def lead(self, planner: str, *, lease_s: float) -> Leadership:
+        if self.out:
+            raise DependencyDown("no route")
+        return await super().lead(planner, lease_s=lease_s)
+
+
+async def test_a_leader_that_cannot_reach_the_store_leads_to_the_end_of_its_lease_and_says_why():
+    clock = HandClock()
+    store = Out(clock)
+    one = lead(store, clock, "a")
+    await one.renew()
+    store.out = True
+    await one.renew()
+    assert one.leads
+    assert "no route" in one.lost_store
+    clock.at_ns += 10 * S
+    assert not one.leads
+    store.out = False
+    await one.renew()
+    assert (one.leads, one.lost_store) == (True, "")
+
+
+async def test_the_stores_clock_is_taken_over():
+    ours, theirs = HandClock(), HandClock()
+    theirs.at_ns += 77 * S
+    one = lead(MemoryStore(theirs), ours, "a")
+    await one.renew()
+    assert one.store_now_ns == theirs.at_ns
+
+
+class LosingScaler:
+    """While it is asked for its pools, the lease runs out."""
+
+    def __init__(self, clock: HandClock, loses_ns: int) -> None:
+        self.clock, self.loses_ns = clock, loses_ns
+        self.resized: list[str] = []
+
+    async def pools(self):
+        self.clock.at_ns += self.loses_ns
+        return looks.pools(slots=5)
+
+    async def resize(self, stage, slots):
+        self.resized.append(stage)
+        return looks.pools()[0]
+
+    async def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("loses_s", "resized"), [(1, [COMPILE, RUN]), (10, [])])
+async def test_a_leader_whose_lease_ran_out_while_it_looked_touches_no_pool(loses_s, resized):
+    clock = HandClock()
+    store = MemoryStore(clock)
+    scaler = LosingScaler(clock, loses_s * S)
+    settings = PlannerSettings()
+    metrics = Metrics()
+    planner = Planner(
+        store=store, scaler=scaler, lead=lead(store, clock, "a"),
+        process=PlanningProcess(settings, clock=clock, metrics=metrics),
+        facts_of=lambda pools: looks.facts(least=2), history_batches=4, clock=clock,
+        metrics=metrics,
+    )  # fmt: skip
+    await planner.look()
+    assert scaler.resized == resized
+
+
+# -- histories -------------------------------------------------------------------------------------
+
+
+async def test_a_history_is_asked_for_once_and_again_when_a_batch_has_ended():
+    store = MemoryStore(HandClock())
+    histories = Histories(store, batches_max=4)
+    one, two = looks.work(batch="one"), looks.work(batch="two")
+    assert len(await histories.changed([one], [], generation=1)) == 1
+    assert await histories.changed([one], [], generation=1) == ()
+    assert await histories.changed([one, two], [], generation=1) == ()
+    assert len(await histories.changed([two], [], generation=1)) == 1
+    assert len(await histories.changed([two], [], generation=2)) == 1, "a new process knows nothing"
+    histories.forget()
+    assert len(await histories.changed([two], [], generation=2)) == 1
+
+
+# -- questions and frames --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e12])
+def test_a_time_that_is_none_is_refused(seconds):
+    with pytest.raises(InvalidRequest) as refused:
+        change_of(planner_pb2.WhatIfRequest(delay_budget_s=seconds))
+    assert refused.value.field == "delay_budget_s"
+
+
+def test_a_change_says_only_what_was_given():
+    change = change_of(planner_pb2.WhatIfRequest(startup_s={"run": 2.5}))
+    assert (change.delay_budget_ns, change.epsilon) == (None, None)
+    assert change.startup_ns == {"run": 2_500_000_000}
+
+
+def test_frames_come_back_and_end_with_the_stream():
+    stream = io.BytesIO(frames.encode({"a": 1}) + frames.encode("b") + frames.encode("c")[:-1])
+    assert frames.receive(stream) == {"a": 1}
+    assert frames.receive(stream) == "b"
+    assert frames.receive(stream) is None
+
+
+def test_a_frame_of_nonsense_is_refused():
+    with pytest.raises(frames.FrameError):
+        frames.decode(b"nonsense")
+    with pytest.raises(frames.FrameError):
+        frames.length_of(b"\xff" * 8)
+
+
+# -- replay ----------------------------------------------------------------------------------------
+
+
+def trace(name, requests=5):
+    return {
+        "tenant": "team", "task_id": "t", "timeouts_s": [60.0, None], "cores": [2.0, 1.0],
+        "batch_id": name, "opened_ns": 0, "completed_ns": 0, "deadline_ns": 0,
+        "stages": ["compile", "run"],
+        "requests": [[k * S, [2 * S, S], "SCORED"] for k in range(requests)],
+    }  # fmt: skip
+
+
+def test_exported_traces_are_played_by_the_simulator():
+    workload = workload_of([trace("b1"), trace("b2", 7), trace("b3", 3)])
+    assert [len(batch.arrived_ns) for batch in workload.batches[0]] == [7, 3]
+    assert [stage.cost for stage in workload.stages] == [0.05, 0.025]
+    from assay.planner.policy import Assay
+
+    result = simulate(workload, Cluster(), Assay())
+    assert [sum(batch.outcomes.values()) for batch in result.batches] == [7, 3]
+
+
+@pytest.mark.parametrize("traces", [[], [{"stages": 5}], [trace("alone")]])
+def test_traces_of_which_nothing_is_left_to_play_are_refused(traces):
+    with pytest.raises(InvalidRequest):
+        workload_of(traces)
