@@ -58,6 +58,15 @@ async def server(tmp_path: Path) -> AsyncIterator[EmbeddedValkey]:
     await one.stop()
 
 
+@pytest.fixture
+async def kept(server: EmbeddedValkey) -> AsyncIterator[EmbeddedValkey]:
+    """A server that is started again when it dies, until the test is over, however it ends."""
+    keeper = asyncio.create_task(server.keep_alive())
+    yield server
+    keeper.cancel()
+    await asyncio.gather(keeper, return_exceptions=True)
+
+
 async def value(server: EmbeddedValkey, *command: str) -> Reply:
     link = Link(server.url, prefix="", timeout_s=5.0)
     try:
@@ -196,27 +205,39 @@ async def test_data_survives_stop_and_start(tmp_path: Path) -> None:
     await server.stop()
 
 
-async def test_a_killed_server_is_started_again_with_its_data(
+async def test_asking_whether_it_is_there_may_be_cancelled_at_any_moment(
     server: EmbeddedValkey, tmp_path: Path
 ) -> None:
-    keeper = asyncio.create_task(server.keep_alive())
+    for moment in range(60):
+        asking = asyncio.create_task(server._wait_until_ready(tmp_path / "log"))
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        under_way = asking.cancel()
+        await asyncio.wait([asking])
+        assert asking.cancelled() == under_way, f"lost after {moment} steps"
+
+
+async def test_a_killed_server_is_started_again_with_its_data(
+    kept: EmbeddedValkey, tmp_path: Path
+) -> None:
     store = open_store(StoreSettings(), data_dir=tmp_path)
-    await store.put_task(TASK)
-    opened, _ = await store.open_batch(SPEC, Quota())
-    first = server.pid
-    assert first is not None
-    os.kill(first, signal.SIGKILL)
+    try:
+        await store.put_task(TASK)
+        opened, _ = await store.open_batch(SPEC, Quota())
+        first = kept.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
 
-    async def there() -> bool:
-        try:
-            return await store.get_batch(TENANT, SPEC.batch_id) == opened
-        except DependencyDown:
-            return False
+        async def there() -> bool:
+            try:
+                return await store.get_batch(TENANT, SPEC.batch_id) == opened
+            except DependencyDown:
+                return False
 
-    await eventually(there)
-    assert server.pid not in {None, first}
-    keeper.cancel()
-    await store.close()
+        await eventually(there)
+        assert kept.pid not in {None, first}
+    finally:
+        await store.close()
 
 
 async def test_a_server_in_a_crash_loop_is_given_up(server: EmbeddedValkey) -> None:

@@ -482,6 +482,7 @@ async def own(tmp_path: Path) -> AsyncIterator[Own]:
     keeper = asyncio.create_task(server.keep_alive())
     yield Own(server=server, store=store)
     keeper.cancel()
+    await asyncio.gather(keeper, return_exceptions=True)
     await store.close()
     await server.stop()
 

