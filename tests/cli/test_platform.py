@@ -36,7 +36,7 @@ async def platform(tmp_path: Path) -> AsyncIterator[Platform]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -49,7 +49,7 @@ async def start(platform: Platform, tmp_path: Path, name: str) -> Child:
     sign = tmp_path / f"{name}.sign"
     argv = ["-c", WRITES_AND_WAITS, str(sign), str(tmp_path / "order"), name]
     child = await platform.start(name, argv, sign=sign, drain_s=10)
-    assert await platform.wait_for(child, timeout_s=20) == "ready"
+    assert await platform.wait_for(child, timeout_s=60) == "ready"
     return child
 
 
@@ -141,4 +141,4 @@ async def test_a_child_that_does_not_come_up_says_why(platform: Platform, tmp_pa
     sick = ["-c", "raise SystemExit('bad port')"]
     child = await platform.start("sick", sick, sign=tmp_path / "never", drain_s=1)
     with pytest.raises(DependencyDown, match="bad port"):
-        await platform.wait_for(child, timeout_s=20)
+        await platform.wait_for(child, timeout_s=60)

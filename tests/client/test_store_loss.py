@@ -201,7 +201,7 @@ async def test_over_http_the_loss_is_to_be_seen_and_the_same_can_be_sent_again(
     losing: Losing,
 ) -> None:
     lines = [{"request_id": f"r{index}", "response": "yes", "reference": {}} for index in range(4)]
-    async with asyncio.timeout(WAIT_S), httpx.AsyncClient(base_url=losing.http) as http:
+    async with asyncio.timeout(WAIT_S), httpx.AsyncClient(base_url=losing.http, timeout=30) as http:
         await http.post("/v1/tasks", json={"task_id": "task", "pipeline": "noop"})
         await http.post("/v1/batches", json={"task_id": "task", "batch_id": "step", "size": 4})
         empty = losing.copy()

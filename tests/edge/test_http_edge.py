@@ -76,11 +76,11 @@ async def http(puppet: Puppet) -> AsyncIterator[httpx.AsyncClient]:
     config = uvicorn.Config(puppet.app, port=0, log_config=None, lifespan="off")
     server = _Server(config)
     serving = asyncio.create_task(server.serve())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not server.started:
             await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
         yield http
     server.should_exit = True
     await serving

@@ -58,7 +58,7 @@ TASK = TaskRecord(
 )
 FIRST, SECOND = TASK.stages
 WORKER = WorkerId("host/1")
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 T = TypeVar("T")
 ENTRIES_MAX = 100_000
 

@@ -670,6 +670,10 @@ async def some_reaped(drive: Driver) -> int:
 # -- what stays ----------------------------------------------------------------------------------
 
 
+SCANNED_AT_ONCE = 10_000
+"""The server holds the keys of all tests of the run: ten a round trip would take for ever."""
+
+
 async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(
     valkey: EmbeddedValkey, store_settings: StoreSettings
 ) -> None:
@@ -682,7 +686,8 @@ async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(
     async def left() -> set[str]:
         await drive.reap()
         prefix = f"assay:{{{settings.shard}}}:"
-        return {key.decode().removeprefix(prefix) async for key in client.scan_iter(f"{prefix}*")}
+        keys = client.scan_iter(f"{prefix}*", count=SCANNED_AT_ONCE)
+        return {key.decode().removeprefix(prefix) async for key in keys}
 
     fixed = {"seq", "fence", "tasks", "leads", "ev", "pev", "am:k", "am:kl", "ax", "at", "az"}
     of_the_task = {f"t:{TENANT}:{TASK.task_id}", f"h:{TENANT}:{TASK.task_id}", "used"}
@@ -706,7 +711,7 @@ async def test_a_large_part_is_kept_once_for_all_who_share_it(
 
     async def blobs() -> int:
         pattern = f"assay:{{{store_settings.shard}}}:bl:*"
-        return len([key async for key in client.scan_iter(pattern)])
+        return len([key async for key in client.scan_iter(pattern, count=SCANNED_AT_ONCE)])
 
     await valkey_drive.open("a")
     await valkey_drive.open("b")
