@@ -390,6 +390,22 @@ async def test_the_open_work_leaves_out_a_batch_that_ends_while_it_is_read(
     assert work.batch.batch_id == "b"
 
 
+async def test_nothing_is_left_of_a_hint_that_was_followed_while_others_wait(
+    valkey_drive: Driver, store_settings: StoreSettings
+) -> None:
+    await valkey_drive.store.put_task(TASK)
+    await valkey_drive.store.hint(TENANT, TASK.task_id, 1)
+    await valkey_drive.store.hint(TENANT, TaskId("other"), 1)
+    await valkey_drive.open()
+    link = Link(store_settings.url, prefix=f"assay:{{{store_settings.shard}}}:", timeout_s=5.0)
+    try:
+        other = [f"{TENANT}:other".encode()]
+        assert await link.call("HKEYS", link.prefix + "hints") == other
+        assert await link.call("ZRANGE", link.prefix + "hinted", 0, -1) == other
+    finally:
+        await link.close()
+
+
 async def test_a_task_that_has_expired_is_listed_no_longer(
     valkey_drive: Driver, store_settings: StoreSettings
 ) -> None:
