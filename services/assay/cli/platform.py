@@ -196,7 +196,9 @@ async def _stop(child: Child) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     try:
-        await asyncio.wait_for(process.wait(), child.drain_s + STOP_MARGIN_S)
+        # Not `wait_for`: on Python 3.11 it can lose a cancellation.
+        async with asyncio.timeout(child.drain_s + STOP_MARGIN_S):
+            await process.wait()
     except TimeoutError:
         process.kill()
         await process.wait()
