@@ -1,6 +1,6 @@
 """How fast real work is judged, beside what people do without a platform, in one run.
 
-    python benchmarks/throughput.py [python|cpp|math|memory ...] [--repeats 3] [--json]
+    python benchmarks/throughput.py [python|cpp|math|memory ...] [--repeats 3] [--planner] [--json]
 
 * python: trivial programs through `Score`, closed loop, fully isolated, beside a bare `python -c`
 * cpp: a ten-test `<bits/stdc++.h>` submission, CPU-seconds of the whole platform for it
@@ -225,10 +225,15 @@ async def memory(run: Run, _repeats: int) -> Report:
 PARTS = {"memory": memory, "python": python, "cpp": cpp, "math": math}
 
 
-async def main(parts: Sequence[str], repeats: int, *, as_json: bool) -> None:
-    """Measure the parts on one platform."""
-    async with local_platform({"ASSAY_WORKER__SLOTS": str(SLOTS)}) as run:
-        for part in parts:
+async def main(parts: Sequence[str], repeats: int, *, planner: bool, as_json: bool) -> None:
+    """Measure each part on a platform of its own; as many slots as stands there, unless planned."""
+    for part in parts:
+        planned = planner or part == "memory"
+        overrides = {
+            "ASSAY_WORKER__SLOTS": str(SLOTS),
+            "ASSAY_PLANNER__ENABLED": str(planned).lower(),
+        }
+        async with local_platform(overrides) as run:
             (await PARTS[part](run, repeats)).show(as_json=as_json)
 
 
@@ -236,6 +241,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--planner", action="store_true", help="let it size the pools")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    asyncio.run(main(chosen.parts or list(PARTS), chosen.repeats, as_json=chosen.json))
+    parts = chosen.parts or list(PARTS)
+    asyncio.run(main(parts, chosen.repeats, planner=chosen.planner, as_json=chosen.json))
