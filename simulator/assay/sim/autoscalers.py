@@ -5,6 +5,7 @@ where a default speaks of CPU utilisation, a worker counts as fully used while i
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from typing import Final
@@ -44,7 +45,7 @@ class Serverless(PoolPolicy):
         return Decision(targets=tuple(0 for _ in observation.pools))
 
 
-class TickingPolicy(PoolPolicy):
+class TickingPolicy(PoolPolicy, ABC):
     """Asked every so often, whatever happens in between."""
 
     tick_s = HPA_SYNC_S
@@ -70,9 +71,9 @@ class TickingPolicy(PoolPolicy):
             )
         return Decision(targets=self.targets, wake_ns=self.next_ns)
 
+    @abstractmethod
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
         """Workers wanted."""
-        raise NotImplementedError
 
 
 class Window:
