@@ -32,6 +32,12 @@ from assay.client import Backoff, Client, Request, Result
 
 BATCH = 500
 RESULTS_KEPT_S = 15
+LASTING = frozenset(
+    {"t", "h", "used", "seq", "fence", "tasks", "ev", "pev", "lead", "leads"}
+    | {"a", "ax", "at", "az", "am"}
+)
+"""What does not belong to a request or a batch: tasks and their history, counters, events, the
+planner's lease, and artifacts, which are kept for requests to come."""
 KILL_EVERY_S = 0.5
 HOST, WORKER, BOXED, API, STORE = (
     "worker host",
@@ -143,13 +149,12 @@ def kill(pid: int, what: str, tally: Tally) -> None:
 
 
 async def leftovers(run: Run) -> list[str]:
-    """Keys that are left when the results' time is over, apart from tasks, history and counters."""
+    """Keys of requests and batches that are left when the results' time is over."""
     async with Redis.from_url(run.addresses.store) as redis:
-        lasting = (":t:", ":h:", ":seq", ":fence", ":tasks", ":ev", ":m:", ":hint", ":a")
         end = time.monotonic() + 2 * RESULTS_KEPT_S
         while True:
             keys = [key.decode() async for key in redis.scan_iter(count=1000)]
-            left = [key for key in keys if not any(word in key for word in lasting)]
+            left = [key for key in keys if key.split(":")[2] not in LASTING]
             if not left or time.monotonic() > end:
                 return left
             await asyncio.sleep(0.5)

@@ -34,7 +34,7 @@ from report import Report, percentile
 from assay.store.embedded import EmbeddedValkey
 
 WRITERS = 8
-VALUE = "x" * 2_000
+VALUE = "x" * 20_000
 HOGS = 3
 HOG_CHUNK = os.urandom(8 * 1024**2)
 HOG_CHUNKS = 32
