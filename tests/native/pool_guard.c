@@ -1,4 +1,4 @@
-/* The hot-path guard over a pool's threads: pool_guard nothing|syscall|malloc|fault
+/* The hot-path guard over a pool's threads: pool_guard nothing|syscall|malloc|fault|sleep
  *
  * The caller takes no item, so every item is the pool's other thread's, which misbehaves as told in
  * each. The guard is armed and disarmed while that thread sleeps. Prints what the guard saw as JSON.
@@ -24,6 +24,7 @@ static void *volatile kept;
 
 static void misbehave(void) {
     if (strcmp(misbehaviour, "syscall") == 0) (void)syscall(SYS_getppid);
+    if (strcmp(misbehaviour, "sleep") == 0) (void)usleep(1000);
     if (strcmp(misbehaviour, "malloc") == 0) {
         kept = malloc(64);
         free(kept);
@@ -75,8 +76,8 @@ int main(int argc, char **argv) {
     assay_pool_stop(&pool);
     printf("{\"threads\": %" PRIu64 ", \"sections\": %" PRIu64 ", \"syscalls\": %" PRIu64
            ", \"allocations\": %" PRIu64 ", \"faults_minor\": %" PRIu64 ", \"traps_syscalls\": %u"
-           ", \"counts_allocations\": %u}\n",
+           ", \"counts_allocations\": %u, \"waits\": %" PRIu64 "}\n",
            report.threads, report.sections, report.syscalls, report.allocations,
-           report.faults_minor, report.traps_syscalls, report.counts_allocations);
+           report.faults_minor, report.traps_syscalls, report.counts_allocations, report.waits);
     return 0;
 }

@@ -200,9 +200,10 @@ static void check_runtime(uint32_t policy) {
     while (atomic_load(&ended) < atomic_load(&accepted)) sched_yield();
     atomic_store(&stop, 1);
     for (int i = SUBMITTERS; i < SUBMITTERS + SCORERS + 1; i++) pthread_join(threads[i], NULL);
-    CHECK(assay_runtime_pause(rt, 10000000000u));
+    assay_runtime_pause(rt, ASSAY_PAUSE_IN_PLACE);
+    CHECK(assay_runtime_paused(rt, ASSAY_PAUSE_IN_PLACE, 10000000000u));
     check_balance();
-    assay_runtime_resume(rt);
+    assay_runtime_resume(rt, ASSAY_PAUSE_IN_PLACE);
     assay_trace_record records[64];
     uint64_t next, lost;
     CHECK(assay_runtime_trace_read(rt, 0, records, 64, &next, &lost) > 0);

@@ -13,7 +13,13 @@ KINDS = [
     (errors.InvalidRollout("prompt", "empty"), core.InvalidRequest),
     (errors.Saturated(Limit.REWARD), core.Saturated),
     (errors.RolloutGone("ended"), core.FailedPrecondition),
+    (
+        errors.InvalidWeights("version", errors.WeightsProblem.VERSION, "taken"),
+        core.InvalidRequest,
+    ),
+    (errors.WeightsNotReady("not staged"), core.FailedPrecondition),
     (errors.RuntimeClosed("closed"), core.FailedPrecondition),
+    (errors.EngineLent("lent"), core.FailedPrecondition),
     (errors.WorkerStalled("late"), core.DeadlinePassed),
     (errors.WorkerCrashed(CrashCause.ENGINE, -3, [4, 5]), core.DependencyDown),
     (errors.HostExhausted("no memory"), core.DependencyDown),

@@ -20,11 +20,20 @@ import assay.rollout.binding as binding
 
 NATIVE = Path(binding.__file__).parent / "native"
 POOL_GUARD = Path(__file__).parents[1] / "native" / "pool_guard.c"
+TRIES = 5
 SCRIPT = """
-import ctypes as ct, json, sys
+import ctypes as ct, json, sys, time
+from pathlib import Path
 from assay.rollout import ProbeEngine, Runtime, RuntimeOptions
 from assay.rollout.binding import load
 from assay.rollout.guard import watched
+
+def reach(runtime, tokens):
+    for _ in range(10_000):
+        if runtime.stats().decode_tokens >= tokens:
+            return
+        time.sleep(0.002)
+    raise RuntimeError("the worker stands still")
 
 spoil = sys.argv[1]
 if spoil.endswith(".bin"):
@@ -40,15 +49,29 @@ with Runtime(engine, 64, RuntimeOptions(seq_len_max=400, prefill_chunk=64)) as r
         for i in range(4):
             runtime.submit(list(range(i, 70)), max_tokens=n, seeds=range(16), want_reward=False)
         return runtime.drain(30.0)
+    def stolen():
+        return int(Path("/proc/stat").read_text().split()[8])
     load_once(8)
+    busy = len(sys.argv) == 4  # the window opens and closes while steps follow each other
+    before = stolen()
+    if busy:
+        for i in range(4):
+            runtime.submit([i], max_tokens=399, seeds=range(16), want_reward=False)
+        reach(runtime, 400)
     with watched(runtime) as report:
-        finished = load_once(300)
+        if busy:
+            reach(runtime, 5_000)
+        else:
+            finished = load_once(300)
+    report["stolen_ticks"] = stolen() - before
+    if busy:
+        finished = runtime.drain(30.0)
     print(json.dumps({"finished": len(finished), "steps": runtime.stats().steps, **report}))
 """
 
 
-def guarded(spoil: str = "", threads: int = 1) -> dict[str, int]:
-    return report_of([sys.executable, "-c", SCRIPT, spoil, str(threads)])
+def guarded(spoil: str = "", threads: int = 1, *more: str) -> dict[str, int]:
+    return report_of([sys.executable, "-c", SCRIPT, spoil, str(threads), *more])
 
 
 def report_of(command: list[str]) -> dict[str, int]:
@@ -75,12 +98,25 @@ def test_the_decode_loop_of_a_transformer_is_silent_on_all_its_threads(
 ) -> None:
     pytest.importorskip("numpy")
     path = write_checkpoint(tmp_path / "some.bin", dim=64, hidden=176, layers=3, positions=512)
-    assert_silent(guarded(str(path), threads), threads)
+    for _ in range(TRIES):
+        report = guarded(str(path), threads, *["busy"][: threads - 1])
+        if threads == 1 or not (report["preempted"] or report["stolen_ticks"]):
+            assert_silent(report, threads)
+            return
+        assert report["syscalls"] == report["waits"]  # whoever lost its core is waited for
+    pytest.skip(f"no core was free: {report}")
+
+
+def test_waiting_for_a_pool_thread_is_counted_as_a_system_call(pool_guard: Path) -> None:
+    """The caller gives up spinning while the other thread sleeps inside its item."""
+    report = report_of([str(pool_guard), "sleep"])
+    assert report["waits"] >= 200
+    assert report["syscalls"] >= report["waits"]
 
 
 def assert_silent(report: dict[str, int], threads: int = 1) -> None:
     assert report["finished"] == 64
-    assert report["sections"] > 1000
+    assert report["sections"] > 400
     assert report["threads"] == threads
     assert report["counts_allocations"] == 1
     assert (report["syscalls"], report["allocations"]) == (0, 0)
@@ -112,7 +148,8 @@ def test_a_pool_thread_that_only_works_is_silent(pool_guard: Path) -> None:
     report = report_of([str(pool_guard), "nothing"])
     assert (report["threads"], report["counts_allocations"]) == (1, 1)
     assert report["sections"] >= 200
-    assert (report["syscalls"], report["allocations"], report["faults_minor"]) == (0, 0, 0)
+    assert (report["allocations"], report["faults_minor"]) == (0, 0)
+    assert report["syscalls"] == report["waits"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ Tests that step the worker by hand (`start=False`) are deterministic; the others
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from pathlib import Path
@@ -34,7 +35,6 @@ from assay.rollout import (
     WorkerCrashed,
     WorkerStalled,
 )
-from assay.rollout.binding import load
 from assay.rollout.engines import probe_tokens
 
 VOCAB = 61
@@ -44,19 +44,19 @@ def probe(**changes: int) -> ProbeEngine:
     return ProbeEngine(vocab_size=VOCAB, block_tokens=4, read_all=True, batch_max=8, **changes)
 
 
-def expected(prompt: list[int], n: int, seed: int) -> list[int]:
-    return probe_tokens(prompt, n, seed=seed, vocab_size=VOCAB, read_all=True)
+def expected(prompt: list[int], n: int, seed: int, version: int = 0) -> list[int]:
+    return probe_tokens(prompt, n, seed=seed, vocab_size=VOCAB, read_all=True, version=version)
 
 
 def step(runtime: Runtime, n: int = 1) -> None:
     for _ in range(n):
-        load().assay_runtime_step(runtime._handle)
+        runtime.step()
 
 
 def settle(runtime: Runtime) -> None:
     """Step until an iteration finds nothing to do."""
     for _ in range(10_000):
-        if not load().assay_runtime_step(runtime._handle):
+        if not runtime.step():
             return
     raise AssertionError("the worker never came to rest")
 
@@ -145,9 +145,9 @@ def test_any_batch_composition_gives_each_rollout_its_own_tokens(
                 except RolloutGone:
                     ended = runtime.stats()
                     assert ended.completed + ended.failed > 0
-            assert load().assay_runtime_audit(runtime._handle) == 0
+            assert runtime.audit() == 0
         settle(runtime)
-        assert load().assay_runtime_audit(runtime._handle) == 0
+        assert runtime.audit() == 0
         done = {c.user_id: c for c in runtime.poll()}
         assert done.keys() == wanted.keys()
         for i, c in done.items():
@@ -196,6 +196,63 @@ def test_new_weights_do_not_use_the_old_weights_prefixes() -> None:
         settle(runtime)
         assert runtime.stats().prefix_matched_positions == 0
         assert [list(c.policy_versions) for c in runtime.poll()] == [[0], [1]]
+
+
+def test_a_prefill_that_new_weights_came_into_is_found_by_nobody() -> None:
+    """Half of the prompt under version 1, half under 2, then back to 1: the mixture is no cache."""
+    prompt = list(range(33))
+    options = RuntimeOptions(seq_len_max=64, prefill_chunk=8)
+    with Runtime(probe(), 8, options, start=False) as runtime:
+        runtime.set_policy_version(1)
+        runtime.submit(prompt, max_tokens=1, seeds=[1, 2], want_reward=False)
+        step(runtime, 2)
+        runtime.set_policy_version(2)
+        step(runtime, 1)
+        runtime.set_policy_version(1)
+        settle(runtime)
+        assert runtime.audit() == 0
+        for version in (1, 2):
+            runtime.set_policy_version(version)
+            runtime.submit(prompt, max_tokens=2, seeds=[3], user_ids=[version], want_reward=False)
+            settle(runtime)
+        came = {c.user_id: list(c.tokens) for c in runtime.poll()[2:]}
+        assert came == {v: expected(prompt, 2, 3, version=v) for v in (1, 2)}
+
+
+def test_over_random_swaps_no_rollout_reads_what_other_weights_computed() -> None:
+    """10,000 swaps. A rollout under whom no weights changed has that version's tokens to the last
+    one, whatever was cached before it; old versions come back and find their caches."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    options = RuntimeOptions(seq_len_max=64, prefill_chunk=6, kv_blocks=160)
+    stems = [[rng.randrange(VOCAB) for _ in range(24)] for _ in range(3)]
+    version, swaps, pure = 0, 0, 0
+    asked: dict[int, tuple[list[int], int, int]] = {}  # user: prompt, seed, swaps before it
+    with Runtime(probe(), 16, options, start=False) as runtime:
+        while swaps < 10_000:
+            prompt = [*rng.choice(stems)[: rng.randint(1, 24)], rng.randrange(VOCAB)]
+            seeds = [rng.randrange(99) for _ in range(rng.randint(1, 3))]
+            users = list(range(1_000 * swaps, 1_000 * swaps + len(seeds)))
+            asked |= {u: (prompt, s, swaps) for u, s in zip(users, seeds, strict=True)}
+            with contextlib.suppress(Saturated):
+                n = rng.randint(1, 6)
+                runtime.submit(prompt, max_tokens=n, seeds=seeds, user_ids=users, want_reward=False)
+            step(runtime, rng.choice((1, 1, 2, 4, 20)))
+            for c in runtime.poll():
+                prompt, own, before = asked[c.user_id]
+                if before == swaps:
+                    pure += 1
+                    wanted = expected(prompt, len(c.tokens), own, version)
+                    assert list(c.tokens) == wanted
+                    assert set(c.policy_versions) == {version}
+            if swaps % 500 == 0:
+                assert runtime.audit() == 0
+            version = rng.choice((version + 1, max(0, version - 1), 0, 1))
+            runtime.set_policy_version(version)
+            swaps += 1
+        assert pure > 1_000
+        assert runtime.stats().prefix_matched_positions > 1_000
 
 
 def test_each_token_carries_the_version_that_made_it() -> None:
@@ -500,11 +557,11 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
 def test_pause_holds_the_worker_between_steps() -> None:
     with Runtime(probe(), 4, RuntimeOptions(seq_len_max=512)) as runtime:
         runtime.submit([1], max_tokens=500, seeds=[1], want_reward=False)
-        runtime.pause()
+        pause = runtime.pause()
         before = runtime.stats().steps
         runtime.wait(0.02)
         assert runtime.stats().steps == before
-        runtime.resume()
+        pause.resume()
         assert len(runtime.drain(10.0)) == 1
 
 

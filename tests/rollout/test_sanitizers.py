@@ -7,6 +7,7 @@ fail.
 
 from __future__ import annotations
 
+import random
 import subprocess
 from pathlib import Path
 
@@ -15,8 +16,9 @@ import pytest
 import assay.rollout.binding as binding
 
 NATIVE = Path(binding.__file__).parent / "native"
-STRESS = Path(__file__).parents[1] / "native" / "stress.c"
-CORE = ["bell", "clock", "contain", "core", "guard", "kv", "policy", "probe", "runtime", "worker"]
+OWN = Path(__file__).parents[1] / "native"
+CORE = ["bell", "clock", "contain", "core", "guard", "host", "kv", "policy", "probe"]
+CORE += ["runtime", "worker"]
 FLAGS = [
     "-std=c11",
     "-O1",
@@ -29,9 +31,9 @@ FLAGS = [
 ]
 
 
-def build(sanitize: str, folder: Path, native: Path = NATIVE) -> Path:
-    program = folder / "stress"
-    sources = [*(str(native / f"{name}.c") for name in CORE), str(STRESS)]
+def build(sanitize: str, folder: Path, native: Path = NATIVE, main: str = "stress") -> Path:
+    program = folder / main
+    sources = [*(str(native / f"{name}.c") for name in CORE), str(OWN / f"{main}.c")]
     command = ["cc", *FLAGS, f"-fsanitize={sanitize}", f"-I{native}", "-o", str(program)]
     done = subprocess.run([*command, *sources, "-lm", "-ldl"], capture_output=True, text=True)
     if "cannot find -l" in done.stderr or "unrecognized" in done.stderr:
@@ -40,14 +42,18 @@ def build(sanitize: str, folder: Path, native: Path = NATIVE) -> Path:
     return program
 
 
-def run(program: Path, rounds: int) -> subprocess.CompletedProcess[str]:
+def run(program: Path, *arguments: int) -> subprocess.CompletedProcess[str]:
     environment = {
         "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
         "ASAN_OPTIONS": "detect_leaks=1",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     }
     return subprocess.run(
-        [str(program), str(rounds)], env=environment, capture_output=True, text=True, timeout=110
+        [str(program), *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
     )
 
 
@@ -56,6 +62,31 @@ def test_the_core_is_clean_under(sanitize: str, tmp_path: Path) -> None:
     done = run(build(sanitize, tmp_path), 20_000)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == "ok\n"
+
+
+@pytest.mark.parametrize("sanitize", ["thread", "address,undefined"])
+def test_runtimes_that_are_closed_beside_calls_are_clean_under(
+    sanitize: str, tmp_path: Path
+) -> None:
+    seed = random.randrange(1, 1 << 32)
+    print("seed", seed)
+    done = run(build(sanitize, tmp_path, main="lives"), seed, 150)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == "ok\n"
+
+
+def test_a_close_that_does_not_wait_for_calls_is_found(tmp_path: Path) -> None:
+    """The same lives with the wait for callers taken out are caught."""
+    weak = tmp_path / "native"
+    weak.mkdir()
+    for file in (*NATIVE.glob("*.h"), *(NATIVE / f"{name}.c" for name in CORE)):
+        text = file.read_text()
+        if file.name == "host.c":
+            assert "if (!empty(p, until)) return ASSAY_STALLED;" in text
+            text = text.replace("if (!empty(p, until)) return ASSAY_STALLED;", "(void)empty;")
+        (weak / file.name).write_text(text)
+    done = run(build("address", tmp_path, weak, "lives"), 5, 200)
+    assert done.returncode != 0
 
 
 def test_thread_sanitizer_finds_a_relaxed_publish(tmp_path: Path) -> None:

@@ -9,17 +9,21 @@ from assay.rollout.errors import (
     CrashCause,
     HostExhausted,
     InvalidRollout,
+    InvalidWeights,
     Limit,
     NativeUnavailable,
     RolloutError,
     RolloutGone,
     RuntimeClosed,
     Saturated,
+    WeightsNotReady,
+    WeightsProblem,
     WorkerCrashed,
     WorkerStalled,
 )
-from assay.rollout.layout import Outcome, Policy, Stop
+from assay.rollout.layout import Outcome, PauseMode, Policy, Stop
 from assay.rollout.runtime import (
+    Activation,
     Completed,
     RewardRequest,
     RolloutRef,
@@ -30,13 +34,16 @@ from assay.rollout.runtime import (
 )
 
 __all__ = [
+    "Activation",
     "Completed",
     "CrashCause",
     "HostExhausted",
     "InvalidRollout",
+    "InvalidWeights",
     "Limit",
     "NativeUnavailable",
     "Outcome",
+    "PauseMode",
     "Policy",
     "ProbeEngine",
     "RewardRequest",
@@ -50,6 +57,8 @@ __all__ = [
     "Saturated",
     "Stats",
     "Stop",
+    "WeightsNotReady",
+    "WeightsProblem",
     "WorkerCrashed",
     "WorkerStalled",
 ]

@@ -8,9 +8,11 @@ memory.
 from __future__ import annotations
 
 import ctypes as ct
+import hashlib
 import os
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from assay.rollout.errors import NativeUnavailable
 from assay.rollout.layout import SIZED
@@ -57,32 +59,31 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     # the waiting set
     "assay_waiting_bytes": (_SIZE, (_U32,)),
     # the runtime
-    "assay_runtime_create": (_P, (_P, _P, _P)),
-    "assay_runtime_start": (_INT, (_P,)),
-    "assay_runtime_stop": (None, (_P,)),
-    "assay_runtime_destroy": (None, (_P,)),
-    "assay_runtime_region": (_P, (_P,)),
-    "assay_runtime_worker": (_P, (_P,)),
-    "assay_runtime_submit": (_INT, (_P, _P, _P, _U32, _P, _U32, _P)),
-    "assay_runtime_cancel": (_INT, (_P, _U64)),
-    "assay_runtime_limit": (_INT, (_P,)),
-    "assay_runtime_reward_take": (_U64, (_P, _P, _U64, _P)),
-    "assay_runtime_copy": (_INT, (_P, _U64, _P, _U32)),
-    "assay_runtime_score": (_INT, (_P, _U64, ct.c_double)),
-    "assay_runtime_poll": (_U64, (_P, _P, _U64)),
-    "assay_runtime_release": (_U64, (_P, _P, _U64)),
-    "assay_runtime_bell": (_U32, (_P,)),
-    "assay_runtime_wait": (_U64, (_P, _U32, _U64)),
-    "assay_runtime_pause": (ct.c_bool, (_P, _U64)),
-    "assay_runtime_resume": (None, (_P,)),
-    "assay_runtime_set_policy_version": (None, (_P, _U32)),
-    "assay_runtime_bury": (_U64, (_P,)),
-    "assay_runtime_audit": (_INT, (_P,)),
-    "assay_runtime_step": (ct.c_bool, (_P,)),
-    "assay_runtime_nudge": (None, (_P,)),
-    "assay_runtime_trace_on": (None, (_P, _U32)),
-    "assay_runtime_trace_read": (_U64, (_P, _U64, _P, _U64, _P, _P)),
-    "assay_runtime_stats": (None, (_P, _P)),
+    "assay_host_open": (_U64, (_P, _P, _P)),
+    "assay_host_close": (_INT, (_U64, _U64)),
+    "assay_host_start": (_INT, (_U64,)),
+    "assay_host_submit": (_INT, (_U64, _P, _P, _U32, _P, _U32, _P)),
+    "assay_host_cancel": (_INT, (_U64, _U64)),
+    "assay_host_limit": (_INT, (_U64, _P)),
+    "assay_host_score": (_INT, (_U64, _U64, ct.c_double)),
+    "assay_host_poll": (_INT, (_U64, _P, _U64, _P)),
+    "assay_host_reward_take": (_INT, (_U64, _P, _U64, _P)),
+    "assay_host_contents": (_INT, (_U64, _P, _P, _P, _P)),
+    "assay_host_asked": (_INT, (_U64, _P, _P)),
+    "assay_host_release": (_INT, (_U64, _P, _U64)),
+    "assay_host_copy": (_INT, (_U64, _U64, _P, _U32)),
+    "assay_host_bell": (_INT, (_U64, _P)),
+    "assay_host_wait": (_INT, (_U64, _U32, _U64, _P)),
+    "assay_host_pause": (_INT, (_U64, _P, _U32, _U64)),
+    "assay_host_resume": (_INT, (_U64, _P)),
+    "assay_host_set_policy_version": (_INT, (_U64, _U32)),
+    "assay_host_bury": (_INT, (_U64,)),
+    "assay_host_audit": (_INT, (_U64, _P)),
+    "assay_host_step": (_INT, (_U64, _P)),
+    "assay_host_nudge": (_INT, (_U64,)),
+    "assay_host_trace_on": (_INT, (_U64, _U32)),
+    "assay_host_trace_read": (_INT, (_U64, _U64, _P, _U64, _P, _P, _P)),
+    "assay_host_stats": (_INT, (_U64, _P)),
     "assay_probe_ops": (None, (_P, _U32, _U32, _U32, _P)),
     # the engine
     "assay_engine_ops_of": (None, (_P, _P)),
@@ -90,6 +91,10 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_engine_destroy": (None, (_P,)),
     "assay_engine_load": (_INT, (_P, _U32, _U32, _P, _U32, _U32, _U32)),
     "assay_engine_seal": (_INT, (_P,)),
+    "assay_engine_stage_begin": (_INT, (_P,)),
+    "assay_engine_stage": (_INT, (_P, _P)),
+    "assay_engine_stage_end": (_INT, (_P,)),
+    "assay_engine_swap": (_INT, (_P, _U64)),
     "assay_engine_set_policy_version": (None, (_P, _U64)),
     "assay_engine_policy_version": (_U64, (_P,)),
     "assay_engine_kv_copy": (None, (_P, _P, _P, _U32)),
@@ -131,6 +136,12 @@ def _check_sizes(library: ct.CDLL) -> None:
         raise NativeUnavailable(
             f"the library was built from other sources: {wrong} differ; reinstall"
         )
+
+
+@cache
+def build_id() -> str:
+    """SHA-256 of the library, hex: which compiled code made a rollout."""
+    return hashlib.sha256(Path(library_path()).read_bytes()).hexdigest()
 
 
 @cache

@@ -3,10 +3,59 @@
 from __future__ import annotations
 
 import ctypes as ct
+import hashlib
+import platform
+import threading
+from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
-from assay.rollout.binding import load
+from assay.rollout.binding import build_id, load
+from assay.rollout.errors import EngineLent
 from assay.rollout.layout import EngineOps, Probe
+
+
+@cache
+def libc() -> str:
+    """The C library, whose cosines the rotary tables are made of."""
+    return " ".join(platform.libc_ver()).strip() or "unknown"
+
+
+class Lending:
+    """One engine, one runtime: who decodes with the engine borrows it until it is closed."""
+
+    def __init__(self) -> None:
+        self._lending = threading.Lock()
+
+    @property
+    def lent(self) -> bool:
+        """Whether a runtime decodes with it."""
+        return self._lending.locked()
+
+    def lend(self) -> None:
+        """Mark it as in use.
+
+        Raises:
+            EngineLent: it is in use.
+        """
+        if not self._lending.acquire(blocking=False):
+            raise EngineLent("a runtime decodes with this engine; close that runtime first")
+
+    def give_back(self) -> None:
+        """Mark it as free again."""
+        self._lending.release()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineIdentity:
+    """What, beside weights and prompt, decides about the bits of a rollout."""
+
+    build: str
+    """SHA-256 of the compiled library, hex."""
+    libc: str
+    isa: str
+    weight_dtype: str
+    kv_dtype: str
 
 
 class AddressedEngine(Protocol):
@@ -15,12 +64,33 @@ class AddressedEngine(Protocol):
     policy_version: int
 
     @property
+    def identity(self) -> EngineIdentity:
+        """What computes."""
+        ...
+
+    def weights_sha256(self, version: int) -> str:
+        """Of the weights that `version` stands for, hex."""
+        ...
+
+    def lend(self) -> None:
+        """See `Lending`."""
+        ...
+
+    def give_back(self) -> None:
+        """See `Lending`."""
+        ...
+
+    def activate(self, version: int) -> None:
+        """Decode with this version of the weights; between steps."""
+        ...
+
+    @property
     def address(self) -> int:
         """`assay_engine *`; it outlives the runtime."""
         ...
 
 
-class ProbeEngine:
+class ProbeEngine(Lending):
     """The engine without a model: tokens are a function of what it reads back from the KV blocks.
 
     `bytes_a_position` is what one KV position takes, `spin_ns` the work of a step in place of a
@@ -43,6 +113,7 @@ class ProbeEngine:
         fault_at_step: int = 0,
         misbehave: int = 0,
     ) -> None:
+        super().__init__()
         self.probe = Probe(
             vocab_size=vocab_size,
             block_tokens=block_tokens,
@@ -64,6 +135,21 @@ class ProbeEngine:
     def policy_version(self, version: int) -> None:
         self.probe.policy_version = version
 
+    def activate(self, version: int) -> None:
+        """Its weights are their number."""
+        self.policy_version = version
+
+    @property
+    def identity(self) -> EngineIdentity:
+        """What computes: no model."""
+        return EngineIdentity(
+            build=build_id(), libc=libc(), isa="probe", weight_dtype="none", kv_dtype="none"
+        )
+
+    def weights_sha256(self, version: int) -> str:
+        """The probe's tokens depend on the version and on nothing else."""
+        return hashlib.sha256(f"probe {version}".encode()).hexdigest()
+
     def native_ops(self) -> EngineOps:
         """The calls the core makes."""
         ops = EngineOps()
@@ -81,9 +167,9 @@ def native_ops(engine: AddressedEngine | ProbeEngine) -> EngineOps:
 
 
 def probe_tokens(
-    prompt: list[int], n: int, *, seed: int, vocab_size: int, read_all: bool
+    prompt: list[int], n: int, *, seed: int, vocab_size: int, read_all: bool, version: int = 0
 ) -> list[int]:
-    """What the probe generates for a prompt, worked out without a runtime."""
+    """What the probe generates for a prompt under one policy version, without a runtime."""
     mask = (1 << 64) - 1
 
     def mix(h: int, x: int) -> int:
@@ -93,7 +179,7 @@ def probe_tokens(
     tokens, cells = list(prompt), list[int]()
     while len(tokens) < len(prompt) + n:
         while len(cells) < len(tokens):
-            cells.append(mix(cells[-1] if cells else 0, tokens[len(cells)]))
+            cells.append(mix(cells[-1] if cells else 0, tokens[len(cells)] | version << 32))
         h = cells[-1]
         for cell in cells if read_all else ():
             h = mix(h, cell)

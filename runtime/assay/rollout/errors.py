@@ -7,7 +7,10 @@ RolloutError
 +-- InvalidRollout    (InvalidRequest)      the caller changes the request
 +-- Saturated         (Saturated)           the caller comes back later
 +-- RolloutGone       (FailedPrecondition)  the rollout is not in the state the call is about
-+-- RuntimeClosed     (FailedPrecondition)  the caller closed it before
++-- InvalidWeights    (InvalidRequest)      the sender of the weights changes them, or their number
++-- WeightsNotReady   (FailedPrecondition)  the caller stages first, or waits for who stages
++-- RuntimeClosed     (FailedPrecondition)  the caller closed it before, or forked
++-- EngineLent        (FailedPrecondition)  the caller closes the engine's runtime first
 +-- WorkerStalled     (DeadlinePassed)      the worker did not answer in the caller's time
 +-- WorkerCrashed     (DependencyDown)      the operator restarts it; names what went down with it
 +-- HostExhausted     (DependencyDown)      the operator: no memory or thread left on the machine
@@ -44,6 +47,19 @@ class CrashCause(StrEnum):
     BROKEN = "broken"
 
 
+class WeightsProblem(StrEnum):
+    """What is wrong with weights to stage."""
+
+    UNKNOWN = "unknown"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    CHECKSUM = "checksum"
+    NOT_FINITE = "not_finite"
+    REPEATED = "repeated"
+    MISSING = "missing"
+    VERSION = "version"
+
+
 SATURATED_RETRY_S = 0.05
 """When to come back: some decode steps later."""
 
@@ -71,8 +87,24 @@ class RolloutGone(RolloutError, core.FailedPrecondition):
     """The rollout ended, was cancelled or was collected before the call reached it."""
 
 
+class InvalidWeights(RolloutError, core.InvalidRequest):
+    """Weights cannot be staged; `field` is `tensors.KIND.LAYER` or `version`."""
+
+    def __init__(self, field: str, problem: WeightsProblem, detail: str) -> None:
+        super().__init__(f"{field}: {problem}: {detail}", field=field)
+        self.problem = problem
+
+
+class WeightsNotReady(RolloutError, core.FailedPrecondition):
+    """The version to activate is in neither slot, or somebody else stages."""
+
+
 class RuntimeClosed(RolloutError, core.FailedPrecondition):
-    """The runtime was closed."""
+    """The runtime was closed, or belongs to the process that this one was forked from."""
+
+
+class EngineLent(RolloutError, core.FailedPrecondition):
+    """A runtime decodes with the engine: it can be neither closed nor given to another one."""
 
 
 class WorkerStalled(RolloutError, core.DeadlinePassed):

@@ -103,6 +103,8 @@ class Status(IntEnum):
     STALE = 3
     INVALID = 4
     MISMATCH = 5
+    CLOSED = 6
+    STALLED = 7
 
 
 class Policy(IntEnum):
@@ -111,6 +113,18 @@ class Policy(IntEnum):
     FIFO = 0
     SHORTEST_REMAINING = 1
     PREFIX_SHARING = 2
+
+
+class PauseMode(IntEnum):
+    """How a pause leaves the rollouts that run."""
+
+    IN_PLACE = 0
+    """Held between two steps; keys and values are kept."""
+    FINISH = 1
+    """Nothing is admitted; held when what runs has ended."""
+    RETRACT = 2
+    """Held; what runs gives its keys and values back, and they are computed again when it is
+    admitted again, before all others. What it generated stays."""
 
 
 class Event(IntEnum):
@@ -212,7 +226,9 @@ class Row(ct.Structure):
         ("decode_done", ct.c_uint64),
         ("stop_ids", ct.c_int32 * STOP_IDS_MAX),
         ("stop_lengths", ct.c_uint8 * STOP_STRINGS_MAX),
-        ("reserved", ct.c_uint32 * 7),
+        ("kv_version", ct.c_uint32),
+        ("kv_mixed", ct.c_uint32),
+        ("reserved", ct.c_uint32 * 5),
         ("stop_bytes", StopBytes),
     )
 
@@ -338,6 +354,18 @@ class Ref(ct.Structure):
     _fields_ = (("slot", ct.c_uint32), ("generation", ct.c_uint32))
 
 
+class Asked(ct.Structure):
+    """What a rollout was asked for, and which weights computed its prompt."""
+
+    _fields_ = (
+        ("sampler", Sampler),
+        ("max_tokens", ct.c_uint32),
+        ("kv_version", ct.c_uint32),
+        ("kv_mixed", ct.c_uint32),
+        ("reserved", ct.c_uint32),
+    )
+
+
 class WorkerSettings(ct.Structure):
     """How the worker decides and waits."""
 
@@ -428,6 +456,8 @@ class GuardReport(ct.Structure):
         ("faults_major", ct.c_uint64),
         ("traps_syscalls", ct.c_uint32),
         ("counts_allocations", ct.c_uint32),
+        ("waits", ct.c_uint64),
+        ("preempted", ct.c_uint64),
     )
 
 
@@ -438,7 +468,7 @@ STATS_WORDS = (
     *("decode_refused", "reward_refused", "trajectory_refused", "kv_refused"),
     *("queue_prefill", "queue_decode", "queue_reward", "queue_trajectory", "queue_done"),
     *("iterations", "steps", "decode_tokens", "prefill_tokens", "shared_rows"),
-    *("engine_ns", "busy_ns", "admitted", "aged", "blocked"),
+    *("engine_ns", "busy_ns", "admitted", "aged", "blocked", "retracted"),
     *("prefix_matched_positions", "prefix_missed_positions"),
     *("kv_copies", "kv_copied_positions", "kv_evictions"),
     *("kv_in_use", "kv_in_use_peak", "kv_cold"),
@@ -509,9 +539,20 @@ class SeqStep(ct.Structure):
     )
 
 
+class Piece(ct.Structure):
+    """Rows `start` to `end` of a tensor to stage; `data` is row `start`."""
+
+    _fields_ = (
+        *((name, ct.c_uint32) for name in ("tensor", "layer", "dtype", "rows", "cols")),
+        *((name, ct.c_uint32) for name in ("start", "end", "reserved")),
+        ("data", ct.c_void_p),
+    )
+
+
 SIZED: tuple[type[ct.Structure], ...] = (
     *(Descriptor, Completion, Sampler, Row, CreditLine, Ring, Queue, Shape, Region, Order),
     *(Member, Ref, WorkerSettings, RuntimeSettings, EngineOps, Probe, TraceRecord),
     *(GuardReport, StatsWords, ModelShape, NativeEngineSettings, NativeEngineInfo, SeqStep),
+    *(Piece, Asked),
 )
 """In the order in which `assay_abi_sizes` reports what the C compiler made of them."""

@@ -6,7 +6,10 @@ decoding ended waits for its reward (`poll_rewards`, `score`), and comes back fr
 
 Always true:
   - every rollout submitted comes back from `poll` exactly once, or is named by `WorkerCrashed`;
+    a call that is interrupted (Ctrl-C) loses nothing: what it had taken comes with the next call;
   - `submit` takes a whole group or nothing (`Saturated`, `InvalidRollout`);
+  - a call holds the native runtime for its length: one beside or after `close`, or in a forked
+    child, ends as `RuntimeClosed`;
   - nothing is called per token, and nothing here waits without a bound.
 
 Units: `_s` seconds; tokens and blocks are counts.
@@ -16,11 +19,27 @@ from __future__ import annotations
 
 import array
 import ctypes as ct
+import itertools
+import sys
 import threading
+import time
+import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, Self, TypeVar
 
 from assay.rollout.binding import load, ref_word
+from assay.rollout.checks import (
+    SLOTS_MAX,
+    U32_MAX,
+    U64_MAX,
+    check_cpu,
+    check_group,
+    check_integer,
+    check_number,
+    check_prompt,
+    check_sampling,
+    check_stops,
+)
 from assay.rollout.engines import AddressedEngine, ProbeEngine, native_ops
 from assay.rollout.errors import (
     CrashCause,
@@ -35,18 +54,16 @@ from assay.rollout.errors import (
 )
 from assay.rollout.layout import (
     STATS_WORDS,
-    STOP_BYTES_MAX,
-    STOP_IDS_MAX,
-    STOP_STRINGS_MAX,
+    Asked,
     Completion,
     Descriptor,
     Flag,
     Member,
     Order,
     Outcome,
+    PauseMode,
     Policy,
     Ref,
-    Region,
     RuntimeSettings,
     Sampler,
     Shape,
@@ -56,16 +73,23 @@ from assay.rollout.layout import (
     TraceRecord,
     WorkerSettings,
 )
+from assay.rollout.receipts import receipt_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
+
+    from assay.rollout.receipts import Receipt
 
 _LIMITS = (Limit.SLOTS, Limit.TRAJECTORY, Limit.REWARD, Limit.KV_BLOCKS, Limit.DECODE, Limit.SLOTS)
 _CAUSES = (*CrashCause,)
+_CREDITS = ("decode_credits", "reward_credits", "trajectory_credits")
 _WORKER_CRASHED = 3
+_FLOAT_MAX = sys.float_info.max
 _POLL_MAX = 1024
 _PAGES = ("base", "advised_huge", "huge")
+CLOSE_S_MAX = 30.0
+"""How long `close` waits for calls in other threads and for the worker's step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +140,18 @@ class RuntimeOptions:
     index_first: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """A change of weights."""
+
+    version: int
+    previous: int
+    wait_s: float
+    """Until the worker was held: the rest of its step; with FINISH, of what ran."""
+    pause_s: float
+    """For which it was held."""
+
+
 class RolloutRef(NamedTuple):
     """Names one rollout for ever: a slot and the generation of its tenant."""
 
@@ -149,6 +185,9 @@ class Completed:
     logps: array.array[float]
     """Log-prob of each token under the distribution it was sampled from."""
     policy_versions: array.array[int]
+    receipt: Receipt | None = None
+    """What the tokens were made of (`assay.rollout.receipts` writes it to a file); `None` where the
+    engine keeps no account of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +258,51 @@ class _Vocabulary:
         self.size = len(token_bytes)
 
 
+class Pause:
+    """The worker is held between two steps until `resume`, which counts once."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.cell = ct.c_uint32(0)
+
+    def resume(self) -> None:
+        """Let the worker go on, unless somebody else holds it too."""
+        self._runtime._resume(self)  # noqa: SLF001 - a pause is a part of its runtime
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.resume()
+
+    def __del__(self) -> None:
+        if self.cell.value:
+            self.resume()
+
+
+_EntryT = TypeVar("_EntryT", bound=ct.Structure)
+
+
+class _Mailbox(Generic[_EntryT]):
+    """Where one native call leaves what it took, and how much, before Python looks."""
+
+    def __init__(self, kind: type[_EntryT], capacity: int) -> None:
+        self.entries: ct.Array[_EntryT] = (kind * capacity)()
+        self.count = ct.c_uint64(0)
+        self.capacity = capacity
+
+
+def _abandon(close: Callable[[int, int], int], handle: int, engine: object) -> None:
+    """Free what a dropped runtime held; nothing is lost that anybody could still ask for."""
+    if close(handle, round(CLOSE_S_MAX * 1e9)) == Status.OK:
+        engine.give_back()  # type: ignore[attr-defined]
+
+
 class Runtime:
     """A running worker and its rings. Close it, or use it as a context manager.
 
-    `submit`, `cancel`, `poll_rewards`, `score`, `stats` may be called from any thread; `poll` from
-    several, one at a time.
+    Every call may be made from any thread, `close` beside them too. A runtime that is dropped is
+    closed when it is collected, at the latest when the interpreter ends.
     """
 
     def __init__(
@@ -237,10 +316,15 @@ class Runtime:
     ) -> None:
         self.options = options = options or RuntimeOptions()
         self.engine = engine
-        self.slots = slots
+        self.slots = check_integer("slots", slots, 1, SLOTS_MAX)
+        _check_options(options)
         self._lib = load()
-        self._polling = threading.RLock()
-        self._crashed: list[int] | None = None
+        self._polling, self._rewarding = threading.RLock(), threading.RLock()
+        self._ready: dict[RolloutRef, Completed] = {}
+        self._waiting: dict[RolloutRef, RewardRequest] = {}
+        self._crashed: dict[RolloutRef, int] | None = None
+        self._done = _Mailbox(Completion, min(slots, _POLL_MAX))
+        self._rewards = _Mailbox(Descriptor, min(slots, _POLL_MAX))
         ops = native_ops(engine)
         rows = _given(options.rows_max, ops.batch_max)
         settings = _native_settings(slots, options, rows, ops.block_tokens)
@@ -251,36 +335,65 @@ class Runtime:
             settings.token_offsets = ct.addressof(self._vocabulary.offsets)
             settings.token_bytes = ct.addressof(self._vocabulary.bytes)
         self.vocab_size: int = ops.vocab_size
-        self._handle = self._create(settings, ops)
-        self._region = Region.from_address(self._lib.assay_runtime_region(self._handle))
-        self._base = ct.addressof(self._region)
-        self._lib.assay_runtime_trace_on(self._handle, int(options.trace))
-        self._lib.assay_runtime_set_policy_version(self._handle, engine.policy_version)
-        if start:
-            self.start()
+        engine.lend()
+        try:
+            self._handle = self._open(settings, ops)
+            self._abandon = weakref.finalize(
+                self, _abandon, self._lib.assay_host_close, self._handle, _Kept(self, engine)
+            )
+        except BaseException:
+            engine.give_back()
+            raise
+        try:
+            self._call(self._lib.assay_host_trace_on, int(options.trace))
+            self._call(self._lib.assay_host_set_policy_version, engine.policy_version)
+            if start:
+                self.start()
+        except BaseException:
+            self._abandon()
+            raise
 
-    def _create(self, settings: RuntimeSettings, ops: ct.Structure) -> int:
+    def _open(self, settings: RuntimeSettings, ops: ct.Structure) -> int:
         status = ct.c_int()
-        handle = self._lib.assay_runtime_create(ct.byref(settings), ct.byref(ops), ct.byref(status))
+        handle = self._lib.assay_host_open(ct.byref(settings), ct.byref(ops), ct.byref(status))
         if handle:
             return int(handle)
         if status.value == Status.INVALID:
             raise InvalidRollout("options", "the bounds contradict each other or the engine's")
         raise HostExhausted("not enough memory for the rings or the KV arena")
 
+    def _call(self, function: Callable[..., int], *arguments: object) -> int:
+        """The status of a native call on this runtime.
+
+        Raises:
+            RuntimeClosed: there is none any more.
+        """
+        status = function(self._handle, *arguments)
+        if status == Status.CLOSED:
+            raise RuntimeClosed("the runtime is closed")
+        return status
+
     # ---- life
 
     def start(self) -> None:
         """Start the worker (and scorer) threads."""
-        if self._lib.assay_runtime_start(self._live()) != Status.OK:
+        if self._call(self._lib.assay_host_start) != Status.OK:
             raise HostExhausted("the worker thread could not be started")
 
-    def close(self) -> None:
-        """Stop the threads and free everything; rollouts in flight are lost. Twice is fine."""
-        with self._polling:
-            if self._handle:
-                self._lib.assay_runtime_destroy(self._handle)
-                self._handle = 0
+    def close(self, timeout_s: float = CLOSE_S_MAX) -> None:
+        """Stop the threads and free everything; rollouts in flight are lost. Twice is fine.
+
+        From the first call on, every other call is refused.
+
+        Raises:
+            WorkerStalled: a call of another thread or the worker's step did not end in time;
+                nothing was freed, and `close` may be called again.
+        """
+        status = self._lib.assay_host_close(self._handle, round(timeout_s * 1e9))
+        if status == Status.STALLED:
+            raise WorkerStalled(f"still busy after {timeout_s} s")
+        if status == Status.OK and self._abandon.detach() is not None:
+            self.engine.give_back()
 
     def __enter__(self) -> Self:
         return self
@@ -295,12 +408,7 @@ class Runtime:
 
     @property
     def handle(self) -> int:
-        """`assay_runtime *`, for native callers. Valid until `close`."""
-        return self._live()
-
-    def _live(self) -> int:
-        if not self._handle:
-            raise RuntimeClosed("the runtime is closed")
+        """The number by which native callers know it (`assay_host`)."""
         return self._handle
 
     # ---- in
@@ -320,32 +428,31 @@ class Runtime:
         want_reward: bool = True,
     ) -> list[RolloutRef]:
         """One group: a rollout for each seed. All are taken, or none (`Saturated`)."""
+        sampling = sampling or Sampling()
+        check_group(seeds, user_ids, reward_ids, group, slots=self.slots)
+        limits = {"vocab_size": self.vocab_size, "seq_len_max": self.options.seq_len_max}
+        check_prompt(prompt, max_tokens, **limits)
         self._raise_if_crashed()
-        order = self._order(sampling or Sampling(), max_tokens, stop_ids, stop_strings)
+        order = self._order(sampling, max_tokens, stop_ids, stop_strings)
         order.group = group
         order.flags = 0 if want_reward else Flag.NO_REWARD
-        tokens = self._prompt(prompt, max_tokens)
+        tokens = (ct.c_int32 * len(prompt))(*prompt)
         members = _members(seeds, user_ids, reward_ids)
         refs = (Ref * len(seeds))()
-        status = self._lib.assay_runtime_submit(
-            self._live(), ct.byref(order), tokens, len(tokens), members, len(seeds), refs
+        status = self._call(
+            self._lib.assay_host_submit,
+            ct.byref(order),
+            tokens,
+            len(tokens),
+            members,
+            len(seeds),
+            refs,
         )
         if status == Status.SATURATED:
             raise Saturated(self.limit())
         if status != Status.OK:
             raise InvalidRollout("max_tokens", "prompt and response do not fit the KV arena")
         return [RolloutRef(r.slot, r.generation) for r in refs]
-
-    def _prompt(self, prompt: Sequence[int], max_tokens: int) -> ct.Array[ct.c_int32]:
-        if not prompt:
-            raise InvalidRollout("prompt", "needs at least one token")
-        if max_tokens < 1:
-            raise InvalidRollout("max_tokens", "must be at least 1")
-        if len(prompt) + max_tokens > self.options.seq_len_max:
-            raise InvalidRollout("max_tokens", f"with the prompt above {self.options.seq_len_max}")
-        if min(prompt) < 0 or max(prompt) >= self.vocab_size:
-            raise InvalidRollout("prompt", f"token ids are 0 to {self.vocab_size - 1}")
-        return (ct.c_int32 * len(prompt))(*prompt)
 
     def _order(
         self,
@@ -354,14 +461,15 @@ class Runtime:
         stop_ids: Sequence[int],
         stop_strings: Sequence[bytes],
     ) -> Order:
-        if len(stop_ids) > STOP_IDS_MAX:
-            raise InvalidRollout("stop_ids", f"at most {STOP_IDS_MAX}")
-        if len(stop_strings) > STOP_STRINGS_MAX:
-            raise InvalidRollout("stop_strings", f"at most {STOP_STRINGS_MAX}")
+        check_sampling(
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+        )
+        check_stops(stop_ids, stop_strings, vocab_size=self.vocab_size)
         if stop_strings and self._vocabulary is None:
             raise InvalidRollout("stop_strings", "the runtime was given no token_bytes")
-        if any(not 0 < len(s) <= STOP_BYTES_MAX for s in stop_strings):
-            raise InvalidRollout("stop_strings", f"1 to {STOP_BYTES_MAX} bytes each")
         order = Order(
             sampler=Sampler(
                 temperature=sampling.temperature,
@@ -369,7 +477,7 @@ class Runtime:
                 top_p=sampling.top_p,
                 min_p=sampling.min_p,
             ),
-            max_tokens=max(0, max_tokens),
+            max_tokens=max_tokens,
             n_stop_ids=len(stop_ids),
             n_stop_strings=len(stop_strings),
         )
@@ -382,34 +490,56 @@ class Runtime:
     def cancel(self, ref: RolloutRef) -> None:
         """Ask for a rollout's end; it comes back from `poll` as CANCELLED, or as what it became."""
         self._raise_if_crashed()
-        status = self._lib.assay_runtime_cancel(self._live(), ref_word(*ref))
+        status = self._call(self._lib.assay_host_cancel, _word(ref))
         if status not in (Status.OK, Status.EMPTY):
             raise RolloutGone(f"{ref} is not in flight")
 
     def limit(self) -> Limit:
         """What would keep, or keeps, new work out."""
-        return _LIMITS[self._lib.assay_runtime_limit(self._live())]
+        limit = ct.c_int()
+        self._call(self._lib.assay_host_limit, ct.byref(limit))
+        return _LIMITS[limit.value]
 
     # ---- rewards
 
     def poll_rewards(self, n: int = _POLL_MAX) -> list[RewardRequest]:
         """Up to n responses to score. Each is handed out once."""
-        taken, status = (Descriptor * n)(), ct.c_int()
-        got = self._lib.assay_runtime_reward_take(self._live(), taken, n, ct.byref(status))
-        requests = [self._reward_request(taken[i]) for i in range(got)]
-        return [r for r in requests if r is not None]
+        handed: dict[RolloutRef, RewardRequest] = {}
+        try:
+            with self._rewarding:
+                self._take_rewards(n)
+                handed = dict(itertools.islice(self._waiting.items(), n))
+                self._waiting = {r: w for r, w in self._waiting.items() if r not in handed}
+            return list(handed.values())
+        except BaseException:
+            with self._rewarding:
+                self._waiting = {**handed, **self._waiting}
+            raise
+
+    def _take_rewards(self, n: int) -> None:
+        """Move what came up into `_waiting`. Interrupted anywhere, the next call goes on."""
+        box = self._rewards
+        if box.count.value == 0:
+            room = min(n, box.capacity)
+            self._call(self._lib.assay_host_reward_take, box.entries, room, ct.byref(box.count))
+        for i in range(box.count.value):
+            request = self._reward_request(box.entries[i])
+            if request is not None:
+                self._waiting[request.ref] = request
+        box.count.value = 0
 
     def _reward_request(self, d: Descriptor) -> RewardRequest | None:
         ref = RolloutRef(d.slot, d.generation)
         buffer = (ct.c_int32 * d.seq_len)()
-        status = self._lib.assay_runtime_copy(self._live(), ref_word(*ref), buffer, d.seq_len)
+        status = self._call(self._lib.assay_host_copy, _word(ref), buffer, d.seq_len)
         if status != Status.OK:
             return None  # cancelled between the two calls
         return RewardRequest(ref=ref, reward_id=d.reward_id, tokens=array.array("i", bytes(buffer)))
 
     def score(self, ref: RolloutRef, reward: float) -> None:
         """Attach a reward. `Saturated`: poll completions first, then score again."""
-        status = self._lib.assay_runtime_score(self._live(), ref_word(*ref), reward)
+        check_number("reward", reward, -_FLOAT_MAX, _FLOAT_MAX)
+        status = self._call(self._lib.assay_host_score, _word(ref), reward)
         if status == Status.SATURATED:
             raise Saturated(Limit.TRAJECTORY)
         if status != Status.OK:
@@ -422,70 +552,123 @@ class Runtime:
 
         After a crash: first what had completed, then `WorkerCrashed` with the rest.
         """
+        handed: dict[RolloutRef, Completed] = {}
+        try:
+            self._move(n, handed)
+            return list(handed.values())
+        except BaseException:
+            self._take_back(handed)
+            raise
+
+    def _move(self, n: int, handed: dict[RolloutRef, Completed]) -> None:
+        """Put up to n rollouts that ended into `handed`. Interrupted, both sides may know one."""
         with self._polling:
             self._bury_if_crashed()
-            done = (Completion * n)()
-            got = self._lib.assay_runtime_poll(self._live(), done, n)
-            results = [self._completed(done[i]) for i in range(got)]
-            self._lib.assay_runtime_release(self._live(), done, got)
-            if self._crashed is None:
-                return results
-            self._crashed += [r.user_id for r in results if r.outcome is Outcome.CRASHED]
-            alive = [r for r in results if r.outcome is not Outcome.CRASHED]
-            if not alive and self.stats().queue_done == 0:
-                raise self._crash_error()
-            return alive
+            self._collect(n)
+            handed.update(itertools.islice(self._ready.items(), n))
+            self._ready = {r: c for r, c in self._ready.items() if r not in handed}
+        if not handed:
+            self._raise_if_all_came_back()
+
+    def _take_back(self, handed: dict[RolloutRef, Completed]) -> None:
+        """The call that took them did not return: they come with the next one."""
+        with self._polling:
+            self._ready = {**handed, **self._ready}
+
+    def _collect(self, n: int) -> None:
+        """Move what ended into `_ready` and free its slots. Interrupted anywhere, the next call
+        goes on: every step may be done twice, and a slot is read before it is freed."""
+        box = self._done
+        if box.count.value == 0:
+            room = min(n, box.capacity)
+            self._call(self._lib.assay_host_poll, box.entries, room, ct.byref(box.count))
+        for i in range(box.count.value):
+            self._keep(box.entries[i])
+        if box.count.value:
+            self._call(self._lib.assay_host_release, box.entries, box.count.value)
+        box.count.value = 0
+
+    def _keep(self, c: Completion) -> None:
+        ref = RolloutRef(c.slot, c.generation)
+        if c.outcome == Outcome.CRASHED and self._crashed is not None:
+            self._crashed[ref] = c.user_data
+        elif ref not in self._ready:
+            completed = self._completed(c)
+            if completed is not None:
+                self._ready[ref] = completed
 
     def wait(self, timeout_s: float) -> float:
         """Park until something may have come up for `poll` or `poll_rewards`; seconds it took."""
-        handle = self._live()
-        seen = self._lib.assay_runtime_bell(handle)
+        seen = self._bell()
         stats = self.stats()
-        if stats.queue_done or stats.queue_reward or stats.worker_state == _WORKER_CRASHED:
+        ready = self._ready or self._waiting or stats.queue_done or stats.queue_reward
+        if ready or stats.worker_state == _WORKER_CRASHED:
             return 0.0
         return self._park(seen, timeout_s)
 
+    def _bell(self) -> int:
+        seen = ct.c_uint32()
+        self._call(self._lib.assay_host_bell, ct.byref(seen))
+        return seen.value
+
     def _park(self, seen: int, timeout_s: float) -> float:
         """Until the bell is no longer at `seen`; seconds it took."""
+        took_ns = ct.c_uint64()
         timeout_ns = max(0, round(timeout_s * 1e9))
-        return float(self._lib.assay_runtime_wait(self._live(), seen, timeout_ns)) / 1e9
+        self._call(self._lib.assay_host_wait, seen, timeout_ns, ct.byref(took_ns))
+        return took_ns.value / 1e9
 
     def drain(self, timeout_s: float) -> list[Completed]:
         """Poll until nothing is in flight. Rewards must be scored elsewhere meanwhile.
 
-        `WorkerStalled` when rollouts are still in flight after timeout_s without one ending.
+        `WorkerStalled` when rollouts are still in flight after timeout_s without one ending; what
+        had come until then comes with the next `poll`.
         """
-        results: list[Completed] = []
-        quiet_s, slice_s = 0.0, min(0.05, timeout_s)
-        while quiet_s < timeout_s:
-            seen = self._lib.assay_runtime_bell(self._live())
-            batch = self.poll()
-            results += batch
-            stats = self.stats()
-            if not batch and stats.in_flight == 0 and stats.queue_done == 0:
-                return results
-            quiet_s = 0.0 if batch else quiet_s + self._park(seen, slice_s)
-        raise WorkerStalled(f"{self.stats().in_flight} rollouts still in flight")
+        results: dict[RolloutRef, Completed] = {}
+        try:
+            quiet_s, slice_s = 0.0, min(0.05, timeout_s)
+            while quiet_s < timeout_s:
+                seen, had = self._bell(), len(results)
+                self._move(_POLL_MAX, results)
+                stats = self.stats()
+                fresh = len(results) > had
+                if not fresh and stats.in_flight == 0 and stats.queue_done == 0:
+                    return list(results.values())
+                quiet_s = 0.0 if fresh else quiet_s + self._park(seen, slice_s)
+            self._stalled(f"{self.stats().in_flight} rollouts still in flight")
+        except BaseException:
+            self._take_back(results)
+            raise
 
-    def _slice(self, typecode: str, at: int, slot: int, first: int, n: int) -> array.array[int]:
-        start = self._base + at + 4 * (slot * self.options.seq_len_max + first)
-        return array.array(typecode, ct.string_at(start, 4 * n))
+    @staticmethod
+    def _stalled(what: str) -> NoReturn:
+        raise WorkerStalled(what)
 
-    def _completed(self, c: Completion) -> Completed:
-        g, slot, prompt, n = self._region, c.slot, c.prompt_len, c.n_generated
-        logps: array.array[float] = array.array("f")
-        logps.frombytes(self._slice("f", g.logps_at, slot, prompt, n).tobytes())
+    def _completed(self, c: Completion) -> Completed | None:
+        """What a completion holds; `None` when its slot was freed before."""
+        n = c.prompt_len + c.n_generated
+        tokens = array.array("i", bytes(4 * n))
+        logps = array.array("f", bytes(4 * c.n_generated))
+        versions = array.array("I", bytes(4 * c.n_generated))
+        asked = Asked()
+        places = (buffer.buffer_info()[0] for buffer in (tokens, logps, versions))
+        if self._call(self._lib.assay_host_contents, ct.byref(c), *places) != Status.OK:
+            return None
+        if self._call(self._lib.assay_host_asked, ct.byref(c), ct.byref(asked)) != Status.OK:
+            return None
+        prompt, made = tokens[: c.prompt_len], tokens[c.prompt_len :]
         return Completed(
-            ref=RolloutRef(slot, c.generation),
+            ref=RolloutRef(c.slot, c.generation),
             user_id=c.user_data,
             reward_id=c.reward_id,
             outcome=Outcome(c.outcome),
             stop=Stop(c.stop),
             reward=c.reward if c.scored else None,
-            prompt=self._slice("i", g.tokens_at, slot, 0, prompt),
-            tokens=self._slice("i", g.tokens_at, slot, prompt, n),
+            prompt=prompt,
+            tokens=made,
             logps=logps,
-            policy_versions=self._slice("I", g.versions_at, slot, prompt, n),
+            policy_versions=versions,
+            receipt=receipt_of(asked, prompt, made, logps, versions, self.engine),
         )
 
     # ---- crashes
@@ -499,76 +682,167 @@ class Runtime:
 
     def _bury_if_crashed(self) -> None:
         if self._worker_crashed():
-            self._crashed = [] if self._crashed is None else self._crashed
-            self._lib.assay_runtime_bury(self._live())
+            self._crashed = {} if self._crashed is None else self._crashed
+            self._call(self._lib.assay_host_bury)
 
     def _crash_error(self) -> WorkerCrashed:
         stats = self.stats()
         detail = ct.c_int64(stats.crash_detail).value
-        return WorkerCrashed(_CAUSES[stats.crash - 1], detail, self._crashed or ())
+        gone = tuple((self._crashed or {}).values())
+        return WorkerCrashed(_CAUSES[stats.crash - 1], detail, gone)
+
+    def _raise_if_all_came_back(self) -> None:
+        """After a crash: what completed was polled, the rest is named."""
+        if self._crashed is not None and self.stats().queue_done == 0:
+            raise self._crash_error()
 
     # ---- weights
 
-    def pause(self, timeout_s: float = 10.0) -> None:
-        """Hold the worker between two steps. `WorkerStalled` when a step takes longer."""
-        if not self._lib.assay_runtime_pause(self._live(), round(timeout_s * 1e9)):
-            self._lib.assay_runtime_resume(self._live())
-            raise WorkerStalled(f"no step ended within {timeout_s} s")
-        self._raise_if_crashed()
+    def pause(self, timeout_s: float = 10.0, *, mode: PauseMode = PauseMode.IN_PLACE) -> Pause:
+        """Hold the worker between two steps until the pause that is returned is resumed.
 
-    def resume(self) -> None:
-        """Let the worker go on."""
-        self._lib.assay_runtime_resume(self._live())
+        Pauses count: the worker goes on when each of them is resumed.
+
+        Args:
+            timeout_s: how long to wait until it is held; with FINISH that takes as long as the
+                longest rollout that runs.
+            mode: how the rollouts that run are left. Those that wait for a reward do not run.
+
+        Raises:
+            WorkerStalled: it did not come to be held in time, and is not.
+        """
+        pause = Pause(self)
+        try:
+            cell = ct.byref(pause.cell)
+            timeout_ns = round(timeout_s * 1e9)
+            status = self._call(self._lib.assay_host_pause, cell, mode, timeout_ns)
+            if status == Status.STALLED:
+                self._stalled(f"not held within {timeout_s} s")
+            self._raise_if_crashed()
+        except BaseException:
+            pause.resume()
+            raise
+        return pause
+
+    def _resume(self, pause: Pause) -> None:
+        self._lib.assay_host_resume(self._handle, ct.byref(pause.cell))
+
+    def activate(
+        self,
+        version: int,
+        *,
+        mode: PauseMode = PauseMode.IN_PLACE,
+        timeout_s: float = 10.0,
+    ) -> Activation:
+        """Decode with weights that `Engine.stage` left ready, or with those active before them.
+
+        Tokens and cached keys and values carry the version that computed them.
+
+        Raises:
+            WeightsNotReady: the engine holds no such version; nothing changed.
+            WorkerStalled: as `pause`; nothing changed.
+        """
+        check_integer("version", version, 0, U32_MAX)
+        asked = time.perf_counter()
+        with self.pause(timeout_s, mode=mode):
+            held = time.perf_counter()
+            previous = self.engine.policy_version
+            try:
+                self.engine.activate(version)
+            finally:  # what is admitted next looks for the cache of the weights that are active
+                active = self.engine.policy_version
+                self._call(self._lib.assay_host_set_policy_version, active)
+        done = time.perf_counter()
+        return Activation(
+            version=version, previous=previous, wait_s=held - asked, pause_s=done - held
+        )
 
     def set_policy_version(self, version: int) -> None:
         """The weights are now `version`: stamped on new tokens, and cached prefixes of other
         versions are no longer matched. Call while paused, or before submitting."""
+        check_integer("version", version, 0, U32_MAX)
         self.engine.policy_version = version
-        self._lib.assay_runtime_set_policy_version(self._live(), version)
+        self._call(self._lib.assay_host_set_policy_version, version)
 
     # ---- looking in
 
     def stats(self) -> Stats:
         """A snapshot of every counter and gauge."""
         words = StatsWords()
-        self._lib.assay_runtime_stats(self._live(), ct.byref(words))
+        self._call(self._lib.assay_host_stats, ct.byref(words))
         return Stats({name: getattr(words, name) for name in STATS_WORDS})
 
     def set_trace(self, *, on: bool) -> None:
         """Start or stop recording events."""
-        self._lib.assay_runtime_trace_on(self._live(), int(on))
+        self._call(self._lib.assay_host_trace_on, int(on))
 
     def read_trace(self, start: int = 0) -> tuple[list[TraceRecord], int, int]:
         """Events from position `start` on, the next position, and how many were overwritten."""
         n = 1 << max(1, (self.options.trace_events_max - 1).bit_length())
         records, following, lost = (TraceRecord * n)(), ct.c_uint64(), ct.c_uint64()
-        got = self._lib.assay_runtime_trace_read(
-            self._live(), start, records, n, ct.byref(following), ct.byref(lost)
-        )
-        return list(records[:got]), following.value, lost.value
+        got = ct.c_uint64()
+        counts = (ct.byref(got), ct.byref(following), ct.byref(lost))
+        self._call(self._lib.assay_host_trace_read, start, records, n, *counts)
+        return list(records[: got.value]), following.value, lost.value
+
+    def step(self) -> bool:
+        """One iteration by the calling thread, for a runtime that was not started; whether there
+        was anything to do."""
+        did = ct.c_int()
+        self._call(self._lib.assay_host_step, ct.byref(did))
+        return did.value != 0
 
     def nudge(self) -> None:
         """Have the worker run one iteration even if it is parked."""
-        self._lib.assay_runtime_nudge(self._live())
+        self._call(self._lib.assay_host_nudge)
 
     def audit(self) -> int:
         """0 when every KV invariant holds; the worker is held for it."""
-        self.pause()
-        try:
-            return int(self._lib.assay_runtime_audit(self._live()))
-        finally:
-            self.resume()
+        found = ct.c_int()
+        with self.pause():
+            self._call(self._lib.assay_host_audit, ct.byref(found))
+        return found.value
+
+
+class _Kept:
+    """What native memory points into: it lives as long as the runtime's finalizer."""
+
+    def __init__(self, runtime: Runtime, engine: AddressedEngine | ProbeEngine) -> None:
+        self._engine = engine
+        self._vocabulary = runtime._vocabulary  # noqa: SLF001 - kept, not looked into
+
+    def give_back(self) -> None:
+        """See `Lending`."""
+        self._engine.give_back()
+
+
+def _word(ref: RolloutRef) -> int:
+    slot, generation = ref
+    check_integer("ref", slot, 0, U32_MAX)
+    return ref_word(slot, check_integer("ref", generation, 0, U32_MAX))
+
+
+def _check_options(options: RuntimeOptions) -> None:
+    for name in ("seq_len_max", "prefill_chunk", "trace_events_max"):
+        check_integer(name, getattr(options, name), 1, 1 << 30)
+    check_integer("aging_max", options.aging_max, 1, 1 << 62)
+    for name in ("kv_blocks", "rows_max", *_CREDITS):
+        if getattr(options, name) is not None:
+            check_integer(name, getattr(options, name), 1, 1 << 30)
+    check_number("spin_s", options.spin_s, 0.0, 10.0)
+    check_integer("generation_first", options.generation_first, 1, U32_MAX)
+    check_integer("index_first", options.index_first, 0, U64_MAX)
+    check_cpu("cpu", options.cpu)
+    check_cpu("scorer_cpu", options.scorer_cpu)
+    if options.numa_node is not None:
+        check_integer("numa_node", options.numa_node, 0, 63)
 
 
 def _members(
     seeds: Sequence[int], user_ids: Sequence[int] | None, reward_ids: Sequence[int] | None
 ) -> ct.Array[Member]:
-    if not seeds:
-        raise InvalidRollout("seeds", "a group has at least one rollout")
     users = user_ids if user_ids is not None else range(len(seeds))
     rewards = reward_ids if reward_ids is not None else users
-    if len(users) != len(seeds) or len(rewards) != len(seeds):
-        raise InvalidRollout("user_ids", "one for each seed")
     members = (Member * len(seeds))()
     for member, (seed, user_id, reward_id) in zip(
         members, zip(seeds, users, rewards, strict=True), strict=True

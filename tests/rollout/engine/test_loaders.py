@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rollout.checkpoints import write_checkpoint
 from tests.rollout.engine.exact import random_model
 
 from assay.rollout.models import (
     CorruptModel,
     DType,
     Model,
+    ModelError,
     RopeScaling,
+    Tensor,
     TensorKind,
     UnsupportedModel,
     load_model,
@@ -60,6 +64,9 @@ _HF_NAMES = {
 }
 
 
+INDEX = "model.safetensors.index.json"
+
+
 def write_safetensors(path: Path, tensors: dict[str, tuple[str, Any]]) -> None:
     """tensors: name -> (dtype as safetensors names it, array of matching element size)."""
     table, at, blobs = {}, 0, []
@@ -93,6 +100,10 @@ def folder_of(tmp_path: Path, shards: int = 1) -> Path:
         shard[i % shards][name] = coded[i % 3]
     for i, tensors in enumerate(shard):
         write_safetensors(tmp_path / f"model-{i}.safetensors", tensors)
+    if shards > 1:
+        places = {n: f"model-{i}.safetensors" for i, tensors in enumerate(shard) for n in tensors}
+        index = json.dumps({"metadata": {}, "weight_map": places})
+        (tmp_path / INDEX).write_text(index)
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     return tmp_path
 
@@ -108,8 +119,125 @@ def test_a_sharded_folder_of_mixed_dtypes_loads(tmp_path: Path) -> None:
 def test_a_lost_shard_is_named(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, 2)
     (folder / "model-1.safetensors").unlink()
-    with pytest.raises(CorruptModel, match="FINAL_NORM"):
+    with pytest.raises(CorruptModel, match="model-1"):
         load_model(folder)
+
+
+def embedding(folder: Path) -> Any:
+    return load_model(folder).tensors[TensorKind.EMBED, 0].to_float32()
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(
+    "beside", ["model-9.safetensors", "zz.safetensors", "model-0-old.safetensors"]
+)
+def test_a_weight_file_that_the_index_does_not_name_changes_nothing(
+    shards: int, beside: str, tmp_path: Path
+) -> None:
+    folder = folder_of(tmp_path, shards)
+    right = np.array(embedding(folder))
+    other = {name: ("F32", 7 + np.array(t.to_float32())) for name, t in everything(folder).items()}
+    write_safetensors(folder / beside, other)
+    if shards == 1:
+        with pytest.raises(CorruptModel, match="2 weight files"):
+            load_model(folder)
+        (folder / "model-0.safetensors").rename(folder / "model.safetensors")
+    assert np.array_equal(embedding(folder), right)
+
+
+def everything(folder: Path) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for file in folder.glob("*.safetensors"):
+        found |= read_safetensors(file)
+    return found
+
+
+def test_an_adapter_beside_the_model_is_not_the_model(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    lora = np.ones((4, 32), np.float32)
+    name = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+    write_safetensors(folder / "adapter_model.safetensors", {name: ("F32", lora)})
+    load_model(folder)
+
+
+def test_two_checkpoints_in_a_folder_are_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, 2)
+    write_safetensors(folder / "model.safetensors", {})
+    with pytest.raises(CorruptModel, match="two checkpoints"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"model.norm.weight": "../secret.safetensors"},
+        {"model.norm.weight": "/etc/passwd"},
+        {"model.norm.weight": "model-7.safetensors"},
+        {"model.norm.weight": None},
+        {"model.nothing.weight": "model-0.safetensors"},
+        {},
+        [],
+        None,
+    ],
+)
+def test_an_index_that_lies_is_corrupt(places: Any, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, 2)
+    (folder / INDEX).write_text(json.dumps({"weight_map": places}))
+    with pytest.raises(CorruptModel):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("form", ["folder", "sharded", "gguf", "checkpoint"])
+def test_a_damaged_file_is_a_model_error_or_a_model(form: str, tmp_path: Path) -> None:
+    """Bytes are changed, cut and repeated at random, mostly in headers."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    path = damageable(form, tmp_path)
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    whole = {file: file.read_bytes() for file in files}
+    refused = 0
+    for _ in range(250):
+        file = rng.choice(files)
+        file.write_bytes(damaged(rng, whole[file]))
+        try:
+            load_model(path)
+        except ModelError:
+            refused += 1
+        file.write_bytes(whole[file])
+    load_model(path)
+    assert refused > 50
+
+
+def damageable(form: str, tmp_path: Path) -> Path:
+    if form == "folder":
+        return folder_of(tmp_path)
+    if form == "sharded":
+        return folder_of(tmp_path, 2)
+    if form == "gguf":
+        return gguf_llama(tmp_path)[0]
+    return write_checkpoint(tmp_path / "model.bin")
+
+
+def damaged(rng: random.Random, whole: bytes) -> bytes:
+    end = rng.choice((16, 64, 400, 4_000, len(whole)))
+    at = rng.randrange(min(end, len(whole)))
+    kind = rng.randrange(6)
+    if kind == 0:
+        return whole[:at]
+    if kind == 1:
+        return whole[:at] + bytes([rng.randrange(256)]) + whole[at + 1 :]
+    if kind == 2:
+        return whole[:at] + rng.choice((b"\xff" * 8, bytes(8), b"\x7f" * 4)) + whole[at + 8 :]
+    if kind == 3:
+        return whole[:at] + whole[at : at + 30] + whole[at:]
+    if kind == 4:
+        digit = rng.choice((b"-1", b"0", b"1e999", b"null", b"[]", b"99999999999", b'"x"'))
+        return (
+            re.sub(rb"(?<=: )\d+", lambda m: digit if rng.random() < 0.2 else m[0], whole[:end])
+            + whole[end:]
+        )
+    return whole[at:]
 
 
 @pytest.mark.parametrize("keep", [0, 4, 9, 60, -1])
@@ -246,7 +374,7 @@ def test_a_gguf_block_reads_as_the_formats_formula_says(name: str, tmp_path: Pat
     assert np.allclose(found, wanted, rtol=1e-6, atol=0)
 
 
-def test_a_gguf_llama_is_the_model_that_was_written(tmp_path: Path) -> None:
+def gguf_llama(tmp_path: Path) -> tuple[Path, dict[Any, Any]]:
     """Matrices in Q8_0, q and k with interleaved pairs, as llama.cpp's converter leaves them."""
     model = random_model("smollm")
     config = model.config
@@ -277,6 +405,11 @@ def test_a_gguf_llama_is_the_model_that_was_written(tmp_path: Path) -> None:
     }
     path = tmp_path / "whole.gguf"
     path.write_bytes(gguf_bytes(metadata, tensors))
+    return path, wanted
+
+
+def test_a_gguf_llama_is_the_model_that_was_written(tmp_path: Path) -> None:
+    path, wanted = gguf_llama(tmp_path)
     read = load_model(path)
     assert read.config.tied_embeddings
     assert read.tensors.keys() == wanted.keys()

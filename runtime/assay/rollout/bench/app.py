@@ -13,7 +13,7 @@ from rich.console import Console
 from assay.rollout.bench import cow, pipeline, policies, soak, tax, tracing
 from assay.rollout.bench.machine import this_machine
 from assay.rollout.bench.report import Report
-from assay.rollout.bench.work import Contender, DecodeWork, Weights
+from assay.rollout.bench.work import Contender, DecodeWork, SwapWork, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ PREFIXES = [128, 512, 1024, 4096]
 def pipeline_command(
     json: Json = None,
     plot: Plot = None,
-    repeats: Repeats = 5,
+    repeats: Repeats = 10,
     descriptors: Annotated[int, typer.Option(min=1000, help="Through each ring.")] = 4_000_000,
     *,
     free_cores: FreeCores = False,
@@ -139,6 +139,55 @@ def decode_command(
     command = f"assay bench decode --threads {threads} --tokens {tokens}"
     report = _decode(repeats, work, command, models=model or (), stories=stories)
     report.deliver(json, plot)
+
+
+@bench_app.command("swap")
+def swap_command(
+    json: Json = None,
+    plot: Plot = None,
+    repeats: Repeats = 3,
+    threads: Threads = CPUS,
+    layers: Annotated[int, typer.Option(min=1, max=30, help="Of SmolLM2-135M's 30.")] = 30,
+    batch: Annotated[int, typer.Option(min=1, max=128, help="Rollouts that decode.")] = 4,
+    share: Annotated[float, typer.Option(min=0.001, max=1.0, help="Of a core, to stage.")] = 0.05,
+    swaps: Annotated[int, typer.Option(min=1, max=100_000, help="A repeat.")] = 200,
+    *,
+    free_cores: FreeCores = False,
+) -> None:
+    """Decode speed while weights arrive, and how long a change of weights holds the worker."""
+    command = f"assay bench swap --threads {threads} --batch {batch} --share {share}"
+    if importlib.util.find_spec("numpy") is None:
+        report = Report("Swap", command, this_machine())
+        report.leave_out("swap", "the package numpy is not installed: pip install assay[rollout]")
+    else:
+        from assay.rollout.bench import swap
+
+        work = SwapWork(
+            threads=threads,
+            repeats=repeats,
+            layers=layers,
+            batch=batch,
+            share_max=share,
+            swaps=swaps,
+        )
+        report = swap.measure(work, command, free_cores=free_cores)
+    report.deliver(json, plot)
+
+
+@bench_app.command("mismatch")
+def mismatch_command(
+    model: Annotated[Path, typer.Option(exists=True, help="Folder, .gguf or .bin.")],
+    json: Json = None,
+    plot: Plot = None,
+    repeats: Repeats = 3,
+    tokens: Annotated[int, typer.Option(min=1, max=32_768, help="Sampled per rollout.")] = 128,
+    threads: Threads = CPUS,
+) -> None:
+    """Log-probs beside float32's on the same weights, with float32 and bf16 keys and values."""
+    from assay.rollout.bench import mismatch
+
+    command = f"assay bench mismatch --model {model.name} --tokens {tokens} --threads {threads}"
+    mismatch.measure(model, tokens, threads, repeats, command).deliver(json, plot)
 
 
 @bench_app.command("soak")

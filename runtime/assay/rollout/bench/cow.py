@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from assay.rollout.bench.machine import this_machine
 from assay.rollout.bench.report import Report
-from assay.rollout.binding import load
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.runtime import Runtime, RuntimeOptions
 
@@ -56,7 +55,7 @@ def branch(k: int, prompt_len: int, *, shared: bool) -> Branched:
     with Runtime(engine, k, options, start=False) as runtime:
         prompt = [i % 251 for i in range(prompt_len)]
         runtime.submit(prompt, max_tokens=RESPONSE, seeds=range(k), want_reward=False)
-        while load().assay_runtime_step(runtime.handle):
+        while runtime.step():
             pass
         s = runtime.stats()
         if s.completed != k:

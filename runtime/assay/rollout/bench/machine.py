@@ -24,6 +24,8 @@ class Machine:
     kernel: str
     architecture: str
     compiler: str
+    steal_percent: float
+    """Of all CPU time since boot, what the hypervisor gave to others."""
     load_1m: float
     """Load average over the last minute when the bench began; above 0 the cores were not free."""
 
@@ -34,7 +36,8 @@ class Machine:
     def __str__(self) -> str:
         return (
             f"{self.cpu}, {self.cores} cores, {self.memory_bytes >> 30} GiB, {self.architecture},"
-            f" Linux {self.kernel}, {self.compiler}, load {self.load_1m:.1f}"
+            f" Linux {self.kernel}, {self.compiler}, load {self.load_1m:.1f},"
+            f" steal {self.steal_percent:.1f} %"
         )
 
 
@@ -58,6 +61,11 @@ def _compiler() -> str:
     return f"cc {done.stdout.strip()}"
 
 
+def _steal_percent() -> float:
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return 100 * ticks[7] / max(sum(ticks), 1)
+
+
 def this_machine() -> Machine:
     """Read it now."""
     return Machine(
@@ -67,6 +75,7 @@ def this_machine() -> Machine:
         kernel=platform.release(),
         architecture=platform.machine(),
         compiler=_compiler(),
+        steal_percent=_steal_percent(),
         load_1m=os.getloadavg()[0],
     )
 

@@ -88,7 +88,7 @@ def _library() -> ct.CDLL:
             "assay_bench_ring": (ct.c_double, (_U64, _U64, _U64, _I32, _I32)),
             "assay_bench_queue": (ct.c_double, (_U64, _U64, _I32, _I32)),
             "assay_bench_latency": (ct.c_bool, (_U64, _I32, _I32, _P)),
-            "assay_bench_drive": (None, (_P, _P, _P)),
+            "assay_bench_drive": (None, (ct.c_uint64, _P, _P)),
             "assay_bench_tax": (None, (_U32, _I32, _I32, _U32, _U64, ct.c_double, _P)),
         },
     )

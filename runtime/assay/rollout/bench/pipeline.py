@@ -14,10 +14,12 @@ from assay.rollout.bench.machine import cpus, realtime, this_machine
 from assay.rollout.bench.native import (
     Drive,
     Driven,
+    Tax,
     drive,
     latencies_ns,
     queue_seconds,
     ring_seconds,
+    tax,
 )
 from assay.rollout.bench.report import Report
 from assay.rollout.engines import ProbeEngine
@@ -55,8 +57,15 @@ def run_pipeline(
 def _rings(report: Report, repeats: int, n: int) -> None:
     both = cpus()
     for name, batch in (("SPSC ring, batches of 32", 32), ("SPSC ring, singly", 1)):
-        rates = [n / ring_seconds(n, batch, both) for _ in range(repeats)]
+        rates, trips_s = [], []
+        for _ in range(repeats):
+            steps, took = tax(Tax.POLLING, cpus=both, hogs=0, steps_an_order=1, seconds=0.02)
+            trips_s.append(took / max(steps, 1))
+            rates.append(n / ring_seconds(n, batch, both))
         report.add(name, "descriptors/s", rates)
+        per_trip = [rate * trip for rate, trip in zip(rates, trips_s, strict=True)]
+        report.add(f"{name}, per cache-line round trip", "descriptors", per_trip)
+        report.add(f"cache-line round trip beside {name}", "ns", [1e9 * s for s in trips_s])
     report.add(
         "MPMC queue, singly", "descriptors/s", [n / queue_seconds(n, both) for _ in range(repeats)]
     )

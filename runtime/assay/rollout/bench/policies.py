@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from assay.rollout.bench.machine import this_machine
 from assay.rollout.bench.report import Report
-from assay.rollout.binding import load
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.errors import Saturated
 from assay.rollout.layout import Event, Policy
@@ -151,7 +150,7 @@ def _waits_steps(runtime: Runtime, requests: list[Request]) -> list[int]:
     for now in range(STEPS_MAX):
         while len(began) < len(requests) and _submitted(runtime, requests[len(began)], len(began)):
             began.append(now)
-        load().assay_runtime_step(runtime.handle)
+        runtime.step()
         waits += [now + 1 - began[c.user_id] for c in runtime.poll()]
         if len(waits) == len(requests):
             return waits

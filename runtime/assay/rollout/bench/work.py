@@ -1,10 +1,12 @@
-"""What the decode bench is asked for; apart from it, because it needs numpy and the command line
-does not."""
+"""What the decode and swap benches are asked for; apart from them, because they need numpy and the
+command line does not."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from assay.rollout.layout import PauseMode
 
 
 class Weights(StrEnum):
@@ -33,3 +35,21 @@ class DecodeWork:
     contenders: tuple[Contender, ...] = (*Contender,)
     prefix: bool = True
     """Also sixteen rollouts over a prefix, shared and not, on the first model with room for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapWork:
+    """Weights to stage and swap while a model decodes."""
+
+    threads: int
+    repeats: int = 3
+    layers: int = 30
+    """Of SmolLM2-135M's shape, which has 30."""
+    batch: int = 4
+    share_max: float = 0.05
+    """Of one core's time, for staging."""
+    swaps: int = 200
+    """A repeat."""
+    window_s: float = 3.0
+    """Undisturbed, before and after a staging."""
+    mode: PauseMode = PauseMode.IN_PLACE

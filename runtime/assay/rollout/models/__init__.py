@@ -10,6 +10,7 @@ from assay.rollout.models.engine import Engine, EngineError, EngineInfo
 from assay.rollout.models.errors import CorruptModel, ModelError, UnsupportedModel
 from assay.rollout.models.load import load_model, load_tokenizer
 from assay.rollout.models.model import DType, Model, ModelConfig, RopeScaling, Tensor, TensorKind
+from assay.rollout.models.staging import StagedTensor, StagedWeights, tensors_of
 
 __all__ = [
     "CorruptModel",
@@ -21,9 +22,12 @@ __all__ = [
     "ModelConfig",
     "ModelError",
     "RopeScaling",
+    "StagedTensor",
+    "StagedWeights",
     "Tensor",
     "TensorKind",
     "UnsupportedModel",
     "load_model",
     "load_tokenizer",
+    "tensors_of",
 ]

@@ -8,22 +8,36 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
+import weakref
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from assay.core.errors import InvalidRequest
-from assay.rollout.binding import load
+from assay.rollout.binding import build_id, load
+from assay.rollout.checks import U32_MAX, check_integer
+from assay.rollout.engines import EngineIdentity, Lending, libc
+from assay.rollout.errors import EngineLent, WeightsNotReady
 from assay.rollout.layout import ModelShape, NativeEngineInfo, NativeEngineSettings
 from assay.rollout.models.model import DType, Model, TensorKind
+from assay.rollout.models.staging import (
+    Slots,
+    StagedWeights,
+    Staging,
+    digest_of,
+    weights_sha256,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Self
 
     import numpy as np
 
     from assay.rollout.models.model import Tensor
+    from assay.rollout.models.staging import StagedTensor
 
 
 class Isa(IntEnum):
@@ -65,8 +79,9 @@ class EngineSettings:
     """How an engine runs; see `assay_engine_settings`."""
 
     weight_dtype: DType = DType.BF16
-    kv_dtype: DType | None = None
-    """None: the dtype of the weights."""
+    kv_dtype: DType = DType.F32
+    """float32 keeps log-probs where the trainer's are; BF16 halves the arena and moves them by what
+    `assay bench mismatch` prints."""
     threads: int = 0
     """Threads of a step, the caller's included; 0: chosen by the model's size."""
     batch_max: int = 16
@@ -78,16 +93,25 @@ class EngineSettings:
     first_cpu: int | None = None
     """Pool thread i is pinned to cpu first_cpu + i (the caller pins itself); None: not pinned."""
     spin_max: int = 0
+    weight_slots: int = 2
+    """2: the first `stage` takes memory for the weights once more; 1: it is refused."""
 
 
-class Engine:
-    """A decode engine. Close it, or use it as a context manager."""
+class Engine(Lending):
+    """A decode engine. Close it, or use it as a context manager; it is freed when it is dropped.
+
+    While a runtime decodes with it, it cannot be closed (`EngineLent`).
+    """
 
     def __init__(self, address: int, model: Model, settings: EngineSettings) -> None:
+        super().__init__()
         self._library = load()
         self._address = address
+        self._freed = weakref.finalize(self, self._library.assay_engine_destroy, address)
         self.config = model.config
         self.settings = settings
+        self._slots = Slots(0, digest_of(model))
+        self._slots_lock, self._staging = threading.Lock(), threading.Lock()
 
     @classmethod
     def create(cls, model: Model, settings: EngineSettings | None = None) -> Engine:
@@ -111,6 +135,7 @@ class Engine:
             engine._load_all(model)
             engine._load(TensorKind.ROPE_INV_FREQ, 0, DType.F32, frequencies)
             engine._check(library.assay_engine_seal(address))
+            engine._identify(model)
         except BaseException:
             engine.close()
             raise
@@ -139,19 +164,103 @@ class Engine:
         )
 
     @property
+    def identity(self) -> EngineIdentity:
+        """What computes; it stays the same for the engine's life."""
+        return self._identity
+
+    def weights_sha256(self, version: int) -> str:
+        """Of the weights that `version` stands for, hex."""
+        return weights_sha256(self._form, self._slots.versions.named(version))
+
+    @property
     def policy_version(self) -> int:
         """Version of the weights, stamped on every entry of a step. Set it between steps."""
         return int(self._library.assay_engine_policy_version(self.address))
 
     @policy_version.setter
     def policy_version(self, version: int) -> None:
-        self._library.assay_engine_set_policy_version(self.address, version)
+        with self._slots_lock:
+            self._slots.renamed(version)
+            self._library.assay_engine_set_policy_version(self.address, version)
+
+    @property
+    def weights_digest(self) -> str:
+        """SHA-256 of the active weights, as `StagedWeights.digest`."""
+        return self._slots.active_digest
+
+    @property
+    def ready_version(self) -> int | None:
+        """What `activate` would take: the version last staged, or the one active before."""
+        ready = self._slots.ready
+        return None if ready is None else ready.version
+
+    def stage(
+        self, version: int, tensors: Iterable[StagedTensor], *, share_max: float = 1.0
+    ) -> StagedWeights:
+        """Copy whole weights into the second slot, from any thread, while steps go on.
+
+        What was in that slot is gone from the first tensor on: a rollback to it needs staging.
+
+        Args:
+            version: 0 to 2^32 - 1; a number names the same weights for ever.
+            tensors: every one of the model, in any order. Rotary frequencies stay as they are.
+            share_max: of one core's time, 0.001 to 1, that staging may take.
+
+        Raises:
+            InvalidWeights: a tensor is unknown, missing, repeated, of another shape or dtype,
+                damaged or not finite, or the version names other weights. Nothing is staged then.
+            WeightsNotReady: another thread stages, or the engine has one slot.
+            HostExhausted: no memory for the second slot.
+        """
+        check_integer("version", version, 0, U32_MAX)
+        if self.settings.weight_slots < 2:
+            raise WeightsNotReady("the engine was made with weight_slots=1")
+        if not self._staging.acquire(blocking=False):
+            raise WeightsNotReady("another thread stages weights")
+        try:
+            staging = Staging(self._library, self.address, self.config, share_max=share_max)
+            with self._slots_lock:
+                self._slots.ready = None
+            weights = staging.run(version, tensors)
+            with self._slots_lock:
+                self._slots.versions.check(version, weights.digest)
+                self._check(self._library.assay_engine_stage_end(self.address))
+                self._slots.staged(weights)
+        finally:
+            self._staging.release()
+        return weights
+
+    def activate(self, version: int) -> None:
+        """Decode with this version from now on; between steps (see `Runtime.activate`).
+
+        The version that was active stays in the other slot, to be activated again.
+
+        Raises:
+            WeightsNotReady: it is in neither slot.
+        """
+        with self._slots_lock:
+            if version == self._slots.active:
+                return
+            self._slots.check_ready(version)
+            self._check(self._library.assay_engine_swap(self.address, version))
+            self._slots.swapped()
 
     def close(self) -> None:
-        """Frees the engine; closing twice is fine."""
-        if self._address:
-            self._library.assay_engine_destroy(self._address)
+        """Frees the engine; closing twice is fine.
+
+        Raises:
+            EngineLent: a runtime decodes with it, or a thread stages weights into it.
+        """
+        if not self._address:
+            return
+        if not self._staging.acquire(blocking=False):
+            raise EngineLent("a thread stages weights into this engine; let it end first")
+        try:
+            self.lend()  # to nobody: from now on no runtime can have it
             self._address = 0
+            self._freed()
+        finally:
+            self._staging.release()
 
     def __enter__(self) -> Self:
         return self
@@ -163,6 +272,16 @@ class Engine:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _identify(self, model: Model) -> None:
+        self._form = model.form_sha256()
+        self._identity = EngineIdentity(
+            build=build_id(),
+            libc=libc(),
+            isa=self.info.isa,
+            weight_dtype=self.settings.weight_dtype.name,
+            kv_dtype=self.settings.kv_dtype.name,
+        )
 
     def _load_all(self, model: Model) -> None:
         for kind, layer, _ in model.check().config.tensor_shapes():
@@ -185,7 +304,6 @@ class Engine:
 def native_shape(model: Model, settings: EngineSettings, rope_gain: float) -> ModelShape:
     """The model's sizes as the native engine is told them."""
     config = model.config
-    kv_dtype = settings.weight_dtype if settings.kv_dtype is None else settings.kv_dtype
     return ModelShape(
         dim=config.dim,
         n_layers=config.n_layers,
@@ -198,7 +316,7 @@ def native_shape(model: Model, settings: EngineSettings, rope_gain: float) -> Mo
         rms_eps=config.rms_eps,
         rope_gain=rope_gain,
         weight_dtype=settings.weight_dtype,
-        kv_dtype=kv_dtype,
+        kv_dtype=settings.kv_dtype,
         tied_embeddings=config.tied_embeddings,
         qk_norm=config.qk_norm,
         qkv_bias=config.qkv_bias,

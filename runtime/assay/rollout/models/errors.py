@@ -5,6 +5,9 @@ ModelError
 +-- CorruptModel       the file contradicts itself or is cut short: fetch it again
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from assay.core.errors import InvalidRequest
 
 
@@ -18,3 +21,22 @@ class UnsupportedModel(ModelError):
 
 class CorruptModel(ModelError):
     """The file lacks tensors, or their sizes contradict its configuration."""
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Inside, whatever a reader stumbles over is the file's fault and says where.
+
+    Args:
+        what: the file, or the file and the tensor; it begins the message.
+
+    Raises:
+        CorruptModel: for anything but a `ModelError` or an `OSError`.
+    """
+    try:
+        yield
+    except (ModelError, OSError):
+        raise
+    except (Exception, RecursionError, MemoryError) as error:
+        said = f"{what}: {type(error).__name__}: {error}"[:500]
+        raise CorruptModel(said) from error

@@ -1,4 +1,4 @@
-"""Hugging Face folders: config.json and safetensors, single or sharded.
+"""Hugging Face folders: config.json and safetensors, single or sharded by an index.
 
 safetensors is 8 bytes of length, a JSON table of offsets, and raw little-endian data; files are
 mapped, not read, so that a model costs memory once (in the engine's arena).
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import struct
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from assay.rollout.models.errors import CorruptModel, UnsupportedModel
+from assay.rollout.models.errors import CorruptModel, UnsupportedModel, reading
 from assay.rollout.models.model import (
     DType,
     Model,
@@ -26,6 +27,7 @@ from assay.rollout.models.model import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _ARCHITECTURES = {
@@ -62,6 +64,10 @@ _LAYER_NAMES = {
     "mlp.down_proj.bias": TensorKind.B_DOWN,
 }
 
+_SINGLE = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_ADAPTERS = {"adapter_model.safetensors"}
+
 # What old exports carry along although it follows from the config.
 _IGNORED_SUFFIXES = ("rotary_emb.inv_freq",)
 
@@ -85,42 +91,99 @@ def tensor_key(name: str) -> TensorKey | None:
 
 
 def read_model(folder: Path) -> Model:
-    """The model of a folder with config.json and *.safetensors."""
-    config = parse_config(json.loads((folder / "config.json").read_text()))
+    """The model of a folder: config.json, and the weight files that its index names.
+
+    Raises:
+        CorruptModel: there is no one checkpoint in the folder, or it contradicts its index.
+        UnsupportedModel: the engine cannot run it.
+    """
+    with reading("config.json"):
+        config = parse_config(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     tensors: dict[TensorKey, Tensor] = {}
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise CorruptModel(f"{folder} holds no .safetensors file")
-    for file in files:
-        for name, tensor in read_safetensors(file).items():
+    for file, names in weight_files(folder).items():
+        found = read_safetensors(folder / file)
+        for name in names if names is not None else found:
+            if name not in found:
+                raise CorruptModel(f"{file} lacks tensor {name}, which {_INDEX} says is there")
             key = tensor_key(name)
-            if key is None:
-                if not name.endswith(_IGNORED_SUFFIXES):
-                    raise UnsupportedModel(f"{file.name} has a tensor {name} the engine lacks")
-                continue
-            tensors[key] = tensor
+            if key is not None:
+                tensors[key] = found[name]
+            elif not name.endswith(_IGNORED_SUFFIXES):
+                raise UnsupportedModel(f"{file} has a tensor {name} the engine lacks")
     if config.tied_embeddings:
         tensors.pop((TensorKind.LM_HEAD, 0), None)
     return Model(config, tensors).check()
 
 
+def weight_files(folder: Path) -> Mapping[str, list[str] | None]:
+    """File name -> the tensors to take from it; `None`: all of them.
+
+    What counts is what the folder says of itself: the index, else `model.safetensors`, else the one
+    weight file there is. Other files beside them (a leftover shard, an adapter, a second copy) are
+    never read; where the folder does not say which checkpoint is meant, it is refused.
+
+    Raises:
+        CorruptModel: none, several, or an index that is none.
+    """
+    single = (folder / _SINGLE).is_file()
+    if (folder / _INDEX).is_file():
+        indexed = _indexed(folder)
+        if single and _SINGLE not in indexed:
+            raise CorruptModel(
+                f"{folder.name} holds two checkpoints: {_SINGLE} and that of {_INDEX}"
+            )
+        return indexed
+    if single:
+        return {_SINGLE: None}
+    files = sorted(path.name for path in folder.glob("*.safetensors") if path.name not in _ADAPTERS)
+    if not files:
+        raise CorruptModel(f"{folder.name} holds no .safetensors file of a model")
+    if len(files) > 1:
+        raise CorruptModel(
+            f"{folder.name} holds {len(files)} weight files and no {_INDEX}: {files[:4]}"
+        )
+    return {files[0]: None}
+
+
+def _indexed(folder: Path) -> dict[str, list[str]]:
+    with reading(_INDEX):
+        table = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"]
+        places = [(str(name), str(file)) for name, file in table.items()]
+    files: dict[str, list[str]] = {}
+    for name, file in places:
+        if "/" in file or not file.endswith(".safetensors"):
+            raise CorruptModel(f"{_INDEX}: tensor {name} is in {file!r}, no file beside it")
+        if not (folder / file).is_file():
+            raise CorruptModel(f"{_INDEX}: tensor {name} is in {file}, which is missing")
+        files.setdefault(file, []).append(name)
+    if not files:
+        raise CorruptModel(f"{_INDEX} names no tensor")
+    return files
+
+
 def read_safetensors(file: Path) -> dict[str, Tensor]:
-    """All tensors of one file, mapped read-only."""
+    """All tensors of one file, mapped read-only.
+
+    Raises:
+        CorruptModel: names the file, and the tensor where it is one's fault.
+        UnsupportedModel: a tensor is of a type that is not loaded.
+    """
     with file.open("rb") as handle:
         head = handle.read(8)
         size = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
         if not 0 < size <= file.stat().st_size - 8:
             raise CorruptModel(f"{file.name}: the header does not fit the file")
-        try:
-            table = json.loads(handle.read(size))
-        except ValueError as error:
-            raise CorruptModel(f"{file.name}: the header is not JSON") from error
-    data = np.memmap(file, dtype=np.uint8, mode="r", offset=8 + size)
-    return {
-        name: _mapped_tensor(file, name, entry, data)
-        for name, entry in table.items()
-        if name != "__metadata__"
-    }
+        with reading(f"{file.name}: header"):
+            table = dict(json.loads(handle.read(size)))
+    table.pop("__metadata__", None)
+    data: np.ndarray[Any, np.dtype[np.uint8]] = np.zeros(0, np.uint8)
+    if file.stat().st_size > 8 + size:
+        data = np.memmap(file, dtype=np.uint8, mode="r", offset=8 + size)
+    tensors = {}
+    for name, entry in table.items():
+        with reading(f"{file.name}: tensor {name}"):
+            tensors[name] = _mapped_tensor(file, name, entry, data)
+    return tensors
 
 
 def _mapped_tensor(
@@ -129,10 +192,11 @@ def _mapped_tensor(
     if entry["dtype"] not in _DTYPES:
         raise UnsupportedModel(f"{file.name}: {name} is {entry['dtype']}; F32, F16 and BF16 load")
     numpy_type, dtype = _DTYPES[entry["dtype"]]
-    begin, end = entry["data_offsets"]
-    shape = tuple(entry["shape"])
-    if end - begin != math.prod(shape) * dtype.bytes or not 0 <= begin <= end <= len(data):
-        raise CorruptModel(f"{file.name}: {name} does not fit its offsets")
+    begin, end = (operator.index(at) for at in entry["data_offsets"])
+    shape = tuple(operator.index(size) for size in entry["shape"])
+    fits = 0 <= begin <= end <= len(data) and min(shape, default=0) >= 0
+    if not fits or end - begin != math.prod(shape) * dtype.bytes:
+        raise CorruptModel(f"{file.name}: tensor {name} does not fit its offsets")
     piece = data[begin:end]
     if piece.ctypes.data % dtype.bytes:
         piece = piece.copy()

@@ -6,6 +6,7 @@ Always true of a `Model`: every tensor that its config implies is there with the
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from enum import IntEnum
@@ -116,6 +117,32 @@ class RopeScaling:
     mscale_all_dim: float | None = None
     truncate: bool = True
 
+    def check(self) -> None:
+        """Refuse what would make frequencies infinite or undefined.
+
+        Raises:
+            CorruptModel: names the field.
+        """
+        numbers = [self.factor, self.low_freq_factor, self.high_freq_factor]
+        numbers += [self.beta_fast, self.beta_slow]
+        numbers += [n for n in (self.attention_factor, self.mscale, self.mscale_all_dim) if n]
+        if not all(math.isfinite(number) and number > 0 for number in numbers):
+            raise CorruptModel(f"rope scaling {self}: its numbers are above 0 and finite")
+        if self.kind == "llama3" and self.high_freq_factor == self.low_freq_factor:
+            raise CorruptModel("rope scaling llama3: high_freq_factor equals low_freq_factor")
+
+
+_SIZES_MAX = {
+    "dim": 1 << 18,
+    "n_layers": 1 << 12,
+    "n_heads": 1 << 12,
+    "n_kv_heads": 1 << 12,
+    "head_dim": 1 << 14,
+    "hidden_dim": 1 << 20,
+    "vocab_size": 1 << 24,
+    "positions_max": 1 << 30,
+}
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -139,6 +166,28 @@ class ModelConfig:
     mlp_bias: bool = False
     bos_id: int | None = None
     eos_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that no model has; a damaged header must not cost time or memory.
+
+        Raises:
+            CorruptModel: names the field.
+        """
+        for name, most in _SIZES_MAX.items():
+            size = getattr(self, name)
+            if not isinstance(size, int) or not 0 < size <= most:
+                raise CorruptModel(f"{name} is {size!r}: from 1 to {most}")
+        if self.n_heads % self.n_kv_heads or self.head_dim % 2:
+            heads = f"{self.n_heads} heads, {self.n_kv_heads} of keys, {self.head_dim} wide"
+            raise CorruptModel(f"{heads}: no grouped attention has these sizes")
+        for name in ("rms_eps", "rope_theta"):
+            number = getattr(self, name)
+            if not math.isfinite(number) or number <= 0:
+                raise CorruptModel(f"{name} is {number!r}")
+        ids = [*self.eos_ids, *([] if self.bos_id is None else [self.bos_id])]
+        if not all(isinstance(one, int) for one in ids):
+            raise CorruptModel(f"bos or eos ids are {ids!r}")
+        self.rope.check()
 
     def tensor_shapes(self) -> Iterator[tuple[TensorKind, int, tuple[int, ...]]]:
         """Every tensor the model consists of: kind, layer, shape."""
@@ -192,6 +241,9 @@ class Model:
     tensors: Mapping[TensorKey, Tensor]
     rope_divisors: NDArray[np.float32] | None = None
     """Divisors of the rotary frequencies, (head_dim / 2,), where the file carries them itself."""
+    trainer_frequencies: NDArray[np.float32] | None = None
+    """Radians per position, (head_dim / 2,), as the trainer's module holds them (`inv_freq` of
+    transformers), for rotations equal to the bit; None: computed (`rope_frequencies`)."""
 
     def check(self) -> Model:
         """Itself, or `CorruptModel` naming the first tensor that is missing or of wrong size."""
@@ -205,40 +257,70 @@ class Model:
                 )
         return self
 
+    def form_sha256(self) -> str:
+        """Of what a forward pass depends on beside the tensors, hex: sizes, rotary frequencies."""
+        frequencies, gain = self.rope()
+        config = self.config
+        numbers = (config.n_heads, config.n_kv_heads, config.head_dim, config.rms_eps, gain)
+        return hashlib.sha256(repr(numbers).encode() + frequencies.tobytes()).hexdigest()
+
     def rope(self) -> tuple[NDArray[np.float32], float]:
         """Radians per position, (head_dim / 2,), and the gain on cos and sin."""
         frequencies, gain = rope_frequencies(self.config)
         if self.rope_divisors is not None:
             frequencies = (frequencies / self.rope_divisors).astype(np.float32)
+        if self.trainer_frequencies is not None:
+            frequencies = np.ascontiguousarray(self.trainer_frequencies, dtype=np.float32)
+        if frequencies.shape != (self.config.head_dim // 2,) or not np.isfinite(frequencies).all():
+            raise CorruptModel("rotary frequencies: head_dim / 2 finite numbers")
         return frequencies, gain
 
 
 def rope_frequencies(config: ModelConfig) -> tuple[NDArray[np.float32], float]:
-    """Radians per position, (head_dim / 2,), and the gain on cos and sin that YaRN asks for."""
-    exponents = np.arange(0, config.head_dim, 2, dtype=np.float64) / config.head_dim
-    base = config.rope_theta**-exponents
+    """Radians per position, (head_dim / 2,), and the gain on cos and sin that YaRN asks for.
+
+    In float32, one rounding per operation in the order of `transformers.modeling_rope_utils`: what
+    float64 would improve here, the trainer does not have (`docs/decisions/0010-*`). Powers are
+    rounded from float64, so that they are the same on every machine.
+
+    Raises:
+        UnsupportedModel: the scaling lacks its original context length.
+    """
+    wavelengths = _rope_powers(config)
     scaling = config.rope
     if scaling.kind == "default":
-        return base.astype(np.float32), 1.0
+        return np.float32(1) / wavelengths, 1.0
     if scaling.kind == "linear":
-        return (base / scaling.factor).astype(np.float32), 1.0
+        return np.float32(1) / wavelengths / np.float32(scaling.factor), 1.0
     if scaling.original_positions <= 0:
         raise UnsupportedModel(f"{scaling.kind} rope scaling without its original context length")
     if scaling.kind == "llama3":
-        return _llama3(base, scaling).astype(np.float32), 1.0
-    return _yarn(base, config).astype(np.float32), _yarn_gain(scaling)
+        return _llama3(np.float32(1) / wavelengths, scaling), 1.0
+    return _yarn(wavelengths, config), _yarn_gain(scaling)
 
 
-def _llama3(base: NDArray[np.float64], scaling: RopeScaling) -> NDArray[np.float64]:
+def _rope_powers(config: ModelConfig) -> NDArray[np.float32]:
+    """theta ** (2 i / head_dim), (head_dim / 2,)."""
+    exponents = np.arange(0, config.head_dim, 2, dtype=np.float32) / np.float32(config.head_dim)
+    theta = np.float64(np.float32(config.rope_theta))
+    return np.power(theta, exponents.astype(np.float64)).astype(np.float32)
+
+
+def _llama3(base: NDArray[np.float32], scaling: RopeScaling) -> NDArray[np.float32]:
     """Long waves are stretched, short ones kept, those between blended."""
-    turns = scaling.original_positions * base / (2 * math.pi)
-    low, high = scaling.low_freq_factor, scaling.high_freq_factor
-    keep = np.clip((turns - low) / (high - low), 0.0, 1.0)
-    return base * (keep + (1 - keep) / scaling.factor)
+    one, factor = np.float32(1), np.float32(scaling.factor)
+    original, low = scaling.original_positions, scaling.low_freq_factor
+    wave = one / base * np.float32(2 * math.pi)
+    span = np.float32(scaling.high_freq_factor - low)
+    keep = (one / wave * np.float32(original) - np.float32(low)) / span
+    long = wave > np.float32(original / low)
+    short = wave < np.float32(original / scaling.high_freq_factor)
+    blended = (one - keep) * base / factor + keep * base
+    return np.where(long, base / factor, np.where(short, base, blended))
 
 
-def _yarn(base: NDArray[np.float64], config: ModelConfig) -> NDArray[np.float64]:
-    scaling = config.rope
+def _yarn(powers: NDArray[np.float32], config: ModelConfig) -> NDArray[np.float32]:
+    scaling, one = config.rope, np.float32(1)
 
     def dimension_of(turns: float) -> float:
         wave = scaling.original_positions / (turns * 2 * math.pi)
@@ -249,8 +331,11 @@ def _yarn(base: NDArray[np.float64], config: ModelConfig) -> NDArray[np.float64]
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, config.head_dim - 1)
     high = high + 0.001 if high == low else high
-    ramp = np.clip((np.arange(config.head_dim // 2) - low) / (high - low), 0.0, 1.0)
-    blended: NDArray[np.float64] = base / scaling.factor * ramp + base * (1 - ramp)
+    at = np.arange(config.head_dim // 2, dtype=np.float32)
+    ramp = np.clip((at - np.float32(low)) / np.float32(high - low), np.float32(0), one)
+    keep = one - ramp
+    stretched = one / (np.float32(scaling.factor) * powers)
+    blended: NDArray[np.float32] = stretched * (one - keep) + one / powers * keep
     return blended
 
 

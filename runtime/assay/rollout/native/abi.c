@@ -16,7 +16,8 @@ uint32_t assay_abi_sizes(uint64_t *out, uint32_t n) {
         sizeof(assay_worker_settings), sizeof(assay_runtime_settings), sizeof(assay_engine_ops),
         sizeof(assay_probe),      sizeof(assay_trace_record),     sizeof(assay_guard_report),
         sizeof(assay_stats),      sizeof(assay_model_shape),      sizeof(assay_engine_settings),
-        sizeof(assay_engine_info), sizeof(assay_seq_step),
+        sizeof(assay_engine_info), sizeof(assay_seq_step),        sizeof(assay_piece),
+        sizeof(assay_asked),
     };
     const uint32_t count = sizeof sizes / sizeof *sizes;
     for (uint32_t i = 0; i < count && i < n; i++) out[i] = sizes[i];

@@ -183,7 +183,9 @@ typedef struct {
     uint64_t decode_done;          /* clock ticks */
     ASSAY_ALIGNED int32_t stop_ids[ASSAY_STOP_IDS_MAX];
     uint8_t stop_lengths[ASSAY_STOP_STRINGS_MAX];
-    uint32_t reserved[7];
+    uint32_t kv_version; /* of the weights at admission: what is cached was computed by them */
+    uint32_t kv_mixed;   /* 1: other weights computed a part of the prompt's keys and values */
+    uint32_t reserved[5];
     uint8_t stop_bytes[ASSAY_STOP_STRINGS_MAX][ASSAY_STOP_BYTES_MAX];
 } assay_rollout;
 

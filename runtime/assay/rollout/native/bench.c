@@ -264,8 +264,7 @@ static uint64_t poll_some(driver *d) {
     return n;
 }
 
-void assay_bench_drive(assay_runtime *rt, const assay_drive *drive, assay_driven *out) {
-    memset(out, 0, sizeof *out);
+static void drive_held(assay_runtime *rt, const assay_drive *drive, assay_driven *out) {
     driver d = {.rt = rt, .drive = drive, .out = out, .random = drive->seed | 1};
     if (drive->group == 0 || drive->group > POLL_MAX) return;
     d.prompt = calloc(drive->prompt_len, sizeof *d.prompt);
@@ -285,6 +284,14 @@ void assay_bench_drive(assay_runtime *rt, const assay_drive *drive, assay_driven
     out->seconds = since(begin);
     unpin_self(&before);
     free(d.prompt);
+}
+
+void assay_bench_drive(assay_host h, const assay_drive *drive, assay_driven *out) {
+    memset(out, 0, sizeof *out);
+    assay_runtime *rt = assay_host_enter(h);
+    if (rt == NULL) return;
+    drive_held(rt, drive, out);
+    assay_host_leave(h);
 }
 
 /* ---- the tax of handing a step over ------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
 #ifndef ASSAY_BENCH_H
 #define ASSAY_BENCH_H
 
-#include "runtime.h"
+#include "host.h"
 
 /* Seconds for n sealed descriptors through one SPSC ring in batches, two pinned threads (-1: not). */
 double assay_bench_ring(uint64_t n, uint64_t batch, uint64_t capacity, int32_t cpu_producer,
@@ -34,7 +34,7 @@ typedef struct {
 } assay_driven;
 
 /* Submit, poll and release from the calling thread until every rollout has come back. */
-void assay_bench_drive(assay_runtime *rt, const assay_drive *drive, assay_driven *out);
+void assay_bench_drive(assay_host h, const assay_drive *drive, assay_driven *out);
 
 enum assay_tax_mode {
     ASSAY_TAX_EVENTFD = 0, /* the host tells the worker about every step through eventfds */

@@ -25,7 +25,7 @@
 #include "weights.h"
 
 enum {
-    SPIN_DEFAULT = 2000,
+    SPIN_DEFAULT = 20000, /* 0.3 to 1 ms: longer than one item of a step takes */
     THREADS_MAX = 256,
     SMALL_MODEL_BYTES = 8 << 20, /* below, one thread is faster than any waiting */
     STEALING_GRAIN = 1
@@ -69,6 +69,9 @@ struct assay_engine {
     assay_weights weights;
     assay_kv_layout kv;
     void *weight_pages;
+    assay_weights staged; /* the second slot; not read by steps */
+    void *staged_pages;
+    int staged_whole;
     void *room_pages;
     size_t room_bytes;
     uint32_t huge_pages;
@@ -786,6 +789,7 @@ void assay_engine_destroy(assay_engine *e) {
     }
     assay_pages_unmap(e->room_pages, e->room_bytes);
     assay_pages_unmap(e->weight_pages, e->weights.bytes);
+    assay_pages_unmap(e->staged_pages, e->weights.bytes);
     free(e);
 }
 
@@ -817,6 +821,52 @@ int assay_engine_seal(assay_engine *e) {
         e->sealed = 1;
     }
     return status;
+}
+
+int assay_engine_stage_begin(assay_engine *e) {
+    if (!e->sealed) {
+        return ASSAY_ENGINE_NOT_SEALED;
+    }
+    if (e->staged_pages == NULL) {
+        uint32_t huge;
+        e->staged_pages = assay_pages_map(e->weights.bytes, &huge);
+        if (e->staged_pages == NULL) {
+            return ASSAY_ENGINE_NO_MEMORY;
+        }
+        assay_arena arena = {e->staged_pages, 0};
+        assay_weights_layout(&e->staged, &e->shape, &arena);
+    }
+    e->staged_whole = 0;
+    assay_weights_begin_again(&e->staged, &e->weights);
+    return ASSAY_ENGINE_OK;
+}
+
+int assay_engine_stage(assay_engine *e, const assay_piece *piece) {
+    if (e->staged_pages == NULL || e->staged_whole || piece->tensor == ASSAY_T_ROPE_INV_FREQ) {
+        return ASSAY_ENGINE_INVALID;
+    }
+    return assay_weights_load_rows(&e->staged, piece);
+}
+
+int assay_engine_stage_end(assay_engine *e) {
+    const int status = e->staged_pages == NULL ? ASSAY_ENGINE_MISSING
+                                               : assay_weights_complete(&e->staged);
+    e->staged_whole = status == ASSAY_ENGINE_OK;
+    return status;
+}
+
+int assay_engine_swap(assay_engine *e, uint64_t version) {
+    if (!e->staged_whole) {
+        return ASSAY_ENGINE_MISSING;
+    }
+    const assay_weights weights = e->weights;
+    void *pages = e->weight_pages;
+    e->weights = e->staged;
+    e->weight_pages = e->staged_pages;
+    e->staged = weights;
+    e->staged_pages = pages;
+    e->policy_version = version;
+    return ASSAY_ENGINE_OK;
 }
 
 void assay_engine_set_policy_version(assay_engine *e, uint64_t version) {
@@ -879,6 +929,8 @@ const char *assay_engine_status_text(int status) {
         return "the block table does not reach the last position";
     case ASSAY_ENGINE_CONTEXT:
         return "a position at or past seq_len_max";
+    case ASSAY_ENGINE_NOT_FINITE:
+        return "a value that is not finite in the dtype it is kept in";
     default:
         return "unknown status";
     }

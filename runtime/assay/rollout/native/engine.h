@@ -10,7 +10,8 @@
  *   - Positions of a KV block that were never written read as zero: the first write into 16
  *     positions clears them, so what an earlier tenant left (NaN included) cannot leak.
  *
- * Life of an engine: create, load every tensor once, seal, step ..., destroy. One caller at a time.
+ * Life of an engine: create, load every tensor once, seal, step ..., destroy. One caller at a time,
+ * but for the second slot of weights: another thread may stage into it while steps run.
  */
 #ifndef ASSAY_ENGINE_H
 #define ASSAY_ENGINE_H
@@ -44,7 +45,8 @@ typedef enum {
     ASSAY_ENGINE_BAD_TOKEN = -7,   /* a token id outside the vocabulary */
     ASSAY_ENGINE_BAD_BLOCKS = -8,  /* the block table does not reach the last position */
     ASSAY_ENGINE_CONTEXT = -9,     /* a position at or past seq_len_max */
-    ASSAY_ENGINE_BROKEN = -10      /* a thread of the engine died in this step or an earlier one */
+    ASSAY_ENGINE_BROKEN = -10,     /* a thread of the engine died in this step or an earlier one */
+    ASSAY_ENGINE_NOT_FINITE = -11  /* stage: a value is not finite in the dtype it is kept in */
 } assay_engine_status;
 
 /* Sizes of the model, in elements. */
@@ -107,6 +109,19 @@ typedef enum {
     ASSAY_T_COUNT
 } assay_tensor;
 
+/* Rows [from, to) of a tensor that has `rows`; data is row `from`, row-major, of dtype. */
+typedef struct {
+    uint32_t tensor;
+    uint32_t layer;
+    uint32_t dtype;
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t from;
+    uint32_t to;
+    uint32_t reserved;
+    const void *data;
+} assay_piece;
+
 /* What an engine found and took. */
 typedef struct {
     char isa[16];            /* the vector code that runs */
@@ -131,6 +146,15 @@ int assay_engine_load(assay_engine *engine, uint32_t tensor, uint32_t layer, con
                       uint32_t dtype, uint32_t rows, uint32_t cols);
 /* Checks that every tensor is there; steps are refused before. */
 int assay_engine_seal(assay_engine *engine);
+
+/* The second slot, which steps do not read. `stage_begin` takes its memory, the first time, and
+ * makes all of its tensors missing; `stage` copies a piece into it; `stage_end` says whether it is
+ * whole. `swap` exchanges it with the active slot, between steps, when it is (else MISSING). Rotary
+ * frequencies stay. One thread stages; none does while one swaps. */
+int assay_engine_stage_begin(assay_engine *engine);
+int assay_engine_stage(assay_engine *engine, const assay_piece *piece);
+int assay_engine_stage_end(assay_engine *engine);
+int assay_engine_swap(assay_engine *engine, uint64_t version);
 
 /* The version of the weights; stamped on every entry of a step. Call between steps. */
 void assay_engine_set_policy_version(assay_engine *engine, uint64_t version);

@@ -25,7 +25,7 @@ struct assay_guard_thread {
     volatile uint64_t *allocations;
     uint64_t allocations_before;
     struct rusage before;
-    _Atomic(uint64_t) sections, syscalls, last_syscall, allocated, minor, major;
+    _Atomic(uint64_t) sections, syscalls, last_syscall, allocated, minor, major, waits, preempted;
     _Atomic(uint32_t) used, took_part, seen;
 };
 
@@ -111,6 +111,7 @@ static void leave_window(assay_guard_thread *me) {
     getrusage(RUSAGE_THREAD, &now);
     atomic_store(&me->minor, (uint64_t)(now.ru_minflt - me->before.ru_minflt));
     atomic_store(&me->major, (uint64_t)(now.ru_majflt - me->before.ru_majflt));
+    atomic_store(&me->preempted, (uint64_t)(now.ru_nivcsw - me->before.ru_nivcsw));
 }
 
 static void enter_window(assay_guard_thread *me) {
@@ -119,6 +120,8 @@ static void enter_window(assay_guard_thread *me) {
     atomic_store(&me->allocated, 0);
     atomic_store(&me->minor, 0);
     atomic_store(&me->major, 0);
+    atomic_store(&me->waits, 0);
+    atomic_store(&me->preempted, 0);
     atomic_store(&me->took_part, 1);
     me->selector = ALLOW;
     me->trapping = prctl(PR_SET_SYSCALL_USER_DISPATCH, DISPATCH_ON, 0, 0, &me->selector) == 0;
@@ -177,6 +180,11 @@ void assay_guard_hot_end_slow(void) {
     atomic_fetch_add_explicit(&me->sections, 1, memory_order_relaxed);
 }
 
+void assay_guard_wait_slow(void) {
+    assay_guard_thread *me = assay_guard_mine;
+    if (me != NULL) atomic_fetch_add_explicit(&me->waits, 1, memory_order_relaxed);
+}
+
 bool assay_guard_wake_by(void (*wake)(void *context), void *context) {
     bool found = false;
     pthread_mutex_lock(&wakers_lock);
@@ -219,7 +227,9 @@ void assay_guard_read(assay_guard_report *out) {
         if (!atomic_load(&t->took_part)) continue;
         out->threads++;
         out->sections += atomic_load(&t->sections);
-        out->syscalls += atomic_load(&t->syscalls);
+        out->syscalls += atomic_load(&t->syscalls) + atomic_load(&t->waits);
+        out->waits += atomic_load(&t->waits);
+        out->preempted += atomic_load(&t->preempted);
         if (atomic_load(&t->syscalls)) out->last_syscall = atomic_load(&t->last_syscall);
         out->allocations += atomic_load(&t->allocated);
         out->faults_minor += atomic_load(&t->minor);

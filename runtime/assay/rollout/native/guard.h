@@ -19,13 +19,15 @@ typedef struct {
     uint64_t threads;      /* that were watched */
     uint64_t unsettled;    /* hot threads that have not yet followed the last arm or disarm */
     uint64_t sections;     /* hot sections run while armed */
-    uint64_t syscalls;     /* hot sections in which one was made */
+    uint64_t syscalls;     /* hot sections in which one was made, and all waits */
     uint64_t last_syscall; /* its number */
     uint64_t allocations;  /* malloc, calloc, realloc, free ... in hot sections */
     uint64_t faults_minor;
     uint64_t faults_major;
     uint32_t traps_syscalls;    /* 1: the kernel can trap them here */
     uint32_t counts_allocations;/* 1: libassay_guard.so is loaded */
+    uint64_t waits;        /* system calls of a step to park a thread or to wake one */
+    uint64_t preempted;    /* times the scheduler took a watched thread off its core */
 } assay_guard_report;
 
 /* This thread is a hot thread from now on; without it, the sections below do nothing. */
@@ -54,6 +56,7 @@ typedef struct assay_guard_thread assay_guard_thread;
 extern _Thread_local assay_guard_thread *assay_guard_mine;
 void assay_guard_hot_begin_slow(void);
 void assay_guard_hot_end_slow(void);
+void assay_guard_wait_slow(void);
 extern _Thread_local uint32_t assay_guard_seen; /* window this thread last took part in */
 
 static inline void assay_guard_hot_begin(void) {
@@ -63,6 +66,12 @@ static inline void assay_guard_hot_begin(void) {
 
 static inline void assay_guard_hot_end(void) {
     if (assay_guard_seen & 1u) assay_guard_hot_end_slow();
+}
+
+/* A system call that a step makes to park or to wake a thread: made outside the sections, where no
+ * trap finds it, and counted here. */
+static inline void assay_guard_wait(void) {
+    if (assay_guard_seen & 1u) assay_guard_wait_slow();
 }
 
 #endif

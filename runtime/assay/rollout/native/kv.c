@@ -264,14 +264,28 @@ uint32_t assay_kv_matched_positions(const assay_kv *kv, const assay_table *t,
     return covered < prefix_len ? covered : prefix_len;
 }
 
-void assay_kv_computed(assay_kv *kv, const assay_table *t, uint32_t positions,
-                       uint32_t prefix_len) {
-    for (uint32_t i = t->prefix_blocks; i-- > t->matched_blocks;) {
+/* No rollout to come may find it; those that share it already keep it. */
+static void forget(assay_kv *kv, uint32_t id) {
+    uint8_t computed = kv->blocks[id].computed;
+    if (kv->blocks[id].cached) cache_remove(kv, id);
+    kv->blocks[id].computed = computed;
+}
+
+/* What other weights than the key says computed, or what stands on such a block, is of no version. */
+static bool mixed(const assay_kv *kv, const assay_table *t, uint32_t i, uint32_t version) {
+    const assay_block *b = &kv->blocks[t->ids[i]];
+    return b->version != version || (i > 0 && !kv->blocks[t->ids[i - 1]].cached);
+}
+
+void assay_kv_computed(assay_kv *kv, const assay_table *t, uint32_t from, uint32_t positions,
+                       uint32_t prefix_len, uint32_t version) {
+    uint32_t first = from / kv->block_tokens;
+    if (first < t->matched_blocks) first = t->matched_blocks;
+    for (uint32_t i = first; i < t->prefix_blocks && i * kv->block_tokens < positions; i++) {
         uint32_t end = (i + 1) * kv->block_tokens;
-        if (positions < (end < prefix_len ? end : prefix_len)) continue;
         assay_block *b = &kv->blocks[t->ids[i]];
-        if (b->computed) return;
-        b->computed = 1;
+        if (mixed(kv, t, i, version)) forget(kv, t->ids[i]);
+        b->computed = positions >= (end < prefix_len ? end : prefix_len);
     }
 }
 
@@ -333,7 +347,8 @@ int assay_kv_audit(const assay_kv *kv) {
         in_use += b->refs > 0;
         cold += b->refs == 0 && b->cached;
         if (b->refs == 0 && b->cached && !b->computed) return 1;
-        if (b->cached && b->parent != ASSAY_NONE && !kv->blocks[b->parent].cached) return 2;
+        if (b->cached && b->computed && b->parent != ASSAY_NONE && !kv->blocks[b->parent].cached)
+            return 2;
         if (b->cached && b->refs > 0 && b->parent != ASSAY_NONE &&
             kv->blocks[b->parent].refs == 0)
             return 3;

@@ -7,7 +7,9 @@
  *     still allocate: so an admitted rollout never runs out of blocks;
  *   - a block that is cached, or referenced by more than one table, is written only while its owner
  *     prefills it for the first time; every other write goes to a copy;
- *   - a cached block's parent is cached too: cold blocks leave in the order leaf to root;
+ *   - a cached, computed block's parent is cached too: cold blocks leave in the order leaf to root;
+ *   - a cached, computed block was computed by the weights of its version alone, and so was every
+ *     block before it: what weights changed under is shared by whom has it, and found by nobody else;
  *   - two prefixes are taken for equal only when their tokens are equal, never by hash alone.
  */
 #ifndef ASSAY_KV_H
@@ -80,8 +82,9 @@ bool assay_kv_matched_ready(const assay_kv *kv, const assay_table *t);
 /* Positions that the matched blocks cover, of a prefix of `prefix_len`. */
 uint32_t assay_kv_matched_positions(const assay_kv *kv, const assay_table *t, uint32_t prefix_len);
 
-/* Keys and values of positions below `positions` are there. */
-void assay_kv_computed(assay_kv *kv, const assay_table *t, uint32_t positions, uint32_t prefix_len);
+/* Weights of `version` computed keys and values of the prefix's positions `from` to `positions`. */
+void assay_kv_computed(assay_kv *kv, const assay_table *t, uint32_t from, uint32_t positions,
+                       uint32_t prefix_len, uint32_t version);
 
 /* Another table waits for blocks that this one is still to compute. */
 bool assay_kv_awaited(const assay_kv *kv, const assay_table *t);

@@ -96,17 +96,41 @@ static void unlink_slot(assay_waiting *w, uint32_t slot) {
                                  : &w->bucket_tail[bucket]) = x->same_prev;
 }
 
+static void prepend(assay_waiting *w, uint32_t slot) {
+    assay_waiter *x = &w->waiters[slot];
+    uint32_t bucket = bucket_of(w, x->prefix);
+    x->prev = x->same_prev = ASSAY_NONE;
+    x->next = w->head;
+    x->same_next = w->bucket_head[bucket];
+    *(w->head != ASSAY_NONE ? &w->waiters[w->head].prev : &w->tail) = slot;
+    w->head = slot;
+    *(x->same_next != ASSAY_NONE ? &w->waiters[x->same_next].same_prev
+                                 : &w->bucket_tail[bucket]) = slot;
+    w->bucket_head[bucket] = slot;
+}
+
 /* ---- face ------------------------------------------------------------------------------------- */
 
-void assay_waiting_add(assay_waiting *w, uint32_t slot, uint32_t remaining, uint64_t prefix) {
+static void add(assay_waiting *w, uint32_t slot, uint32_t remaining, uint64_t prefix) {
     assay_waiter *x = &w->waiters[slot];
     x->remaining = remaining;
     x->prefix = prefix;
     x->ticket = w->tickets++;
     x->arrived_at = w->admitted;
-    append(w, slot);
     w->heap[w->n] = slot;
     sift_up(w, w->n++);
+}
+
+void assay_waiting_add(assay_waiting *w, uint32_t slot, uint32_t remaining, uint64_t prefix) {
+    add(w, slot, remaining, prefix);
+    append(w, slot);
+}
+
+void assay_waiting_add_first(assay_waiting *w, uint32_t slot, uint32_t remaining,
+                             uint64_t prefix) {
+    add(w, slot, remaining, prefix);
+    w->waiters[slot].arrived_at = w->admitted - w->aging_max; /* due at once */
+    prepend(w, slot);
 }
 
 void assay_waiting_remove(assay_waiting *w, uint32_t slot) {

@@ -47,6 +47,9 @@ size_t assay_waiting_bytes(uint32_t slots);
 void assay_waiting_init(assay_waiting *w, void *memory, uint32_t slots, uint32_t policy,
                         uint64_t aging_max);
 void assay_waiting_add(assay_waiting *w, uint32_t slot, uint32_t remaining, uint64_t prefix);
+/* In front of all others, and due: for a rollout that was admitted before and gave its KV back. */
+void assay_waiting_add_first(assay_waiting *w, uint32_t slot, uint32_t remaining,
+                             uint64_t prefix);
 void assay_waiting_remove(assay_waiting *w, uint32_t slot);
 /* Who is next; ASSAY_NONE when nobody waits. Changes nothing. */
 uint32_t assay_waiting_pick(const assay_waiting *w);

@@ -43,9 +43,9 @@ static void unpark_all(_Atomic uint32_t *word) {
 }
 
 /* 1 as soon as the word is not `seen` any more, 0 when spinning did not see that. */
-static int spin_past(const assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
+static int spin_past(const assay_pool *pool, assay_turn *word, uint32_t seen) {
     for (uint32_t i = 0; i < pool->spin_max; i++) {
-        if (atomic_load_explicit(word, memory_order_acquire) != seen) {
+        if (atomic_load_explicit(&word->value, memory_order_acquire) != seen) {
             return 1;
         }
         pause_briefly();
@@ -53,35 +53,37 @@ static int spin_past(const assay_pool *pool, _Atomic uint32_t *word, uint32_t se
     return 0;
 }
 
-static void park_past(assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
-    atomic_fetch_add(&pool->parked, 1);
+static void park_past(assay_pool *pool, assay_turn *word, uint32_t seen) {
+    atomic_fetch_add(&word->parked, 1);
     atomic_fetch_add_explicit(&pool->parks, 1, memory_order_relaxed);
-    while (atomic_load(word) == seen) {
-        park(word, seen);
+    while (atomic_load(&word->value) == seen) {
+        park(&word->value, seen);
     }
-    atomic_fetch_sub(&pool->parked, 1);
+    atomic_fetch_sub(&word->parked, 1);
 }
 
-static void wait_past(assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
+static void wait_past(assay_pool *pool, assay_turn *word, uint32_t seen) {
     if (!spin_past(pool, word, seen)) {
         park_past(pool, word, seen);
     }
 }
 
-/* Inside a run: the guard's hot section ends where a thread has nothing to do. */
-static void park_in_run(assay_pool *pool, _Atomic uint32_t *word, uint32_t seen) {
+/* Inside a run: on the step's path, and counted as that. */
+static void park_in_run(assay_pool *pool, assay_turn *word, uint32_t seen) {
     assay_guard_hot_end();
+    assay_guard_wait();
     park_past(pool, word, seen);
     assay_guard_hot_begin();
 }
 
 /* The store and the look at `parked` are sequentially consistent, as are their counterparts in
  * park_past: either the waiter sees the new turn or we see the waiter. */
-static void turn(assay_pool *pool, _Atomic uint32_t *word) {
-    atomic_fetch_add(word, 1);
-    if (atomic_load(&pool->parked) != 0) {
+static void turn(assay_turn *word) {
+    atomic_fetch_add(&word->value, 1);
+    if (atomic_load(&word->parked) != 0) {
         assay_guard_hot_end();
-        unpark_all(word);
+        assay_guard_wait();
+        unpark_all(&word->value);
         assay_guard_hot_begin();
     }
 }
@@ -106,25 +108,25 @@ static void leave_run(assay_walker *walker) {
     walker->inside = 0;
     const uint64_t before = atomic_fetch_sub(&pool->gate, 1);
     if ((before & GATE_OPEN) == 0) {
-        turn(pool, &pool->left);
+        turn(&pool->left);
     }
 }
 
 static void open_run(assay_pool *pool) {
     const uint32_t run = (uint32_t)(atomic_load(&pool->gate) >> 32) + 1;
-    pool->first_phase = atomic_load(&pool->completed);
+    pool->first_phase = atomic_load(&pool->completed.value);
     atomic_store(&pool->gate, (uint64_t)run << 32 | GATE_OPEN);
-    turn(pool, &pool->run_turn);
+    turn(&pool->run_turn);
 }
 
 static void close_run(assay_pool *pool) {
-    uint32_t seen = atomic_load(&pool->left);
+    uint32_t seen = atomic_load(&pool->left.value);
     uint64_t inside = atomic_fetch_and(&pool->gate, ~GATE_OPEN) & (GATE_OPEN - 1);
     while (inside != 0) {
         if (!spin_past(pool, &pool->left, seen)) {
             park_in_run(pool, &pool->left, seen);
         }
-        seen = atomic_load(&pool->left);
+        seen = atomic_load(&pool->left.value);
         inside = atomic_load(&pool->gate) & (GATE_OPEN - 1);
     }
 }
@@ -159,7 +161,7 @@ static void report_done(assay_walker *walker, uint32_t total) {
         memory_order_relaxed));
     walker->held = 0;
     if (count == total) {
-        turn(pool, &pool->completed);
+        turn(&pool->completed);
     }
 }
 
@@ -211,7 +213,7 @@ int assay_claim(assay_walker *walker, uint32_t total, uint32_t grain, uint32_t *
 /* Wakes everyone; after it no wait for a phase lasts. */
 static void break_pool(assay_pool *pool) {
     atomic_store(&pool->broken, 1);
-    turn(pool, &pool->completed);
+    turn(&pool->completed);
 }
 
 /* 1 unless the pool broke; then the thread is out of the run. */
@@ -232,7 +234,7 @@ int assay_phase_end(assay_walker *walker) {
     if (pool->n_threads == 1) {
         return 1;
     }
-    const uint32_t completed = atomic_load_explicit(&pool->completed, memory_order_acquire);
+    const uint32_t completed = atomic_load_explicit(&pool->completed.value, memory_order_acquire);
     if (completed != phase || spin_past(pool, &pool->completed, phase)) {
         return goes_on(walker);
     }
@@ -282,7 +284,7 @@ static void join_runs(void *argument) {
     assay_pool *pool = walker->pool;
     for (uint32_t seen = 0;;) {
         wait_past(pool, &pool->run_turn, seen);
-        seen = atomic_load(&pool->run_turn);
+        seen = atomic_load(&pool->run_turn.value);
         if (atomic_load(&pool->stop) != 0) {
             break;
         }
@@ -308,7 +310,7 @@ static void *thread_main(void *argument) {
 
 /* A turn without an open run: threads that sleep look around, find nothing and sleep again. */
 static void wake_threads(void *pool) {
-    turn(pool, &((assay_pool *)pool)->run_turn);
+    turn(&((assay_pool *)pool)->run_turn);
 }
 
 int assay_pool_start(assay_pool *pool) {
@@ -337,7 +339,7 @@ void assay_pool_stop(assay_pool *pool) {
     assay_guard_forget(pool);
     atomic_store(&pool->stop, 1);
     break_pool(pool);
-    turn(pool, &pool->run_turn);
+    turn(&pool->run_turn);
     for (uint32_t i = 1; i <= pool->n_started; i++) {
         pthread_join(pool->threads[i].handle, NULL);
     }

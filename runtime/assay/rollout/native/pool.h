@@ -25,6 +25,13 @@ typedef struct {
     _Alignas(64) _Atomic uint64_t value;
 } assay_cursor;
 
+/* A word that threads wait on, and how many of them have parked: who turns it makes a system call
+ * only for a thread that sleeps on this very word. */
+typedef struct {
+    _Alignas(64) _Atomic uint32_t value;
+    _Atomic uint32_t parked;
+} assay_turn;
+
 typedef struct assay_pool assay_pool;
 
 typedef struct {
@@ -43,12 +50,11 @@ typedef struct {
 
 struct assay_pool {
     _Alignas(64) _Atomic uint64_t done; /* phase << 32 | items of it that are done */
-    _Alignas(64) _Atomic uint32_t completed; /* phases done since the start */
+    assay_turn completed; /* phases done since the start */
     _Alignas(64) _Atomic uint64_t gate; /* run << 32 | open << 31 | pool threads inside */
-    _Alignas(64) _Atomic uint32_t run_turn;
-    _Alignas(64) _Atomic uint32_t left; /* counts threads that left a closed run */
-    _Alignas(64) _Atomic uint32_t parked;
-    _Atomic uint64_t parks;
+    assay_turn run_turn;
+    assay_turn left; /* counts threads that left a closed run */
+    _Alignas(64) _Atomic uint64_t parks;
     _Atomic uint32_t stop;
     _Atomic uint32_t broken;
     uint32_t running; /* 1 from the begin of a run to its end */

@@ -23,7 +23,8 @@ static uint64_t *cell(const assay_probe *p, uint8_t *base, const assay_seq_step 
 static void run_entry(const assay_probe *p, uint8_t *base, assay_seq_step *s) {
     uint64_t h = s->pos0 ? *cell(p, base, s, s->pos0 - 1) : 0;
     for (uint32_t i = 0; i < s->n_tokens; i++)
-        *cell(p, base, s, s->pos0 + i) = h = mix(h, (uint32_t)s->tokens[i]);
+        *cell(p, base, s, s->pos0 + i) = h =
+            mix(h, (uint32_t)s->tokens[i] | p->policy_version << 32);
     s->policy_version = p->policy_version;
     if (!s->want_logits) return;
     uint32_t end = s->pos0 + s->n_tokens;

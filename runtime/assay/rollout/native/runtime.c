@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "guard.h"
@@ -205,14 +206,41 @@ int assay_runtime_start(assay_runtime *rt) {
     return ASSAY_OK;
 }
 
-void assay_runtime_stop(assay_runtime *rt) {
+static void ask_to_stop(assay_runtime *rt) {
     atomic_store(&rt->worker.stop, 1);
     atomic_store(&rt->scorer_stop, 1);
     assay_bell_ring(&rt->worker.bell);
     assay_bell_ring(&rt->worker.host);
+}
+
+void assay_runtime_stop(assay_runtime *rt) {
+    ask_to_stop(rt);
     if (rt->threads_up) pthread_join(rt->thread, NULL);
     if (rt->scorer_up) pthread_join(rt->scorer, NULL);
     rt->threads_up = rt->scorer_up = false;
+}
+
+/* `until` is on the monotonic clock, joins are timed by the other one. */
+static bool join_by(pthread_t thread, uint64_t until) {
+    struct timespec t;
+    uint64_t now = assay_monotonic_ns(), left = until > now ? until - now : 0;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec += (time_t)(left / 1000000000u);
+    t.tv_nsec += (long)(left % 1000000000u);
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return pthread_timedjoin_np(thread, NULL, &t) == 0;
+}
+
+bool assay_runtime_stop_by(assay_runtime *rt, uint64_t until) {
+    ask_to_stop(rt);
+    if (rt->threads_up && !join_by(rt->thread, until)) return false;
+    rt->threads_up = false;
+    if (rt->scorer_up && !join_by(rt->scorer, until)) return false;
+    rt->scorer_up = false;
+    return true;
 }
 
 uint64_t assay_runtime_bury(assay_runtime *rt) {
@@ -281,6 +309,29 @@ uint64_t assay_runtime_poll(assay_runtime *rt, assay_completion *out, uint64_t n
     return got;
 }
 
+int assay_runtime_contents(const assay_runtime *rt, const assay_completion *done, int32_t *tokens,
+                           float *logps, uint32_t *versions) {
+    const assay_region *g = rt->region.at;
+    if (done->slot >= g->shape.slots) return ASSAY_INVALID;
+    uint64_t word = atomic_load_explicit(&assay_row(g, done->slot)->word, memory_order_acquire);
+    if (word != assay_word(done->generation, ASSAY_DONE)) return ASSAY_STALE;
+    uint32_t prompt = done->prompt_len, n = done->n_generated;
+    memcpy(tokens, assay_tokens(g, done->slot), (size_t)(prompt + n) * sizeof *tokens);
+    memcpy(logps, assay_logps(g, done->slot) + prompt, n * sizeof *logps);
+    memcpy(versions, assay_versions(g, done->slot) + prompt, n * sizeof *versions);
+    return ASSAY_OK;
+}
+
+int assay_runtime_asked(const assay_runtime *rt, const assay_completion *done, assay_asked *out) {
+    const assay_region *g = rt->region.at;
+    if (done->slot >= g->shape.slots) return ASSAY_INVALID;
+    const assay_rollout *row = assay_row(g, done->slot);
+    uint64_t word = atomic_load_explicit(&row->word, memory_order_acquire);
+    if (word != assay_word(done->generation, ASSAY_DONE)) return ASSAY_STALE;
+    *out = (assay_asked){row->sampler, row->max_tokens, row->kv_version, row->kv_mixed, 0};
+    return ASSAY_OK;
+}
+
 uint64_t assay_runtime_release(assay_runtime *rt, const assay_completion *done, uint64_t n) {
     uint64_t released = assay_release(rt->region.at, done, n);
     if (released == 0) return 0;
@@ -299,22 +350,48 @@ uint64_t assay_runtime_wait(assay_runtime *rt, uint32_t seen, uint64_t timeout_n
 
 /* ---- weight changes ------------------------------------------------------------------------------ */
 
-bool assay_runtime_pause(assay_runtime *rt, uint64_t timeout_ns) {
-    uint64_t until = assay_monotonic_ns() + timeout_ns;
-    atomic_store(&rt->worker.pause, 1);
-    assay_bell_ring(&rt->worker.bell);
-    while (!atomic_load(&rt->worker.paused)) {
-        uint32_t seen = assay_bell_read(&rt->worker.host);
-        if (atomic_load(&rt->worker.state) != ASSAY_WORKER_RUNNING) return true;
-        if (assay_monotonic_ns() >= until) return false;
-        if (!atomic_load(&rt->worker.paused))
-            assay_bell_park(&rt->worker.host, seen, 10 * 1000 * 1000);
+static _Atomic(uint32_t) *holders(assay_runtime *rt, enum assay_pause_mode mode) {
+    switch (mode) {
+    case ASSAY_PAUSE_FINISH: return &rt->worker.finishes;
+    case ASSAY_PAUSE_RETRACT: return &rt->worker.retracts;
+    default: return &rt->worker.pauses;
     }
-    return true;
 }
 
-void assay_runtime_resume(assay_runtime *rt) {
-    atomic_store(&rt->worker.pause, 0);
+void assay_runtime_pause(assay_runtime *rt, enum assay_pause_mode mode) {
+    atomic_fetch_add(holders(rt, mode), 1);
+    assay_bell_ring(&rt->worker.bell);
+}
+
+/* Before the thread was started the caller is the worker; when it has ended nothing runs. */
+static bool held_without_thread(assay_runtime *rt, enum assay_pause_mode mode) {
+    if (atomic_load(&rt->worker.state) != ASSAY_WORKER_NEW) return true;
+    if (mode == ASSAY_PAUSE_RETRACT) assay_worker_retract(&rt->worker);
+    return mode == ASSAY_PAUSE_IN_PLACE || assay_worker_runs_nothing(&rt->worker);
+}
+
+/* The worker says that it is held after it saw a pause, and looks for pauses again after it said that
+ * it is not: whoever added one and then reads `held` is not answered from an earlier pause. */
+static bool held(assay_runtime *rt, enum assay_pause_mode mode) {
+    if (atomic_load(&rt->worker.state) != ASSAY_WORKER_RUNNING)
+        return held_without_thread(rt, mode);
+    uint32_t least = mode == ASSAY_PAUSE_IN_PLACE ? ASSAY_HELD_RUNNING : ASSAY_HELD_EMPTY;
+    return atomic_load(&rt->worker.held) >= least;
+}
+
+bool assay_runtime_paused(assay_runtime *rt, enum assay_pause_mode mode, uint64_t timeout_ns) {
+    uint64_t until = assay_monotonic_ns() + timeout_ns;
+    for (;;) {
+        uint32_t seen = assay_bell_read(&rt->worker.host);
+        if (held(rt, mode)) return true;
+        uint64_t now = assay_monotonic_ns();
+        if (now >= until) return false;
+        assay_bell_park(&rt->worker.host, seen, until - now);
+    }
+}
+
+void assay_runtime_resume(assay_runtime *rt, enum assay_pause_mode mode) {
+    atomic_fetch_sub(holders(rt, mode), 1);
     assay_bell_ring(&rt->worker.bell);
 }
 
@@ -322,6 +399,8 @@ void assay_runtime_set_policy_version(assay_runtime *rt, uint32_t version) {
     assay_region *g = rt->region.at;
     atomic_store_explicit(&g->policy_version, version, memory_order_release);
 }
+
+void assay_runtime_wake_host(assay_runtime *rt) { assay_bell_ring(&rt->worker.host); }
 
 void assay_runtime_nudge(assay_runtime *rt) { assay_bell_ring(&rt->worker.bell); }
 
@@ -377,6 +456,7 @@ static void read_worker(const assay_worker *w, assay_stats *out) {
     out->admitted = READ(s->admitted);
     out->aged = READ(s->aged);
     out->blocked = READ(s->blocked);
+    out->retracted = READ(s->retracted);
     out->prefix_matched_positions = READ(k->matched_positions);
     out->prefix_missed_positions = READ(k->missed_positions);
     out->kv_copies = READ(k->copies);

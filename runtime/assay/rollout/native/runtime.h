@@ -40,7 +40,7 @@ typedef struct {
     uint64_t queue_prefill, queue_decode, queue_reward, queue_trajectory, queue_done; /* lengths now */
     uint64_t iterations, steps, decode_tokens, prefill_tokens, shared_rows;
     uint64_t engine_ns, busy_ns;
-    uint64_t admitted, aged, blocked;
+    uint64_t admitted, aged, blocked, retracted;
     uint64_t prefix_matched_positions, prefix_missed_positions;
     uint64_t kv_copies, kv_copied_positions, kv_evictions, kv_in_use, kv_in_use_peak, kv_cold;
     uint64_t worker_parks, worker_wakes, host_parks, host_wakes;
@@ -57,9 +57,19 @@ typedef struct assay_runtime assay_runtime;
 /* NULL with ASSAY_INVALID or ASSAY_SATURATED (no memory) in *status. The engine outlives it. */
 assay_runtime *assay_runtime_create(const assay_runtime_settings *settings,
                                     const assay_engine_ops *engine, int *status);
+typedef struct {
+    assay_sampler sampler;
+    uint32_t max_tokens;
+    uint32_t kv_version; /* see assay_rollout */
+    uint32_t kv_mixed;
+    uint32_t reserved;
+} assay_asked;
+
 int assay_runtime_start(assay_runtime *rt);
 /* Ask the threads to end, and wait for them. In-flight rollouts stay where they are. */
 void assay_runtime_stop(assay_runtime *rt);
+/* The same; false when a thread has not ended by `until` (monotonic ns): ask again. */
+bool assay_runtime_stop_by(assay_runtime *rt, uint64_t until);
 void assay_runtime_destroy(assay_runtime *rt);
 
 assay_region *assay_runtime_region(assay_runtime *rt);
@@ -75,15 +85,22 @@ uint64_t assay_runtime_reward_take(assay_runtime *rt, assay_descriptor *out, uin
 int assay_runtime_copy(assay_runtime *rt, assay_ref ref, int32_t *tokens, uint32_t n);
 int assay_runtime_score(assay_runtime *rt, assay_ref ref, double reward);
 uint64_t assay_runtime_poll(assay_runtime *rt, assay_completion *out, uint64_t n);
+/* Copy what a collected completion holds, until it is released. STALE: it was. */
+int assay_runtime_contents(const assay_runtime *rt, const assay_completion *done, int32_t *tokens,
+                           float *logps, uint32_t *versions);
+/* What the rollout was asked for and computed with; ASSAY_STALE once it was released. */
+int assay_runtime_asked(const assay_runtime *rt, const assay_completion *done, assay_asked *out);
 uint64_t assay_runtime_release(assay_runtime *rt, const assay_completion *done, uint64_t n);
 /* Park until something may have become visible to the host, at most timeout_ns. `seen` is what
  * assay_runtime_bell said before the host last looked. Returns the nanoseconds it took. */
 uint32_t assay_runtime_bell(assay_runtime *rt);
 uint64_t assay_runtime_wait(assay_runtime *rt, uint32_t seen, uint64_t timeout_ns);
 
-/* Hold the worker between two steps; true once it is held. For weight changes. */
-bool assay_runtime_pause(assay_runtime *rt, uint64_t timeout_ns);
-void assay_runtime_resume(assay_runtime *rt);
+/* Hold the worker between two steps, from when `assay_runtime_paused` says so (at most timeout_ns
+ * later) until there was a resume, of the same mode, for every pause. For weight changes. */
+void assay_runtime_pause(assay_runtime *rt, enum assay_pause_mode mode);
+bool assay_runtime_paused(assay_runtime *rt, enum assay_pause_mode mode, uint64_t timeout_ns);
+void assay_runtime_resume(assay_runtime *rt, enum assay_pause_mode mode);
 void assay_runtime_set_policy_version(assay_runtime *rt, uint32_t version);
 
 /* After a crash: join the thread and end what it left; returns the rollouts taken down. */
@@ -93,6 +110,7 @@ uint64_t assay_runtime_bury(assay_runtime *rt);
 int assay_runtime_audit(const assay_runtime *rt);
 bool assay_runtime_step(assay_runtime *rt); /* one iteration by the caller, without a thread */
 
+void assay_runtime_wake_host(assay_runtime *rt); /* whoever is parked in `wait` looks again */
 void assay_runtime_nudge(assay_runtime *rt); /* wake the worker for an iteration */
 
 void assay_runtime_trace_on(assay_runtime *rt, uint32_t on);

@@ -243,25 +243,82 @@ static void load_vector(const place *to, const void *data, uint32_t dtype) {
     }
 }
 
+static int piece_is_sound(const assay_weights *w, const assay_piece *p) {
+    const uint32_t layers = p->tensor < ASSAY_T_ATTN_NORM ? 1 : w->shape.n_layers;
+    return p->data != NULL && p->dtype <= ASSAY_F16 && p->tensor < ASSAY_T_COUNT &&
+           p->layer < layers && p->from < p->to && p->to <= p->rows;
+}
+
+static place place_of(assay_weights *w, uint32_t tensor, uint32_t layer) {
+    return tensor < ASSAY_T_ATTN_NORM ? global_place(w, tensor)
+                                      : layer_place(&w->shape, &w->layers[layer], tensor);
+}
+
+static void load_piece(assay_weights *w, const place *to, const assay_piece *p) {
+    if (to->vector != NULL) {
+        load_vector(to, p->data, p->dtype);
+    } else {
+        pack_rows(w, to->matrix, to->first + p->from, to->panel_stride, to->panel_offset, p->data,
+                  p->dtype, p->to - p->from);
+    }
+    uint32_t *loaded =
+        p->tensor < ASSAY_T_ATTN_NORM ? &w->loaded : &w->layers[p->layer].loaded;
+    *loaded |= p->to == p->rows ? 1u << p->tensor : 0;
+}
+
+static int fits(const place *to, const assay_piece *p) {
+    return (to->vector != NULL || to->matrix != NULL) && to->rows == p->rows && to->cols == p->cols;
+}
+
 int assay_weights_load(assay_weights *w, uint32_t tensor, uint32_t layer, const void *data,
                        uint32_t dtype, uint32_t rows, uint32_t cols) {
-    const int is_global = tensor < ASSAY_T_ATTN_NORM;
-    if (data == NULL || dtype > ASSAY_F16 || tensor >= ASSAY_T_COUNT ||
-        layer >= (is_global ? 1 : w->shape.n_layers)) {
+    const assay_piece p = {tensor, layer, dtype, rows, cols, 0, rows, 0, data};
+    if (!piece_is_sound(w, &p)) {
         return ASSAY_ENGINE_INVALID;
     }
-    assay_layer *l = &w->layers[layer];
-    const place to = is_global ? global_place(w, tensor) : layer_place(&w->shape, l, tensor);
-    if ((to.vector == NULL && to.matrix == NULL) || to.rows != rows || to.cols != cols) {
+    const place to = place_of(w, tensor, layer);
+    if (!fits(&to, &p)) {
         return ASSAY_ENGINE_INVALID;
     }
-    if (to.vector != NULL) {
-        load_vector(&to, data, dtype);
-    } else {
-        pack_rows(w, to.matrix, to.first, to.panel_stride, to.panel_offset, data, dtype, rows);
-    }
-    *(is_global ? &w->loaded : &l->loaded) |= 1u << tensor;
+    load_piece(w, &to, &p);
     return ASSAY_ENGINE_OK;
+}
+
+/* A float32 above the greatest bf16 rounds to infinity when the matrix keeps bf16. */
+static int stays_finite(const assay_piece *p, uint32_t kept) {
+    const size_t n = (size_t)(p->to - p->from) * p->cols;
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        float value = read_element(p->data, p->dtype, i);
+        value = kept == ASSAY_BF16 ? assay_f32_of_bf16(assay_bf16_of(value)) : value;
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return !bad;
+}
+
+int assay_weights_load_rows(assay_weights *w, const assay_piece *p) {
+    if (!piece_is_sound(w, p)) {
+        return ASSAY_ENGINE_INVALID;
+    }
+    const place to = place_of(w, p->tensor, p->layer);
+    if (!fits(&to, p)) {
+        return ASSAY_ENGINE_INVALID;
+    }
+    if (!stays_finite(p, to.vector != NULL ? ASSAY_F32 : w->shape.weight_dtype)) {
+        return ASSAY_ENGINE_NOT_FINITE;
+    }
+    load_piece(w, &to, p);
+    return ASSAY_ENGINE_OK;
+}
+
+void assay_weights_begin_again(assay_weights *w, const assay_weights *from) {
+    w->loaded = 1u << ASSAY_T_ROPE_INV_FREQ;
+    memcpy(w->rope_inv_freq, from->rope_inv_freq, w->shape.head_dim / 2 * sizeof(float));
+    for (uint32_t i = 0; i < w->shape.n_layers; i++) {
+        w->layers[i].loaded = 0;
+    }
 }
 
 int assay_weights_complete(const assay_weights *w) {

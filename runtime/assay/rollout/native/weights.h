@@ -68,6 +68,11 @@ void assay_weights_layout(assay_weights *weights, const assay_model_shape *shape
                           assay_arena *arena);
 int assay_weights_load(assay_weights *weights, uint32_t tensor, uint32_t layer, const void *data,
                        uint32_t dtype, uint32_t rows, uint32_t cols);
+/* Rows [from, to) of the same, data being row `from`; refused when a value is not finite in the
+ * matrix's dtype. The tensor counts as loaded from its last row on. Rows come in order. */
+int assay_weights_load_rows(assay_weights *weights, const assay_piece *piece);
+/* What was loaded counts as missing, but for the rotary frequencies, which are `from`'s. */
+void assay_weights_begin_again(assay_weights *weights, const assay_weights *from);
 /* ASSAY_ENGINE_OK, or ASSAY_ENGINE_MISSING. */
 int assay_weights_complete(const assay_weights *weights);
 /* One row of the embedding as dim floats. */

@@ -44,8 +44,14 @@ static void list_remove(assay_list *l, uint32_t slot) {
     l->n--;
 }
 
+/* Positions to prefill: all tokens but the last, which the first decode step is fed. */
 static uint32_t prefix_len(const assay_worker *w, uint32_t slot) {
-    return assay_row(w->region, slot)->prompt_len - 1;
+    return assay_row(w->region, slot)->prompt_len + w->lanes[slot].regained - 1;
+}
+
+/* Of a rollout that waits or prefills. */
+static enum assay_state state_of(const assay_worker *w, uint32_t slot) {
+    return w->lanes[slot].retracted ? ASSAY_DECODING : ASSAY_PREFILL_READY;
 }
 
 static uint32_t generated(const assay_rollout *row) {
@@ -111,8 +117,8 @@ static void take_order(assay_worker *w, const assay_descriptor *d) {
     assay_lane *lane = &w->lanes[d->slot];
     lane->generation = d->generation;
     lane->phase = ASSAY_PHASE_WAITING;
-    lane->cancelled = lane->matched = lane->tail_length = 0;
-    lane->positions = 0;
+    lane->cancelled = lane->matched = lane->tail_length = lane->retracted = 0;
+    lane->positions = lane->regained = 0;
     assay_waiting_add(&w->waiting, d->slot, d->max_tokens, d->prefix);
     mark(w, (assay_ref){d->slot, d->generation}, ASSAY_EV_CONSUMED);
 }
@@ -122,13 +128,13 @@ static void cancel_here(assay_worker *w, uint32_t slot) {
     switch ((enum assay_phase)lane->phase) {
     case ASSAY_PHASE_WAITING:
         assay_waiting_remove(&w->waiting, slot);
-        end(w, slot, ASSAY_PREFILL_READY, ASSAY_CANCELLED);
+        end(w, slot, state_of(w, slot), ASSAY_CANCELLED);
         return;
     case ASSAY_PHASE_PREFILLING:
         lane->cancelled = 1;
         if (assay_kv_awaited(&w->kv, &lane->table)) return; /* others wait for its prefix */
         list_remove(&w->prefilling, slot);
-        end(w, slot, ASSAY_PREFILL_READY, ASSAY_CANCELLED);
+        end(w, slot, state_of(w, slot), ASSAY_CANCELLED);
         return;
     case ASSAY_PHASE_HANDED:
         lane->cancelled = 1;
@@ -199,13 +205,15 @@ static bool admit_one(assay_worker *w, uint32_t slot) {
     assay_lane *lane = &w->lanes[slot];
     if (!assay_credit_take(decode, 1)) return false;
     uint32_t version = atomic_load_explicit(&w->region->policy_version, memory_order_acquire);
-    if (!assay_kv_admit(&w->kv, &lane->table, assay_tokens(w->region, slot), row->prompt_len,
-                        row->prompt_len + row->max_tokens - 1, version)) {
+    if (!assay_kv_admit(&w->kv, &lane->table, assay_tokens(w->region, slot),
+                        prefix_len(w, slot) + 1, row->prompt_len + row->max_tokens - 1, version)) {
         assay_credit_give(decode, 1);
         return false;
     }
     row->holds |= ASSAY_HOLD_DECODE;
     row->kv_reserved = lane->table.reserved;
+    row->kv_version = version;
+    row->kv_mixed = 0;
     assay_waiting_admit(&w->waiting, slot);
     lane->phase = ASSAY_PHASE_PREFILLING;
     lane->ticket = w->admissions++;
@@ -218,6 +226,7 @@ static bool admit_one(assay_worker *w, uint32_t slot) {
 static bool admit(assay_worker *w) {
     bool any = false;
     uint32_t slot;
+    if (atomic_load_explicit(&w->finishes, memory_order_relaxed)) return false;
     while ((slot = assay_waiting_pick(&w->waiting)) != ASSAY_NONE && admit_one(w, slot)) any = true;
     atomic_store_explicit(&w->stats.admitted, w->waiting.admitted, memory_order_relaxed);
     atomic_store_explicit(&w->stats.aged, w->waiting.aged, memory_order_relaxed);
@@ -238,10 +247,17 @@ static void end_prefill(assay_worker *w, uint32_t slot) {
     assay_lane *lane = &w->lanes[slot];
     assay_ref r = ref_of(w, slot);
     if (lane->cancelled) {
-        end(w, slot, ASSAY_PREFILL_READY, ASSAY_CANCELLED);
+        end(w, slot, state_of(w, slot), ASSAY_CANCELLED);
         return;
     }
     mark(w, r, ASSAY_EV_PREFILL_END);
+    if (lane->retracted) {
+        lane->retracted = 0;
+        lane->phase = ASSAY_PHASE_ACTIVE;
+        w->reordered = true;
+        list_push(&w->active, slot);
+        return;
+    }
     lane->phase = ASSAY_PHASE_HANDED;
     if (assay_prefilled(w->region, r, assay_ticks()) != ASSAY_OK) crash(w, ASSAY_CRASH_BROKEN, 2);
 }
@@ -473,9 +489,13 @@ static void settle(assay_worker *w, uint32_t n_decode, uint32_t n) {
     for (uint32_t i = 0; i < n_decode; i++) settle_decode(w, w->step_slots[i], &w->steps[i]);
     for (uint32_t i = n_decode; i < n; i++) {
         assay_lane *lane = &w->lanes[w->step_slots[i]];
-        lane->positions += w->steps[i].n_tokens;
-        prefilled += w->steps[i].n_tokens;
-        assay_kv_computed(&w->kv, &lane->table, lane->positions, prefix_len(w, w->step_slots[i]));
+        const assay_seq_step *s = &w->steps[i];
+        assay_rollout *row = assay_row(w->region, w->step_slots[i]);
+        lane->positions += s->n_tokens;
+        prefilled += s->n_tokens;
+        row->kv_mixed |= (uint32_t)s->policy_version != row->kv_version;
+        assay_kv_computed(&w->kv, &lane->table, s->pos0, lane->positions,
+                          prefix_len(w, w->step_slots[i]), (uint32_t)s->policy_version);
     }
     add(&w->stats.steps, 1);
     add(&w->stats.decode_tokens, n_decode);
@@ -491,8 +511,39 @@ static void drop_unawaited(assay_worker *w) {
             continue;
         }
         list_remove(&w->prefilling, slot);
-        end(w, slot, ASSAY_PREFILL_READY, ASSAY_CANCELLED);
+        end(w, slot, state_of(w, slot), ASSAY_CANCELLED);
     }
+}
+
+/* ---- retraction --------------------------------------------------------------------------------- */
+
+static void wait_again(assay_worker *w, uint32_t slot) {
+    assay_lane *lane = &w->lanes[slot];
+    assay_rollout *row = assay_row(w->region, slot);
+    enum assay_state state = lane->phase == ASSAY_PHASE_ACTIVE ? ASSAY_DECODING : state_of(w, slot);
+    if (lane->cancelled) { /* it prefilled on for others, who begin again too */
+        end(w, slot, state, ASSAY_CANCELLED);
+        return;
+    }
+    assay_kv_release(&w->kv, &lane->table);
+    row->holds &= (uint8_t)~ASSAY_HOLD_DECODE;
+    assay_credit_give(assay_credit_of(w->region, ASSAY_CREDIT_DECODE), 1);
+    lane->phase = ASSAY_PHASE_WAITING;
+    lane->retracted = state == ASSAY_DECODING;
+    lane->regained = generated(row);
+    lane->positions = lane->matched = 0;
+    assay_waiting_add_first(&w->waiting, slot, row->max_tokens - generated(row), row->prefix);
+    add(&w->stats.retracted, 1);
+}
+
+static void wait_again_all(assay_worker *w, assay_list *running) {
+    while (running->n) wait_again(w, running->slots[--running->n]);
+}
+
+void assay_worker_retract(assay_worker *w) {
+    wait_again_all(w, &w->prefilling);
+    wait_again_all(w, &w->active);
+    w->reordered = true;
 }
 
 static bool step(assay_worker *w) {
@@ -560,9 +611,19 @@ bool assay_worker_iterate(assay_worker *w) {
     return any;
 }
 
+bool assay_worker_runs_nothing(const assay_worker *w) {
+    return w->prefilling.n == 0 && w->active.n == 0 &&
+           assay_ring_length(assay_decode_ring(w->region)) == 0;
+}
+
+static bool wants_hold(assay_worker *w) {
+    if (atomic_load(&w->stop)) return false;
+    return atomic_load(&w->pauses) || atomic_load(&w->retracts) ||
+           (atomic_load(&w->finishes) && assay_worker_runs_nothing(w));
+}
+
 static bool asked(assay_worker *w) {
-    return atomic_load_explicit(&w->stop, memory_order_relaxed) ||
-           atomic_load_explicit(&w->pause, memory_order_relaxed);
+    return atomic_load_explicit(&w->stop, memory_order_relaxed) || wants_hold(w);
 }
 
 /* Look for work for spin_ns, then park until rung. A timeout bounds what a lost wake-up could cost. */
@@ -577,15 +638,22 @@ static void idle(assay_worker *w) {
     if (assay_bell_read(&w->bell) == seen) assay_bell_park(&w->bell, seen, PARK_NS);
 }
 
+/* Whoever was told that the worker is held must not see KV move: with rollouts that run, a retraction
+ * has to wait until those have gone on, and then nobody is told until it is done. */
+static bool must_let_go(assay_worker *w, enum assay_held level) {
+    return level == ASSAY_HELD_RUNNING && atomic_load(&w->pauses) == 0;
+}
+
 static void hold(assay_worker *w) {
-    atomic_store(&w->paused, 1);
+    if (atomic_load(&w->retracts) && atomic_load(&w->pauses) == 0) assay_worker_retract(w);
+    enum assay_held level = assay_worker_runs_nothing(w) ? ASSAY_HELD_EMPTY : ASSAY_HELD_RUNNING;
+    atomic_store(&w->held, level);
     assay_bell_ring(&w->host);
-    while (atomic_load(&w->pause) && !atomic_load(&w->stop)) {
+    while (wants_hold(w) && !must_let_go(w, level)) {
         uint32_t seen = assay_bell_read(&w->bell);
-        if (atomic_load(&w->pause) && !atomic_load(&w->stop))
-            assay_bell_park(&w->bell, seen, PARK_NS);
+        if (wants_hold(w) && !must_let_go(w, level)) assay_bell_park(&w->bell, seen, PARK_NS);
     }
-    atomic_store(&w->paused, 0);
+    atomic_store(&w->held, ASSAY_HELD_NOT);
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------- */
@@ -601,7 +669,7 @@ static void pin(int32_t cpu) {
 static void work(void *worker) {
     assay_worker *w = worker;
     while (!atomic_load_explicit(&w->stop, memory_order_relaxed) && !crashed(w)) {
-        if (atomic_load_explicit(&w->pause, memory_order_relaxed)) hold(w);
+        while (wants_hold(w)) hold(w);
         if (!assay_worker_iterate(w)) idle(w);
     }
 }

@@ -56,6 +56,15 @@ enum assay_crash {
     ASSAY_CRASH_BROKEN = 4   /* an invariant of the core did not hold; detail: which */
 };
 
+/* How a pause leaves the rollouts that run. */
+enum assay_pause_mode {
+    ASSAY_PAUSE_IN_PLACE = 0, /* held between two steps, KV kept */
+    ASSAY_PAUSE_FINISH = 1,   /* nothing is admitted; held when what runs has ended */
+    ASSAY_PAUSE_RETRACT = 2   /* held; what runs gives its KV back and is prefilled again later */
+};
+
+enum assay_held { ASSAY_HELD_NOT = 0, ASSAY_HELD_RUNNING = 1, ASSAY_HELD_EMPTY = 2 };
+
 /* What the worker knows of one slot beyond the shared table. */
 typedef struct {
     uint32_t generation;
@@ -67,6 +76,8 @@ typedef struct {
     uint8_t cancelled;
     uint8_t matched; /* the positions found in the cache are counted in `positions` */
     uint8_t tail_length;
+    uint8_t retracted;  /* its row is DECODING although it waits or prefills */
+    uint32_t regained; /* of its generated tokens, those that are prefilled again */
     uint8_t tail[ASSAY_STOP_BYTES_MAX]; /* last bytes generated, for stop strings */
 } assay_lane;
 
@@ -88,6 +99,7 @@ typedef struct {
     _Atomic(uint64_t) admitted;
     _Atomic(uint64_t) aged;
     _Atomic(uint64_t) blocked; /* times the reward stage refused */
+    _Atomic(uint64_t) retracted; /* rollouts that gave their KV back before their end */
 } assay_worker_stats;
 
 typedef struct {
@@ -113,8 +125,10 @@ typedef struct {
     assay_bell bell;         /* rung for the worker */
     assay_bell host;         /* rung by the worker */
     _Alignas(64) _Atomic(uint32_t) stop;
-    _Atomic(uint32_t) pause;
-    _Atomic(uint32_t) paused;
+    _Atomic(uint32_t) pauses; /* how many want the worker held */
+    _Atomic(uint32_t) finishes; /* how many want it held when nothing runs; meanwhile no admission */
+    _Atomic(uint32_t) retracts; /* how many want it held with the KV of what runs given back */
+    _Atomic(uint32_t) held;   /* enum assay_held */
     _Alignas(64) _Atomic(uint32_t) state; /* enum assay_worker_state */
     _Atomic(uint32_t) crash;              /* enum assay_crash */
     _Atomic(int32_t) crash_detail;
@@ -126,6 +140,12 @@ size_t assay_worker_bytes(const assay_shape *shape, const assay_engine_ops *engi
 void assay_worker_init(assay_worker *w, void *memory, assay_region *region, assay_trace *trace,
                        const assay_engine_ops *engine, const assay_worker_settings *settings,
                        uint8_t *kv_base);
+
+/* Every rollout that runs gives its KV back and waits again, before all others; its tokens stay.
+ * Between iterations, by the worker or for one that is not started. */
+void assay_worker_retract(assay_worker *w);
+/* Nothing prefills or decodes. */
+bool assay_worker_runs_nothing(const assay_worker *w);
 
 /* One iteration; false when there was nothing to do. For the thread, and for single-stepping tests. */
 bool assay_worker_iterate(assay_worker *w);

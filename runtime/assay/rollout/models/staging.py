@@ -1,0 +1,300 @@
+"""New weights into an engine's second slot, while the first one decodes.
+
+Always true:
+  - one staging at a time writes to the second slot, and no activation happens meanwhile;
+  - a tensor is checked (name, shape, dtype, checksum, finite values) before it counts; after any
+    error the slot holds nothing that could be activated, and the active slot is untouched;
+  - a version number names one set of weights for ever, so that keys and values cached under it can
+    be used again when it comes back. What a number named is kept for `VERSIONS_MAX` of them; below
+    those that were forgotten no other number is taken.
+
+Tensors go over in pieces of at most `PIECE_BYTES`, so that a share of a core below 1 is kept to
+within some milliseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+import hashlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from assay.rollout.checks import check_number
+from assay.rollout.errors import (
+    HostExhausted,
+    InvalidWeights,
+    WeightsNotReady,
+    WeightsProblem,
+)
+from assay.rollout.layout import Piece
+from assay.rollout.models.model import DType, Tensor, TensorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from assay.rollout.models.model import Model, ModelConfig, TensorKey
+
+PIECE_BYTES: Final = 1 << 16
+VERSIONS_MAX: Final = 4096
+SHARE_MIN: Final = 0.001
+_NO_MEMORY, _NOT_FINITE = -2, -11
+_KEPT_AS = {DType.F32: np.float32, DType.F16: np.float16, DType.BF16: np.uint16}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedTensor:
+    """One tensor on its way: `layer` is 0 for those that are not one per layer."""
+
+    kind: TensorKind
+    layer: int
+    tensor: Tensor
+    sha256: str | None = None
+    """Of the tensor's bytes, in hex, as the sender computed it; None: not checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedWeights:
+    """What lies ready in the second slot."""
+
+    version: int
+    digest: str
+    """SHA-256 over kind, layer, dtype, shape and bytes of every tensor, as they came."""
+    bytes: int
+    work_s: float
+    """Of a core, for checking and packing."""
+
+
+def tensors_of(model: Model) -> Iterator[StagedTensor]:
+    """A model's tensors in the order of its config."""
+    for kind, layer, _ in model.check().config.tensor_shapes():
+        yield StagedTensor(kind=kind, layer=layer, tensor=model.tensors[kind, layer])
+
+
+class Digest:
+    """Of a set of weights; the order in which its tensors come does not matter."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[TensorKey, str] = {}
+
+    def add(self, kind: TensorKind, layer: int, tensor: Tensor, sha256: str) -> None:
+        """Take one tensor in."""
+        shape = "x".join(map(str, tensor.shape))
+        self._tensors[kind, layer] = f"{kind.name} {layer} {tensor.dtype.name} {shape} {sha256}\n"
+
+    def hexdigest(self) -> str:
+        """Of everything taken in."""
+        lines = (line for _, line in sorted(self._tensors.items()))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def digest_of(model: Model) -> str:
+    """What `StagedWeights.digest` would be for this model."""
+    digest = Digest()
+    for one in tensors_of(model):
+        checksum = hashlib.sha256(_bytes_of(one.tensor.data)).hexdigest()
+        digest.add(one.kind, one.layer, one.tensor, checksum)
+    return digest.hexdigest()
+
+
+def weights_sha256(form: str, digest: str) -> str:
+    """What a receipt names weights by.
+
+    Args:
+        form: `Model.form_sha256`.
+        digest: of the tensors, as `digest_of` and `StagedWeights.digest`.
+    """
+    return hashlib.sha256(f"{form} {digest}".encode()).hexdigest()
+
+
+class Versions:
+    """Which weights each version number names."""
+
+    def __init__(self, versions_max: int = VERSIONS_MAX) -> None:
+        self._names: dict[int, str] = {}
+        self._versions_max = versions_max
+        self._forgotten_max = -1
+
+    def check(self, version: int, digest: str) -> None:
+        """Refuse a number that names other weights.
+
+        Raises:
+            InvalidWeights: `version`; also when it may have been forgotten.
+        """
+        known = self._names.get(version)
+        if known is not None and known != digest:
+            raise InvalidWeights("version", WeightsProblem.VERSION, f"{version} names others")
+        if known is None and version <= self._forgotten_max:
+            needed = f"above {self._forgotten_max}, not {version}"
+            raise InvalidWeights("version", WeightsProblem.VERSION, needed)
+
+    def named(self, version: int) -> str:
+        """The digest of the weights that the number names; empty: none, or forgotten."""
+        return self._names.get(version, "")
+
+    def name(self, version: int, digest: str) -> None:
+        """Let the number name these weights from now on; see `check`."""
+        self.check(version, digest)
+        self._names.pop(version, None)
+        self._names[version] = digest
+        while len(self._names) > self._versions_max:
+            oldest = next(iter(self._names))
+            del self._names[oldest]
+            self._forgotten_max = max(self._forgotten_max, oldest)
+
+
+class Staging:
+    """One run of tensors into the second slot of the engine at `address`."""
+
+    def __init__(
+        self,
+        library: ct.CDLL,
+        address: int,
+        config: ModelConfig,
+        *,
+        share_max: float,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._library = library
+        self._address = address
+        self._missing = {(kind, layer): shape for kind, layer, shape in config.tensor_shapes()}
+        self._known = frozenset(self._missing)
+        self._rest = 1.0 / check_number("share_max", share_max, SHARE_MIN, 1.0) - 1.0
+        self._pause = pause
+        self._digest = Digest()
+        self._bytes, self._work_s = 0, 0.0
+
+    def run(self, version: int, tensors: Iterable[StagedTensor]) -> StagedWeights:
+        """Stage them all.
+
+        Raises:
+            InvalidWeights: names the tensor.
+            HostExhausted: no memory for the slot.
+        """
+        if self._library.assay_engine_stage_begin(self._address) == _NO_MEMORY:
+            raise HostExhausted("not enough memory for a second slot of weights")
+        for one in tensors:
+            self._take(one)
+        if self._missing:
+            (kind, layer), shape = next(iter(self._missing.items()))
+            raise InvalidWeights(_name(kind, layer), WeightsProblem.MISSING, f"{shape} is needed")
+        return StagedWeights(
+            version=version,
+            digest=self._digest.hexdigest(),
+            bytes=self._bytes,
+            work_s=self._work_s,
+        )
+
+    def _take(self, one: StagedTensor) -> None:
+        where = self._check(one)
+        data = one.tensor.data.reshape(-1, one.tensor.shape[-1])
+        if len(one.tensor.shape) == 1:
+            data = one.tensor.data.reshape(1, -1)
+        checksum = hashlib.sha256()
+        rows = max(1, PIECE_BYTES // max(1, data[:1].nbytes))
+        for start in range(0, len(data), rows):
+            begun = time.thread_time()
+            part = data[start : start + rows]
+            checksum.update(_bytes_of(part))
+            self._stage(one, part, start, data.shape, where)
+            self._rest_after(time.thread_time() - begun)
+        if one.sha256 is not None and checksum.hexdigest() != one.sha256.lower():
+            raise InvalidWeights(where, WeightsProblem.CHECKSUM, "its bytes are not those sent")
+        self._digest.add(one.kind, one.layer, one.tensor, checksum.hexdigest())
+        self._bytes += data.nbytes
+        del self._missing[one.kind, one.layer]
+
+    def _check(self, one: StagedTensor) -> str:
+        where = _name(one.kind, one.layer)
+        if (one.kind, one.layer) not in self._known:
+            raise InvalidWeights(where, WeightsProblem.UNKNOWN, "the model has none")
+        if (one.kind, one.layer) not in self._missing:
+            raise InvalidWeights(where, WeightsProblem.REPEATED, "came twice")
+        if not isinstance(one.tensor, Tensor) or one.tensor.data.dtype != _KEPT_AS.get(
+            one.tensor.dtype
+        ):
+            raise InvalidWeights(where, WeightsProblem.DTYPE, "F32, F16, or BF16 as its bits")
+        shape = self._missing[one.kind, one.layer]
+        if one.tensor.shape != shape:
+            wrong = f"{one.tensor.shape} where the model has {shape}"
+            raise InvalidWeights(where, WeightsProblem.SHAPE, wrong)
+        return where
+
+    def _stage(
+        self, one: StagedTensor, part: NDArray[Any], start: int, shape: tuple[int, int], where: str
+    ) -> None:
+        piece = Piece(
+            tensor=one.kind,
+            layer=one.layer,
+            dtype=one.tensor.dtype,
+            rows=shape[0],
+            cols=shape[1],
+            start=start,
+            end=start + len(part),
+            data=part.ctypes.data,
+        )
+        status = self._library.assay_engine_stage(self._address, ct.byref(piece))
+        if status == _NOT_FINITE:
+            problem = "a value is not finite in the dtype it is kept in"
+            raise InvalidWeights(where, WeightsProblem.NOT_FINITE, problem)
+        if status != 0:
+            raise InvalidWeights(where, WeightsProblem.SHAPE, "the engine has no room for it")
+
+    def _rest_after(self, work_s: float) -> None:
+        self._work_s += work_s
+        if self._rest > 0:
+            self._pause(work_s * self._rest)
+
+
+class Slots:
+    """What the two slots of an engine hold, by version. Not thread-safe: its owner locks."""
+
+    def __init__(self, version: int, digest: str) -> None:
+        self.versions = Versions()
+        self.versions.name(version, digest)
+        self.active, self.active_digest = version, digest
+        self.ready: StagedWeights | None = None
+        """In the second slot; what was active before the last swap, too."""
+
+    def renamed(self, version: int) -> None:
+        """The active weights go by this number from now on."""
+        self.versions.name(version, self.active_digest)
+        self.active = version
+
+    def staged(self, weights: StagedWeights) -> None:
+        """The second slot is whole."""
+        self.versions.name(weights.version, weights.digest)
+        self.ready = weights
+
+    def check_ready(self, version: int) -> None:
+        """Refuse to activate what is not there.
+
+        Raises:
+            WeightsNotReady: says what is.
+        """
+        if self.ready is None or self.ready.version != version:
+            held = "nothing" if self.ready is None else f"version {self.ready.version}"
+            raise WeightsNotReady(f"version {version} is not staged; the second slot has {held}")
+
+    def swapped(self) -> None:
+        """The slots changed places."""
+        if self.ready is None:
+            raise WeightsNotReady("the second slot has nothing")
+        old = StagedWeights(
+            version=self.active, digest=self.active_digest, bytes=self.ready.bytes, work_s=0.0
+        )
+        self.active, self.active_digest = self.ready.version, self.ready.digest
+        self.ready = old
+
+
+def _name(kind: TensorKind, layer: int) -> str:
+    label = kind.name if isinstance(kind, TensorKind) else repr(kind)
+    return f"tensors.{label}.{layer}"
+
+
+def _bytes_of(data: NDArray[Any]) -> memoryview:
+    return data.reshape(-1).view(np.uint8).data

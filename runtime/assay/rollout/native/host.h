@@ -1,0 +1,70 @@
+/* A runtime as a host process names it: by number, never by address.
+ *
+ * Always true:
+ *   - a call holds the runtime for its whole length, so nothing is freed under it; a call that comes
+ *     after `close` began, or in a forked child, gets ASSAY_CLOSED and touches nothing;
+ *   - close frees only when no call is inside and the threads are gone; when its time is up before, it
+ *     frees nothing, answers ASSAY_STALLED and may be called again;
+ *   - a pause belongs to the cell that was given to it: resumed once, however often that is asked.
+ */
+#ifndef ASSAY_HOST_H
+#define ASSAY_HOST_H
+
+#include "runtime.h"
+
+enum {
+    ASSAY_CLOSED = 6,  /* the runtime is closed, or belongs to the process that forked this one */
+    ASSAY_STALLED = 7, /* not done within the caller's time */
+    ASSAY_HOSTS_MAX = 1024 /* runtimes of one process */
+};
+
+typedef uint64_t assay_host; /* index | generation << 32; 0 names none */
+
+/* 0 with ASSAY_INVALID, or ASSAY_SATURATED (no memory, or ASSAY_HOSTS_MAX are open), in *status. */
+assay_host assay_host_open(const assay_runtime_settings *settings, const assay_engine_ops *engine,
+                           int *status);
+/* ASSAY_OK, ASSAY_CLOSED (it was before) or ASSAY_STALLED. */
+int assay_host_close(assay_host h, uint64_t timeout_ns);
+
+/* For native callers: the runtime, held until `leave`; NULL: closed. */
+assay_runtime *assay_host_enter(assay_host h);
+void assay_host_leave(assay_host h);
+
+int assay_host_start(assay_host h);
+int assay_host_submit(assay_host h, const assay_order *order, const int32_t *prompt,
+                      uint32_t prompt_len, const assay_member *members, uint32_t n, assay_ref *out);
+int assay_host_cancel(assay_host h, assay_ref ref);
+int assay_host_limit(assay_host h, int *limit);
+int assay_host_score(assay_host h, assay_ref ref, double reward);
+
+/* What came up, at most n, is written with its count in one call: a host that is interrupted between
+ * this call and its own bookkeeping finds everything in `out` and `*got`. */
+int assay_host_poll(assay_host h, assay_completion *out, uint64_t n, uint64_t *got);
+int assay_host_reward_take(assay_host h, assay_descriptor *out, uint64_t n, uint64_t *got);
+
+/* Copy what a collected, unreleased completion holds: prompt_len + n_generated tokens, and
+ * n_generated log-probs and versions. */
+int assay_host_contents(assay_host h, const assay_completion *done, int32_t *tokens, float *logps,
+                        uint32_t *versions);
+int assay_host_asked(assay_host h, const assay_completion *done, assay_asked *out);
+int assay_host_release(assay_host h, const assay_completion *done, uint64_t n);
+int assay_host_copy(assay_host h, assay_ref ref, int32_t *tokens, uint32_t n);
+
+int assay_host_bell(assay_host h, uint32_t *seen);
+int assay_host_wait(assay_host h, uint32_t seen, uint64_t timeout_ns, uint64_t *took_ns);
+
+/* `cell` is 0 and becomes 1 with the pause; the worker is held once ASSAY_OK was answered. */
+int assay_host_pause(assay_host h, _Atomic(uint32_t) *cell, uint32_t mode, uint64_t timeout_ns);
+int assay_host_resume(assay_host h, _Atomic(uint32_t) *cell);
+int assay_host_set_policy_version(assay_host h, uint32_t version);
+
+int assay_host_bury(assay_host h);
+int assay_host_audit(assay_host h, int *found);
+int assay_host_step(assay_host h, int *did);
+int assay_host_nudge(assay_host h);
+int assay_host_trace_on(assay_host h, uint32_t on);
+int assay_host_trace_read(assay_host h, uint64_t from, assay_trace_record *out, uint64_t n,
+                          uint64_t *got, uint64_t *next, uint64_t *lost);
+int assay_host_stats(assay_host h, assay_stats *out);
+
+#endif

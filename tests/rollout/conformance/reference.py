@@ -1,0 +1,290 @@
+"""A rollout engine in plain Python, without threads, rings or compiled code, to compare with.
+
+A step happens in `wait`, one token per rollout. Weights are their version's number, as the probe's.
+"""
+
+from __future__ import annotations
+
+import array
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from assay.rollout import (
+    Activation,
+    Completed,
+    InvalidRollout,
+    Limit,
+    Outcome,
+    PauseMode,
+    RewardRequest,
+    RolloutGone,
+    RolloutRef,
+    RuntimeClosed,
+    Sampling,
+    Saturated,
+    Stop,
+    WeightsNotReady,
+    WorkerStalled,
+)
+from assay.rollout.checks import (
+    check_group,
+    check_number,
+    check_prompt,
+    check_sampling,
+    check_stops,
+)
+from assay.rollout.engines import probe_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from assay.rollout.rollout_engine import Held
+
+
+@dataclass(slots=True)
+class Row:
+    """One rollout."""
+
+    ref: RolloutRef
+    user_id: int
+    reward_id: int
+    seed: int
+    prompt: list[int]
+    max_tokens: int
+    stop_ids: frozenset[int]
+    want_reward: bool
+    tokens: list[int] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    stop: Stop = Stop.NONE
+    outcome: Outcome | None = None
+    reward: float | None = None
+    asked: bool = False
+    """Handed out by `poll_rewards`."""
+
+    @property
+    def running(self) -> bool:
+        return self.outcome is None and self.stop is Stop.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """See `EngineStats`."""
+
+    submitted: int
+    completed: int
+    failed: int
+    in_flight: int
+    slots_free: int
+    policy_version: int
+
+
+class Pause:
+    """See `Held`."""
+
+    def __init__(self, engine: ReferenceEngine) -> None:
+        self._engine: ReferenceEngine | None = engine
+        engine.pauses += 1
+
+    def resume(self) -> None:
+        if self._engine is not None:
+            self._engine.pauses -= 1
+        self._engine = None
+
+
+class ReferenceEngine:
+    """Satisfies `RolloutEngine`."""
+
+    def __init__(self, slots: int, *, vocab_size: int, seq_len_max: int) -> None:
+        self.slots, self.vocab_size, self.seq_len_max = slots, vocab_size, seq_len_max
+        self.pauses = 0
+        self.ready: set[int] = {0}
+        self._free = deque(RolloutRef(slot, 1) for slot in range(slots))
+        self._rows: dict[RolloutRef, Row] = {}
+        self._version, self._submitted, self._completed, self._failed = 0, 0, 0, 0
+        self._closed = False
+
+    def _open(self) -> None:
+        if self._closed:
+            raise RuntimeClosed("closed")
+
+    def submit(
+        self,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        seeds: Sequence[int],
+        sampling: Sampling | None = None,
+        user_ids: Sequence[int] | None = None,
+        reward_ids: Sequence[int] | None = None,
+        group: int = 0,
+        stop_ids: Sequence[int] = (),
+        stop_strings: Sequence[bytes] = (),
+        want_reward: bool = True,
+    ) -> list[RolloutRef]:
+        self._open()
+        how = sampling or Sampling()
+        check_group(seeds, user_ids, reward_ids, group, slots=self.slots)
+        limits = {"vocab_size": self.vocab_size, "seq_len_max": self.seq_len_max}
+        check_prompt(prompt, max_tokens, **limits)
+        check_sampling(
+            temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, min_p=how.min_p
+        )
+        check_stops(stop_ids, stop_strings, vocab_size=self.vocab_size)
+        if stop_strings:
+            raise InvalidRollout("stop_strings", "this engine has no vocabulary")
+        if len(seeds) > len(self._free):
+            raise Saturated(Limit.SLOTS)
+        users = user_ids if user_ids is not None else range(len(seeds))
+        rewards = reward_ids if reward_ids is not None else users
+        rows = [
+            Row(
+                ref=self._free.popleft(),
+                user_id=user,
+                reward_id=reward,
+                seed=seed,
+                prompt=list(prompt),
+                max_tokens=max_tokens,
+                stop_ids=frozenset(stop_ids),
+                want_reward=want_reward,
+            )
+            for seed, user, reward in zip(seeds, users, rewards, strict=True)
+        ]
+        self._rows |= {row.ref: row for row in rows}
+        self._submitted += len(rows)
+        return [row.ref for row in rows]
+
+    def cancel(self, ref: RolloutRef) -> None:
+        self._open()
+        row = self._rows.get(ref)
+        if row is None or row.outcome is not None:
+            raise RolloutGone("ended")
+        self._end(row, Outcome.CANCELLED)
+
+    def _end(self, row: Row, outcome: Outcome) -> None:
+        row.outcome = outcome
+        self._completed += outcome is Outcome.COMPLETED
+        self._failed += outcome is not Outcome.COMPLETED
+
+    def poll(self, n: int = 1024) -> list[Completed]:
+        self._open()
+        ended = [row for row in self._rows.values() if row.outcome is not None][:n]
+        for row in ended:
+            del self._rows[row.ref]
+            self._free.append(RolloutRef(row.ref.slot, row.ref.generation + 1))
+        return [self._completion(row) for row in ended]
+
+    @staticmethod
+    def _completion(row: Row) -> Completed:
+        return Completed(
+            ref=row.ref,
+            user_id=row.user_id,
+            reward_id=row.reward_id,
+            outcome=row.outcome or Outcome.CANCELLED,
+            stop=row.stop,
+            reward=row.reward,
+            prompt=array.array("i", row.prompt),
+            tokens=array.array("i", row.tokens),
+            logps=array.array("f", [0.0] * len(row.tokens)),
+            policy_versions=array.array("I", row.versions),
+        )
+
+    def poll_rewards(self, n: int = 1024) -> list[RewardRequest]:
+        self._open()
+        waiting = [r for r in self._rows.values() if self._waits(r) and not r.asked][:n]
+        for row in waiting:
+            row.asked = True
+        return [
+            RewardRequest(
+                ref=row.ref,
+                reward_id=row.reward_id,
+                tokens=array.array("i", [*row.prompt, *row.tokens]),
+            )
+            for row in waiting
+        ]
+
+    @staticmethod
+    def _waits(row: Row) -> bool:
+        return row.want_reward and row.outcome is None and row.stop is not Stop.NONE
+
+    def score(self, ref: RolloutRef, reward: float) -> None:
+        self._open()
+        check_number("reward", reward, -1.7e308, 1.7e308)
+        row = self._rows.get(ref)
+        if row is None or not self._waits(row):
+            raise RolloutGone("does not wait for a reward")
+        row.reward = reward
+        self._end(row, Outcome.COMPLETED)
+
+    def wait(self, timeout_s: float) -> float:
+        self._open()
+        del timeout_s
+        if not self.pauses:
+            self._step()
+        return 0.0
+
+    def _step(self) -> None:
+        for row in self._rows.values():
+            if row.running:
+                self._decode(row)
+
+    def _decode(self, row: Row) -> None:
+        context = [*row.prompt, *row.tokens]
+        how = {"seed": row.seed, "vocab_size": self.vocab_size, "version": self._version}
+        (token,) = probe_tokens(context, 1, read_all=True, **how)
+        row.tokens.append(token)
+        row.versions.append(self._version)
+        if token in row.stop_ids:
+            row.stop = Stop.ID
+        elif len(row.tokens) == row.max_tokens:
+            row.stop = Stop.LENGTH
+        if row.stop is not Stop.NONE and not row.want_reward:
+            self._end(row, Outcome.COMPLETED)
+
+    @contextmanager
+    def _paused(self, pause: Pause) -> Iterator[Held]:
+        try:
+            yield pause
+        finally:
+            pause.resume()
+
+    def pause(
+        self, timeout_s: float = 10.0, *, mode: PauseMode = PauseMode.IN_PLACE
+    ) -> AbstractContextManager[Held]:
+        self._open()
+        if mode is PauseMode.FINISH:
+            self._finish(timeout_s)
+        return self._paused(Pause(self))
+
+    def _finish(self, timeout_s: float) -> None:
+        while any(row.running for row in self._rows.values()):
+            if self.pauses or timeout_s <= 0:
+                raise WorkerStalled("held before the end")
+            self._step()
+
+    def activate(
+        self, version: int, *, mode: PauseMode = PauseMode.IN_PLACE, timeout_s: float = 10.0
+    ) -> Activation:
+        with self.pause(timeout_s, mode=mode):
+            if version not in self.ready:
+                raise WeightsNotReady(f"no version {version}")
+            previous, self._version = self._version, version
+        return Activation(version=version, previous=previous, wait_s=0.0, pause_s=0.0)
+
+    def stats(self) -> Counts:
+        self._open()
+        ended = self._completed + self._failed
+        return Counts(
+            submitted=self._submitted,
+            completed=self._completed,
+            failed=self._failed,
+            in_flight=self._submitted - ended,
+            slots_free=len(self._free),
+            policy_version=self._version,
+        )
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        del timeout_s
+        self._closed = True
