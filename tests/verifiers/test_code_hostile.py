@@ -237,7 +237,7 @@ def test_a_program_that_never_answers_is_a_broken_limit(
     judge: Judge, reference: dict[str, Any]
 ) -> None:
     ended = judge(PYTHON, "import time\ntime.sleep(1000)", reference, cpu_s=0.1)
-    assert ended.evidence.verdict == "wall_limit"
+    assert ended.evidence.verdict == "blocked_limit"
 
 
 def test_the_candidate_holds_nothing_but_its_socket(judge: Judge) -> None:

@@ -90,7 +90,7 @@ def test_ten_megabytes_of_output_are_judged_right(judge: Judge) -> None:
     ("program", "settings", "verdict"),
     [
         ("while True: pass", {"cpu_s": 0.5}, "cpu_limit"),
-        ("import time; time.sleep(100)", {"cpu_s": 0.1}, "wall_limit"),
+        ("import time; time.sleep(100)", {"cpu_s": 0.1}, "blocked_limit"),
         ("x = bytearray(10**10)\nx[::4096] = x[::4096]", {}, "memory_limit"),
         ("while True: print('x' * 10**6)", {"output_bytes": 10**6}, "output_limit"),
     ],
@@ -318,7 +318,8 @@ HONEST = [
         "assert f() == (float('inf'), -0.0, 1e300, 10 ** 50, 1j, b'\\xff', None, ..., range(3))",
     ),
     ("LIMIT = {'a': 1}", "assert LIMIT == {'a': 1}"),
-    ("def sum(a, b): return a * b", "assert sum([1, 2]) == 3"),
+    ("def sum(a, b): return a * b\ndef f(): return 3", "assert sum([1, 2]) == f()"),
+    ("def sum(a, b): return a * b", "assert sum(2, 3) == 6"),
     (
         "def f(): return 1",
         "from solution import f\nimport solution\nassert f() == solution.f() == 1",
@@ -460,14 +461,14 @@ def test_references_of_known_data_sets(
         ({"tests": []}, "reference"),
         ({"tests": [{"stdin": "x"}]}, "reference.tests[0].stdout"),
         ({"tests": [{"stdin": 3, "stdout": ""}]}, "reference.tests[0].stdin"),
-        ({"inputs": ["1"], "outputs": []}, "reference"),
+        ({"inputs": ["1"], "outputs": []}, "reference.outputs"),
         ({"inputs": ["1"], "outputs": [3]}, "reference.tests[0].stdout"),
         ({"calls": {"function": "f()", "cases": [{"expected": 1}]}}, "reference.calls.function"),
         ({"calls": {"function": "f", "cases": []}}, "reference.calls.cases"),
         ({"calls": {"function": "f", "cases": [{}]}}, "reference.calls.cases[0].expected"),
         ({"asserts": {"code": ["x\0"]}}, "reference.asserts.code"),
         ({"test": [3]}, "reference.tests[0]"),
-        ({"fn_name": "f", "inputs": ["{"], "outputs": ["1"]}, "reference"),
+        ({"fn_name": "f", "inputs": ["{"], "outputs": ["1"]}, "reference.inputs[0]"),
         ({**ADD, **calls("f", ([], 1))}, "reference"),
     ],
 )
@@ -508,3 +509,27 @@ def test_no_package_is_there_that_the_operator_does_not_offer(judge: Judge) -> N
     ended = judge(PYTHON, NUMPY, calls("total", ([[1, 2]], 3)))
     assert (ended.reward, ended.evidence.verdict) == (0.0, "runtime_error")
     assert "ModuleNotFoundError" in ended.evidence.error
+
+
+def test_the_time_that_all_tests_together_sleep_is_bounded(judge: Judge) -> None:
+    tests = [{"stdin": f"{number}\n", "stdout": f"{number}\n"} for number in range(100)]
+    ended = judge(
+        "code.python",
+        "import time; time.sleep(0.3); print(input())",
+        {"tests": tests},
+        blocked_s=2.0,
+        total_blocked_s=0.8,
+        partial_credit=True,
+    )
+    assert 0 < ended.evidence.tests_passed < 100
+    assert ended.evidence.failed_test is not None
+    calls = {"calls": {"function": "f", "cases": [{"args": [], "expected": 1}] * 100}}
+    slept = judge(
+        "code.python",
+        "import time\ndef f():\n    time.sleep(0.3)\n    return 1",
+        calls,
+        blocked_s=2.0,
+        total_blocked_s=0.8,
+    )
+    assert slept.evidence.verdict == "blocked_limit"
+    assert slept.outcome is Outcome.RESOURCE_LIMIT

@@ -11,8 +11,8 @@ from assay.verifiers.code.compare import (
     OutputComparison,
     OutputRule,
     output_equal,
-    value_equal,
 )
+from assay.verifiers.code.referee.equality import value_equal
 
 JSON = st.recursive(
     st.none()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
-from assay.verifiers.intake import NESTING_MAX, parse_reference, parse_settings
+from assay.verifiers.intake import NESTING_MAX, parse_reference, parse_settings, plain_json
 from assay.verifiers.registry import load_pipelines
 
 PIPELINES = load_pipelines(found=())
@@ -37,12 +37,15 @@ def field_of(data: bytes) -> str:
         (b"{", "reference"),
         (b"\xff", "reference"),
         (b'{"answers": ["a"], "answers": ["b"]}', "reference"),
-        (b'{"answers": [NaN]}', "reference"),
-        (b'{"answers": [-Infinity]}', "reference"),
-        (b'{"answers": [1e999]}', "reference"),
+        (b'{"answers": [NaN]}', "reference.answers[0]"),
+        (b'{"answers": [-Infinity]}', "reference.answers[0]"),
+        (b'{"answers": [1e999]}', "reference.answers[0]"),
+        (b'{"answers": ["a", {"b": 1e-400}]}', "reference.answers[1].b"),
+        (b'{"answers": [9007199254740993.0]}', "reference.answers[0]"),
+        (b'{"answers": [1e400, "', "reference"),
         (b'{"answers": ["a", "\\ud800"]}', "reference.answers[1]"),
         (b'{"\\udfff": 1}', "reference"),
-        (b'{"answers": [' + b"9" * 100_000 + b"]}", "reference"),
+        (b'{"answers": [' + b"9" * 100_000 + b"]}", "reference.answers[0]"),
         (b"[" * 100_000, "reference"),
         (b'{"a":' * 100_000, "reference"),
     ],
@@ -57,7 +60,23 @@ def test_settings_are_checked_the_same_way() -> None:
     assert caught.value.field == "settings.strategies[1]"
     with pytest.raises(InvalidRequest) as caught:
         parse_settings(MATH, b'{"reward_pass": 1e400}')
-    assert caught.value.field == "settings"
+    assert caught.value.field == "settings.reward_pass"
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers())
+def test_numbers_that_python_writes_are_kept_as_they_are(number: float) -> None:
+    kept = plain_json(f"{number!r}".encode(), "x")
+    assert (kept, type(kept)) == (number, type(number))
+
+
+@given(st.integers(min_value=2**53, max_value=2**70))
+def test_a_whole_number_written_as_a_float_is_kept_exactly_or_refused(number: int) -> None:
+    try:
+        kept = plain_json(f"[{number}.0]".encode(), "x")
+    except InvalidRequest as error:
+        assert error.field == "x[0]"  # noqa: PT017 - either is right
+    else:
+        assert kept == [number]
 
 
 def test_a_surrogate_pair_is_a_character_and_nul_is_legal() -> None:

@@ -59,6 +59,14 @@ def test_a_function_that_says_nothing_is_an_infrastructure_failure(
         score(function, "x")
 
 
+def test_a_response_that_the_function_cannot_read_is_wrong(score: Any) -> None:
+    assert score("strict", "18", {"answer": "18"}).reward == 1.0
+    ended = score("strict", "no number", {"answer": "18"}, reward_fail=-1.0)
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, -1.0)
+    assert ended.evidence.verdict == "broke_the_run"
+    assert "ValueError" in ended.evidence.error
+
+
 def test_a_function_that_ends_its_process_is_an_infrastructure_failure(score: Any) -> None:
     with pytest.raises(SandboxError):
         score("leaving", "x")

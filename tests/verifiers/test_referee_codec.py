@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from enum import IntEnum
 from typing import Any
 
@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.verifiers.code.referee import (
+from assay.verifiers.code.referee.values import (
     NESTING_MAX,
     Decoder,
     Encoder,
     Malformed,
-    Opaque,
-    decode_result,
+    Record,
 )
 
 SCALARS = (
@@ -47,6 +46,17 @@ VALUES = st.recursive(
 
 def foreign(value: object) -> Any:
     return ["?", type(value).__name__]
+
+
+class Foreign:
+    """Stands for what is no data."""
+
+    def __init__(self, _form: object) -> None:
+        pass
+
+
+def decode_result(form: Any) -> Any:
+    return Decoder(Foreign).decode(form)
 
 
 def through(value: object) -> Any:
@@ -117,8 +127,10 @@ class LyingStr(str):
         (Liar(5), 5),
         (LyingList([5]), [5]),
         (LyingStr("five"), "five"),
-        (OrderedDict(a=1), {"a": 1}),
-        (defaultdict(int, a=1), {"a": 1}),
+        (OrderedDict(a=1), OrderedDict(a=1)),
+        (defaultdict(int, a=1), defaultdict(int, a=1)),
+        (Counter("aab"), Counter("aab")),
+        (deque([1, [2]], maxlen=3), deque([1, [2]])),
     ],
 )
 def test_a_subclass_of_a_builtin_is_read_by_the_builtins_own_methods(
@@ -129,7 +141,7 @@ def test_a_subclass_of_a_builtin_is_read_by_the_builtins_own_methods(
 
 def test_other_objects_are_opaque_and_equal_to_nothing() -> None:
     found = through(object())
-    assert type(found) is Opaque
+    assert type(found) is Foreign
     assert found != through(object())
 
 
@@ -168,3 +180,34 @@ def test_any_change_is_carried_out_or_malformed(number: Any, contents: Any) -> N
     except Malformed:
         return
     assert [type(value) for value in decoder.numbered[:4]] == [list, dict, set, bytearray]
+
+
+FIELD = st.sampled_from(
+    [
+        "x",
+        "y",
+        "__eq__",
+        "__class__",
+        "count",
+        "index",
+        "_named",
+        "_fields",
+        "a b",
+        "class",
+        "",
+        "x",
+    ]
+) | st.text(max_size=5)
+
+
+@given(st.lists(FIELD, max_size=4), st.text(max_size=8))
+def test_names_of_fields_are_data_and_shadow_nothing(fields: list[str], name: str) -> None:
+    items = list(range(len(fields)))
+    found = decode_result(["n", name, fields, items])
+    assert found == tuple(items)
+    assert hash(found) == hash(tuple(items))
+    assert type(found) in (tuple, Record)
+    if type(found) is Record:
+        assert [getattr(found, field) for field in fields] == items
+        assert vars(tuple).keys().isdisjoint(fields)
+    assert found.count(0) == items.count(0)

@@ -1,13 +1,17 @@
 """`exact`, `choice`, `regex`, `json_schema`, `noop`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.config.settings import VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
+from assay.verifiers.local import LocalPipelines
 
 Judge = Callable[..., Ended]
 
@@ -75,7 +79,7 @@ def test_regex(judge: Judge) -> None:
         ('{"name": 3}', "wrong_answer"),
         ("no", "not_json"),
         ('{"name": NaN}', "not_json"),
-        ("[" * 40_000, "not_json"),
+        ("[" * 40_000, "nesting_limit"),
     ],
 )
 def test_json_schema(judge: Judge, response: str, verdict: str) -> None:
@@ -83,22 +87,93 @@ def test_json_schema(judge: Judge, response: str, verdict: str) -> None:
     assert judge("json_schema", response, {"schema": schema}).evidence.verdict == verdict
 
 
-def test_a_schema_that_is_none_is_refused(judge: Judge) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        judge("json_schema", "{}", {"schema": {"type": 3}})
-    assert caught.value.field == "reference.schema"
+# -- references that cannot judge ----------------------------------------------------------------
+def test_a_pattern_out_of_time_for_a_trivial_response_is_refused(judge: Judge) -> None:
+    hopeless = "(?:(?:(?:(?:(?:a?){99}){99}){99}){99}){99}$x"
+    ended = judge("regex", "x", {"pattern": hopeless})
+    assert (ended.outcome, ended.reward) == (Outcome.REJECTED_INVALID, None)
+    assert ended.evidence.error.startswith("reference.pattern:")
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9/x", "file:///etc/passwd", "#/absent"])
-def test_a_reference_to_another_document_is_never_followed(judge: Judge, url: str) -> None:
-    ended = judge("json_schema", "{}", {"schema": {"$ref": url}})
-    assert ended.outcome is Outcome.REJECTED_INVALID
-    assert ended.reward is None
+UNSOUND = [
+    ("exact", {"answers": ["1.5 m. wide"]}, {"strategies": ["last_number"]}),
+    ("json_schema", {"schema": {"type": "string", "examples": ["a", 1]}}, {}),
+    ("json_schema", {"schema": {"const": 1, "type": "string"}}, {}),
+]
 
 
-def test_a_schema_that_refers_to_itself_without_end_is_invalid(judge: Judge) -> None:
-    ended = judge("json_schema", "{}", {"schema": {"$ref": "#"}})
-    assert ended.outcome is Outcome.REJECTED_INVALID
+@pytest.mark.parametrize(("pipeline", "reference", "settings"), UNSOUND)
+def test_a_reference_that_fails_its_controls_is_refused_unless_the_task_says_otherwise(
+    judge: Judge, pipeline: str, reference: dict[str, object], settings: dict[str, object]
+) -> None:
+    refused = judge(pipeline, "1", reference, **settings)
+    assert (refused.outcome, refused.evidence.verdict) == (
+        Outcome.REJECTED_INVALID,
+        "invalid_reference",
+    )
+    assert "control" in refused.evidence.error
+    reported = judge(pipeline, "1", reference, reference_audit="report", **settings)
+    assert reported.outcome is Outcome.SCORED
+    assert "control" in reported.evidence.error
+    unseen = judge(pipeline, "1", reference, reference_audit="off", **settings)
+    assert unseen.outcome is Outcome.SCORED
+    assert "control" not in unseen.evidence.error
+
+
+labels = st.text(
+    st.characters(categories=["L", "N"], max_codepoint=0x4FF), min_size=1, max_size=4
+) | st.sampled_from(["I", "AB", "True", "False", "Both A and B", "none of the above", "A, B", "-1"])
+
+
+@pytest.fixture(scope="module")
+def patient(new_bench: Callable[[VerifierSettings], LocalPipelines]) -> Iterator[LocalPipelines]:
+    """A collection of this process's large heap takes longer than a control may in a worker."""
+    with new_bench(VerifierSettings(match_cpu_s=600.0)) as made:
+        yield made
+
+
+@given(
+    st.lists(labels, min_size=2, max_size=6, unique_by=lambda label: label.casefold()),
+    st.sampled_from(["tag", "boxed", "answer_is", "answer_colon", "whole", "hashes"]),
+)
+def test_labels_pass_their_own_controls(
+    patient: LocalPipelines, choices: list[str], strategy: str
+) -> None:
+    for answer in choices:
+        reference = {"answer": answer, "choices": choices}
+        ended = patient.judge("choice", "x", reference, strategies=[strategy])
+        assert ended.outcome is Outcome.SCORED, ended.evidence.error
+
+
+STRANGE = (b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"a\0b", b"\xc0\xaf", b"\xf4\x90\x80\x80")
+JUDGED: dict[str, dict[str, Any]] = {
+    "exact": {"answers": ["Paris"]},
+    "choice": {"answer": "B"},
+    "regex": {"pattern": "Paris"},
+    "json_schema": {"schema": {"type": "object"}},
+    "noop": {},
+}
+
+
+@pytest.mark.parametrize("pipeline", JUDGED)
+@given(response=st.binary(max_size=60) | st.sampled_from(STRANGE) | st.text(max_size=20))
+def test_any_bytes_have_a_reward(
+    bench: LocalPipelines, pipeline: str, response: bytes | str
+) -> None:
+    ended = bench.judge(pipeline, response, JUDGED[pipeline])
+    assert ended.outcome in (Outcome.SCORED, Outcome.RESOURCE_LIMIT)
+    assert ended.reward is not None
+
+
+@pytest.mark.parametrize("pipeline", ["exact", "regex", "json_schema"])
+def test_bytes_that_are_no_text_change_the_verdict_as_any_others_do(
+    judge: Judge, pipeline: str
+) -> None:
+    right = {"exact": b"Paris", "regex": b"Paris", "json_schema": b"{}"}[pipeline]
+    wanted = {"pattern": "Paris", "whole": True} if pipeline == "regex" else JUDGED[pipeline]
+    assert judge(pipeline, right, wanted).reward == 1.0
+    for more in (b"\0", b"\xff"):
+        assert judge(pipeline, right + more, wanted).reward == 0.0
 
 
 def test_a_response_over_the_length_limit_is_a_resource_limit(judge: Judge) -> None:

@@ -3,14 +3,17 @@
 What is read here is plain JSON and nothing else: no NaN or Infinity, no number that overflows to
 one, no key twice in one object, no lone surrogate (it could not be stored as UTF-8), nesting up to
 `NESTING_MAX`. NUL characters are legal in strings; models forbid them where they would hurt.
+A number that Python would only hold as another one is refused as well: `1e400`, `1e-400`, a
+whole number written as a float beyond 2^53, an integer of more digits than Python reads.
 The cost is linear in the size of the input.
 """
 
 import json
 import math
 import re
-from collections.abc import Sequence
-from typing import Any, Final, NoReturn, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -23,6 +26,8 @@ _MESSAGE_CHARS_MAX: Final = 500
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
+_NOT_ZERO: Final = re.compile(r"-?[0.]*[1-9]")
+_INT_EXACT_MAX: Final = 2.0**53
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
@@ -47,7 +52,7 @@ def parse_reference(definition: PipelineDefinition, data: bytes) -> Reference:
 
 
 def _parse(model: type[_ModelT], data: bytes, *, field: str) -> _ModelT:
-    value = _plain_json(data, field)
+    value = plain_json(data, field)
     if not isinstance(value, dict):
         raise InvalidRequest(f"{field} is a JSON object", field=field)
     try:
@@ -59,7 +64,12 @@ def _parse(model: type[_ModelT], data: bytes, *, field: str) -> _ModelT:
         raise InvalidRequest(message, field=path) from None
 
 
-def _plain_json(data: bytes, field: str) -> object:
+def plain_json(data: bytes, field: str) -> object:
+    """Return the value of JSON text.
+
+    Raises:
+        InvalidRequest: it is none, or holds what cannot be kept; `field` is the place in it.
+    """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -76,6 +86,7 @@ def _plain_json(data: bytes, field: str) -> object:
             parse_float=_finite_float,
         )
     except ValueError as error:  # malformed JSON, and what the hooks and huge integers raise
+        _refuse_numbers(text, field)
         message = f"{field} is not valid JSON: {error}"[:_MESSAGE_CHARS_MAX]
         raise InvalidRequest(message, field=field) from None
     if _SURROGATE.search(data):
@@ -109,21 +120,70 @@ def _no_constant(word: str) -> NoReturn:
 
 def _finite_float(digits: str) -> float:
     value = float(digits)
-    if not math.isfinite(value):
+    if not math.isfinite(value) or (value == 0 and _NOT_ZERO.match(digits)):
         raise ValueError(f"number {digits[:40]} is out of range")
+    if abs(value) >= _INT_EXACT_MAX and Decimal(digits) != Decimal(repr(value)):
+        raise ValueError(f"number {digits[:40]} has more digits than a float holds")
     return value
 
 
+class _Refused(NamedTuple):
+    """Stands for a number that cannot be kept, until its place is known."""
+
+    reason: str
+
+
+def _refuse_numbers(text: str, field: str) -> None:
+    """Name the place of the first number that cannot be kept, if that is what is wrong."""
+
+    def kept(read: Callable[[str], object]) -> Callable[[str], object]:
+        def hook(digits: str) -> object:
+            try:
+                return read(digits)
+            except ValueError as error:
+                return _Refused(str(error))
+
+        return hook
+
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=kept(_no_constant),
+            parse_float=kept(_finite_float),
+            parse_int=kept(_short_int),
+        )
+    except ValueError:
+        return
+    for path, node in _nodes(value, field):
+        if isinstance(node, _Refused):
+            raise InvalidRequest(f"{path}: {node.reason}"[:_MESSAGE_CHARS_MAX], field=path)
+
+
+def _short_int(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:
+        raise ValueError(f"an integer of {len(digits):,} digits") from None
+
+
 def _refuse_lone_surrogates(value: object, field: str) -> None:
-    waiting: list[tuple[str, object]] = [(field, value)]
-    while waiting:
-        path, node = waiting.pop()
+    for path, node in _nodes(value, field):
         if isinstance(node, str):
             _refuse_unencodable(node, path)
         elif isinstance(node, dict):
-            for key, child in node.items():
+            for key in node:
                 _refuse_unencodable(key, path)
-                waiting.append((f"{path}.{key}", child))
+
+
+def _nodes(value: object, field: str) -> Iterator[tuple[str, object]]:
+    """Each value in `value` with its place."""
+    waiting = [(field, value)]
+    while waiting:
+        path, node = waiting.pop()
+        yield path, node
+        if isinstance(node, dict):
+            waiting.extend((f"{path}.{key}", child) for key, child in node.items())
         elif isinstance(node, list):
             waiting.extend((f"{path}[{index}]", child) for index, child in enumerate(node))
 

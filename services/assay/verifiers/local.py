@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.ids import PipelineName
+from assay.core.response import response_bytes, response_text
 from assay.core.verdict import Ended, ResourceUse
 from assay.verifiers.intake import parse_reference, parse_settings
 from assay.verifiers.port import (
@@ -79,7 +80,7 @@ class LocalPipelines:
     def judge(
         self,
         pipeline: str,
-        response: str,
+        response: str | bytes,
         reference: Mapping[str, Any] | None = None,
         **settings: Any,  # noqa: ANN401 - any JSON
     ) -> Ended:
@@ -103,7 +104,7 @@ class LocalPipelines:
     def work(
         self,
         pipeline: str,
-        response: str,
+        response: str | bytes,
         reference: Mapping[str, Any] | None = None,
         handover: bytes = b"",
         **settings: Any,  # noqa: ANN401 - any JSON
@@ -111,7 +112,7 @@ class LocalPipelines:
         """One request as a handler sees it."""
         definition = self.pipelines[PipelineName(pipeline)]
         return Work(
-            response=response,
+            response=response_text(response_bytes(response)),
             reference=parse_reference(definition, json.dumps(reference or {}).encode()),
             settings=parse_settings(definition, json.dumps(settings).encode()),
             handover=handover,

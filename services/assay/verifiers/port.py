@@ -8,6 +8,7 @@ at one boundary, in the worker: any exception is an infrastructure failure of th
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,17 @@ from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
 ENTRY_POINT_GROUP = "assay.pipelines"
 
 
+class ReferenceAudit(StrEnum):
+    """What happens to a reference that fails its own controls (see `Control`)."""
+
+    REFUSE = "refuse"
+    """`REJECTED_INVALID`: it would give wrong rewards."""
+    REPORT = "report"
+    """Judge by it all the same; the evidence names the control that failed."""
+    OFF = "off"
+    """Do not check it."""
+
+
 class PipelineSettings(BaseModel):
     """Settings every pipeline has; a pipeline's own class adds to them."""
 
@@ -32,6 +44,8 @@ class PipelineSettings(BaseModel):
     """Reward of a response judged wrong."""
     reward_resource_limit: float = Field(default=0.0, allow_inf_nan=False)
     """Reward of a response that broke a limit (time, memory, output, length)."""
+    reference_audit: ReferenceAudit = ReferenceAudit.REFUSE
+    """What happens to a reference that fails its own controls."""
 
 
 class Reference(BaseModel):
@@ -45,6 +59,8 @@ class Work:
     """One request as a handler sees it."""
 
     response: str
+    """Any text. Bytes that are not UTF-8 stand as lone surrogates U+DC80 to U+DCFF; encode with
+    `surrogateescape` to have the very bytes."""
     reference: Any
     """An instance of the pipeline's reference model."""
     settings: Any
@@ -109,6 +125,22 @@ class StageDefinition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """A response whose verdict is known beforehand; it tests the reference, not the response."""
+
+    name: str
+    """What it is: `gold`, `sign_flipped`, `digit_changed`, `empty_program` ..."""
+    response: str
+    passes: bool
+    """Whether a sound reference lets it pass."""
+
+
+def no_controls(_reference: Any, _settings: Any) -> Sequence[Control]:  # noqa: ANN401
+    """Return nothing: the pipeline knows no response with a known verdict."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineDefinition:
     """Everything a pipeline is; what an entry point in `assay.pipelines` returns."""
 
@@ -117,6 +149,9 @@ class PipelineDefinition:
     settings: type[PipelineSettings] = PipelineSettings
     reference: type[Reference] = Reference
     example_reference: Mapping[str, Any] = field(default_factory=dict)
+    controls: Callable[[Any, Any], Sequence[Control]] = no_controls
+    """`(reference, settings)` -> responses that a sound reference judges as they say. Pure and
+    cheap: it makes text, it judges nothing."""
 
 
 def scored(

@@ -51,3 +51,8 @@ def infinite(_response: str, _reference: Any) -> float:
 
 def truth(_response: str, _reference: Any) -> bool:
     return True
+
+
+def strict(response: str, reference: Any) -> float:
+    """Raises for a response that is no number."""
+    return float(int(response) == int(reference["answer"]))

@@ -3,7 +3,7 @@ and workers share it.
 
 The artifact of a compilation is its verdict: a program, or the compiler's complaint. Both depend on
 nothing but source, flags and compiler, which is what its key is a hash of. What depends on the
-machine's mood (wall time, a broken sandbox) is never kept. The compiler runs in a box of its own
+machine's mood (blocked time, a broken sandbox) is never kept. The compiler runs in a box of its own
 with its own limits, for sources are as hostile as programs.
 """
 
@@ -20,13 +20,15 @@ from assay.edge.clock import Clock
 from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
 from assay.sandbox.port import MIB, CommandRun, Limits, RunResult, RunStatus
 from assay.verifiers.code.compare import output_equal
-from assay.verifiers.code.definition import CppReference, CppSettings, IoTest, wall_limit_s
+from assay.verifiers.code.definition import CppReference, CppSettings, IoTest
 from assay.verifiers.code.programs import CPP, program_of
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import (
     LIMITS,
     PASS,
     TestOutcome,
+    bounded_text,
+    broke_the_run,
     conclude,
     no_program,
     run_verdict,
@@ -34,15 +36,28 @@ from assay.verifiers.code.scoring import (
     use_of,
 )
 from assay.verifiers.port import Artifacts, HandlerContext, Work, resource_limited, scored
+from assay.verifiers.total import total
 
 _COMPILER: Final = "g++"
 _VERSION_S: Final = 10.0
 _PROGRAM: Final = "program"
 _PROGRAM_BYTES_MAX: Final = 32 * MIB
 _SOURCE: Final = "program.cpp"
+_COMPILE_BLOCKED_S: Final = 10.0
+"""A compiler waits for its files only."""
 _SIMPLEST: Final = "int main() { return 0; }\n"
-_PART_KILLED: Final = b"Killed signal terminated program"
-"""The driver's words when SIGKILL ended the compiler proper."""
+_WRAPPER: Final = "wrapper.sh"
+_KILLED: Final = "killed"
+_WRAPPER_TEXT: Final = f"""\
+"$@"
+status=$?
+[ $status -le 128 ] || echo $status > {_KILLED}
+exit $status
+"""
+"""Runs each part of the compiler and leaves the number of a signal that ended it in a file, which
+no source can write: what the driver prints is the source's to choose."""
+_SIGKILLED: Final = b"137\n"
+"""What a shell says of SIGKILL."""
 _GOOD: Final = b"P"
 _BAD: Final = b"E"
 
@@ -114,6 +129,8 @@ class Compiler:
             self._prove(settings)
             result = repeat_while_killed(lambda: self._run(source, settings), _compiler_killed)
             spent[0] = use_of(result)
+            if _compiler_killed(result):
+                self.check(settings)
             return _artifact(result)
 
         try:
@@ -133,28 +150,38 @@ class Compiler:
             RuntimeError: it does not compile the simplest program.
         """
         flags = self._flags(settings)
-        if flags in self._proved:
-            return
+        if flags not in self._proved:
+            self.check(settings)
+            self._proved.add(flags)
+
+    def check(self, settings: CppSettings) -> None:
+        """Compile the simplest program now.
+
+        Raises:
+            SandboxError: the compilation could not be carried out.
+            RuntimeError: the compiler does not compile it.
+        """
         result = self._run(_SIMPLEST, settings)
         if result.exit_code != 0 or _PROGRAM not in result.files:
-            message = f"{self._path} {' '.join(flags)}: {text_tail(result.stderr)}"
+            flags = " ".join(self._flags(settings))
+            message = f"{self._path} {flags}: {text_tail(result.stderr)}"
             raise RuntimeError(message)
-        self._proved.add(flags)
 
     def _flags(self, settings: CppSettings) -> tuple[str, ...]:
         return (f"-std={settings.standard}", f"-O{settings.optimize}", "-pipe", "-s", "-w")
 
     def _run(self, source: str, settings: CppSettings) -> RunResult:
-        argv = (self._path, *self._flags(settings), "-o", _PROGRAM, _SOURCE)
+        parts = ("-wrapper", f"/bin/sh,{_WRAPPER}", "-o", _PROGRAM, _SOURCE)
+        argv = (self._path, *self._flags(settings), *parts)
         return self._launcher.run(
             CommandRun(
                 argv=argv,
-                files={_SOURCE: _encoded(source)},
+                files={_SOURCE: _encoded(source), _WRAPPER: _WRAPPER_TEXT.encode("ascii")},
                 env={"LC_ALL": "C"},
-                collect=(_PROGRAM,),
+                collect=(_PROGRAM, _KILLED),
                 limits=Limits(
                     cpu_s=settings.compile_cpu_s,
-                    wall_s=wall_limit_s(settings.compile_cpu_s),
+                    blocked_s=_COMPILE_BLOCKED_S,
                     memory_bytes=settings.compile_memory_bytes,
                     file_bytes=_PROGRAM_BYTES_MAX,
                     output_bytes=4 * MIB,
@@ -164,13 +191,13 @@ class Compiler:
 
 
 def _compiler_killed(result: RunResult) -> bool:
-    failed = result.status is RunStatus.EXITED and result.exit_code != 0
-    return was_killed(result) or (failed and _PART_KILLED in result.stderr)
+    part_killed = result.files.get(_KILLED) == _SIGKILLED and not result.status.is_limit
+    return was_killed(result) or part_killed
 
 
 def _artifact(result: RunResult) -> bytes:
-    if result.status is RunStatus.WALL_LIMIT:
-        raise _NotKept("compile_wall_limit", use_of(result))
+    if result.status is RunStatus.BLOCKED_LIMIT:
+        raise _NotKept("compile_blocked_limit", use_of(result))
     if _compiler_killed(result):
         raise _NotKept("compile_error", use_of(result))
     program = result.files.get(_PROGRAM)
@@ -193,7 +220,7 @@ def _failed(compiled: Compiled, *, total: int, settings: CppSettings, source: st
         verdict=compiled.verdict,
         tests_total=total,
         stderr_tail=compiled.stderr,
-        extracted=source[:4_000],
+        extracted=bounded_text(source),
     )
     if compiled.verdict.removeprefix("compile_") in LIMITS:
         return resource_limited(settings=settings, evidence=evidence, use=compiled.use)
@@ -225,10 +252,17 @@ class CompileHandler:
         source = program_of(work.response, settings.extraction, settings.block, CPP)
         if source is None:
             return no_program(settings)
+        return total(
+            lambda: self._judged(source, reference, settings),
+            control=lambda: self._compiler.check(settings),
+            at_fault=lambda error: broke_the_run(error, settings=settings, extracted=source),
+        )
+
+    def _judged(self, source: str, reference: CppReference, settings: CppSettings) -> StageVerdict:
         compiled = self._compiler.compile(source, settings)
         if compiled.verdict != PASS:
-            total = len(reference.tests)
-            return _failed(compiled, total=total, settings=settings, source=source)
+            tests = len(reference.tests)
+            return _failed(compiled, total=tests, settings=settings, source=source)
         key = self._compiler.key(source, settings)
         return HandedOver(artifact=key.encode("ascii"), use=compiled.use)
 
@@ -263,19 +297,47 @@ class RunHandler:
         source = program_of(work.response, settings.extraction, settings.block, CPP)
         if source is None:
             return no_program(settings)
-        total = len(reference.tests)
-        compiled = self._compiled(work.handover.decode("ascii"), source, settings)
+        key = work.handover.decode("ascii")
+        reached = _Reached()
+        return total(
+            lambda: self._judged(key, source, reference, settings, reached),
+            control=lambda: self._control(reference.tests[reached.test], settings),
+            at_fault=lambda error: broke_the_run(error, settings=settings, extracted=source),
+        )
+
+    def _judged(
+        self,
+        key: str,
+        source: str,
+        reference: CppReference,
+        settings: CppSettings,
+        reached: "_Reached",
+    ) -> Ended:
+        tests = len(reference.tests)
+        compiled = self._compiled(key, source, settings)
         if compiled.verdict != PASS:
-            return _failed(compiled, total=total, settings=settings, source=source)
+            return _failed(compiled, total=tests, settings=settings, source=source)
         outcomes: list[TestOutcome] = []
-        left_s = settings.total_cpu_s
-        for test in reference.tests:
-            cpu_s = min(settings.cpu_s, left_s)
-            outcomes.append(self._test(compiled.program, test, cpu_s, settings))
-            left_s -= outcomes[-1].use.cpu_s
-            if left_s <= 0 or (outcomes[-1].verdict != PASS and not settings.runs_all):
+        budget = settings.budget()
+        for at, test in enumerate(reference.tests):
+            reached.test = at
+            outcomes.append(self._test(compiled.program, test, budget.next_limits(), settings))
+            budget.spend(outcomes[-1].use.cpu_s, outcomes[-1].blocked_s)
+            if budget.is_spent or (outcomes[-1].verdict != PASS and not settings.runs_all):
                 break
-        return conclude(outcomes, total=total, settings=settings, extracted=source)
+        return conclude(outcomes, total=tests, settings=settings, extracted=source)
+
+    def _control(self, test: IoTest, settings: CppSettings) -> None:
+        """Run a program of the system's in the place of the response's; compile one, if need be.
+
+        Raises:
+            SandboxError: no program can be run.
+            RuntimeError: none can be compiled.
+        """
+        if self._compiler is not None:
+            self._compiler.check(settings)
+        limits = settings.limits(settings.cpu_s)
+        self._launcher.run(CommandRun(argv=("true",), stdin=_encoded(test.stdin), limits=limits))
 
     def _compiled(self, key: str, source: str, settings: CppSettings) -> Compiled:
         artifact = self._artifacts.get(key)
@@ -286,21 +348,34 @@ class RunHandler:
         return self._compiler.compile(source, settings)
 
     def _test(
-        self, program: bytes, test: IoTest, cpu_s: float, settings: CppSettings
+        self, program: bytes, test: IoTest, limits: Limits, settings: CppSettings
     ) -> TestOutcome:
         command = CommandRun(
             argv=(f"./{_PROGRAM}",),
             stdin=_encoded(test.stdin),
             files={_PROGRAM: program},
             executables=frozenset({_PROGRAM}),
-            limits=settings.limits(cpu_s),
+            limits=limits,
         )
         result = repeat_while_killed(lambda: self._launcher.run(command), was_killed)
         verdict, error = run_verdict(result.status, result.exit_code)
         if verdict == PASS and not output_equal(result.stdout, test.stdout, settings.comparison):
             verdict = "wrong_answer"
-        return TestOutcome(verdict=verdict, error=error, stderr=result.stderr, use=use_of(result))
+        return TestOutcome(
+            verdict=verdict,
+            error=error,
+            stderr=result.stderr,
+            use=use_of(result),
+            blocked_s=result.blocked_s,
+        )
+
+
+@dataclass(slots=True)
+class _Reached:
+    """How far a judgement came."""
+
+    test: int = 0
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogateescape")

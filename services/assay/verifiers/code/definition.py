@@ -6,21 +6,27 @@ sets write them; both give the same model:
 * verl, TACO, APPS, CodeContests: `{"inputs": [...], "outputs": [...], "fn_name"?, "assert_case"?}`
 * SandboxFusion: a list of `{"input": {"stdin"}, "output": {"stdout"}}` under `test`
 * HumanEval: `{"prompt", "entry_point", "test"}`
-* MBPP: `{"test_list": [...], "test_setup_code"?}`
+* MBPP: `{"test_list": [...], "test_setup_code"?, "test_imports"?, "challenge_test_list"?}`
+
+A reference may carry `solution`, a program known to be right. It audits the tests (`controls.py`)
+and enters no box in which a response runs.
 """
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pydantic import Field, field_validator, model_validator
 
 from assay.config.settings import VerifierSettings
+from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.sandbox.port import MIB, Limits
 from assay.verifiers.code.compare import OutputComparison, OutputRule
+from assay.verifiers.code.controls import cpp_controls, python_controls
+from assay.verifiers.code.preamble import Preamble
 from assay.verifiers.code.programs import BlockChoice, Extraction
+from assay.verifiers.intake import plain_json
 from assay.verifiers.port import (
     PipelineDefinition,
     PipelineSettings,
@@ -34,6 +40,16 @@ CPP_RUN: Final = StageName("cpp.run")
 TESTS_MAX: Final = 10_000
 _NAME: Final = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 _TOTAL_CPU_S_MAX: Final = 300.0
+_TOTAL_BLOCKED_S_MAX: Final = 120.0
+_SLOWED_MAX: Final = 10.0
+"""By how much a busy machine may slow a stage before its work is tried again elsewhere."""
+_PREAMBLE_CHARS_MAX: Final = 50_000
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("code holds a NUL character")
+    return text
 
 
 class CodeSettings(PipelineSettings):
@@ -44,9 +60,13 @@ class CodeSettings(PipelineSettings):
     block: BlockChoice = BlockChoice.LAST
     """Which block, where there are several in the right language."""
     cpu_s: float = Field(default=4.0, gt=0, le=60)
-    """CPU time of one test. Wall time is bounded at three times that plus two seconds."""
+    """CPU time of one test."""
     total_cpu_s: float = Field(default=60.0, gt=0, le=_TOTAL_CPU_S_MAX)
     """CPU time of all tests of one response."""
+    blocked_s: float = Field(default=5.0, gt=0, le=60)
+    """Time that one test may sleep or wait for itself; waiting for a core is never counted."""
+    total_blocked_s: float = Field(default=20.0, gt=0, le=_TOTAL_BLOCKED_S_MAX)
+    """Such time of all tests of one response."""
     memory_bytes: int = Field(default=512 * MIB, ge=32 * MIB, le=8_192 * MIB)
     """Memory of the program's whole process tree."""
     output_bytes: int = Field(default=32 * MIB, gt=0, le=256 * MIB)
@@ -67,6 +87,10 @@ class CodeSettings(PipelineSettings):
         """Whether a failed test is followed by others."""
         return self.partial_credit or not self.stop_at_first_failure
 
+    def budget(self) -> "Budget":
+        """The time of one response, for all its tests."""
+        return Budget(self)
+
     @property
     def comparison(self) -> OutputComparison:
         """How outputs are compared."""
@@ -76,19 +100,39 @@ class CodeSettings(PipelineSettings):
             float_tolerance=self.stdout_float_tolerance,
         )
 
-    def limits(self, cpu_s: float) -> Limits:
-        """Bounds of a run that may use `cpu_s`; wall time is the safety net."""
+    def limits(self, cpu_s: float, blocked_s: float | None = None) -> Limits:
+        """Bounds of a run that may use `cpu_s` and be blocked for `blocked_s`, by default a
+        test's."""
         return Limits(
             cpu_s=cpu_s,
-            wall_s=wall_limit_s(cpu_s),
+            blocked_s=self.blocked_s if blocked_s is None else blocked_s,
             memory_bytes=self.memory_bytes,
             output_bytes=self.output_bytes,
         )
 
 
-def wall_limit_s(cpu_s: float) -> float:
-    """Wall time for work that may use `cpu_s` on a machine that it shares."""
-    return 3 * cpu_s + 2
+class Budget:
+    """What the tests of one response may still use, together."""
+
+    def __init__(self, settings: CodeSettings) -> None:
+        self._settings = settings
+        self._cpu_s = settings.total_cpu_s
+        self._blocked_s = settings.total_blocked_s
+
+    def next_limits(self) -> Limits:
+        """Bounds of the next test."""
+        cpu_s = min(self._settings.cpu_s, self._cpu_s)
+        return self._settings.limits(cpu_s, min(self._settings.blocked_s, self._blocked_s))
+
+    def spend(self, cpu_s: float, blocked_s: float) -> None:
+        """Take what a test used."""
+        self._cpu_s -= cpu_s
+        self._blocked_s -= blocked_s
+
+    @property
+    def is_spent(self) -> bool:
+        """Nothing may be run any more."""
+        return self._cpu_s <= 0 or self._blocked_s <= 0
 
 
 class PythonSettings(CodeSettings):
@@ -96,6 +140,15 @@ class PythonSettings(CodeSettings):
 
     value_float_tolerance: float = Field(default=1e-6, ge=0, le=1)
     """Absolute or relative error that a float returned by a call may have."""
+    preamble: Preamble = Preamble.AUTO
+    """Which names of the standard library a program may use without importing them."""
+    preamble_text: str = Field(default="", max_length=_PREAMBLE_CHARS_MAX)
+    """Python text whose public names a program may use as well."""
+
+    @field_validator("preamble_text", mode="after")
+    @classmethod
+    def _no_nul(cls, text: str) -> str:
+        return _without_nul(text)
 
 
 class CppSettings(CodeSettings):
@@ -158,8 +211,8 @@ class AssertTests(Reference):
     @field_validator("code", "setup", "prompt", mode="after")
     @classmethod
     def _no_nul(cls, text: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        if any("\0" in part for part in ([text] if isinstance(text, str) else text)):
-            raise ValueError("code holds a NUL character")
+        for part in [text] if isinstance(text, str) else text:
+            _without_nul(part)
         return text
 
 
@@ -168,6 +221,8 @@ class CppReference(Reference):
 
     tests: tuple[IoTest, ...] = Field(min_length=1, max_length=TESTS_MAX)
     """Runs of the program."""
+    solution: str = ""
+    """A right program, to audit the tests with; no response ever sees it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -184,6 +239,16 @@ class PythonReference(Reference):
     """Calls of a function with JSON arguments and results."""
     asserts: AssertTests | None = None
     """Test code."""
+    preamble: str = Field(default="", max_length=_PREAMBLE_CHARS_MAX)
+    """Python text whose public names a program may use without importing them, beside those that
+    the setting `preamble` gives."""
+    solution: str = ""
+    """A right program, to audit the tests with; no response ever sees it."""
+
+    @field_validator("preamble", mode="after")
+    @classmethod
+    def _no_nul(cls, text: str) -> str:
+        return _without_nul(text)
 
     @model_validator(mode="before")
     @classmethod
@@ -200,13 +265,20 @@ class PythonReference(Reference):
 
 def _read_data_set(data: dict[str, Any]) -> dict[str, Any]:
     """Turn the form of a known data set into ours; leave anything else as it is."""
+    read = _tests_of(data)
+    if read is data:
+        return data
+    kept: dict[str, Any] = {key: data[key] for key in ("preamble", "solution") if key in data}
+    return {**read, **kept}
+
+
+def _tests_of(data: dict[str, Any]) -> dict[str, Any]:
     if isinstance(data.get("assert_case"), list) and data["assert_case"]:
         return {"asserts": {"code": data["assert_case"]}}
     if isinstance(data.get("inputs"), list) and isinstance(data.get("outputs"), list):
         return _inputs_and_outputs(data)
     if isinstance(data.get("test_list"), list):
-        code = [*data["test_list"], *data.get("challenge_test_list", [])]
-        return {"asserts": {"code": code, "setup": data.get("test_setup_code", "")}}
+        return _mbpp(data)
     if isinstance(data.get("entry_point"), str) and isinstance(data.get("test"), str):
         return _human_eval(data)
     if isinstance(data.get("test"), list):
@@ -214,16 +286,50 @@ def _read_data_set(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
+def _mbpp(data: dict[str, Any]) -> dict[str, Any]:
+    """Its imports are written for program and tests alike, which share a namespace upstream."""
+    code = [*data["test_list"], *_texts(data, "challenge_test_list")]
+    imports = "\n".join(_texts(data, "test_imports"))
+    setup_code = data.get("test_setup_code") or ""
+    if not isinstance(setup_code, str):
+        raise _refused("test_setup_code", "must be Python text")
+    setup = "\n".join(part for part in (imports, setup_code) if part)
+    read: dict[str, Any] = {"asserts": {"code": code, "setup": setup}}
+    if imports:
+        read["preamble"] = imports
+    return read
+
+
+def _texts(data: dict[str, Any], key: str) -> list[str]:
+    texts = data.get(key) or []
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        raise _refused(key, "must be a list of Python texts")
+    return texts
+
+
 def _human_eval(data: dict[str, Any]) -> dict[str, Any]:
     name, prompt = data["entry_point"], data.get("prompt", "")
-    return {
+    root = name.partition("(")[0].partition(".")[0]  # of `Solution().two_sum`
+    read: dict[str, Any] = {
         "asserts": {
             "code": [f"{data['test']}\ncheck({name})\n"],
-            "setup": prompt,
-            "functions": [name],
+            "setup": with_body(prompt) if isinstance(prompt, str) else prompt,
+            "functions": [root],
             "prompt": prompt,
         }
     }
+    if "canonical_solution" in data:
+        read["solution"] = data["canonical_solution"]
+    return read
+
+
+def with_body(prompt: str) -> str:
+    """Give the function that a prompt ends with a body, where it has not even a docstring."""
+    lines = [line for line in prompt.split("\n") if line.strip() and line.strip()[0] != "#"]
+    if not lines or not lines[-1].rstrip().endswith(":"):
+        return prompt
+    indent = len(lines[-1]) - len(lines[-1].lstrip())
+    return f"{prompt}\n{' ' * (indent + 4)}pass\n"
 
 
 def _sandbox_fusion_case(case: Any) -> Any:  # noqa: ANN401 - the model judges what is no case
@@ -236,13 +342,11 @@ def _sandbox_fusion_case(case: Any) -> Any:  # noqa: ANN401 - the model judges w
 def _inputs_and_outputs(data: dict[str, Any]) -> dict[str, Any]:
     inputs, outputs = data["inputs"], data["outputs"]
     if len(inputs) != len(outputs):
-        message = f"{len(inputs)} inputs and {len(outputs)} outputs"
-        raise ValueError(message)
+        raise _refused("outputs", f"{len(inputs)} inputs and {len(outputs)} outputs")
     pairs = list(zip(inputs, outputs, strict=True))
     name = data.get("fn_name")
     if name:
-        cases = [_call_case(given, wanted) for given, wanted in pairs]
-        return {"calls": {"function": name, "cases": cases}}
+        return {"calls": {"function": name, "cases": call_cases(pairs)}}
     return {"tests": [{"stdin": _text(i), "stdout": _text(o)} for i, o in pairs]}
 
 
@@ -253,20 +357,46 @@ def _text(value: Any) -> Any:  # noqa: ANN401 - the model judges what is no text
     return value
 
 
-def _call_case(given: Any, wanted: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
-    """Arguments as a list, or as text with one JSON value a line; the result likewise.
+def call_cases(pairs: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
+    """Return cases from pairs of arguments and result.
 
-    APPS wraps some results in a list of one, so that the inner value passes as well.
+    Arguments are a list, or text with a JSON value per line; then the result may be JSON too.
+    APPS and TACO wrap every result of a problem in a list of one, and their harness takes either:
+    where all results are such lists, the inner values pass as well.
+
+    Raises:
+        InvalidRequest: text that is no JSON, or a number that cannot be held exactly.
     """
-    args = [json.loads(line) for line in given.split("\n")] if isinstance(given, str) else given
-    expected = json.loads(wanted) if isinstance(given, str) and isinstance(wanted, str) else wanted
-    inner = expected if isinstance(expected, list) and len(expected) == 1 else []
-    return {"args": args, "expected": expected, "alternatives": inner}
+    cases = [_call_case(at, given, wanted) for at, (given, wanted) in enumerate(pairs)]
+    wrapped = all(isinstance(one["expected"], list) and len(one["expected"]) == 1 for one in cases)
+    if wrapped:
+        for one in cases:
+            one["alternatives"] = one["expected"]
+    return cases
+
+
+def _call_case(at: int, given: Any, wanted: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    if not isinstance(given, str):
+        return {"args": given, "expected": wanted}
+    lines = given.strip("\n").split("\n") if given.strip() else []
+    args = [_value(line, f"inputs[{at}]") for line in lines]
+    return {"args": args, "expected": _value(wanted, f"outputs[{at}]")}
+
+
+def _value(text: Any, place: str) -> Any:  # noqa: ANN401 - any JSON
+    if not isinstance(text, str):
+        return text
+    return plain_json(text.encode("utf-8", "surrogatepass"), f"reference.{place}")
+
+
+def _refused(place: str, message: str) -> InvalidRequest:
+    field = f"reference.{place}"
+    return InvalidRequest(f"{field}: {message}", field=field)
 
 
 def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The pipelines `code.python` and `code.cpp`."""
-    timeout_s = wall_limit_s(_TOTAL_CPU_S_MAX) + 120
+    timeout_s = _SLOWED_MAX * (_TOTAL_CPU_S_MAX + _TOTAL_BLOCKED_S_MAX)
     python_run = StageDefinition(
         spec=StageSpec(
             name=PYTHON_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=timeout_s
@@ -283,11 +413,12 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         stages=(python_run,),
         settings=PythonSettings,
         reference=PythonReference,
+        controls=python_controls,
         example_reference={"tests": [{"stdin": "2 3\n", "stdout": "5\n"}]},
     )
     cpp_compile = StageDefinition(
         spec=StageSpec(
-            name=CPP_COMPILE, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=480.0
+            name=CPP_COMPILE, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=1_800.0
         ),
         handler="assay.verifiers.code.cpp_stages:CompileHandler",
         runs_untrusted_code=True,
@@ -308,5 +439,6 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         stages=(cpp_compile, cpp_run),
         settings=CppSettings,
         reference=CppReference,
+        controls=cpp_controls,
         example_reference={"tests": [{"stdin": "2 3\n", "stdout": "5\n"}]},
     )

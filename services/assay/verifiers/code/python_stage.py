@@ -1,13 +1,16 @@
 """The stage `python.run`: a program against stdin and stdout, calls of a function, or test code.
 
-Expected outputs and values never enter a box in which the program could see them: stdout and
-returned values are compared here; test code enters by the sealed part of a harness run
-(`referee.py`). Only records that carry this run's nonce count, and a test without one has failed.
+Expected outputs and values never enter a box in which the program could see them: stdout is
+compared here; values and test code are the referee's, who takes them from the sealed part of a
+harness run (`referee/`). Only records that carry this run's nonce count, and a test without one has
+failed. What cannot be explained is settled by a control (`assay.verifiers.total`).
 """
 
+import hashlib
 import json
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,34 +18,41 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
 from assay.sandbox.launcher import Inside, ZygoteLauncher
-from assay.sandbox.port import HarnessResult, HarnessRun, PythonRun, SandboxError
-from assay.verifiers.code import referee
-from assay.verifiers.code.compare import output_equal, value_equal
+from assay.sandbox.port import HarnessResult, HarnessRun, Limits, PythonRun, SandboxError
+from assay.verifiers.code.audit import EmptyProgramAudit
+from assay.verifiers.code.compare import output_equal
+from assay.verifiers.code.control import EMPTY_PROGRAM, trivial_program, walked
 from assay.verifiers.code.definition import (
     AssertTests,
     CallTests,
     IoTest,
     PythonReference,
     PythonSettings,
-    wall_limit_s,
+    with_body,
 )
+from assay.verifiers.code.entry_points import names_of
+from assay.verifiers.code.preamble import preamble_for, resolved
 from assay.verifiers.code.programs import PYTHON, program_of
+from assay.verifiers.code.referee import link, run
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import (
     PASS,
     TestOutcome,
+    broke_the_run,
     conclude,
     no_program,
     run_verdict,
     use_of,
 )
 from assay.verifiers.port import HandlerContext, Work
+from assay.verifiers.total import total
 
 _REFEREE: Final = "referee"
 _REFEREE_CPU_S: Final = 2.0
 """What the referee itself may use, beside the program's tests."""
 _CASES_CPU_MAX: Final = 1_000
 """Tests that can each have their full CPU time before `total_cpu_s` bounds them anyway."""
+_REFERENCES_REMEMBERED_MAX: Final = 256
 
 
 class PythonRunHandler:
@@ -56,13 +66,16 @@ class PythonRunHandler:
         """
         inside = Inside(
             python_path=context.verifiers.program_paths,
-            harnesses={_REFEREE: Path(referee.__file__)},
+            harnesses={_REFEREE: Path(run.__file__)},
         )
         self._launcher = ZygoteLauncher(context.sandbox, Clock(), inside=inside)
+        self._audit = EmptyProgramAudit()
+        self._unusable: dict[bytes, bool] = {}
+        """Hash of tests that could not be run -> whether a control could not be judged either."""
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Judge each response by itself."""
-        return [self._one(work) for work in works]
+        return [self._audit.checked(work, self._one(work), self._one) for work in works]
 
     def close(self) -> None:
         """End the zygote."""
@@ -74,98 +87,197 @@ class PythonRunHandler:
         program = program_of(work.response, settings.extraction, settings.block, PYTHON)
         if program is None:
             return no_program(settings)
+        reached = _Reached()
+        return total(
+            lambda: self._judged(program, reference, settings, reached),
+            control=lambda: self._judged(
+                EMPTY_PROGRAM, reached.of(reference), settings, _Reached()
+            ),
+            at_fault=lambda error: broke_the_run(error, settings=settings, extracted=program),
+        )
+
+    def _judged(
+        self,
+        program: str,
+        reference: PythonReference,
+        settings: PythonSettings,
+        reached: "_Reached",
+    ) -> Ended:
+        prelude = _preamble(program, reference, settings)
         if reference.calls is not None:
-            return self._calls(program, reference.calls, settings)
+            return self._calls(program, prelude, reference.calls, settings)
         if reference.asserts is not None:
-            return self._asserts(program, reference.asserts, settings)
-        return self._tests(program, reference.tests, settings)
+            return self._asserts(program, prelude, reference.asserts, settings)
+        return self._tests(program, prelude, reference.tests, settings, reached)
 
     # -- stdin and stdout ----------------------------------------------------------------------
 
-    def _tests(self, program: str, tests: Sequence[IoTest], settings: PythonSettings) -> Ended:
+    def _tests(
+        self,
+        program: str,
+        prelude: str,
+        tests: Sequence[IoTest],
+        settings: PythonSettings,
+        reached: "_Reached",
+    ) -> Ended:
         outcomes: list[TestOutcome] = []
-        left_s = settings.total_cpu_s
-        for test in tests:
-            outcomes.append(self._test(program, test, min(settings.cpu_s, left_s), settings))
-            left_s -= outcomes[-1].use.cpu_s
-            if left_s <= 0 or (outcomes[-1].verdict != PASS and not settings.runs_all):
+        budget = settings.budget()
+        for at, test in enumerate(tests):
+            reached.test = at
+            outcomes.append(self._test(program, prelude, test, budget.next_limits(), settings))
+            budget.spend(outcomes[-1].use.cpu_s, outcomes[-1].blocked_s)
+            if budget.is_spent or (outcomes[-1].verdict != PASS and not settings.runs_all):
                 break
         return conclude(outcomes, total=len(tests), settings=settings, extracted=program)
 
     def _test(
-        self, program: str, test: IoTest, cpu_s: float, settings: PythonSettings
+        self, program: str, prelude: str, test: IoTest, limits: Limits, settings: PythonSettings
     ) -> TestOutcome:
         order = PythonRun(
-            source=_encoded(program), stdin=_encoded(test.stdin), limits=settings.limits(cpu_s)
+            source=_encoded(program),
+            prelude=_encoded(prelude),
+            stdin=_encoded(test.stdin),
+            limits=limits,
         )
         result = repeat_while_killed(lambda: self._launcher.run_python(order), was_killed)
         verdict, error = run_verdict(result.status, result.exit_code)
         if verdict == PASS and not output_equal(result.stdout, test.stdout, settings.comparison):
             verdict = "wrong_answer"
-        return TestOutcome(verdict=verdict, error=error, stderr=result.stderr, use=use_of(result))
+        return TestOutcome(
+            verdict=verdict,
+            error=error,
+            stderr=result.stderr,
+            use=use_of(result),
+            blocked_s=result.blocked_s,
+        )
 
     # -- functions -----------------------------------------------------------------------------
 
-    def _calls(self, program: str, calls: CallTests, settings: PythonSettings) -> Ended:
-        cases = [{"args": case.args, "kwargs": case.kwargs} for case in calls.cases]
-        tests = {"mode": "calls", "function": calls.function, "cases": cases}
-        total = len(calls.cases)
-        records, result = self._referee(program, tests, total, settings)
-        outcomes = []
-        for record, case in zip(records, calls.cases, strict=False):
-            wanted = (case.expected, *case.alternatives)
-            outcomes.append(_call_outcome(record, wanted, settings.value_float_tolerance))
-            if outcomes[-1].verdict != PASS and not settings.runs_all:
-                break
-        return _concluded(outcomes, result, total=total, settings=settings, program=program)
+    def _calls(
+        self, program: str, prelude: str, calls: CallTests, settings: PythonSettings
+    ) -> Ended:
+        tests = {
+            "mode": "calls",
+            "function": calls.function,
+            "float_tolerance": settings.value_float_tolerance,
+            "cases": [
+                {
+                    "args": case.args,
+                    "kwargs": case.kwargs,
+                    "wanted": (case.expected, *case.alternatives),
+                }
+                for case in calls.cases
+            ],
+        }
+        return self._refereed(program, prelude, tests, settings, total=len(calls.cases))
 
-    def _asserts(self, program: str, asserts: AssertTests, settings: PythonSettings) -> Ended:
-        whole = _continued(asserts.prompt, program)
+    def _asserts(
+        self, program: str, prelude: str, asserts: AssertTests, settings: PythonSettings
+    ) -> Ended:
+        names = names_of(asserts.code, asserts.setup, asserts.functions)
         tests = {
             "mode": "asserts",
             "tests": asserts.code,
             "setup": asserts.setup,
-            "functions": asserts.functions,
-            "run_all": settings.runs_all,
+            "program": names.program,
+            "library": dict(names.library),
         }
-        total = len(asserts.code)
-        records, result = self._referee(whole, tests, total, settings)
+        whole = _continued(asserts.prompt, program)
+        try:
+            return self._refereed(whole, prelude, tests, settings, total=len(asserts.code))
+        except _TestsUnusable as error:
+            if self._are_unusable(tests, settings):
+                return _invalid_reference(str(error), total=len(asserts.code))
+            return broke_the_run(error, settings=settings, extracted=program)
+
+    def _are_unusable(self, tests: dict[str, Any], settings: PythonSettings) -> bool:
+        """Whether a trivial program cannot be judged by these tests either.
+
+        Raises:
+            SandboxError: not even that can be found out.
+        """
+        key = hashlib.sha256(json.dumps(tests).encode("ascii")).digest()
+        if key not in self._unusable:
+            if len(self._unusable) >= _REFERENCES_REMEMBERED_MAX:
+                self._unusable.clear()
+            walk = {**tests, "tests": [walked(code) for code in tests["tests"]]}
+            program = trivial_program(tests["program"])
+            run_all = settings.model_copy(update={"partial_credit": True})
+            try:
+                self._refereed(program, "", walk, run_all, total=len(walk["tests"]))
+            except _TestsUnusable:
+                self._unusable[key] = True
+            else:
+                self._unusable[key] = False
+        return self._unusable[key]
+
+    def _refereed(
+        self,
+        program: str,
+        prelude: str,
+        tests: dict[str, Any],
+        settings: PythonSettings,
+        *,
+        total: int,
+    ) -> Ended:
+        """Run the tests beside the program.
+
+        Raises:
+            SandboxError: the run came to no end that can be explained.
+            _TestsUnusable: the referee could not run the tests.
+        """
+        records, result = repeat_while_killed(
+            lambda: self._referee_once(f"{prelude}\0{program}", tests, total, settings),
+            _candidate_killed,
+        )
         for record in records:
             if "invalid" in record:
-                error = str(record["invalid"])
-                evidence = Evidence(verdict="invalid_reference", tests_total=total, error=error)
-                return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence)
-        outcomes = [_assert_outcome(record) for record in records]
+                raise _TestsUnusable(str(record["invalid"]))
+        outcomes = [
+            TestOutcome(verdict=record["verdict"], error=record["error"]) for record in records
+        ]
         return _concluded(outcomes, result, total=total, settings=settings, program=program)
 
-    def _referee(
-        self, program: str, tests: dict[str, Any], total: int, settings: PythonSettings
-    ) -> tuple[list[dict[str, Any]], HarnessResult]:
-        return repeat_while_killed(
-            lambda: self._referee_once(program, tests, total, settings), _candidate_killed
-        )
-
     def _referee_once(
-        self, program: str, tests: dict[str, Any], total: int, settings: PythonSettings
+        self, payload: str, tests: dict[str, Any], total: int, settings: PythonSettings
     ) -> tuple[list[dict[str, Any]], HarnessResult]:
         nonce = secrets.token_hex(16)
         cpu_s = min(settings.cpu_s * min(total, _CASES_CPU_MAX), settings.total_cpu_s)
-        bounds = {"nonce": nonce, "cpu_s": settings.cpu_s, "wall_s": wall_limit_s(settings.cpu_s)}
+        blocked_s = min(settings.blocked_s * total, settings.total_blocked_s)
+        bounds = {"nonce": nonce, "cpu_s": settings.cpu_s, "blocked_s": settings.blocked_s}
+        sealed = {**tests, **bounds, "run_all": settings.runs_all}
         result = self._launcher.run_harness(
             HarnessRun(
                 module=_REFEREE,
-                payload=_encoded(program),
-                sealed=json.dumps({**tests, **bounds}).encode("ascii"),
-                limits=settings.limits(cpu_s + _REFEREE_CPU_S),
+                payload=_encoded(payload),
+                sealed=json.dumps(sealed).encode("ascii"),
+                limits=settings.limits(cpu_s + _REFEREE_CPU_S, blocked_s),
             )
         )
         return _believed(result, nonce), result
 
 
+class _TestsUnusable(Exception):
+    """The referee could not run the tests; a control says whether any program can be judged."""
+
+
+@dataclass(slots=True)
+class _Reached:
+    """How far a judgement came."""
+
+    test: int = 0
+
+    def of(self, reference: PythonReference) -> PythonReference:
+        """The reference, of stdin tests the one that was running."""
+        if not reference.tests:
+            return reference
+        return reference.model_copy(update={"tests": (reference.tests[self.test],)})
+
+
 def _candidate_killed(refereed: tuple[list[dict[str, Any]], HarnessResult]) -> bool:
     records, result = refereed
     last = records[-1] if records else {}
-    return not result.status.is_limit and last.get("error") == referee.KILLED
+    return not result.status.is_limit and last.get("error") == link.KILLED
 
 
 def _believed(result: HarnessResult, nonce: str) -> list[dict[str, Any]]:
@@ -186,22 +298,9 @@ def _believed(result: HarnessResult, nonce: str) -> list[dict[str, Any]]:
     return records
 
 
-def _call_outcome(
-    record: dict[str, Any], wanted: Sequence[object], float_tolerance: float
-) -> TestOutcome:
-    verdict = record["verdict"]
-    if verdict != "returned":
-        return _assert_outcome(record)
-    try:
-        value = referee.decode_result(record["result"])
-    except referee.Malformed as error:
-        return TestOutcome(verdict="wrong_answer", error=str(error))
-    equal = any(value_equal(value, one, float_tolerance) for one in wanted)
-    return TestOutcome(verdict=PASS if equal else "wrong_answer")
-
-
-def _assert_outcome(record: dict[str, Any]) -> TestOutcome:
-    return TestOutcome(verdict=record["verdict"], error=record.get("error", ""))
+def _invalid_reference(error: str, *, total: int) -> Ended:
+    evidence = Evidence(verdict="invalid_reference", tests_total=total, error=error)
+    return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence)
 
 
 def _concluded(
@@ -227,6 +326,19 @@ def _concluded(
     return Ended(outcome=ended.outcome, reward=ended.reward, evidence=ended.evidence, use=use)
 
 
+def _preamble(program: str, reference: PythonReference, settings: PythonSettings) -> str:
+    prompt = reference.asserts.prompt if reference.asserts is not None else ""
+    whole = f"{prompt}\n{program}"
+    preset = resolved(
+        settings.preamble,
+        whole,
+        by_calls=reference.calls is not None,
+        by_stdin=bool(reference.tests),
+    )
+    text = f"{settings.preamble_text}\n{reference.preamble}".strip()
+    return preamble_for(whole, preset=preset, text=text)
+
+
 def _continued(prompt: str, program: str) -> str:
     """A response that begins with an indented line goes on where the prompt ends; any other is a
     program of its own, before which the prompt's imports and helpers are put."""
@@ -235,8 +347,8 @@ def _continued(prompt: str, program: str) -> str:
     first = next((line for line in program.split("\n") if line.strip()), "")
     if first[:1] in {" ", "\t"}:
         return prompt + program
-    return f"{prompt}\n{program}"
+    return f"{with_body(prompt)}\n{program}"
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogateescape")

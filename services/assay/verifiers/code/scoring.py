@@ -31,6 +31,7 @@ class TestOutcome:
     error: str = ""
     stderr: bytes = b""
     use: ResourceUse = field(default_factory=ResourceUse)
+    blocked_s: float = 0.0
 
 
 def use_of(result: RunResult) -> ResourceUse:
@@ -65,8 +66,8 @@ def conclude(
         tests_total=total,
         failed_test=failed_at,
         stderr_tail=text_tail(decisive.stderr) if decisive else "",
-        extracted=extracted[:TEXT_CHARS_MAX],
-        error=decisive.error[:TEXT_CHARS_MAX] if decisive else "",
+        extracted=bounded_text(extracted),
+        error=bounded_text(decisive.error) if decisive else "",
     )
     use = ResourceUse()
     for outcome in outcomes:
@@ -84,6 +85,21 @@ def conclude(
 def no_program(settings: CodeSettings) -> Ended:
     """End a response that holds no program in the right language."""
     return scored(passed=False, settings=settings, evidence=Evidence(verdict="no_program"))
+
+
+def broke_the_run(error: Exception, *, settings: CodeSettings, extracted: str) -> Ended:
+    """End a response whose runs cannot be explained, where a control's can."""
+    evidence = Evidence(
+        verdict="broke_the_run",
+        extracted=bounded_text(extracted),
+        error=bounded_text(f"{type(error).__name__}: {error}"),
+    )
+    return scored(passed=False, settings=settings, evidence=evidence)
+
+
+def bounded_text(text: str) -> str:
+    """The beginning of a text, without the surrogates that UTF-8 cannot say."""
+    return text[:TEXT_CHARS_MAX].encode("utf-8", "replace").decode("utf-8")
 
 
 def text_tail(data: bytes) -> str:

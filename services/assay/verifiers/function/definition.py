@@ -26,13 +26,16 @@ _CPU_S_MAX: Final = 120.0
 
 
 class FunctionSettings(PipelineSettings):
-    """Settings of `python_function`; `reward_pass` and `reward_fail` have no effect."""
+    """Settings of `python_function`. `reward_pass` has no effect; `reward_fail` is for a response
+    that the function cannot read, though it reads a trusted one."""
 
     function: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")
     """`module:function`, called as `function(response, reference)`. It returns a finite number, or
     a dict with one under `score`."""
     cpu_s: float = Field(default=10.0, gt=0, le=_CPU_S_MAX)
     """CPU time of one call, the import of the module included."""
+    blocked_s: float = Field(default=5.0, gt=0, le=60)
+    """Time that one call may sleep or wait for itself; waiting for a core is never counted."""
     memory_bytes: int = Field(default=512 * MIB, ge=32 * MIB, le=8_192 * MIB)
     """Memory of one call."""
 
@@ -50,7 +53,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         spec=StageSpec(
             name=FUNCTION_RUN,
             resources=Resources(memory_bytes=1_024 * MIB),
-            timeout_s=4 * _CPU_S_MAX,
+            timeout_s=10 * _CPU_S_MAX,
         ),
         handler="assay.verifiers.function.stage:FunctionHandler",
         runs_untrusted_code=True,

@@ -1,25 +1,33 @@
 """The stage `function.run`: one call of the user's function in a fresh box.
 
-A function that raises or returns no finite number cannot say anything about the response: that is
-an infrastructure failure, whose error names the function. One that breaks a limit was led there by
-the response: RESOURCE_LIMIT.
+A function that raises or returns no finite number says nothing about the response. Whose fault that
+is, a control decides (`assay.verifiers.total`): where the function gives a number for a trusted
+response under the same reference, the response that it cannot read is at fault; where it gives none
+for any, the function is, and its error names it. One that breaks a limit was led there by the
+response: RESOURCE_LIMIT.
 """
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from assay.core.outcome import Outcome
-from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
+from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
 from assay.sandbox.launcher import Inside, ZygoteLauncher
 from assay.sandbox.port import HarnessRun, Limits
 from assay.verifiers.function import harness
 from assay.verifiers.function.definition import FunctionReference, FunctionSettings
-from assay.verifiers.port import HandlerContext, Work, resource_limited
+from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
+from assay.verifiers.total import total
 
 _HARNESS: Final = "function"
+_CONTROLS_MAX: Final = 4
+"""Trusted responses that the function may refuse before it is at fault."""
+
+
+_NOTHING: Final = b'{"failed": "the function ended its process"}'
 
 
 class FunctionFailed(Exception):
@@ -50,7 +58,29 @@ class FunctionHandler:
         self._launcher.close()
 
     def _one(self, work: Work) -> Ended:
-        return self._judge(work.response, work.reference, work.settings)
+        settings: FunctionSettings = work.settings
+        reference: FunctionReference = work.reference
+        return total(
+            lambda: self._judge(work.response, reference, settings),
+            control=lambda: self._control(reference, settings),
+            at_fault=lambda error: _unreadable(error, settings),
+        )
+
+    def _control(self, reference: FunctionReference, settings: FunctionSettings) -> None:
+        """Have the function judge trusted responses, until it gives a number for one.
+
+        Raises:
+            FunctionFailed: it gives none.
+            SandboxError: it cannot be run.
+        """
+        for response in _trusted_responses(reference.value):
+            try:
+                self._judge(response, reference, settings)
+            except FunctionFailed as error:
+                failure = error
+            else:
+                return
+        raise failure
 
     def _judge(
         self, response: str, reference: FunctionReference, settings: FunctionSettings
@@ -66,7 +96,7 @@ class FunctionHandler:
                 payload=json.dumps(order).encode("ascii"),
                 limits=Limits(
                     cpu_s=settings.cpu_s,
-                    wall_s=3 * settings.cpu_s + 2,
+                    blocked_s=settings.blocked_s,
                     memory_bytes=settings.memory_bytes,
                 ),
             )
@@ -75,9 +105,21 @@ class FunctionHandler:
         if result.status.is_limit:
             evidence = Evidence(verdict=result.status.value)
             return resource_limited(settings=settings, evidence=evidence, use=use)
-        record = json.loads(result.channel or b'{"failed": "the function ended its process"}')
+        record = json.loads(result.channel or _NOTHING)
         if "failed" in record:
             message = f"{settings.function}: {record['failed']}"
             raise FunctionFailed(message)
         evidence = Evidence(verdict="scored", extracted=record["details"])
         return Ended(outcome=Outcome.SCORED, reward=record["score"], evidence=evidence, use=use)
+
+
+def _trusted_responses(value: Any) -> Sequence[str]:  # noqa: ANN401 - any JSON
+    """What no one can object to: nothing, and what the reference itself holds, as text."""
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    texts = [each if isinstance(each, str) else json.dumps(each) for each in (value, *held)]
+    return list(dict.fromkeys(["", *texts]))[:_CONTROLS_MAX]
+
+
+def _unreadable(error: Exception, settings: FunctionSettings) -> Ended:
+    evidence = Evidence(verdict="broke_the_run", error=str(error)[-TEXT_CHARS_MAX:])
+    return scored(passed=False, settings=settings, evidence=evidence)

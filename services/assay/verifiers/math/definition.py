@@ -1,4 +1,4 @@
-"""The pipeline `math`: `extract` finds the answer, `math.verify` compares it with math-verify.
+"""The pipeline `math`: `extract` finds the answer, `math.verify` reads and compares it.
 
 `extract` is one linear pass over text and takes many requests at once. `math.verify` runs a
 computer algebra system on hostile text, so it lives in a warm process that an answer can cost: when
@@ -6,7 +6,8 @@ one takes longer than `verifiers.math_cpu_s`, the worker kills the process from 
 request ends as RESOURCE_LIMIT.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Final
 
 from pydantic import Field
@@ -15,6 +16,7 @@ from assay.config.settings import VerifierSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.verifiers.port import (
+    Control,
     PipelineDefinition,
     PipelineSettings,
     Reference,
@@ -24,6 +26,9 @@ from assay.verifiers.text.answers import Strategy
 
 EXTRACT: Final = StageName("extract")
 VERIFY: Final = StageName("math.verify")
+AUDIT_CPU_S_MAX: Final = 1.0
+"""CPU time for the controls of one reference. It comes on top of what a response may use, so that
+a slow reference takes nothing from the response that brings it first."""
 
 
 class MathSettings(PipelineSettings):
@@ -40,8 +45,8 @@ class MathSettings(PipelineSettings):
         ),
         min_length=1,
     )
-    """Where the answer is looked for, in this order. In what `tail` and `whole` hand over,
-    math-verify looks for it by its own rules."""
+    """Where the answer is looked for, in this order. In what `tail` and `whole` hand over, it is
+    the last run of mathematics."""
     answer_chars_max: int = Field(default=2_000, gt=0)
     """A longer answer ends as RESOURCE_LIMIT."""
     float_rounding: int = Field(default=6, ge=0, le=50)
@@ -54,6 +59,9 @@ class MathSettings(PipelineSettings):
     """Take `1 < x < 2` and `(1, 2)` for the same even where the reference is the relation."""
     option_strings: tuple[str, ...] = Field(default=(), max_length=64)
     """Words that are answers themselves (`A`, `B`, `yes`)."""
+    second_judge_share: float = Field(default=0.01, ge=0, le=1)
+    """Share of the answers, drawn by content, that a second judge looks at; its opinion is
+    evidence and a metric, never a reward."""
 
 
 class MathReference(Reference):
@@ -61,6 +69,14 @@ class MathReference(Reference):
 
     answers: tuple[str, ...] = Field(min_length=1, max_length=64)
     """Right answers, plain or LaTeX; the response passes when it equals one of them."""
+
+
+def _controls(reference: MathReference, settings: MathSettings) -> Sequence[Control]:
+    """Made where they are needed: whoever only lists pipelines does without the grammar."""
+    made: Sequence[Control] = import_module("assay.verifiers.math.controls").controls(
+        reference, settings
+    )
+    return made
 
 
 def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
@@ -78,8 +94,8 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         spec=StageSpec(
             name=VERIFY,
             resources=Resources(cpu_cores=1.0, memory_bytes=512 * 1024 * 1024),
-            timeout_s=4 * settings.math_cpu_s + 10,
-            cpu_s_max=settings.math_cpu_s,
+            timeout_s=4 * (settings.math_cpu_s + AUDIT_CPU_S_MAX) + 10,
+            cpu_s_max=settings.math_cpu_s + AUDIT_CPU_S_MAX,
             batch_max=32,
         ),
         handler="assay.verifiers.math.verify:VerifyHandler",
@@ -95,4 +111,5 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         settings=MathSettings,
         reference=MathReference,
         example_reference={"answers": ["\\frac{1}{2}"]},
+        controls=_controls,
     )

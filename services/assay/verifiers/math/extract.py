@@ -1,15 +1,28 @@
-"""The stage `extract`: the answer out of the response, in time linear in its length."""
+"""The stage `extract`: the answer out of the response, in time linear in its length.
 
-import re
+A response that was cut off or that repeats itself to its end has no answer. What is handed over is
+the strategy that found the answer, a line feed, and the answer.
+"""
+
 from collections.abc import Sequence
 from typing import Final
 
 from assay.core.verdict import Ended, Evidence, HandedOver, StageVerdict
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
-from assay.verifiers.text.answers import Extracted, extract
+from assay.verifiers.text.answers import (
+    Extracted,
+    Strategy,
+    extract,
+    is_cut,
+    repeats,
+    unfinished,
+)
 
-_PLAIN_WORDS: Final = re.compile(r"^[^\\{}$]*[A-Za-z]{3}[^\\{}$]*$")
+_UNBOUNDED: Final = frozenset({Strategy.WHOLE})
+_ENDS_WITH_RESPONSE: Final = frozenset(
+    {Strategy.HASHES, Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strategy.TAIL}
+)
 
 
 class ExtractHandler:
@@ -30,20 +43,38 @@ class ExtractHandler:
         settings: MathSettings = work.settings
         if len(work.response) > self._response_chars_max:
             return _too_long(settings, f"response has {len(work.response)} characters")
-        found = extract(work.response, settings.strategies)
-        if found is None:
-            return scored(passed=False, settings=settings, evidence=Evidence(verdict="no_answer"))
-        if len(found.text) > settings.answer_chars_max and found.strategy != "whole":
+        found = final_answer(work.response, settings)
+        if isinstance(found, str):
+            evidence = Evidence(verdict="no_answer", error=found)
+            return scored(passed=False, settings=settings, evidence=evidence)
+        if len(found.text) > settings.answer_chars_max and found.strategy not in _UNBOUNDED:
             return _too_long(settings, f"answer has {len(found.text)} characters")
-        return HandedOver(artifact=_as_latex(found).encode("utf-8", "replace"))
+        return HandedOver(artifact=pack(found))
 
 
-def _as_latex(found: Extracted) -> str:
-    """A boxed answer stays boxed, so that it is read as LaTeX; one in plain words is not LaTeX."""
-    if not found.boxes or (len(found.boxes) == 1 and _PLAIN_WORDS.search(found.text)):
-        return found.text
-    boxes = ",".join(f"\\boxed{{{box}}}" for box in found.boxes)
-    return f"${boxes}$"
+def final_answer(response: str, settings: MathSettings) -> Extracted | str:
+    """The answer that the response ends with, or why it has none."""
+    if repeats(response):
+        return "the response repeats itself to its end"
+    if unfinished(response):
+        return "the response was cut off inside its answer"
+    found = extract(response, settings.strategies)
+    if found is None:
+        return "no strategy found an answer"
+    if found.strategy in _ENDS_WITH_RESPONSE and is_cut(found.text):
+        return "the response was cut off inside an expression"
+    return found
+
+
+def pack(found: Extracted) -> bytes:
+    """The artifact for `math.verify`."""
+    return f"{found.strategy}\n{found.text}".encode("utf-8", "replace")
+
+
+def unpack(artifact: bytes) -> tuple[Strategy, str]:
+    """Undo `pack`."""
+    strategy, _, text = artifact.decode("utf-8").partition("\n")
+    return Strategy(strategy), text
 
 
 def _too_long(settings: MathSettings, error: str) -> Ended:

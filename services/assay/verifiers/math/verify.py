@@ -1,67 +1,51 @@
-"""The stage `math.verify`: math-verify in a warm process that the worker may kill at any time.
+"""The stage `math.verify`: reads and compares, in a warm process that the worker may kill.
 
-No timer runs in here. math-verify's own limit is an alarm signal that lands in arbitrary code and
-turns a hang into "wrong"; the worker counts CPU time from outside instead and ends the request as
-RESOURCE_LIMIT. The process is confined once warm: everything that math-verify imports lazily is
-imported by then, and an import that fails later is an infrastructure failure, not a wrong answer.
+The worker counts CPU time from outside and ends what takes too long as RESOURCE_LIMIT. The alarm of
+math-verify, which turns a hang into "wrong", is off. Invariants: whatever text a response holds, it
+ends with a reward; an exception that it provokes is a wrong answer. A reference that fails its own
+controls is refused (`assay.verifiers.math.audit`). The process is confined once warm, and all that
+a comparison may import is imported by then.
 """
 
+import hashlib
 import logging
-import re
 import sys
 import time
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
-from itertools import product
 from types import ModuleType
-from typing import Any, Final
-
-from math_verify import (  # type: ignore[import-untyped]  # ships no types
-    ExprExtractionConfig,
-    LatexExtractionConfig,
-    StringExtractionConfig,
-    parse,
-    verify,
-)
+from typing import NamedTuple
 
 from assay.core.outcome import Outcome
-from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, StageVerdict
+from assay.core.verdict import (
+    SECOND_JUDGE,
+    TEXT_CHARS_MAX,
+    Ended,
+    Evidence,
+    ResourceUse,
+    StageVerdict,
+)
+from assay.verifiers.math import numeric, warm
+from assay.verifiers.math.audit import Audits
 from assay.verifiers.math.definition import MathReference, MathSettings
-from assay.verifiers.port import HandlerContext, Work, scored
+from assay.verifiers.math.equality import Comparison
+from assay.verifiers.math.extract import unpack
+from assay.verifiers.math.reading import Read, read_answer, read_gold
+from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
 
 _log = logging.getLogger(__name__)
-_REQUIRED: Final = ("sympy", "mpmath", "latex2sympy2_extended", "math_verify", "antlr4")
-_HAS_ENVIRONMENT: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[|\\boxed")
-_WORD: Final = re.compile(r"[A-Za-z]{3,}")
-_NEEDS_LATEX: Final = re.compile(r"[A-Za-z^_{}|(\[]")
-_WARM_UP: Final = (
-    ("18", "18"),
-    ("\\frac{1}{2}", "0.5"),
-    ("x^2+2x+1", "(x+1)^2"),
-    ("(1, 2)", "(1,2)"),
-    ("\\{1, 2\\}", "\\{2, 1\\}"),
-    ("(-\\infty, 2] \\cup [3, \\infty)", "x \\le 2 \\text{ or } x \\ge 3"),
-    ("1 < x < 2", "(1,2)"),
-    ("x = 5", "5"),
-    ("x^2 = 4", "x^2 - 4 = 0"),
-    ("\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}", "\\begin{pmatrix}1&2\\\\3&5\\end{pmatrix}"),
-    ("\\sqrt{2}\\sin(\\pi/4)", "1"),
-    ("\\int_0^1 x dx", "\\frac12"),
-    ("\\sum_{k=1}^{10} k", "55"),
-    ("\\lim_{x\\to 0} \\frac{\\sin x}{x}", "1"),
-    ("\\binom{5}{2}", "10"),
-    ("5!", "120"),
-    ("3+4i", "4i+3"),
-    ("50\\%", "0.5"),
-    ("\\log_2 8", "3"),
-    ("e^{i\\pi}", "-1"),
-    ("|x|", "\\sqrt{x^2}"),
-    ("\\lfloor 2.5 \\rfloor", "2"),
-    ("f(x)=x+1", "f(x)=1+x"),
-    ("90^\\circ", "90"),
-    ("\\text{yes}", "\\text{no}"),
-)
+
+
+class Judged(NamedTuple):
+    """What the comparison says."""
+
+    passed: bool | None
+    """`None` where no reference answer can be read."""
+    answer: Read
+    gold: Read | None
+    """The one that it equals, or the first."""
+    error: str
 
 
 class LateImports:
@@ -75,7 +59,7 @@ class LateImports:
         self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Note `name` and leave the finding to the others."""
-        if name.partition(".")[0] in _REQUIRED:
+        if name.partition(".")[0] in warm.PACKAGES:
             self._names.add(name)
         return None
 
@@ -92,15 +76,19 @@ class VerifyHandler:
     def __init__(self, _context: HandlerContext) -> None:
         """Load and exercise everything that a comparison may need."""
         logging.getLogger("math_verify").setLevel(logging.ERROR)
-        self._late_imports = LateImports()
+        warm.import_all()
         settings = MathSettings()
-        for gold, answer in _WARM_UP:
-            _equal((gold,), answer, settings)
+        with warm.without_optional():
+            for gold, answer in warm.PAIRS:
+                judge((gold,), answer, settings)
+        self._audits = Audits(_passes)
+        self._late_imports = LateImports()
         sys.meta_path.insert(0, self._late_imports)
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Compare each answer by itself."""
-        return [self._one(work) for work in works]
+        with warm.without_optional():
+            return [self._one(work) for work in works]
 
     def close(self) -> None:
         """Stop watching imports."""
@@ -109,86 +97,93 @@ class VerifyHandler:
     def _one(self, work: Work) -> Ended:
         settings: MathSettings = work.settings
         reference: MathReference = work.reference
-        answer = work.handover.decode("utf-8")
         began_s = time.process_time()
-        passed = _equal(reference.answers, answer, settings)
-        use = ResourceUse(cpu_s=time.process_time() - began_s)
-        failed_imports = self._late_imports.take_failed()
-        if failed_imports:
-            message = f"confined process could not import {failed_imports}"
+        fault = ""
+        if settings.reference_audit is not ReferenceAudit.OFF:
+            fault = self._audits.fault(reference, settings)
+        if fault and settings.reference_audit is ReferenceAudit.REFUSE:
+            return _invalid(fault, ResourceUse(cpu_s=time.process_time() - began_s))
+        ended = self._judged(work, fault)
+        return replace(ended, use=ResourceUse(cpu_s=time.process_time() - began_s))
+
+    def _judged(self, work: Work, fault: str) -> Ended:
+        settings: MathSettings = work.settings
+        _, text = unpack(work.handover)
+        said = judge(work.reference.answers, text, settings)
+        self._check_imports(said)
+        if said.passed is None:
+            return _invalid("no reference answer can be read", ResourceUse())
+        evidence = Evidence(
+            verdict="pass" if said.passed else "wrong_answer",
+            extracted=text[:TEXT_CHARS_MAX],
+            error=_second_opinion(said, settings) or fault or said.error,
+        )
+        return scored(passed=said.passed, settings=settings, evidence=evidence)
+
+    def _check_imports(self, said: Judged) -> None:
+        """A module that is missing for the gold itself is our fault, and not the response's.
+
+        Raises:
+            ImportError: the gold cannot be compared with itself either.
+        """
+        failed = self._late_imports.take_failed()
+        if not failed or said.gold is None:
+            return
+        Comparison(MathSettings()).control(said.gold.answer)
+        if again := self._late_imports.take_failed():
+            message = f"confined process could not import {again}"
             raise ImportError(message)
-        if passed is None:
-            error = "no reference answer can be parsed"
-            evidence = Evidence(verdict="invalid_reference", error=error)
-            return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence, use=use)
-        verdict = "pass" if passed else "wrong_answer"
-        evidence = Evidence(verdict=verdict, extracted=answer[:TEXT_CHARS_MAX])
-        return scored(passed=passed, settings=settings, evidence=evidence, use=use)
+        _log.warning("a response made sympy look for %s", failed)
 
 
-def _equal(golds: Sequence[str], answer: str, settings: MathSettings) -> bool | None:
-    """Tell whether `answer` equals one of `golds`; `None` where none of these can be read."""
-    parsed = [_parse_gold(gold, settings.option_strings) for gold in golds]
-    if not any(parsed):
-        return None
-    target = _parse(answer, settings.option_strings)
-    return any(_verified(gold, target, settings) for gold in parsed if gold)
+def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
+    """Compare one extracted answer with the golds; total, but for memory that runs out."""
+    answer = read_answer(text, settings.option_strings)
+    first: Read | None = None
+    error = ""
+    for said in golds:
+        gold = read_gold(said, settings.option_strings)
+        if gold is None:
+            continue
+        first = first or gold
+        passed, failed = _equal(gold, answer, settings)
+        error = error or failed
+        if passed:
+            return Judged(passed=True, answer=answer, gold=gold, error=error)
+    verdict = None if first is None else False
+    return Judged(passed=verdict, answer=answer, gold=first, error=error)
 
 
-def _verified(gold: list[Any], target: list[Any], settings: MathSettings) -> bool:
-    """What math-verify says of any pair; only that running out of memory is not "different"."""
-    for pair in product(gold, target):
-        try:
-            if _pair_verified(pair, settings):
-                return True
-        except MemoryError:
-            raise
-        except Exception as error:  # noqa: BLE001 - sympy raises anything, math-verify says "no"
-            _log.debug("incomparable", exc_info=error)
-    return False
+def _passes(reference: MathReference, text: str, settings: MathSettings) -> bool | None:
+    return judge(reference.answers, text, settings).passed
 
 
-def _pair_verified(pair: tuple[Any, Any], settings: MathSettings) -> bool:
-    equal: bool = verify(
-        pair[0],
-        pair[1],
-        float_rounding=settings.float_rounding,
-        numeric_precision=settings.numeric_precision,
-        strict=settings.strict,
-        allow_set_relation_comp=settings.allow_set_relation_comp,
-        timeout_seconds=None,
-        raise_on_error=True,
-    )
-    return equal
+def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]:
+    if gold.form and gold.form == answer.form:
+        return True, ""
+    comparison = Comparison(settings)
+    try:
+        return comparison.equal(gold.answer, answer.answer), comparison.error
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the response is hostile text; its error is its own
+        return False, f"{type(error).__name__} while comparing"
 
 
-@lru_cache(maxsize=1_024)
-def _parse_gold(text: str, option_strings: tuple[str, ...]) -> list[Any]:
-    """The K responses of a group share their reference, so it is parsed once."""
-    return _parse(text, option_strings)
+def _second_opinion(said: Judged, settings: MathSettings) -> str:
+    """What the second judge says, where the answer belongs to the sample; evidence only."""
+    if said.gold is None or not settings.second_judge_share:
+        return ""
+    seed = f"{said.gold.form}\n{said.answer.form}"
+    drawn = int.from_bytes(hashlib.sha256(seed.encode("utf-8", "replace")).digest()[:4], "big")
+    if drawn >= settings.second_judge_share * 2**32:
+        return ""
+    opinion = numeric.judge(said.gold.answer, said.answer.answer, seed)
+    if opinion is None:
+        return f"{SECOND_JUDGE}abstains"
+    return SECOND_JUDGE + ("agrees" if opinion == said.passed else "disagrees")
 
 
-def _parse(text: str, option_strings: tuple[str, ...]) -> list[Any]:
-    parsed: list[Any] = parse(
-        _in_environment(text), extraction_config=_configs(option_strings), parsing_timeout=None
-    )
-    return parsed
-
-
-@lru_cache(maxsize=64)
-def _configs(option_strings: tuple[str, ...]) -> tuple[Any, ...]:
-    found: tuple[Any, ...] = (LatexExtractionConfig(), ExprExtractionConfig())
-    if option_strings:
-        found = (StringExtractionConfig(strings=option_strings), *found)
-    return found
-
-
-def _in_environment(text: str) -> str:
-    """Box what is LaTeX without an environment, which math-verify would not see as such.
-
-    Plain numbers and sentences stay as they are.
-    """
-    if _HAS_ENVIRONMENT.search(text):
-        return text
-    is_latex = "\\" in text or (_NEEDS_LATEX.search(text) and not _WORD.search(text))
-    return f"\\boxed{{{text}}}" if is_latex else text
+def _invalid(error: str, use: ResourceUse) -> Ended:
+    evidence = Evidence(verdict="invalid_reference", error=error[:TEXT_CHARS_MAX])
+    return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence, use=use)

@@ -1,10 +1,14 @@
 """Where in a response the answer stands.
 
 Every strategy is one linear pass over the text, is total (any text gives an answer or `None`) and
-takes the *last* match: a response that names several answers is judged by the one it ends with.
+takes the *last* statement. Statements that follow one another with nothing between them but `and`,
+`or`, commas and their like are one answer with several parts: naming two values names both, never
+the last one. A box that is not closed, and a text that repeats itself to its end, have no answer
+(`unfinished`, `repeats`), which is for the caller to ask.
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -47,28 +51,67 @@ class _Box(NamedTuple):
     content: str
 
 
+class _Statement(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
 TAIL_CHARS_MAX: Final = 500
+REPEATED_MIN: Final = 12
+"""So many times the same words at the end of a response, and it has lost its way."""
+_REPEATED_CHARS_MIN: Final = 120
+_REPETITION_CHARS_MAX: Final = 12_000
 _BOXES_MAX: Final = 16
+_STATEMENTS_MAX: Final = 16
+_STATEMENT_LINES_MAX: Final = 40
+_AFTER_HASHES_MAX: Final = 2
 _GAP_CHARS_MAX: Final = 60
+_FILLER: Final = (
+    r"and|or|also|either|maybe|perhaps|possibly|alternatively|again|the|final|so|thus|hence|"
+    r"therefore|then|another|other|second|third|correct|is|it"
+)
 _GAP: Final = re.compile(
-    r"(?:[\s,;.$&]|\\[()\[\]\\,;!: ]|\\q?quad|\\(?:text|mbox)\s?\{[^{}]{0,40}\}|and|or)*"
+    r"(?:\s{0,3}[A-Za-z]{2,20}(?=\s{1,3}(?:and|or)\b))?"  # what was counted: `\boxed{1} cups and`
+    r"(?:[\s,;.:!?$&*+|]|\\[()\[\]\\,;!: ]|\\q?quad|"
+    r"\\(?:text|mbox|textbf|mathrm)\s?\{[^{}]{0,40}\}|"
+    r"\\?[A-Za-z](?:_\{?\w{1,8}\}?)?\s{0,3}=|"
+    rf"(?<![A-Za-z])(?:{_FILLER})(?![A-Za-z]))*",
+    re.IGNORECASE,
 )
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
 _ANSWER_IS: Final = re.compile(r"\banswer\s{1,4}is\b[ \t]{0,4}:?", re.IGNORECASE)
 _ANSWER_COLON: Final = re.compile(
-    r"^[ \t*_>#-]{0,12}(?:final[ ])?(?:answer|ans|a)[ \t*_]{0,4}:[*_]{0,4}",
+    r"^(?:_|[^\w\n()\[\]{}<$\\]){0,12}"  # marks, also bytes that are no text, but no words
+    r"(?:final[ ])?(?:answer|ans|a)[ \t*_]{0,4}:[*_]{0,4}",
     re.IGNORECASE | re.MULTILINE,
 )
+_FINAL: Final = re.compile(r"\bfinal\s{1,4}answer(?:\s{1,4}is\b|[*_ ]{0,4}:)", re.IGNORECASE)
+_HASHES: Final = re.compile(r"####")
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)])[-\u2212])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)%?"
 )
-_SENTENCE_END: Final = re.compile(r"\.(?=\s|$)")
+_SENTENCE_END: Final = re.compile(r"(?<![ap]\.m)\.(?=\s|$)")
+_LEAD_IN: Final = re.compile(
+    rf"(?:[\s.,;:!?*]|(?<![A-Za-z])(?:{_FILLER}|my|possible)(?![A-Za-z]))*$", re.IGNORECASE
+)
+_LONG_WORD: Final = re.compile(r"[A-Za-z]{3,}")
+_CUT: Final = re.compile(
+    r"(?:[=+/^({\[]|[\s\d)}]-|"
+    r"\\(?:frac|dfrac|tfrac|sqrt|times|cdot|div|leq?|geq?|pm|cup|cap|in|text|boxed|left|begin|to))$"
+)
 
 
 def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
-    """Return the answer by the first strategy that finds a non-empty one."""
+    """Return the answer by the first strategy that finds a non-empty one.
+
+    Boxes in front of a later `final answer is` are intermediate results where that statement is
+    looked for too.
+    """
     for strategy in strategies:
+        if strategy is Strategy.BOXED and _stated_after_boxes(response, strategies):
+            continue
         text = response if strategy is Strategy.BOXED else _FIND[strategy](response)
         boxes = _last_boxes(text) if text and strategy in _OPENED else ()
         if boxes:
@@ -78,34 +121,104 @@ def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
     return None
 
 
+def unfinished(response: str) -> bool:
+    """Whether the marker of the answer opens and does not close: the response was cut off."""
+    opened = [match for match in _TAG.finditer(response) if not match[1]]
+    if opened and not re.search(r"</answer>", response[opened[-1].end() :], re.IGNORECASE):
+        return True
+    closed, open_at = _boxes(response)
+    return open_at >= 0 and all(box.end <= open_at for box in closed)
+
+
+def is_cut(text: str) -> bool:
+    """Whether `text` ends in the middle of an expression."""
+    return _CUT.search(text.rstrip()) is not None
+
+
+def repeats(response: str) -> bool:
+    """Whether the end of the response is one phrase, over and over."""
+    text = response.rstrip()[-_REPETITION_CHARS_MAX:][::-1]
+    if len(text) < _REPEATED_CHARS_MIN:
+        return False
+    for size in (len(text), len(text) // 4, len(text) // 16):
+        part = text[:size]
+        if size >= _REPEATED_CHARS_MIN and _period(part) * REPEATED_MIN <= size:
+            return any(letter.isalnum() for letter in part)
+    return False
+
+
+def _period(text: str) -> int:
+    """Length of the shortest piece of whose repetition `text` is a beginning (Knuth, Morris and
+    Pratt's failure function; linear)."""
+    border = [0] * len(text)
+    length = 0
+    for at in range(1, len(text)):
+        while length and text[at] != text[length]:
+            length = border[length - 1]
+        length += text[at] == text[length]
+        border[at] = length
+    return len(text) - border[-1]
+
+
 def _tag(response: str) -> str | None:
-    opened_at: int | None = None
-    last: str | None = None
+    opened: re.Match[str] | None = None
+    found: list[_Statement] = []
     for match in _TAG.finditer(response):
         if not match[1]:
-            opened_at = match.end()
-        elif opened_at is not None:
-            last = response[opened_at : match.start()]
-            opened_at = None
-    if last is None:
+            opened = match
+        elif opened is not None:
+            text = response[opened.end() : match.start()].strip()
+            found.append(_Statement(opened.start(), match.end(), text))
+            opened = None
+    return _joined(response, found)
+
+
+def _joined(response: str, statements: Sequence[_Statement]) -> str | None:
+    """The last statement, and those that it only continues."""
+    if not statements:
         return None
-    return last.strip()
+    run = [statements[-1]]
+    for earlier in reversed(statements[:-1]):
+        gap = response[earlier.end : run[0].start]
+        if len(run) == _STATEMENTS_MAX or len(gap) > _GAP_CHARS_MAX or not _GAP.fullmatch(gap):
+            break
+        run.insert(0, earlier)
+    texts = dict.fromkeys(statement.text for statement in run if statement.text)
+    return ", ".join(texts)
+
+
+def _stated_after_boxes(response: str, strategies: Sequence[Strategy]) -> bool:
+    """Whether a final answer is stated in plain words behind the last box."""
+    if not {Strategy.ANSWER_IS, Strategy.ANSWER_COLON} & set(strategies):
+        return False
+    last = _last(_FINAL, response)
+    if last is None:
+        return False
+    stated = _line_at(response, last.end())
+    return (
+        "\\boxed" not in response[last.end() :]
+        and "\\fbox" not in response[last.end() :]
+        and re.search(r"\d|\\|\$", stated) is not None
+    )
 
 
 def _last_boxes(response: str) -> tuple[str, ...]:
     """Contents of the last box and of those that it continues; empty ones are none."""
-    boxes = [box for box in _outer_boxes(response) if box.content]
+    boxes = [box for box in _boxes(response)[0] if box.content]
     run = boxes[-1:]
     for earlier in reversed(boxes[:-1]):
         gap = response[earlier.end : run[0].start][: _GAP_CHARS_MAX + 1]
         if len(gap) > _GAP_CHARS_MAX or len(run) == _BOXES_MAX or not _GAP.fullmatch(gap):
             break
         run.insert(0, earlier)
-    return tuple(box.content for box in run)
+    return tuple(dict.fromkeys(box.content for box in run))
 
 
-def _outer_boxes(response: str) -> list[_Box]:
-    """One pass with a stack of open braces; a box inside a box is part of its content."""
+def _boxes(response: str) -> tuple[list[_Box], int]:
+    """Outer boxes, and where one opens that never closes (-1: none).
+
+    One pass with a stack of open braces; a box inside a box is part of its content.
+    """
     open_braces: list[tuple[int, int]] = []
     boxes: list[_Box] = []
     for match in _BRACES.finditer(response):
@@ -121,26 +234,62 @@ def _outer_boxes(response: str) -> list[_Box]:
                 boxes.append(_Box(began_at, match.end(), content))
         elif brace.endswith("{") and len(brace) > 2:
             open_braces.append((match.start(), match.end()))
-    return boxes
+    return boxes, max((began_at for began_at, _ in open_braces), default=-1)
 
 
 def _hashes(response: str) -> str | None:
-    at = response.rfind("####")
-    return None if at < 0 else _line_at(response, at + 4)
+    """A line of a heading's form with text below it is a heading."""
+    found = [
+        _Statement(match.start(), response.index(text, match.end()) + len(text), text.strip("# \t"))
+        for match in _few_last(_HASHES, response)
+        for text in [_lines_at(response, match.end())]
+    ]
+    found = [statement for statement in found if statement.text]
+    if not found:
+        return None
+    below = [line for line in response[found[-1].end :].split("\n", 12) if line.strip()]
+    return None if len(below) > _AFTER_HASHES_MAX else _joined(response, found)
 
 
 def _answer_is(response: str) -> str | None:
-    last = _last(_ANSWER_IS, response)
-    if last is None:
+    matches = _few_last(_ANSWER_IS, response)
+    if not matches:
         return None
-    line = _line_at(response, last.end())
-    end = _SENTENCE_END.search(line)
-    return line[: end.start()] if end else line
+    texts: list[str] = []
+    for at in range(len(matches) - 1, -1, -1):
+        if at == len(matches) - 1:
+            texts.append(_sentence(_lines_at(response, matches[at].end())))
+            continue
+        between = response[matches[at].end() : matches[at + 1].start()]
+        text = (
+            _LEAD_IN.sub("", between[: _GAP_CHARS_MAX + 1])
+            if len(between) <= _GAP_CHARS_MAX
+            else ""
+        )
+        text = text.strip(" .,;\n")
+        if (
+            not text
+            or _SENTENCE_END.search(text)
+            or len(_LONG_WORD.findall(text)) > 2
+            or len(texts) == _STATEMENTS_MAX
+        ):
+            break
+        texts.insert(0, text)
+    return ", ".join(dict.fromkeys(text for text in texts if text))
+
+
+def _sentence(text: str) -> str:
+    end = _SENTENCE_END.search(text)
+    return text[: end.start()] if end else text
 
 
 def _answer_colon(response: str) -> str | None:
-    last = _last(_ANSWER_COLON, response)
-    return None if last is None else _line_at(response, last.end()).rstrip("*_ ")
+    found = [
+        _Statement(match.start(), response.index(text, match.end()) + len(text), text.rstrip("*_ "))
+        for match in _few_last(_ANSWER_COLON, response)
+        for text in [_lines_at(response, match.end())]
+    ]
+    return _joined(response, found)
 
 
 def _last_number(response: str) -> str | None:
@@ -158,6 +307,10 @@ def _tail(response: str) -> str:
     return (lines if newline else end).strip()
 
 
+def _few_last(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    return list(deque(pattern.finditer(text), maxlen=_STATEMENTS_MAX))
+
+
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     last = None
     for match in pattern.finditer(text):
@@ -168,6 +321,31 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 def _line_at(text: str, start: int) -> str:
     end = text.find("\n", start)
     return text[start : end if end >= 0 else len(text)].strip()
+
+
+def _lines_at(text: str, start: int) -> str:
+    """The rest of the line; the next one where that is empty; more while something stays open."""
+    end = start
+    said = ""
+    for _ in range(_STATEMENT_LINES_MAX):
+        newline = text.find("\n", end)
+        stop = newline if newline >= 0 else len(text)
+        said = text[start:stop].strip()
+        if newline < 0 or (said and _is_closed(said)):
+            return said
+        end = newline + 1
+    return _line_at(text, start)
+
+
+def _is_closed(text: str) -> bool:
+    if text in {"$$", "\\["}:
+        return False
+    return (
+        text.count("{") - text.count("\\{") <= text.count("}") - text.count("\\}")
+        and text.count("\\begin") <= text.count("\\end")
+        and text.count("\\[") <= text.count("\\]")
+        and text.count("$$") % 2 == 0
+    )
 
 
 _OPENED: Final = (Strategy.BOXED, Strategy.TAG)

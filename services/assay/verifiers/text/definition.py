@@ -4,30 +4,52 @@ They share one stage, `match`: cheap, in a process that can be killed, since a p
 can be made to take for ever.
 """
 
+import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import Draft202012Validator
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, StrictBool, field_validator, model_validator
 
 from assay.config.settings import VerifierSettings
+from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.verifiers.port import (
+    Control,
     PipelineDefinition,
     PipelineSettings,
     Reference,
     StageDefinition,
+    no_controls,
 )
 from assay.verifiers.text.answers import Strategy
+from assay.verifiers.text.dialects import Dialect, Judge
+from assay.verifiers.text.schemas import SchemaRefused, prepare, shown
 
 MATCH: Final = StageName("match")
 _PATTERN_CHARS_MAX: Final = 8_192
 _SCHEMA_CHARS_MAX: Final = 1_000_000
+_DOCUMENTS_MAX: Final = 64
+_EXAMPLES_MAX: Final = 16
+CONTROL_CPU_SHARE: Final = 0.5
+"""CPU time that the controls of a reference may take, as a share of that of a match."""
+
+
+class TextReference(Reference):
+    """What all references here have."""
+
+    _digest: str = PrivateAttr(default="")
+
+    @property
+    def digest(self) -> str:
+        """Names the content."""
+        if not self._digest:
+            content = self.model_dump_json(by_alias=True)
+            self._digest = hashlib.sha256(content.encode()).hexdigest()
+        return self._digest
 
 
 class ExactSettings(PipelineSettings):
@@ -41,7 +63,7 @@ class ExactSettings(PipelineSettings):
     """Compare with every run of white space taken as one blank."""
 
 
-class ExactReference(Reference):
+class ExactReference(TextReference):
     """Reference of `exact`."""
 
     answers: tuple[str, ...] = Field(min_length=1, max_length=1_000)
@@ -64,7 +86,7 @@ class ChoiceSettings(PipelineSettings):
     """Where the answer is looked for, in this order."""
 
 
-class ChoiceReference(Reference):
+class ChoiceReference(TextReference):
     """Reference of `choice`."""
 
     answer: str = Field(min_length=1, max_length=64)
@@ -87,7 +109,7 @@ class RegexFlag(StrEnum):
     DOTALL = "dotall"
 
 
-class RegexReference(Reference):
+class RegexReference(TextReference):
     """Reference of `regex`."""
 
     pattern: str = Field(min_length=1, max_length=_PATTERN_CHARS_MAX)
@@ -112,38 +134,104 @@ class JsonSchemaSettings(PipelineSettings):
     """Settings of `json_schema`."""
 
     fenced: bool = True
-    """Take the last Markdown block of the response where there is one; false = the response must
-    be JSON as it is."""
+    """Take the last fenced block named `json` of the response, else its last fenced block, where
+    there is one; false = the response must be JSON as it is."""
 
 
-class JsonSchemaReference(Reference):
+class JsonSchemaReference(TextReference):
     """Reference of `json_schema`."""
 
-    json_schema: dict[str, Any] = Field(alias="schema")
-    """JSON Schema, draft 2020-12. References to other documents are never followed."""
+    json_schema: dict[str, Any] | StrictBool = Field(alias="schema")
+    """JSON Schema. `$schema` says in which dialect: draft 4, 6, 7, 2019-09 or 2020-12."""
+    dialect: Dialect = Dialect.DRAFT_2020_12
+    """Of a schema without `$schema`."""
+    documents: dict[str, dict[str, Any] | StrictBool] = Field(
+        default_factory=dict, max_length=_DOCUMENTS_MAX
+    )
+    """Other documents that the schema refers to, by URI, in the same dialect. None is fetched."""
+    _judge: Any = PrivateAttr(default=None)
 
-    @field_validator("json_schema")
-    @classmethod
-    def _schema_is_valid(cls, schema: dict[str, Any]) -> dict[str, Any]:
-        if len(json.dumps(schema)) > _SCHEMA_CHARS_MAX:
-            message = f"longer than {_SCHEMA_CHARS_MAX} characters"
+    @model_validator(mode="after")
+    def _schema_can_judge(self) -> "JsonSchemaReference":
+        if len(json.dumps([self.json_schema, self.documents])) > _SCHEMA_CHARS_MAX:
+            message = f"schema and documents are longer than {_SCHEMA_CHARS_MAX} characters"
             raise ValueError(message)
         try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as error:
-            message = f"not a JSON Schema: {error.message[:200]}"
-            raise ValueError(message) from None
-        return schema
+            self._judge = prepare(self.json_schema, self.documents, self.dialect)
+        except SchemaRefused as refused:
+            place = "schema" if refused.document is None else f"documents[{refused.document!r}]"
+            field = f"reference.{place}{shown(refused.path)}"
+            # Not a ValueError: it names a field that pydantic does not know of.
+            raise InvalidRequest(f"{field}: {refused}", field=field) from None
+        return self
+
+    @property
+    def judge(self) -> Judge:
+        """The schema, ready to judge."""
+        return self._judge
+
+
+# -- controls ------------------------------------------------------------------------------------
+_ANSWERED: Final[Mapping[Strategy, str]] = {
+    Strategy.TAG: "<answer>{}</answer>",
+    Strategy.BOXED: "\\boxed{{{}}}",
+    Strategy.HASHES: "#### {}",
+    Strategy.ANSWER_IS: "The answer is {}",
+    Strategy.ANSWER_COLON: "Answer: {}",
+}
+
+
+def _answered(answer: str, strategies: Sequence[Strategy]) -> str:
+    """A response that gives `answer` where the first strategy looks for it."""
+    return _ANSWERED.get(strategies[0], "{}").format(answer)
+
+
+def _exact_controls(reference: ExactReference, settings: ExactSettings) -> Sequence[Control]:
+    gold = _answered(reference.answers[0], settings.strategies)
+    return (Control(name="gold", response=gold, passes=True),)
+
+
+def _choice_controls(reference: ChoiceReference, settings: ChoiceSettings) -> Sequence[Control]:
+    def control(label: str) -> Control:
+        passes = label == reference.answer
+        name = "gold" if passes else f"label {label}"
+        return Control(name=name, response=_answered(label, settings.strategies), passes=passes)
+
+    return tuple(control(label) for label in dict.fromkeys(reference.choices))
+
+
+def _schema_controls(
+    reference: JsonSchemaReference, _settings: JsonSchemaSettings
+) -> Sequence[Control]:
+    """What the schema itself gives as examples has to pass."""
+    schema = reference.json_schema
+    if isinstance(schema, bool):
+        return ()
+    examples = schema.get("examples", ())
+    named = [("const", schema["const"])] if "const" in schema else []
+    named += [(f"examples[{at}]", value) for at, value in enumerate(examples[:_EXAMPLES_MAX])]
+    return tuple(
+        Control(name=name, response=json.dumps(value), passes=True) for name, value in named
+    )
+
+
+CONTROLS: Final[Mapping[type[Reference], Callable[[Any, Any], Sequence[Control]]]] = {
+    ExactReference: _exact_controls,
+    ChoiceReference: _choice_controls,
+    RegexReference: no_controls,
+    JsonSchemaReference: _schema_controls,
+}
 
 
 def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The four text pipelines on their one stage."""
+    cpu_s = (1 + CONTROL_CPU_SHARE) * settings.match_cpu_s
     stage = StageDefinition(
         spec=StageSpec(
             name=MATCH,
             resources=Resources(cpu_cores=0.5, memory_bytes=256 * 1024 * 1024),
-            timeout_s=4 * settings.match_cpu_s + 5,
-            cpu_s_max=settings.match_cpu_s,
+            timeout_s=4 * cpu_s + 5,
+            cpu_s_max=cpu_s,
             batch_max=32,
         ),
         handler="assay.verifiers.text.match:MatchHandler",
@@ -186,4 +274,5 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             settings=settings_model,
             reference=reference_model,
             example_reference=example,
+            controls=CONTROLS[reference_model],
         )

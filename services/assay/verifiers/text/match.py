@@ -1,25 +1,36 @@
 """The stage `match`: exact text, multiple choice, regular expression, JSON schema.
 
-Runs in a confined process that the worker kills when a pattern or schema takes too long.
+Runs in a confined process that the worker kills when a pattern or schema takes too long. Every
+response has a verdict. A reference is looked at once, when it is first seen: one that cannot judge
+(out of CPU time or an exception for a trivial response) is refused, and so is one that fails its
+own controls, unless the setting `reference_audit` says otherwise.
 """
 
-import json
 import re
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Final, NoReturn
-
-from jsonschema.exceptions import ValidationError
-from jsonschema.validators import Draft202012Validator
-from referencing import Registry
-from referencing.exceptions import Unresolvable
+from dataclasses import replace
+from typing import Final
 
 from assay.core.outcome import Outcome
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, StageVerdict
-from assay.verifiers.port import HandlerContext, Reference, Work, resource_limited, scored
+from assay.store.cache import LastUsed
+from assay.verifiers.port import (
+    Control,
+    HandlerContext,
+    PipelineSettings,
+    Reference,
+    ReferenceAudit,
+    Work,
+    resource_limited,
+    scored,
+)
 from assay.verifiers.text.answers import extract
+from assay.verifiers.text.bounds import OutOfTime, cpu_time
+from assay.verifiers.text.choice import read_choice
 from assay.verifiers.text.definition import (
+    CONTROL_CPU_SHARE,
+    CONTROLS,
     ChoiceReference,
     ChoiceSettings,
     ExactReference,
@@ -28,24 +39,32 @@ from assay.verifiers.text.definition import (
     JsonSchemaSettings,
     RegexFlag,
     RegexReference,
+    TextReference,
 )
+from assay.verifiers.text.json_schema import LIMIT_VERDICTS, fault_of, judge_json
+from assay.verifiers.text.json_text import fenced
 
-_FENCE: Final = re.compile(r"^[ \t]{0,3}```[^\n`]{0,100}\n(.*?)^[ \t]{0,3}```", re.M | re.DOTALL)
-_NOT_A_WORD: Final = "(?! (?!or\\b|and\\b)[a-z])"
 _INVALID_REFERENCE: Final = "invalid_reference"
+_REFERENCES_REMEMBERED_MAX: Final = 1_024
 _RE_FLAGS: Final = {
     RegexFlag.IGNORECASE: re.IGNORECASE,
     RegexFlag.MULTILINE: re.MULTILINE,
     RegexFlag.DOTALL: re.DOTALL,
 }
+_TRIVIAL: Final = ("", "a", "0", " \n")
+"""What any pattern has to decide in time."""
 
 
 class MatchHandler:
     """Judges by the type of the reference."""
 
     def __init__(self, context: HandlerContext) -> None:
-        """Take the operator's bound on the length of a response."""
+        """Take the operator's bounds."""
         self._response_chars_max = context.verifiers.response_chars_max
+        self._control_cpu_s = CONTROL_CPU_SHARE * context.verifiers.match_cpu_s
+        self._faults: LastUsed[tuple[str, str, str], tuple[str, str]] = LastUsed(
+            weight_max=_REFERENCES_REMEMBERED_MAX
+        )
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Judge each response by itself."""
@@ -60,14 +79,65 @@ class MatchHandler:
             evidence = Evidence(verdict="too_long", error=error)
             return resource_limited(settings=work.settings, evidence=evidence)
         began_s = time.process_time()
-        evidence = _JUDGES[type(work.reference)](work)
-        use = ResourceUse(cpu_s=time.process_time() - began_s)
-        if evidence.verdict == _INVALID_REFERENCE:
+        broken, failed = self._faults_of(work)
+        if broken or (failed and work.settings.reference_audit is ReferenceAudit.REFUSE):
+            evidence = Evidence(verdict=_INVALID_REFERENCE, error=broken or failed)
+            use = ResourceUse(cpu_s=time.process_time() - began_s)
             return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence, use=use)
+        evidence = _JUDGES[type(work.reference)](work)
+        if failed:
+            evidence = replace(evidence, error=f"{failed}; {evidence.error}".rstrip("; "))
+        use = ResourceUse(cpu_s=time.process_time() - began_s)
+        if evidence.verdict in LIMIT_VERDICTS:
+            return resource_limited(settings=work.settings, evidence=evidence, use=use)
         passed = evidence.verdict == "pass"
         return scored(passed=passed, settings=work.settings, evidence=evidence, use=use)
 
+    # -- references ----------------------------------------------------------------------------
+    def _faults_of(self, work: Work) -> tuple[str, str]:
+        """Why the reference cannot judge, and which of its controls it fails; empty = neither."""
+        reference: TextReference = work.reference
+        settings: PipelineSettings = work.settings
+        key = (type(reference).__name__, reference.digest, settings.model_dump_json())
+        found = self._faults.get(key)
+        if found is None:
+            broken = _cannot_judge(reference, self._control_cpu_s)
+            audited = not broken and settings.reference_audit is not ReferenceAudit.OFF
+            found = (broken, self._failed_control(work) if audited else "")
+            self._faults.put(key, found)
+        return found
 
+    def _failed_control(self, work: Work) -> str:
+        controls: Sequence[Control] = CONTROLS[type(work.reference)](work.reference, work.settings)
+        judge = _JUDGES[type(work.reference)]
+        for control in controls:
+            try:
+                with cpu_time(self._control_cpu_s / len(controls)):
+                    verdict = judge(replace(work, response=control.response)).verdict
+            except OutOfTime:
+                verdict = "out of CPU time"
+            if (verdict == "pass") is not control.passes:
+                wanted = "pass" if control.passes else "not pass"
+                return f"reference: its control {control.name!r} has to {wanted}: {verdict}"
+        return ""
+
+
+def _cannot_judge(reference: Reference, cpu_s: float) -> str:
+    if isinstance(reference, JsonSchemaReference):
+        return fault_of(reference.judge, cpu_s=cpu_s) or ""
+    if isinstance(reference, RegexReference):
+        try:
+            with cpu_time(cpu_s):
+                for text in _TRIVIAL:
+                    _matched(reference, text)
+        except OutOfTime:
+            return f"reference.pattern: more than {cpu_s} s of CPU time for a trivial response"
+        except (re.error, RecursionError, OverflowError, MemoryError) as error:
+            return f"reference.pattern: cannot judge a trivial response: {error!r}"
+    return ""
+
+
+# -- judges --------------------------------------------------------------------------------------
 def _exact(work: Work) -> Evidence:
     settings: ExactSettings = work.settings
     reference: ExactReference = work.reference
@@ -87,68 +157,35 @@ def _exact(work: Work) -> Evidence:
 def _choice(work: Work) -> Evidence:
     settings: ChoiceSettings = work.settings
     reference: ChoiceReference = work.reference
-    found = extract(work.response, settings.strategies)
-    if found is None:
+    reading = read_choice(work.response, reference.choices, settings.strategies)
+    if reading.text is None:
         return Evidence(verdict="no_answer")
-    named = {match[0] for match in _labels(reference.choices).finditer(found.text)}
-    if len(named) > 1:
-        return Evidence(verdict="ambiguous", extracted=found.text[:TEXT_CHARS_MAX])
-    return _told(passed=named == {reference.answer}, extracted=found.text)
-
-
-@lru_cache(maxsize=256)
-def _labels(choices: tuple[str, ...]) -> re.Pattern[str]:
-    """A label that stands by itself: `B`, `(B)`, `B.`; not the article of `A dog`, nor `I`."""
-    ordered = sorted(choices, key=len, reverse=True)
-    words = "|".join(
-        re.escape(choice) + (_NOT_A_WORD if choice in {"A", "I"} else "") for choice in ordered
-    )
-    return re.compile(rf"(?<![\w-])(?:{words})(?![\w'-])")
+    if len(reading.labels) > 1:
+        named = ", ".join(sorted(reading.labels))
+        extracted = reading.text.strip()[:TEXT_CHARS_MAX]
+        return Evidence(verdict="ambiguous", extracted=extracted, error=f"names {named}")
+    passed = reading.labels == {reference.answer}
+    return _told(passed=passed, extracted=reading.text.strip())
 
 
 def _regex(work: Work) -> Evidence:
-    reference: RegexReference = work.reference
+    found = _matched(work.reference, work.response)
+    return _told(passed=found is not None, extracted=found[0] if found else "")
+
+
+def _matched(reference: RegexReference, text: str) -> re.Match[str] | None:
     flags = re.NOFLAG
     for flag in reference.flags:
         flags |= _RE_FLAGS[flag]
     pattern = re.compile(reference.pattern, flags)
-    found = pattern.fullmatch(work.response) if reference.whole else pattern.search(work.response)
-    return _told(passed=found is not None, extracted=found[0] if found else "")
+    return pattern.fullmatch(text) if reference.whole else pattern.search(text)
 
 
 def _json_schema(work: Work) -> Evidence:
     settings: JsonSchemaSettings = work.settings
     reference: JsonSchemaReference = work.reference
-    text = _last_fenced(work.response) if settings.fenced else work.response
-    try:
-        value = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        return Evidence(verdict="not_json", error=str(error)[:500], extracted=text[:TEXT_CHARS_MAX])
-    # An empty registry: a reference to another document is never fetched.
-    validator = Draft202012Validator(reference.json_schema, registry=Registry())
-    try:
-        validator.validate(value)
-    except ValidationError as error:
-        return Evidence(
-            verdict="wrong_answer",
-            error=f"{error.json_path}: {error.message}"[:500],
-            extracted=text[:TEXT_CHARS_MAX],
-        )
-    except (Unresolvable, RecursionError) as error:
-        message = f"schema refers to what is not there, or to itself: {error}"
-        return Evidence(verdict=_INVALID_REFERENCE, error=message[:500])
-    return _told(passed=True, extracted=text)
-
-
-def _last_fenced(response: str) -> str:
-    last = response
-    for match in _FENCE.finditer(response):
-        last = match[1]
-    return last
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
+    text = fenced(work.response) if settings.fenced else work.response
+    return judge_json(text, reference.judge)
 
 
 def _told(*, passed: bool, extracted: str) -> Evidence:

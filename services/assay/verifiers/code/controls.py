@@ -1,0 +1,138 @@
+"""Programs whose verdict is known: a right one passes, one that does nothing must not.
+
+Where a stub passes, the tests are too weak to tell programs apart; where the data set's own
+solution fails, they are wrong, or the limits are too tight. Pure text: nothing is run here.
+"""
+
+import ast
+import builtins
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from assay.verifiers.code.programs import Extraction
+from assay.verifiers.port import Control
+
+if TYPE_CHECKING:
+    from assay.verifiers.code.definition import (
+        AssertTests,
+        CodeSettings,
+        CppReference,
+        CppSettings,
+        PythonReference,
+        PythonSettings,
+    )
+
+EMPTY: Final = "empty_program"
+GOLD: Final = "gold"
+_RETURNS: Final = {
+    "none": "None",
+    "zero": "0",
+    "empty_text": "''",
+    "false": "False",
+    "true": "True",
+    "empty_list": "[]",
+    "input": "(given or [None])[0]",
+}
+"""Name of a stub -> what it returns, whatever it is asked."""
+_ECHO_PYTHON: Final = "import sys\nsys.stdout.write(sys.stdin.read())\n"
+_EMPTY_CPP: Final = "int main() { return 0; }\n"
+_ECHO_CPP: Final = "#include <iostream>\nint main() { std::cout << std::cin.rdbuf(); }\n"
+
+
+def python_controls(reference: "PythonReference", settings: "PythonSettings") -> Sequence[Control]:
+    """Return the data set's solution, where it is given, an empty program, and stubs."""
+    return [
+        Control(name=name, response=_response(text, settings.extraction, "python"), passes=passes)
+        for name, text, passes in _python_programs(reference)
+    ]
+
+
+def cpp_controls(reference: "CppReference", settings: "CppSettings") -> Sequence[Control]:
+    """Return the data set's solution, where it is given, an empty program, and one that echoes."""
+    programs = [(EMPTY, _EMPTY_CPP, False)]
+    if _says_more_than_its_input(reference):
+        programs.append(("echo", _ECHO_CPP, False))
+    if reference.solution:
+        programs.insert(0, (GOLD, reference.solution, True))
+    return [
+        Control(name=name, response=_response(text, settings.extraction, "cpp"), passes=passes)
+        for name, text, passes in programs
+    ]
+
+
+def empty_program(settings: "CodeSettings") -> str:
+    """Return the response that no tests let pass; the cheapest control."""
+    return _response("", settings.extraction, "python")
+
+
+def _python_programs(reference: "PythonReference") -> Iterator[tuple[str, str, bool]]:
+    if reference.solution:
+        yield GOLD, reference.solution, True
+    yield EMPTY, "", False
+    if reference.tests:
+        if _says_more_than_its_input(reference):
+            yield "echo", _ECHO_PYTHON, False
+        return
+    names = _called(reference)
+    if names:
+        for name, result in _RETURNS.items():
+            yield f"returns_{name}", "".join(_stub(path, result) for path in names), False
+
+
+def _called(reference: "PythonReference") -> Sequence[str]:
+    """Names that the tests ask the program for."""
+    if reference.calls is not None:
+        return [reference.calls.function]
+    if reference.asserts is None:
+        return []
+    return reference.asserts.functions or _undefined(reference.asserts)
+
+
+def _undefined(asserts: "AssertTests") -> Sequence[str]:
+    """Names that test code reads and nothing there defines; none where it is no Python."""
+    read: dict[str, None] = {}
+    bound = set(vars(builtins))
+    try:
+        trees = [ast.parse(text) for text in (asserts.setup, *asserts.code)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                read[node.id] = None
+            else:
+                bound.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound.update((name.asname or name.name).partition(".")[0] for name in node.names)
+    return [name for name in read if name not in bound]
+
+
+def _stub(path: str, result: str) -> str:
+    """A function that returns `result`; for a class, one all of whose methods do."""
+    name, _, method = path.partition(".")
+    if not method and not name[:1].isupper():
+        return f"def {name}(*given, **named):\n    return {result}\n\n"
+    return (
+        f"class {name}:\n"
+        f"    def __init__(self, *given, **named):\n        pass\n\n"
+        f"    def __getattr__(self, name):\n        return lambda *given, **named: {result}\n\n"
+    )
+
+
+def _says_more_than_its_input(reference: "CppReference | PythonReference") -> bool:
+    return any(test.stdin.split() != test.stdout.split() for test in reference.tests)
+
+
+def _response(program: str, extraction: Extraction, language: str) -> str:
+    """The program as a model would send it."""
+    if extraction is Extraction.RAW:
+        return program
+    fence = "`" * 3
+    while fence in program:
+        fence += "`"
+    ending = "" if program.endswith("\n") or not program else "\n"
+    return f"{fence}{language}\n{program}{ending}{fence}\n"

@@ -1,0 +1,306 @@
+"""Whose is a name that test code uses and does not define?
+
+A pure reading of the tests; no program is looked at, so none can have a say. Each such name is
+
+* the program's: an *entry point*, which the tests exercise;
+* the library's: a module, or a public name of one, for tests that leave an import out;
+* or no one's: using it raises `NameError`.
+
+Where the reference names its entry points (`functions`), these are all. Otherwise they are the
+undefined names that the tests call, take attributes of, pass on, catch, or derive from, and that
+are neither the library's nor a *judge*: a function that is called for its verdict alone on another
+one's result and something else (`check_equal(f(2), 4)`), or whose name begins with `assert`. A name
+that could be both the program's and the library's (`gcd`, `Counter`) is the library's, but for one
+in an assertion that would then say nothing of the program (`assert gcd(12, 8) == 4`), and for tests
+that would exercise nothing at all; likewise a builtin (`sum`).
+"""
+
+import ast
+import builtins
+import importlib
+import symtable
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType, ModuleType
+from typing import Final
+
+TESTS_REMEMBERED_MAX: Final = 256
+_PACKAGES: Final = MappingProxyType(
+    dict.fromkeys(("np", "numpy"), "numpy")
+    | dict.fromkeys(("pd", "pandas"), "pandas")
+    | {name: name for name in ("scipy", "sympy", "torch", "pytest")}
+)
+_SOURCES: Final = (
+    *("collections", "math", "itertools", "functools", "heapq", "bisect", "fractions", "decimal"),
+    *("copy", "datetime", "string", "unittest", "typing"),
+)
+"""Modules whose public names tests may use without an import; earlier ones go first."""
+_HELPERS: Final = frozenset(
+    {"isclose", "isnan", "isinf", "isfinite", "inf", "nan", "approx", "deepcopy", "TestCase"}
+    | {"Counter", "OrderedDict", "defaultdict", "deque", "namedtuple", "Fraction", "Decimal"}
+)
+"""What tests compare with: the library's whatever else they use."""
+_TAKE_FUNCTIONS: Final = frozenset(
+    {"map", "filter", "sorted", "callable", "isinstance", "issubclass", "type", "getattr"}
+)
+_TAKE_CLASSES: Final = frozenset(
+    {"assertRaises", "assertRaisesRegex", "assertWarns", "assertIsInstance", "assertNotIsInstance"}
+)
+_COMPARE: Final = ("assert", "close", "equal", "approx")
+"""Parts of the names of methods that compare their arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """Names that the tests leave undefined."""
+
+    program: tuple[str, ...]
+    """Entry points."""
+    library: Mapping[str, str]
+    """Name -> `module` or `module:attribute`."""
+
+
+@dataclass(slots=True)
+class _Uses:
+    """How a name is used."""
+
+    called: bool = False
+    attribute: bool = False
+    passed: bool = False
+    """Caught, raised, entered, derived from, or handed to a call that may call it."""
+    passed_to: set[str] = field(default_factory=set)
+    """Names that are called with it."""
+
+    def exercised(self, defined: Set[str]) -> bool:
+        """Whether the tests do more than read its value."""
+        called_on = self.passed_to & (defined | _TAKE_FUNCTIONS)
+        return self.called or self.attribute or self.passed or bool(called_on)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What several pieces of code define and use."""
+
+    defined: set[str] = field(default_factory=set)
+    used: dict[str, _Uses] = field(default_factory=dict)
+    """In the order of their first use."""
+    asserted: list[set[str]] = field(default_factory=list)
+    """Per assertion, the names in it."""
+    judges: dict[str, set[str]] = field(default_factory=dict)
+    """Name -> names whose results it is called on for its verdict."""
+
+    def undefined(self) -> dict[str, _Uses]:
+        return {name: uses for name, uses in self.used.items() if name not in self.defined}
+
+
+@lru_cache(maxsize=TESTS_REMEMBERED_MAX)
+def names_of(code: Sequence[str], setup: str, functions: Sequence[str]) -> Names:
+    """Say whose the names of these tests are.
+
+    Args:
+        code: the tests; a tuple.
+        setup: what runs before them.
+        functions: entry points that the reference names; a tuple.
+
+    Returns:
+        Nothing but `functions` for code that does not compile.
+    """
+    reading = _Reading()
+    try:
+        for text in (setup, *code):
+            _read(text, reading)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Names(program=tuple(functions), library=MappingProxyType({}))
+    undefined = reading.undefined()
+    library = {
+        name: place
+        for name, uses in undefined.items()
+        if not hasattr(builtins, name) and (place := _library_place(name, uses))
+    }
+    program = functions or _entry_points(undefined, library, reading)
+    kept = {name: place for name, place in library.items() if name not in program}
+    return Names(program=tuple(program), library=MappingProxyType(kept))
+
+
+def _entry_points(
+    undefined: Mapping[str, _Uses], library: Mapping[str, str], reading: _Reading
+) -> list[str]:
+    own = [name for name in undefined if name not in library and not hasattr(builtins, name)]
+    own = [
+        name
+        for name in own
+        if not name.startswith("assert")
+        and not reading.judges.get(name, set()) & (set(own) - {name})
+    ]
+    exercised = [name for name in own if undefined[name].exercised(reading.defined)]
+    if exercised or own:
+        return (exercised or own) + _subjects(undefined, library, reading)
+    borrowed = [name for name in library if undefined[name].called]
+    functions = [name for name in borrowed if name not in _HELPERS]
+    return functions or borrowed or _shadowed_builtin(undefined)
+
+
+def _subjects(
+    undefined: Mapping[str, _Uses], library: Mapping[str, str], reading: _Reading
+) -> list[str]:
+    """Names of the library's in assertions about nothing else."""
+    able = {name for name in library if undefined[name].called and name not in _HELPERS}
+    neutral = {name for name in library if name not in able} | set(dir(builtins))
+    found = [names & able for names in reading.asserted if names <= able | neutral]
+    return sorted(set().union(*found))
+
+
+def _shadowed_builtin(undefined: Mapping[str, _Uses]) -> list[str]:
+    """The one builtin function that the tests call, where they call nothing else."""
+    called = [
+        name
+        for name, uses in undefined.items()
+        if uses.called and callable(getattr(builtins, name, None))
+    ]
+    is_type = [isinstance(getattr(builtins, name), type) for name in called]
+    return called if len(called) == 1 and not is_type[0] else []
+
+
+def _library_place(name: str, uses: _Uses) -> str:
+    """Where the library has it; empty where it does not."""
+    if name in _PACKAGES and not uses.called:
+        return _PACKAGES[name]
+    if name in sys.stdlib_module_names and not uses.called:
+        return name
+    place = _public_names().get(name, "")
+    if place.startswith("typing:") and uses.called:
+        return ""  # a class of the tests' subject; types for annotations are not called
+    if not place and uses.called and name in sys.stdlib_module_names:
+        return f"{name}:{name}" if _has(name, name) else ""
+    return place
+
+
+@lru_cache(maxsize=1)
+def _public_names() -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for source in _SOURCES:
+        module = importlib.import_module(source)
+        for name in _public(module):
+            found.setdefault(name, f"{source}:{name}")
+    return MappingProxyType(found)
+
+
+def _public(module: ModuleType) -> Iterable[str]:
+    listed: Iterable[str] = getattr(module, "__all__", None) or vars(module)
+    return (
+        name
+        for name in listed
+        if not name.startswith("_") and not isinstance(getattr(module, name, None), ModuleType)
+    )
+
+
+def _has(module: str, name: str) -> bool:
+    """Look at modules that are safe and cheap to import only."""
+    return module in {"glob", "pprint", "time", "random", "copy", "bisect", "datetime"} and hasattr(
+        importlib.import_module(module), name
+    )
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _read(text: str, reading: _Reading) -> None:
+    tree = ast.parse(text)
+    loaded: set[str] = set()
+    _read_scope(symtable.symtable(text, "tests", "exec"), reading.defined, loaded)
+    for parent in ast.walk(tree):
+        if _is_assertion(parent):
+            names = {node.id for node in ast.walk(parent) if isinstance(node, ast.Name)}
+            reading.asserted.append(names - {"self"})
+        for judge, judged in _judged_under(parent):
+            reading.judges.setdefault(judge, set()).update(judged)
+        for child, use in _names_under(parent):
+            if child.id in loaded:
+                uses = reading.used.setdefault(child.id, _Uses())
+                if use.startswith("to "):
+                    uses.passed_to.add(use.removeprefix("to "))
+                elif use:
+                    setattr(uses, use, True)
+
+
+def _read_scope(scope: symtable.SymbolTable, defined: set[str], loaded: set[str]) -> None:
+    """Sort the names of a scope and of those in it; only global ones count."""
+    top = scope.get_type() == "module"
+    for symbol in scope.get_symbols():
+        is_global = top or symbol.is_global()
+        if not is_global:
+            continue
+        if symbol.is_assigned() or symbol.is_imported() or (top and symbol.is_namespace()):
+            defined.add(symbol.get_name())
+        if symbol.is_referenced():
+            loaded.add(symbol.get_name())
+    for inner in scope.get_children():
+        _read_scope(inner, defined, loaded)
+
+
+_PASSING: Final = (ast.ExceptHandler, ast.Raise, ast.ClassDef, ast.withitem, ast.Starred)
+
+
+def _names_under(parent: ast.AST) -> Iterator[tuple[ast.Name, str]]:
+    """The names right below a node, each with the use that the node makes of it."""
+    if isinstance(parent, ast.Call):
+        yield from _names([parent.func], "called")
+        given = [*parent.args, *(word.value for word in parent.keywords)]
+        yield from _names(given, _passing(parent.func))
+    elif isinstance(parent, ast.Attribute):
+        yield from _names([parent.value], "attribute")
+    elif isinstance(parent, ast.ExceptHandler) and isinstance(parent.type, ast.Tuple):
+        yield from _names(parent.type.elts, "passed")
+    elif isinstance(
+        parent, (ast.ExceptHandler, ast.Raise, ast.ClassDef, ast.withitem, ast.Starred)
+    ):
+        yield from _names(ast.iter_child_nodes(parent), "passed")
+    else:
+        yield from _names(ast.iter_child_nodes(parent), "")
+
+
+def _is_assertion(node: ast.AST) -> bool:
+    if isinstance(node, ast.Assert):
+        return True
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Attribute) and called.attr.startswith("assert")
+
+
+def _judged_under(node: ast.AST) -> Iterator[tuple[str, set[str]]]:
+    """Functions called for their truth, or for what they raise, each with whose results it is."""
+    if not isinstance(node, (ast.Expr, ast.Assert)):
+        return
+    waiting: list[ast.expr] = [node.value if isinstance(node, ast.Expr) else node.test]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, ast.UnaryOp):
+            waiting.append(found.operand)
+        elif isinstance(found, ast.BoolOp):
+            waiting.extend(found.values)
+        elif isinstance(found, ast.Compare) and _is_truth(found.comparators[-1]):
+            waiting.append(found.left)
+        elif isinstance(found, ast.Call) and isinstance(found.func, ast.Name):
+            given = [*found.args, *(word.value for word in found.keywords)]
+            called = [each.func for each in given if isinstance(each, ast.Call)]
+            if len(given) > 1:
+                names = {each.id for each in called if isinstance(each, ast.Name)}
+                yield found.func.id, {name for name in names if name[:1].islower()}
+
+
+def _is_truth(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (bool, type(None)))
+
+
+def _passing(called: ast.expr) -> str:
+    """What it means for a name to be an argument of this call."""
+    if isinstance(called, ast.Name):
+        return f"to {called.id}"
+    if isinstance(called, ast.Attribute) and called.attr not in _TAKE_CLASSES:
+        return "" if any(word in called.attr.lower() for word in _COMPARE) else "passed"
+    return "passed"
+
+
+def _names(nodes: Iterable[ast.AST], use: str) -> Iterator[tuple[ast.Name, str]]:
+    return ((node, use) for node in nodes if isinstance(node, ast.Name))

@@ -1,0 +1,104 @@
+"""Is a returned value the expected one, which came as JSON?
+
+Total on what `Decoder` makes; knows exact types only, so that nothing of the program's takes part.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+from assay.verifiers.code.referee.values import Record, type_of
+
+_LISTS: Final = (list, tuple, Record)
+_NUMBERS: Final = (int, float, Fraction, Decimal)
+_DIGITS_MAX: Final = 5_000
+"""Of a Decimal that is looked at; its exponent would cost more than its text."""
+_KEY_BITS_MAX: Final = 4_096
+_JSON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
+_JSON_KEYS: Final = (int, float, bool, type(None))
+
+
+def value_equal(actual: object, expected: object, float_tolerance: float) -> bool:
+    """Tell whether a returned value is the expected one.
+
+    Types are kept apart as Python keeps them, with three allowances for what JSON cannot say: a
+    tuple may stand for a list, a number for one of the same value but of another type (never a
+    bool), and a key that is no string for its JSON form. An expected integer is met by an equal
+    number only; the tolerance is for expected floats.
+    """
+    waiting: list[tuple[Any, Any]] = [(actual, expected)]
+    while waiting:
+        one, other = waiting.pop()
+        if type_of(other) is list:
+            if type_of(one) not in _LISTS or len(one) != len(other):
+                return False
+            waiting.extend(zip(one, other, strict=True))
+        elif type_of(other) is dict:
+            keyed = _with_text_keys(one)
+            if keyed is None or keyed.keys() != other.keys():
+                return False
+            waiting.extend((keyed[key], value) for key, value in other.items())
+        elif not _scalar_equal(one, other, float_tolerance):
+            return False
+    return True
+
+
+def close(one: float | Fraction, other: float | Fraction, tolerance: float) -> bool:
+    """Tell whether two numbers differ by `tolerance` at most, absolute or relative."""
+    if not tolerance or not (_is_finite(one) and _is_finite(other)):
+        return False
+    exact, wanted = Fraction(one), Fraction(other)
+    scale = max(Fraction(1), abs(exact), abs(wanted))
+    return abs(exact - wanted) <= Fraction(tolerance) * scale
+
+
+def _scalar_equal(one: Any, other: Any, float_tolerance: float) -> bool:  # noqa: ANN401 - any value
+    if type_of(other) in (int, float) and type_of(one) in _NUMBERS:
+        return _number_equal(one, other, float_tolerance)
+    kinds = (str, bool, type(None))
+    return type_of(one) is type_of(other) and type_of(other) in kinds and bool(one == other)
+
+
+def _number_equal(one: Any, other: float, float_tolerance: float) -> bool:  # noqa: ANN401 - any number
+    number = _plain_number(one)
+    if number is None:
+        return False
+    if number == other:
+        return True
+    return type_of(other) is float and close(number, other, float_tolerance)
+
+
+def _plain_number(value: Any) -> float | Fraction | None:  # noqa: ANN401 - any number
+    if type_of(value) is not Decimal:
+        found: float | Fraction = value
+        return found
+    if not value.is_finite() or abs(value.adjusted()) > _DIGITS_MAX:
+        return None
+    return Fraction(value)
+
+
+def _is_finite(number: float | Fraction) -> bool:
+    return type_of(number) is not float or math.isfinite(number)
+
+
+def _with_text_keys(value: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any value
+    """The dict with its keys as JSON would write them; `None` where two would become one."""
+    if not issubclass(type_of(value), dict):
+        return None
+    found: dict[str, Any] = {}
+    for key, child in dict.items(value):
+        if type_of(key) is str:
+            found[key] = child
+        elif type_of(key) in _JSON_KEYS and _is_short(key):
+            found[_JSON_WORDS.get(repr(key), repr(key))] = child
+        else:
+            return None
+    return found if len(found) == len(value) else None
+
+
+def _is_short(key: Any) -> bool:  # noqa: ANN401 - any key
+    """False for an integer too long to be written out."""
+    return type_of(key) is not int or int(key).bit_length() < _KEY_BITS_MAX

@@ -1,0 +1,65 @@
+"""JSON messages between candidate and referee, with a length before each."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from typing import TYPE_CHECKING, Final
+
+from assay.verifiers.code.referee.values import Form, Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FRAME_BYTES_MAX: Final = 32 * 1024 * 1024
+_LENGTH: Final = struct.Struct(">I")
+
+
+class Frames:
+    """JSON messages with a length before each, over one socket."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def send(self, message: Form) -> None:
+        """Write a message.
+
+        Raises:
+            Malformed: it is too large.
+            OSError: the other side is gone.
+        """
+        body = json.dumps(message, check_circular=False, separators=(",", ":")).encode("ascii")
+        if len(body) > FRAME_BYTES_MAX:
+            message = f"a message of {len(body)} bytes"
+            raise Malformed(message)
+        view = memoryview(_LENGTH.pack(len(body)) + body)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+    def receive(self, wait: Callable[[], None]) -> Form:
+        """Read a message, calling `wait` before each read.
+
+        Raises:
+            EOFError: the other side is gone.
+            Malformed: it is none.
+        """
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, wait))
+        if length > FRAME_BYTES_MAX:
+            message = f"a message of {length} bytes"
+            raise Malformed(message)
+        try:
+            return json.loads(self._exactly(length, wait))
+        except (ValueError, RecursionError):
+            raise Malformed("a message that is not JSON") from None
+
+    def _exactly(self, count: int, wait: Callable[[], None]) -> bytes:
+        parts = []
+        while count:
+            wait()
+            part = os.read(self._descriptor, min(count, 1 << 20))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)

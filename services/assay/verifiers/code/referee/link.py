@@ -1,0 +1,324 @@
+"""The referee's end of the socket: requests to the candidate within the time of the running test.
+
+Messages are bounded and checked; a malformed one is the candidate's failure.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import select
+import signal
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.verifiers.code.referee.candidate import HANDLES_MAX, builtin_base
+from assay.verifiers.code.referee.frames import Frames
+from assay.verifiers.code.referee.proxies import (
+    Proxy,
+    exception_named,
+    plain_exception,
+    proxy,
+    said_by,
+)
+from assay.verifiers.code.referee.values import (
+    TEXT_CHARS_MAX,
+    Decoder,
+    Encoder,
+    Form,
+    Malformed,
+    Value,
+    index_of,
+    type_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from assay.sandbox.port import BlockedMeter
+
+CALLS_NESTED_MAX: Final = 100
+"""Calls between the two that wait for each other."""
+_TICK_S: Final = 0.05
+_HANG_UP_S: Final = 1.0
+
+
+DIED: Final = "the program died of signal {signal}"
+KILLED: Final = DIED.format(signal=int(signal.SIGKILL))
+
+
+class CandidateGone(BaseException):
+    """The candidate's process ended, broke the protocol or ran out of time. Not an `Exception`, so
+    that no test takes it for what it expects."""
+
+    def __init__(self, verdict: str, error: str) -> None:
+        super().__init__(error)
+        self.verdict = verdict
+        self.error = error
+
+
+class InvalidTests(BaseException):
+    """The tests themselves cannot be run. Not an `Exception`, for the same reason."""
+
+
+class Link:
+    """The referee's end: requests to the candidate, within the time of the running test."""
+
+    def __init__(
+        self, descriptor: int, pid: int, cpu_s: float, blocked_s: float, meter: BlockedMeter
+    ) -> None:
+        self._descriptor = descriptor
+        self._frames = Frames(descriptor)
+        self._pid = pid
+        self._limits_s = (cpu_s, blocked_s)
+        self._meter = meter
+        self._clock = (~pid << 3) | 2
+        """The kernel's name for the CPU clock of another process."""
+        self._ends_s = (0.0, 0.0)
+        self._status: int | None = None
+        self._depth = 0
+        self._proxies: dict[int, object] = {}
+        self._callbacks: list[Callable[..., Any]] = []
+        self.asked = 0
+        """Requests so far."""
+        self.gone: CandidateGone | None = None
+        self.invalid: InvalidTests | None = None
+
+    def start_test(self) -> None:
+        """Give the test that begins its full time."""
+        cpu_s, blocked_s = self._limits_s
+        self._ends_s = (self._cpu_s() + cpu_s, self._meter.blocked_ns / 1e9 + blocked_s)
+
+    def load(self) -> None:
+        """Wait until the program has run.
+
+        Raises:
+            CandidateGone: it ended first, or raised.
+        """
+        try:
+            self._result(self._receive())
+        except CandidateGone:
+            raise
+        except BaseException as error:  # noqa: BLE001 - rebuilt from what the program raised
+            verdict = "memory_limit" if isinstance(error, MemoryError) else "runtime_error"
+            raise self._lost(verdict, said_by(error)) from None
+
+    def ask(self, operation: str, *operands: object) -> Value:
+        """Have the candidate do something; returns or raises what came of it.
+
+        Raises:
+            CandidateGone: nothing came of it.
+        """
+        if self.gone is not None:
+            raise self.gone
+        if self._depth >= CALLS_NESTED_MAX:
+            message = "tests and program call each other without end"
+            raise RecursionError(message)
+        encoder = Encoder(self._out)
+        try:
+            form = encoder.encode(list(operands))
+        except Malformed as error:
+            raise self.unusable(str(error)) from None
+        self.asked += 1
+        self._depth += 1
+        try:
+            self._send([operation, form])
+            message = self._receive()
+            while type_of(message) is list and message[:1] == ["callback"]:
+                self._send(self._called_back(message))
+                message = self._receive()
+            return self._result(message, encoder.numbered)
+        finally:
+            self._depth -= 1
+
+    def ask_for(self, kind: type, operation: str, *operands: object) -> Value:
+        """Ask, and take nothing but a value of exactly this type.
+
+        Raises:
+            CandidateGone: as `ask`; or the answer is of another type.
+        """
+        answer = self.ask(operation, *operands)
+        if type_of(answer) is not kind:
+            raise self._lost("protocol_error", f"the program sent no {kind.__name__}")
+        return answer
+
+    def _send(self, message: Form) -> None:
+        try:
+            self._frames.send(message)
+        except OSError:
+            raise self._ended() from None
+        except Malformed as error:
+            raise self.unusable(str(error)) from None
+
+    def _receive(self) -> Form:
+        self._check_time()
+        try:
+            return self._frames.receive(self._wait)
+        except (EOFError, ConnectionError):
+            raise self._ended() from None
+        except Malformed as error:
+            raise self._lost("protocol_error", f"the program sent {error}") from None
+
+    def _wait(self) -> None:
+        """Wait for input, looking at the candidate now and then.
+
+        Whether it is blocked is counted from the first look on: most answers come before that.
+        """
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        due_ns = 0
+        while not poll.poll(_TICK_S * 1_000):
+            now_ns = time.monotonic_ns()  # noqa: TID251 - no clock to be passed in here
+            if due_ns:
+                self._meter.look(now_ns, due_ns=due_ns)
+            else:
+                self._meter.begin(now_ns)
+            due_ns = now_ns + int(_TICK_S * 1e9)
+            self._check_time()
+            if self._reap():
+                raise EOFError
+
+    def _check_time(self) -> None:
+        if self._cpu_s() > self._ends_s[0]:
+            raise self._lost("cpu_limit", "CPU time")
+        if self._meter.blocked_ns / 1e9 > self._ends_s[1]:
+            raise self._lost("blocked_limit", "blocked time")
+
+    def _cpu_s(self) -> float:
+        try:
+            return time.clock_gettime(self._clock)
+        except OSError:
+            return 0.0
+
+    def _reap(self) -> bool:
+        """Tell whether the candidate's first process has ended, whoever still holds its socket."""
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if pid else None
+        return self._status is not None
+
+    def _ended(self) -> CandidateGone:
+        """Say how it ended; one that only hung up is given a moment, then killed."""
+        deadline_s = time.monotonic() + _HANG_UP_S  # noqa: TID251 - no clock to be passed in here
+        while not self._reap():
+            if time.monotonic() > deadline_s:  # noqa: TID251 - no clock to be passed in here
+                return self._lost("protocol_error", "the program closed its socket")
+            select.select([], [], [], _TICK_S / 10)
+        code = os.waitstatus_to_exitcode(self._status or 0)
+        if code == -signal.SIGXCPU:
+            self.gone = CandidateGone("cpu_limit", "CPU time")
+        elif code < 0:
+            self.gone = CandidateGone("crashed", DIED.format(signal=-code))
+        else:
+            self.gone = CandidateGone("exited", f"the program exited with code {code}")
+        return self.gone
+
+    def _lost(self, verdict: str, error: str) -> CandidateGone:
+        self.gone = CandidateGone(verdict, error[:TEXT_CHARS_MAX])
+        if not self._reap():
+            os.kill(self._pid, signal.SIGKILL)
+        return self.gone
+
+    def _result(self, message: Form, known: Sequence[object] = ()) -> Value:
+        try:
+            return self._understood(message, known)
+        except Malformed as error:
+            raise self._lost("protocol_error", f"the program sent {error}") from None
+
+    def _understood(self, message: Form, known: Sequence[object]) -> Value:
+        if type_of(message) is not list or not message:
+            raise Malformed("no message")
+        if message[0] == "end":
+            raise StopIteration
+        if message[0] == "raise" and len(message) == 6:
+            raise self._rebuilt(message)
+        if message[0] != "ok" or len(message) != 3:
+            raise Malformed("an unknown message")
+        decoder = Decoder(self._in, known)
+        result = decoder.decode(message[1])
+        for change in message[2] or ():
+            if type_of(change) is not list or len(change) != 2:
+                raise Malformed("an unknown change")
+            decoder.refill(*change)
+        return result
+
+    def _rebuilt(self, message: list[Any]) -> BaseException:
+        """The exception with its builtin class; a class of the program's own derives from it."""
+        _, base_name, own, arguments, text, handle = message
+        kind = exception_named(base_name)
+        decoder = Decoder(self._in)
+        given = decoder.decode(arguments)
+        if own is not None:
+            found = Decoder(self._in).decode(own)
+            if isinstance(found, type) and issubclass(found, BaseException):
+                kind = found
+        try:
+            made = kind(*given) if type_of(given) is list else kind(str(text))
+        except Exception:  # noqa: BLE001 - some builtin exceptions want other arguments
+            made = plain_exception(kind, str(text))
+        if own is not None:
+            made.__dict__["_assay_proxy"] = Decoder(self._in).decode(handle)
+            made.__dict__["_assay_text"] = str(text)
+        return made
+
+    def _called_back(self, message: list[Form]) -> Form:
+        try:
+            _, number, form = message
+            function = self._callbacks[index_of(number, len(self._callbacks))]
+            arguments, keywords = Decoder(self._in).decode(form)
+            keywords = {str(word): value for word, value in keywords.items()}
+        except (Malformed, ValueError, TypeError, AttributeError):
+            raise self._lost("protocol_error", "the program sent no call") from None
+        try:
+            return ["result", Encoder(self._out).encode(function(*arguments, **keywords))]
+        except Exception as error:  # noqa: BLE001 - the program sees it as it would have
+            kind = builtin_base(type(error))
+            return ["error", kind, _text_of(error)]
+
+    def _in(self, form: list[Any]) -> object:
+        """A handle of the candidate's, or a function of ours that comes back."""
+        if form[0] == "k":
+            return self._callbacks[index_of(form[1], len(self._callbacks))]
+        if form[0] != "h" or len(form) != 5:
+            raise Malformed("an unknown form")
+        number = form[1]
+        if type_of(number) is not int or not 0 <= number < HANDLES_MAX:
+            raise Malformed("an unknown handle")
+        known = self._proxies.get(number)
+        if known is None:
+            known = self._proxies[number] = proxy(self, form)
+        return known
+
+    def _out(self, value: Value) -> Form:
+        """What is not data goes as what it is to the other side."""
+        if isinstance(value, Proxy):
+            return ["h", value._assay_number]  # noqa: SLF001 - a proxy's own link
+        own = getattr(value, "__dict__", {}).get("_assay_number")
+        if isinstance(value, type) and type_of(own) is int:
+            return ["h", own]
+        name: Value = getattr(value, "__name__", None)
+        if type_of(name) is str and getattr(builtins, name, None) is value:
+            return ["y", name]
+        if callable(value):
+            self._callbacks.append(value)
+            return ["k", len(self._callbacks) - 1]
+        if hasattr(type_of(value), "__next__"):
+            return ["g", Encoder(self._out).encode(list(value))[2]]
+        name = type_of(value).__name__
+        raise self.unusable(f"tests pass the program a {name}, which cannot be sent")
+
+    def unusable(self, why: str) -> InvalidTests:
+        """Make the error that says that no program can be judged by these tests.
+
+        Tests may catch anything, so that it is remembered here.
+        """
+        self.invalid = InvalidTests(why)
+        return self.invalid
+
+
+def _text_of(error: Exception) -> str:
+    """What the tests' own exception says; it may hold an object that has to be asked."""
+    try:
+        return str(error)[:TEXT_CHARS_MAX]
+    except Exception:  # noqa: BLE001 - whatever the program raises
+        return said_by(error)

@@ -1,0 +1,70 @@
+"""Names that tests use without defining them: entry points, the library's, or no one's.
+
+Which is which was decided from the tests alone, before any program was seen (`entry_points.py`).
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from assay.verifiers.code.referee.candidate import MODULE
+from assay.verifiers.code.referee.values import Value, type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from assay.verifiers.code.referee.link import Link
+
+
+class Builtins(dict[str, Any]):
+    """What tests find under a name that they do not define."""
+
+    def __init__(self, link: Link, program: Sequence[str], library: Mapping[str, str]) -> None:
+        super().__init__(builtins.__dict__)
+        self._link = link
+        self._program = frozenset(program)
+        self._library = library
+        for name in program:
+            self.pop(name, None)
+
+    def __missing__(self, name: str) -> Value:
+        if name in self._program:
+            return self._link.ask("lookup", name)
+        module, _, attribute = self._library.get(name, "").partition(":")
+        if not module:
+            raise KeyError(name)
+        try:
+            imported = importlib.import_module(module)
+        except ImportError:
+            raise KeyError(name) from None
+        return getattr(imported, attribute) if attribute else imported
+
+
+class ProgramModule(ModuleType):
+    """The program as a module, for tests that import it."""
+
+    def __init__(self, link: Link, program: Sequence[str]) -> None:
+        super().__init__(MODULE)
+        self.__dict__["_assay_link"] = link
+        self.__dict__["_assay_program"] = frozenset(program)
+
+    def __getattr__(self, name: str) -> Value:
+        if name == "__all__":
+            return self._offered()
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self.__dict__["_assay_link"].ask("lookup", name)
+        except NameError as error:
+            raise AttributeError(str(error)) from None
+
+    def _offered(self) -> list[str]:
+        """What `import *` brings: entry points, and nothing else that the program defines."""
+        named = self.__dict__["_assay_link"].ask("names")
+        if type_of(named) is not list:
+            return []
+        program = self.__dict__["_assay_program"]
+        return [name for name in named if type_of(name) is str and name in program]

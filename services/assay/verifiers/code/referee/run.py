@@ -1,0 +1,241 @@
+"""The harness itself: forks the candidate, unseals the tests, runs them, writes records.
+
+Every test gets one record with a verdict, at most `TEXT_CHARS_MAX` of text, and nothing else of the
+program's: what functions return is compared here, where memory and time are the box's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from assay.verifiers.code.referee.candidate import MODULE, Candidate
+from assay.verifiers.code.referee.equality import value_equal
+from assay.verifiers.code.referee.link import CandidateGone, InvalidTests, Link
+from assay.verifiers.code.referee.names import Builtins, ProgramModule
+from assay.verifiers.code.referee.proxies import CallableProxy, IteratorProxy, said_by
+from assay.verifiers.code.referee.values import TEXT_CHARS_MAX, Value
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from assay.sandbox.port import Box
+
+Verdict = tuple[str, str]
+"""A word of `docs/verdicts.md`, and its error."""
+PASS: Final = ("pass", "")
+
+
+class Records:
+    """What the worker will believe."""
+
+    def __init__(self, box: Box, nonce: str) -> None:
+        self._box = box
+        self._nonce = nonce
+
+    def write(self, **fields: object) -> None:
+        """Append one record."""
+        line = json.dumps({"nonce": self._nonce, **fields}, check_circular=False)
+        self._box.channel_write(line.encode("ascii") + b"\n")
+
+    def judged(self, test: int, verdict: Verdict) -> None:
+        """Append the verdict of one test."""
+        self.write(test=test, verdict=verdict[0], error=verdict[1][:TEXT_CHARS_MAX])
+
+
+# --- test code ---------------------------------------------------------------------------------
+
+
+def _run_asserts(link: Link, tests: dict[str, Any], records: Records) -> None:
+    """Run the tests' code in one namespace; each entry of `tests` is a test."""
+    program = tests["program"]
+    codes = [_compiled(text, f"tests[{at}]") for at, text in enumerate(tests["tests"])]
+    namespace: dict[str, Any] = {"__name__": "tests"}
+    namespace["__builtins__"] = Builtins(link, program, tests["library"])
+    sys.modules[MODULE] = ProgramModule(link, program)
+    if any("unittest.main" in text for text in (tests["setup"], *tests["tests"])):
+        _be_the_runner()
+    failed = _setup_verdict(_compiled(tests["setup"], "setup"), namespace, link)
+    if failed is not None:
+        records.judged(0, failed)
+        return
+    for name in program:
+        namespace.pop(name, None)
+    for index, code in enumerate(codes):
+        link.start_test()
+        verdict = _verdict_of(code, namespace, link)
+        records.judged(index, verdict)
+        if verdict != PASS and (link.gone is not None or not tests["run_all"]):
+            return
+
+
+def _be_the_runner() -> None:
+    """Test cases are run by `_unittest_verdict`; `unittest.main` would look in another module."""
+    import unittest  # few tests need it, and it is slow to load
+
+    unittest.main = lambda *_, **__: None  # type: ignore[assignment]
+
+
+def _verdict_of(code: CodeType, namespace: dict[str, Any], link: Link) -> Verdict:
+    known = dict(namespace)
+    try:
+        exec(code, namespace)  # noqa: S102 - the trainer's own tests
+        verdict = _unittest_verdict(namespace, known)
+    except (CandidateGone, InvalidTests):
+        verdict = PASS
+    except AssertionError as error:
+        verdict = ("wrong_answer", _place(error))
+    except MemoryError as error:
+        verdict = ("memory_limit", _place(error))
+    except BaseException as error:  # noqa: BLE001 - whatever the program raised came back here
+        verdict = ("runtime_error", _place(error))
+    if link.invalid is not None:
+        raise link.invalid
+    if link.gone is not None:
+        return link.gone.verdict, link.gone.error
+    return verdict
+
+
+def _unittest_verdict(namespace: dict[str, Any], known: dict[str, Any]) -> Verdict:
+    """Run the test cases that the code defined and left to a runner."""
+    unittest = sys.modules.get("unittest")
+    if unittest is None:
+        return PASS
+    cases = [
+        value
+        for name, value in namespace.items()
+        if known.get(name) is not value
+        and isinstance(value, type)
+        and issubclass(value, unittest.TestCase)
+        and value.__module__ == "tests"
+    ]
+    result = unittest.TestResult()
+    for case in cases:
+        unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
+    for verdict, found in (("runtime_error", result.errors), ("wrong_answer", result.failures)):
+        if found:
+            case, text = found[0]
+            return verdict, f"{case}: {text[-TEXT_CHARS_MAX // 2 :]}"
+    return ("wrong_answer", "an expected failure passed") if result.unexpectedSuccesses else PASS
+
+
+def _place(error: BaseException) -> str:
+    """Name the line of the tests that failed."""
+    lines = [
+        f"{frame.filename}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(("tests[", "setup"))
+    ]
+    return f"{lines[-1] if lines else 'tests'}: {said_by(error)}"
+
+
+def _compiled(text: str, name: str) -> CodeType:
+    try:
+        return compile(text, name, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        message = f"{name} does not compile: {error}"
+        raise InvalidTests(message) from None
+
+
+def _setup_verdict(code: CodeType, namespace: dict[str, Any], link: Link) -> Verdict | None:
+    """Run the setup; `None` where it raises nothing.
+
+    Raises:
+        InvalidTests: it fails without having asked the program for anything.
+    """
+    verdict = _verdict_of(code, namespace, link)
+    if verdict == PASS:
+        return None
+    if link.asked == 0:
+        message = f"setup fails: {verdict[1]}"
+        raise InvalidTests(message)
+    return verdict
+
+
+# --- calls -------------------------------------------------------------------------------------
+
+
+def _run_calls(link: Link, tests: dict[str, Any], records: Records) -> None:
+    """Call one function with each case's arguments and compare what it returns."""
+    link.start_test()
+    try:
+        function = _function_named(link, tests["function"])
+    except (NameError, AttributeError) as error:
+        records.judged(0, ("missing_name", said_by(error)))
+        return
+    except BaseException as error:  # noqa: BLE001 - a class that wants arguments raises here
+        records.judged(0, _raised(link, error))
+        return
+    for index, case in enumerate(tests["cases"]):
+        link.start_test()
+        verdict = _call_verdict(link, function, case, tests["float_tolerance"])
+        records.judged(index, verdict)
+        if verdict != PASS and (link.gone is not None or not tests["run_all"]):
+            return
+
+
+def _call_verdict(
+    link: Link, function: Value, case: dict[str, Any], float_tolerance: float
+) -> Verdict:
+    try:
+        result = function(*case["args"], **case["kwargs"])
+        if isinstance(result, IteratorProxy):
+            result = list(result)
+        passed = any(value_equal(result, wanted, float_tolerance) for wanted in case["wanted"])
+    except BaseException as error:  # noqa: BLE001 - whatever the program raised came back here
+        return _raised(link, error)
+    return PASS if passed else ("wrong_answer", "")
+
+
+def _raised(link: Link, error: BaseException) -> Verdict:
+    if link.invalid is not None:
+        raise link.invalid
+    if link.gone is not None:
+        return link.gone.verdict, link.gone.error
+    return ("memory_limit" if isinstance(error, MemoryError) else "runtime_error"), said_by(error)
+
+
+def _function_named(link: Link, path: str) -> Value:
+    """A function of the program; or a method of its class `Solution`, as some data sets write."""
+    first, *rest = path.split(".")
+    try:
+        found = link.ask("lookup", first)
+    except NameError:
+        found = getattr(link.ask("lookup", "Solution")(), first)
+    for name in rest:
+        holder = found() if isinstance(found, CallableProxy) and name == rest[-1] else found
+        found = getattr(holder, name)
+    return found
+
+
+_MODES: Final = {"asserts": _run_asserts, "calls": _run_calls}
+
+
+def main(payload: bytes, box: Box) -> None:
+    """Fork the candidate, then unseal and run the tests."""
+    ours, theirs = socket.socketpair()
+
+    def candidate() -> NoReturn:
+        Candidate(theirs.fileno()).serve(payload.decode("utf-8", "surrogatepass"))
+        os._exit(0)
+
+    pid = box.spawn_confined(candidate, keep_fds=[theirs.fileno()])
+    theirs.close()
+    tests = json.loads(box.unseal())
+    box.confine_self()
+    records = Records(box, tests["nonce"])
+    link = Link(ours.fileno(), pid, tests["cpu_s"], tests["blocked_s"], box.blocked_meter(pid))
+    link.start_test()
+    try:
+        link.load()
+        _MODES[tests["mode"]](link, tests, records)
+    except CandidateGone as gone:
+        records.judged(0, (gone.verdict, gone.error))
+    except InvalidTests as error:
+        records.write(invalid=str(error)[:TEXT_CHARS_MAX])
+    records.write(done=True)
+    ours.close()

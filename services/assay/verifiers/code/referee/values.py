@@ -1,0 +1,372 @@
+"""Values on the wire between candidate and referee: inert data of a closed list of types.
+
+Always true:
+
+* what is read is made of exact types of Python's own and of `Record`; nothing that the sender names
+  (a type, a field, a key) is ever looked up, called, or put where Python looks for a method;
+* a subclass travels as the nearest base in the list, read by that base's own methods;
+* reading is total: what is no value raises `Malformed`;
+* anything else is what `foreign` makes of it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import keyword
+from collections import Counter, OrderedDict, defaultdict, deque
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+NESTING_MAX: Final = 100
+TEXT_CHARS_MAX: Final = 2_000
+Form = Any
+"""JSON as it came or as it will go; perhaps hostile."""
+Value = Any
+"""Any value of a program or a test."""
+_SMALL_INT: Final = 1 << 62
+_NAME_MAX: Final = 80
+
+type_of: Final = type
+
+
+class Malformed(Exception):
+    """A message that follows no rule; or a value that cannot be one."""
+
+
+class Encoder:
+    """Turns values into JSON: exact builtin types by value, anything else through `foreign`.
+
+    Mutable containers are numbered in the order in which they are met, so that one that is met
+    again is a reference: identity and cycles survive.
+    """
+
+    def __init__(self, foreign: Callable[[object], Any], known: Sequence[object] = ()) -> None:
+        self._foreign = foreign
+        self.numbered: list[object] = list(known)
+        """Keeps the objects alive, so that an `id` means one object."""
+        self._number_of = {id(value): number for number, value in enumerate(known)}
+
+    def encode(self, value: Value, depth: int = 0) -> Form:
+        """Return the JSON form.
+
+        Raises:
+            Malformed: nested too deeply.
+        """
+        kind = type_of(value)
+        if value is None or kind is bool or kind is str or kind is float:
+            return value
+        if kind is int:
+            return _int_out(value)
+        if depth > NESTING_MAX:
+            message = f"a value nests deeper than {NESTING_MAX}"
+            raise Malformed(message)
+        write = _WRITERS.get(kind)
+        if write is not None:
+            return write(self, value, depth + 1)
+        return self._other(value, kind, depth)
+
+    def contents(self, value: Value, depth: int = 0) -> Form:
+        """Return the JSON form of what a numbered container holds."""
+        kind = type_of(value)
+        if issubclass(kind, bytearray):
+            return bytearray.decode(value, "latin-1")
+        if issubclass(kind, dict):
+            pairs = dict.items(value)
+            return [[self.encode(k, depth), self.encode(v, depth)] for k, v in pairs]
+        base: Any = next(base for base in _FILLED if issubclass(kind, base))
+        items: Iterable[Value] = base.__iter__(value)
+        return self.many(items, depth)
+
+    def mutable(self, tag: str, value: object, depth: int, *extra: Form) -> Form:
+        """Number a container, or refer to it."""
+        known = self._number_of.get(id(value))
+        if known is not None:
+            return ["@", known]
+        number = len(self.numbered)
+        self.numbered.append(value)
+        self._number_of[id(value)] = number
+        return [tag, number, self.contents(value, depth), *extra]
+
+    def many(self, values: Iterable[Value], depth: int) -> list[Form]:
+        """Encode each of `values`."""
+        return [self.encode(value, depth) for value in values]
+
+    def _other(self, value: Value, kind: type, depth: int) -> Form:
+        """A subclass counts as its nearest base in the list, read by that base's own methods."""
+        for base in type.__dict__["__mro__"].__get__(kind)[1:-1]:
+            if base in _PLAIN_BASES:
+                return self.encode(_PLAIN_BASES[base](value), depth)
+            if base is tuple:
+                return self._record(value, kind, depth + 1)
+            write = _WRITERS.get(base)
+            if write is not None:
+                return write(self, value, depth + 1)
+            if base.__name__ == "generic" and base.__module__ == "numpy":
+                return self.encode(value.item(), depth + 1)
+        return self._foreign(value)
+
+    def _record(self, value: Value, kind: type, depth: int) -> Form:
+        items = self.many(tuple.__iter__(value), depth)
+        fields: Value = next(
+            (vars(base)["_fields"] for base in kind.__mro__ if "_fields" in vars(base)), None
+        )
+        if type_of(fields) is tuple and all(type_of(name) is str for name in fields):
+            return ["n", str(kind.__name__), list(fields), items]
+        return ["t", items]
+
+
+def _int_out(value: int) -> Form:
+    return value if -_SMALL_INT < value < _SMALL_INT else ["i", hex(value)]
+
+
+def _factory_name(value: Value) -> Form:
+    factory: Value = value.default_factory
+    return next((name for name, kind in _FACTORIES.items() if kind is factory), None)
+
+
+_FACTORIES: Final[dict[str, type]] = {
+    kind.__name__: kind for kind in (int, float, complex, bool, str, bytes, list, tuple, dict, set)
+}
+_PLAIN_BASES: Final[dict[type, Callable[[Any], Any]]] = {
+    int: lambda value: int.__add__(value, 0),
+    float: lambda value: float.__neg__(float.__neg__(value)),
+    str: str.__str__,
+}
+_WRITERS: Final[dict[type, Callable[[Encoder, Any, int], Any]]] = {
+    list: lambda to, value, depth: to.mutable("l", value, depth),
+    dict: lambda to, value, depth: to.mutable("d", value, depth),
+    set: lambda to, value, depth: to.mutable("s", value, depth),
+    bytearray: lambda to, value, depth: to.mutable("a", value, depth),
+    deque: lambda to, value, depth: to.mutable("e", value, depth, value.maxlen),
+    Counter: lambda to, value, depth: to.mutable("C", value, depth),
+    OrderedDict: lambda to, value, depth: to.mutable("O", value, depth),
+    defaultdict: lambda to, value, depth: to.mutable("f", value, depth, _factory_name(value)),
+    tuple: lambda to, value, depth: ["t", to.many(value, depth)],
+    frozenset: lambda to, value, depth: ["z", to.many(frozenset.__iter__(value), depth)],
+    bytes: lambda _to, value, _depth: ["b", bytes.decode(value, "latin-1")],
+    complex: lambda _to, value, _depth: ["c", value.real, value.imag],
+    range: lambda to, value, depth: ["r", *to.many((value.start, value.stop, value.step), depth)],
+    slice: lambda to, value, depth: ["/", *to.many((value.start, value.stop, value.step), depth)],
+    type(...): lambda _to, _value, _depth: ["."],
+    Fraction: lambda to, value, depth: ["q", *to.many((value.numerator, value.denominator), depth)],
+    Decimal: lambda _to, value, _depth: ["D", Decimal.__str__(value)],
+    datetime.date: lambda _to, value, _depth: ["Td", datetime.date.isoformat(value)],
+    datetime.time: lambda _to, value, _depth: ["Tt", datetime.time.isoformat(value)],
+    datetime.datetime: lambda _to, value, _depth: ["Tm", datetime.datetime.isoformat(value)],
+    datetime.timedelta: lambda _to, value, _depth: [
+        "Ts",
+        value.days,
+        value.seconds,
+        value.microseconds,
+    ],
+    type({}.keys()): lambda to, value, depth: ["vk", *to.many((list(value),), depth)],
+    type({}.values()): lambda to, value, depth: ["vv", *to.many((list(value),), depth)],
+    type({}.items()): lambda to, value, depth: ["vi", *to.many((list(value),), depth)],
+}
+
+
+_FILLED: Final = (list, dict, set, bytearray, deque)
+
+
+class Decoder:
+    """Rebuilds values from JSON that may be hostile; raises `Malformed` for whatever is not one."""
+
+    def __init__(
+        self, foreign: Callable[[list[Any]], object], known: Sequence[object] = ()
+    ) -> None:
+        self._foreign = foreign
+        self.numbered: list[Any] = list(known)
+
+    def decode(self, form: Form) -> Value:
+        """Return the value.
+
+        Raises:
+            Malformed: no value has this form.
+        """
+        try:
+            return self._value(form, 0)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever reading raises, it was no value
+            raise Malformed(f"no value: {type_of(error).__name__}") from None
+
+    def refill(self, number: Form, contents: Form) -> None:
+        """Give the known container `number` new contents."""
+        try:
+            self._fill(self.numbered[index_of(number, len(self.numbered))], contents, 1)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever reading raises, it was no contents
+            raise Malformed(f"no contents: {type_of(error).__name__}") from None
+
+    def _value(self, form: Form, depth: int) -> Value:
+        if type_of(form) is not list:
+            if type_of(form) is dict:
+                raise ValueError("an object")
+            return form
+        if depth > NESTING_MAX + 2:
+            raise ValueError("nested too deeply")
+        tag = form[0]
+        if tag == "@":
+            return self.numbered[index_of(form[1], len(self.numbered))]
+        if tag in _MUTABLE:
+            return self._mutable(_MUTABLE[tag](*form[3:]), form[1], form[2], depth + 1)
+        if tag == "i":
+            return int(form[1], 16)
+        read = _READERS.get(tag)
+        if read is None:
+            return self._foreign(form)
+        return read(self, form, depth + 1)
+
+    def many(self, forms: Form, depth: int) -> list[Value]:
+        """Decode each of `forms`."""
+        if type_of(forms) is not list:
+            raise ValueError("not a list")
+        return [self._value(form, depth) for form in forms]
+
+    def _mutable(self, value: Value, number: Form, contents: Form, depth: int) -> Value:
+        if number != len(self.numbered):
+            raise ValueError("a wrong number")
+        self.numbered.append(value)
+        self._fill(value, contents, depth)
+        return value
+
+    def _fill(self, value: Value, contents: Form, depth: int) -> None:
+        base: Any = next(base for base in _FILLED if issubclass(type_of(value), base))
+        if base is bytearray:
+            value[:] = contents.encode("latin-1")
+        elif base is dict:
+            pairs = [(self._value(k, depth), self._value(v, depth)) for k, v in contents]
+            value.clear()
+            for key, item in pairs:
+                value[key] = item
+        else:
+            items = self.many(contents, depth)
+            items = items if base is not set else list(set(items))
+            base.clear(value)
+            (base.update if base is set else base.extend)(value, items)
+
+
+def index_of(number: Form, count: int) -> int:
+    if type_of(number) is not int or not 0 <= number < count:
+        raise ValueError("a wrong reference")
+    return int(number)
+
+
+class Record(tuple[Value, ...]):
+    """A tuple whose items have names; equal to any tuple with the same items, like a namedtuple.
+
+    The names are data: Python finds every method and dunder of this class before it asks
+    `__getattr__`, so that no name shadows one.
+    """
+
+    def __new__(cls, name: str, fields: Sequence[str], items: Sequence[Value]) -> Record:
+        """Make one; `fields` are as `field_names` gives them."""
+        made = tuple.__new__(cls, items)
+        made.__dict__["_named"] = (name, dict(zip(fields, items, strict=True)))
+        return made
+
+    def __getattr__(self, name: str) -> Value:
+        try:
+            return self.__dict__["_named"][1][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name: str, _value: object) -> None:
+        raise AttributeError(name)
+
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        return tuple(self.__dict__["_named"][1])
+
+    def _asdict(self) -> dict[str, Value]:
+        return dict(self.__dict__["_named"][1])
+
+    def _replace(self, **changed: Value) -> Record:
+        name, named = self.__dict__["_named"]
+        if not changed.keys() <= named.keys():
+            raise ValueError("no such field")
+        return Record(name, self._fields, list({**named, **changed}.values()))
+
+    def __reduce__(self) -> tuple[Value, ...]:
+        return (Record, (self.__dict__["_named"][0], self._fields, tuple(self)))
+
+    def __repr__(self) -> str:
+        name, named = self.__dict__["_named"]
+        return f"{name}({', '.join(f'{field}={value!r}' for field, value in named.items())})"
+
+
+def _record(name: Form, fields: Form, items: list[Value]) -> Value:
+    """Return a `Record`, or a plain tuple where the names are not what names can be."""
+    word = name if type_of(name) is str and name.isidentifier() and len(name) <= _NAME_MAX else "T"
+    if type_of(fields) is not list or not all(_is_field(field) for field in fields):
+        return tuple(items)
+    if len(set(fields)) != len(fields) or len(fields) != len(items):
+        return tuple(items)
+    return Record(word, fields, items)
+
+
+def _is_field(name: Form) -> bool:
+    return (
+        type_of(name) is str
+        and len(name) <= _NAME_MAX
+        and name.isidentifier()
+        and not name.startswith("_")
+        and not keyword.iskeyword(name)
+        and not hasattr(tuple, name)
+    )
+
+
+def _integers(forms: list[Value]) -> list[int]:
+    if not all(type_of(form) is int for form in forms):
+        raise TypeError("not an integer")
+    return forms
+
+
+def _text(form: Form) -> str:
+    if type_of(form) is not str:
+        raise TypeError("not text")
+    return str(form)
+
+
+def _view(which: str, items: list[Value]) -> Value:
+    """A view of a dict that nothing else holds."""
+    if which == "vi":
+        return dict(items).items()
+    return dict.fromkeys(items).keys() if which == "vk" else dict(enumerate(items)).values()
+
+
+_MUTABLE: Final[dict[str, Callable[..., Any]]] = {
+    "l": list,
+    "d": dict,
+    "s": set,
+    "a": bytearray,
+    "e": lambda maxlen: deque(maxlen=maxlen),
+    "C": Counter,
+    "O": OrderedDict,
+    "f": lambda name: defaultdict(_FACTORIES.get(name)),
+}
+_READERS: Final[dict[str, Callable[[Decoder, Any, int], Any]]] = {
+    "t": lambda of, form, depth: tuple(of.many(form[1], depth)),
+    "z": lambda of, form, depth: frozenset(of.many(form[1], depth)),
+    "n": lambda of, form, depth: _record(form[1], form[2], of.many(form[3], depth)),
+    "b": lambda _of, form, _depth: _text(form[1]).encode("latin-1"),
+    "c": lambda _of, form, _depth: complex(form[1], form[2]),
+    "r": lambda of, form, depth: range(*_integers(of.many(form[1:4], depth))),
+    "/": lambda of, form, depth: slice(*of.many(form[1:4], depth)),
+    ".": lambda _of, _form, _depth: ...,
+    "q": lambda of, form, depth: Fraction(*_integers(of.many(form[1:3], depth))),
+    "D": lambda _of, form, _depth: Decimal(_text(form[1])),
+    "Td": lambda _of, form, _depth: datetime.date.fromisoformat(form[1]),
+    "Tt": lambda _of, form, _depth: datetime.time.fromisoformat(form[1]),
+    "Tm": lambda _of, form, _depth: datetime.datetime.fromisoformat(form[1]),
+    "Ts": lambda _of, form, _depth: datetime.timedelta(*_integers(form[1:4])),
+    "g": lambda of, form, depth: iter(of.many(form[1], depth)),
+    "vk": lambda of, form, depth: _view("vk", of.many(form[1:2], depth)[0]),
+    "vv": lambda of, form, depth: _view("vv", of.many(form[1:2], depth)[0]),
+    "vi": lambda of, form, depth: _view("vi", of.many(form[1:2], depth)[0]),
+}

@@ -1,0 +1,174 @@
+"""One element against another: math-verify's equality on expressions that latex2sympy reads.
+
+Parsing is remembered by text. Nothing here bounds the time that an expression takes; the worker
+does, from outside.
+"""
+
+import math
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from latex2sympy2_extended import (  # type: ignore[import-untyped]  # ships no types
+    NormalizationConfig,
+    latex2sympy,
+    normalize_latex,
+)
+from math_verify import verify  # type: ignore[import-untyped]  # ships no types
+from math_verify.grader import should_treat_as_complex  # type: ignore[import-untyped]  # likewise
+from sympy import Basic, MatrixBase, Number  # type: ignore[import-untyped]  # likewise
+
+from assay.verifiers.math import notation
+from assay.verifiers.math.definition import MathSettings
+
+_NORMAL: Final = NormalizationConfig(
+    basic_latex=True,
+    units=False,
+    malformed_operators=True,
+    nits=True,
+    boxed="none",
+    equations=False,
+)
+_EQUALS: Final = re.compile(r"(?a)(?<![\\<!>])=")
+DEPTH_MAX: Final = 24
+"""Brackets inside brackets; the parser's time grows fast with them."""
+_PARSED_MAX: Final = 2_048
+_POWER: Final = re.compile(
+    r"(?a)(?P<base>\d+)\)?\s*\^[\s{(]*(?P<power>\d+)(?:\)?\s*\^[\s{(]*(?P<tower>\d+))?"
+)
+_FACTORIAL: Final = re.compile(r"(?a)(?P<digits>\d{6,})[\s)}]*!")
+_DIGITS_MAX: Final = 10**7
+"""Of an integer power; computing more is one step that no timer can interrupt."""
+_TINY: Final = 1e-3
+_SCALED_DIGITS: Final = 30
+
+
+class Unreadable(Exception):
+    """latex2sympy cannot read it; the text means nothing to the computer algebra system."""
+
+
+@lru_cache(maxsize=_PARSED_MAX)
+def _parsed(text: str) -> Any:  # noqa: ANN401 - sympy's classes have no common type
+    """The sympy object, or the exception's text where there is none."""
+    try:
+        return _parse(text)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the parser raises anything on what it cannot read
+        return f"{type(error).__name__}"
+
+
+def _parse(text: str) -> Any:  # noqa: ANN401 - likewise
+    normal = normalize_latex(text, _NORMAL)
+    try:
+        return _sympy_of(normal)
+    except MemoryError:
+        raise
+    except Exception:
+        sides = _EQUALS.split(normal)
+        if len(sides) < 3 or "," in normal or ";" in normal:
+            raise
+        return _sympy_of(sides[-1])  # of a chain the end is what was found
+
+
+def _sympy_of(latex: str) -> Any:  # noqa: ANN401 - likewise
+    return latex2sympy(
+        latex,
+        is_real=not should_treat_as_complex(latex),
+        convert_degrees=False,
+        normalization_config=None,
+    )
+
+
+def parsed(text: str) -> Any:  # noqa: ANN401 - likewise
+    """Read one element.
+
+    Raises:
+        Unreadable: nothing that the computer algebra system knows.
+    """
+    if max((token.depth for token in notation.tokens(text)), default=0) > DEPTH_MAX:
+        message = f"brackets nest deeper than {DEPTH_MAX}"
+        raise Unreadable(message)
+    if _is_huge(text):
+        message = f"a number of more than {_DIGITS_MAX} digits"
+        raise Unreadable(message)
+    found = _parsed(text)
+    if not isinstance(found, Basic | MatrixBase):
+        message = f"cannot read {text[:80]!r}"
+        raise Unreadable(message)
+    return found
+
+
+def _is_huge(text: str) -> bool:
+    """Whether a power or a factorial of plain integers has too many digits to be computed."""
+    return _FACTORIAL.search(text) is not None or any(
+        _digits(match["base"], match["power"], match["tower"]) > _DIGITS_MAX
+        for match in _POWER.finditer(text)
+    )
+
+
+def _digits(base: str, power: str, tower: str | None) -> float:
+    """About how many digits `base^power^tower` has."""
+    size = math.log10(max(2, int(base[:300]))) + max(0, len(base) - 300)
+    exponent = _log10(power) * (float(tower[:300]) if tower else 1)
+    return size * 10 ** min(exponent, 300)
+
+
+def _log10(digits: str) -> float:
+    return math.log10(max(1, int(digits[:300]))) + max(0, len(digits) - 300)
+
+
+def equal(gold: str, answer: str, settings: MathSettings) -> bool:
+    """Whether they are equal as mathematics, gold first: the comparison is not symmetric.
+
+    Raises:
+        Unreadable: one of them cannot be read.
+    """
+    left, right = parsed(gold), parsed(answer)
+    left, right = _scaled(left, right)
+    same: bool = verify(
+        left,
+        right,
+        float_rounding=settings.float_rounding,
+        numeric_precision=settings.numeric_precision,
+        strict=settings.strict,
+        allow_set_relation_comp=settings.allow_set_relation_comp,
+        timeout_seconds=None,
+        raise_on_error=True,
+    )
+    return same
+
+
+def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - likewise
+    """Numbers that rounding would make zero are compared as multiples of the gold."""
+    if not (_is_constant(gold) and _is_constant(answer)) or isinstance(gold, Number):
+        return gold, answer
+    size = _size(gold)
+    if size is None or not 0 < size < _TINY:
+        return gold, answer
+    factor = Number(10) ** _magnitude(size)
+    return (gold * factor).evalf(_SCALED_DIGITS), (answer * factor).evalf(_SCALED_DIGITS)
+
+
+def _is_constant(value: Any) -> bool:  # noqa: ANN401 - likewise
+    return bool(getattr(value, "is_number", False))
+
+
+def _size(value: Any) -> float | None:  # noqa: ANN401 - likewise
+    try:
+        return float(abs(value.evalf(20)))
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
+
+
+def _magnitude(size: float) -> int:
+    digits = 0
+    while size < 1 and digits < 400:
+        size *= 10
+        digits += 1
+    return digits
+
+
+def remembered_clear() -> None:
+    """Forget what was parsed."""
+    _parsed.cache_clear()

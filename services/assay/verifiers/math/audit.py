@@ -1,0 +1,66 @@
+"""Each distinct reference is tested once, by its own controls, when it is first seen.
+
+A timer bounds the test, because a slow gold must not use up the response's CPU time: what is not
+decided when it rings did not pass, as a response so slow would not. It is the only timer of the
+process, it is off while responses are judged, and it counts the process's own CPU time.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+from assay.store.cache import LastUsed
+from assay.verifiers.math.controls import controls
+from assay.verifiers.math.definition import AUDIT_CPU_S_MAX, MathReference, MathSettings
+from assay.verifiers.math.extract import final_answer
+from assay.verifiers.text.bounds import OutOfTime, cpu_time
+
+REMEMBERED_MAX: Final = 8_192
+"""References whose result is remembered."""
+CONTROLS_MAX: Final = 256
+_RESERVE_S: Final = 0.05
+
+Judge = Callable[[MathReference, str, MathSettings], bool | None]
+
+
+class Audits:
+    """Results by content of reference and settings. One a process."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._known: LastUsed[bytes, str] = LastUsed(weight_max=REMEMBERED_MAX)
+
+    def fault(self, reference: MathReference, settings: MathSettings) -> str:
+        """Which control fails, in words with the field's path; "" where all are as they should."""
+        key = _key(reference, settings)
+        fault = self._known.get(key)
+        if fault is None:
+            fault = self._audit(reference, settings)
+            self._known.put(key, fault)
+        return fault
+
+    def _audit(self, reference: MathReference, settings: MathSettings) -> str:
+        try:
+            with cpu_time(AUDIT_CPU_S_MAX - _RESERVE_S):
+                return self._first_fault(reference, settings)
+        except OutOfTime:
+            return ""
+        except RecursionError:
+            return "reference.answers cannot be read: nested too deep"
+
+    def _first_fault(self, reference: MathReference, settings: MathSettings) -> str:
+        for at, text in enumerate(reference.answers):
+            if not text.strip():
+                return f"reference.answers[{at}] is empty"
+        for control in controls(reference, settings)[:CONTROLS_MAX]:
+            found = final_answer(control.response, settings)
+            passed = not isinstance(found, str) and self._judge(reference, found.text, settings)
+            if bool(passed) != control.passes:
+                said = "passes" if passed else "does not pass"
+                return f"reference.{control.name}: {control.response[:200]!r} {said}"
+        return ""
+
+
+def _key(reference: MathReference, settings: MathSettings) -> bytes:
+    said = f"{reference.model_dump_json()}\n{settings.model_dump_json()}"
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()

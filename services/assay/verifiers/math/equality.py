@@ -1,0 +1,437 @@
+"""Whether a response's answer is the reference's: structure by our rules, elements by algebra.
+
+Gold first. Two texts of one form are equal whatever they mean; plain numbers are compared exactly
+(decimals to `float_rounding` places) without a computer algebra system.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from assay.verifiers.math import algebra, grammar, numeric
+from assay.verifiers.math.definition import MathSettings
+from assay.verifiers.math.grammar import (
+    Answer,
+    Based,
+    Date,
+    Element,
+    Items,
+    Named,
+    Number,
+    Ratio,
+    Time,
+    Union,
+    Words,
+)
+
+_SMALL: Final = Fraction(1, 1_000)
+_PLACES_MAX: Final = 1_000
+_HALF_DAY_S: Final = 12 * 3_600
+_COMPARISONS_MAX: Final = 4_096
+"""Of elements, in one comparison of lists."""
+_RANKED_ITEMS_MAX: Final = 64
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One gold against one answer; counts its work."""
+
+    settings: MathSettings
+    elements: int = 0
+    error: str = ""
+    """What the algebra could not do."""
+
+    def equal(self, gold: Answer, answer: Answer) -> bool:
+        """Whether `answer` passes for `gold`."""
+        if gold.form and gold.form == answer.form:
+            return True
+        answer = _single(answer)
+        if isinstance(gold, Items) or isinstance(answer, Items):
+            return self._items(gold, answer)
+        if isinstance(gold, Named) or isinstance(answer, Named):
+            return self._named(gold, answer)
+        if isinstance(gold, Union) or isinstance(answer, Union):
+            return self._union(gold, answer)
+        if isinstance(gold, Words) or isinstance(answer, Words):
+            return _word(gold) == _word(answer) != ""
+        return self._value(gold, answer)
+
+    def control(self, gold: Answer) -> None:
+        """Compare a gold with itself by algebra, whatever its form; for its side effects."""
+        text = _text_of(gold) or _region_text(gold)
+        if text is not None:
+            self._texts(text, f"0+{text}")
+
+    # -- values --------------------------------------------------------------------------------
+
+    def _value(self, gold: Answer, answer: Answer) -> bool:
+        match gold, answer:
+            case Number(), Number():
+                return numbers_equal(gold, answer, self.settings)
+            case Time(), Time():
+                return _same_time(gold, answer)
+            case Date(), Date():
+                same_day = (gold.month, gold.day) == (answer.month, answer.day)
+                return same_day and (gold.year == answer.year or 0 in (gold.year, answer.year))
+            case (Date(), _) | (_, Date()):
+                return False
+            case Based(), Based():
+                return int(gold.digits, gold.base) == int(answer.digits, answer.base)
+            case Based(), Number():
+                return answer.form.upper().lstrip("0") == gold.digits and not answer.unit
+            case Number(), Based():
+                return gold.form == answer.digits and not gold.unit
+            case (Based(), _) | (_, Based()):
+                return False
+            case (Time() | Ratio(), Time() | Ratio()):
+                return self._ratio(_ratio_of(gold), _ratio_of(answer))
+            case (Time() | Ratio(), Number() | Element()):
+                return self._quotient(_ratio_of(gold), answer, gold_first=True)
+            case (Number() | Element(), Time() | Ratio()):
+                return self._quotient(_ratio_of(answer), gold, gold_first=False)
+        return self._element(gold, answer)
+
+    def _element(self, gold: Answer, answer: Answer) -> bool:
+        left, right = _text_of(gold), _text_of(answer)
+        if left is None or right is None or not _units_fit(gold, answer):
+            return False
+        self.elements += 1
+        if self.elements > _COMPARISONS_MAX:
+            return False
+        try:
+            return algebra.equal(left, right, self.settings)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - sympy raises anything on what it cannot compare
+            self.error = f"{type(error).__name__}: {_said(error)}"
+            return False
+
+    # -- ratios --------------------------------------------------------------------------------
+
+    def _ratio(self, gold: Ratio | None, answer: Ratio | None) -> bool:
+        if gold is None or answer is None or len(gold.terms) != len(answer.terms):
+            return False
+        if all(isinstance(term, Number) for term in (*gold.terms, *answer.terms)):
+            return proportional(gold.terms, answer.terms)
+        pairs = zip(gold.terms, answer.terms, strict=True)
+        return all(self.equal(left, right) for left, right in pairs)
+
+    def _quotient(self, ratio: Ratio | None, other: Answer, *, gold_first: bool) -> bool:
+        """A ratio of two is its quotient, unless it is a time of day."""
+        if ratio is None or len(ratio.terms) != 2:
+            return False
+        left, right = (_text_of(term) for term in ratio.terms)
+        quotient = grammar.read(f"\\frac{{{left}}}{{{right}}}")
+        if not isinstance(quotient, Number | Element):
+            return False
+        return self.equal(quotient, other) if gold_first else self.equal(other, quotient)
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def _named(self, gold: Answer, answer: Answer) -> bool:
+        if isinstance(gold, Named) and isinstance(answer, Named):
+            if not self.settings.strict or _same_name(gold.name, answer.name):
+                return self.equal(gold.value, answer.value)
+            return self._texts(gold.text, answer.text)
+        if isinstance(gold, Named):
+            if isinstance(answer, Element) and _is_relation(answer.text):
+                return self._texts(gold.text, answer.text)
+            return self.equal(gold.value, answer)
+        if isinstance(answer, Named):
+            if isinstance(gold, Element) and _is_relation(gold.text):
+                return self._texts(gold.text, answer.text)
+            return self.equal(gold, answer.value)
+        return False
+
+    def _texts(self, gold: str, answer: str) -> bool:
+        return self._element(Element(text=gold), Element(text=answer))
+
+    # -- several values ------------------------------------------------------------------------
+
+    def _union(self, gold: Answer, answer: Answer) -> bool:
+        match gold, answer:
+            case Union(), Union() if self._any_order(gold.parts, answer.parts):
+                return True
+        left, right = _region_text(gold), _region_text(answer)
+        return left is not None and right is not None and self._texts(left, right)
+
+    def _items(self, gold: Answer, answer: Answer) -> bool:
+        if isinstance(gold, Items) and isinstance(answer, Items):
+            return self._both_items(gold, answer)
+        if isinstance(answer, Named):
+            return self.equal(gold, answer.value)
+        if isinstance(gold, Named):
+            return self.equal(gold.value, answer)
+        if isinstance(gold, Items) and gold.decimal and isinstance(answer, Number):
+            return answer.is_decimal and numbers_equal(gold.decimal, answer, self.settings)
+        if isinstance(answer, Items) and answer.decimal and isinstance(gold, Number):
+            return gold.is_decimal and numbers_equal(gold, answer.decimal, self.settings)
+        if isinstance(gold, Items) and len(gold.items) == 1 and gold.kind == "set":
+            return self.equal(gold.items[0], answer)
+        if isinstance(answer, Items) and len(answer.items) == 1 and answer.kind == "set":
+            return self.equal(gold, answer.items[0])
+        left, right = _region_text(gold), _region_text(answer)
+        if left is None or right is None:
+            return False
+        return self._texts(left, right)
+
+    def _both_items(self, gold: Items, answer: Items) -> bool:
+        kinds = {gold.kind, answer.kind}
+        if (
+            gold.decimal
+            and answer.decimal
+            and numbers_equal(gold.decimal, answer.decimal, self.settings)
+        ):
+            return True
+        if kinds == {"set", "tuple"} and self.settings.strict:
+            return False
+        if "tuple" in kinds:
+            return self._in_order(gold, answer)
+        names = [item.name for item in gold.items if isinstance(item, Named)]
+        told_apart = len(names) == len(gold.items) and len(set(names)) == len(names) > 1
+        if told_apart and not any(isinstance(item, Named) for item in answer.items):
+            return len(gold.items) == len(answer.items) and self._pairwise(gold.items, answer.items)
+        return self._any_order(gold.items, answer.items)
+
+    def _in_order(self, gold: Items, answer: Items) -> bool:
+        if "tuple" == gold.kind == answer.kind and gold.brackets != answer.brackets:
+            return False
+        if len(gold.items) != len(answer.items):
+            return False
+        if answer.kind != "tuple" and gold.brackets != "()":
+            return False
+        if gold.kind != "tuple" and answer.brackets != "()":
+            return False
+        return self._pairwise(gold.items, answer.items)
+
+    def _pairwise(self, gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
+        return all(self.equal(left, right) for left, right in zip(gold, answer, strict=True))
+
+    def _any_order(self, gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
+        """Each gold item is among the answers, and each answer among the gold items."""
+        if len(gold) > grammar.ITEMS_MAX or len(answer) > grammar.ITEMS_MAX:
+            return False
+        met: set[int] = set()
+        for item in gold:
+            found = next(
+                (at for at in _nearest_first(item, answer) if self.equal(item, answer[at])), None
+            )
+            if found is None:
+                return False
+            met.add(found)
+        return all(
+            at in met or any(self.equal(gold[near], item) for near in _nearest_first(item, gold))
+            for at, item in enumerate(answer)
+        )
+
+
+# -- plain numbers -------------------------------------------------------------------------------
+
+
+def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
+    """Exactly equal; a decimal may be rounded; `28%`, `28` and `0.28` are the same percentage."""
+    if not _units_fit(gold, answer):
+        return False
+    left, right = gold.value, answer.value
+    is_decimal = gold.is_decimal or answer.is_decimal
+    if gold.is_percent == answer.is_percent:
+        return _close(left, right, is_decimal, settings)
+    if _close(left, right, is_decimal, settings):
+        return True
+    hundredth = Fraction(1, 100)
+    left = left * hundredth if gold.is_percent else left
+    right = right * hundredth if answer.is_percent else right
+    return _close(left, right, is_decimal, settings)
+
+
+def _close(gold: Fraction, answer: Fraction, is_decimal: bool, settings: MathSettings) -> bool:  # noqa: FBT001 - one of four plain values
+    if gold == answer:
+        return True
+    if not is_decimal:
+        return False
+    if 0 < abs(gold) < _SMALL:
+        scale = Fraction(10) ** -_exponent(gold)
+        gold, answer = gold * scale, answer * scale
+    places = settings.float_rounding
+    return round(gold, places) == round(answer, places)
+
+
+def _exponent(value: Fraction) -> int:
+    """Of its leading decimal digit."""
+    return math.floor(math.log10(abs(value.numerator)) - math.log10(value.denominator))
+
+
+def proportional(gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
+    left = [term.value for term in gold if isinstance(term, Number)]
+    right = [term.value for term in answer if isinstance(term, Number)]
+    if not any(left) or not any(right):
+        return left == right
+    at = next(index for index, value in enumerate(left) if value)
+    return all(
+        one * right[at] == other * left[at] for one, other in zip(left, right, strict=True)
+    ) and (right[at] > 0) == (left[at] > 0)
+
+
+def _same_time(gold: Time, answer: Time) -> bool:
+    if gold.half and answer.half:
+        return gold.seconds == answer.seconds and gold.half == answer.half
+    if gold.half or answer.half:
+        stated, other = (gold, answer) if gold.half else (answer, gold)
+        full = stated.seconds % _HALF_DAY_S + (_HALF_DAY_S if stated.half == "pm" else 0)
+        return other.seconds in {stated.seconds, full}
+    return gold.seconds == answer.seconds
+
+
+def _ratio_of(answer: Answer) -> Ratio | None:
+    if isinstance(answer, Ratio):
+        return answer
+    if isinstance(answer, Time) and answer.terms:
+        terms = tuple(Number(Fraction(term), form=str(term)) for term in answer.terms)
+        return Ratio(terms=terms)
+    return None
+
+
+# -- what fits what ------------------------------------------------------------------------------
+
+
+def _units_fit(gold: Answer, answer: Answer) -> bool:
+    """A unit may be left out; two that are both units of measure have to be the same."""
+    left, right = getattr(gold, "unit", ""), getattr(answer, "unit", "")
+    if not left or not right or left == right:
+        return True
+    return not (grammar.is_known_unit(left) and grammar.is_known_unit(right))
+
+
+def _word(answer: Answer) -> str:
+    match answer:
+        case Words():
+            return grammar.words_form(answer.text)
+        case Element():
+            return grammar.words_form(answer.text) if answer.text.isalpha() else ""
+    return ""
+
+
+def _same_name(gold: str, answer: str) -> bool:
+    """`W(n)` and `W(x)` name the same function."""
+    return gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != "")
+
+
+def _is_relation(text: str) -> bool:
+    return any(mark in text for mark in ("=", "<", ">", "\\le", "\\ge", "\\neq"))
+
+
+def _text_of(answer: Answer | None) -> str | None:
+    match answer:
+        case Number():
+            return number_text(answer)
+        case Element():
+            return answer.text
+        case Named():
+            return answer.text
+    return None
+
+
+def number_text(number: Number) -> str:
+    """A number as LaTeX; a decimal stays one."""
+    percent = "\\%" if number.is_percent else ""
+    value = number.value
+    if number.is_decimal:
+        return _decimal_text(value) + percent
+    if value.denominator == 1:
+        return f"{value.numerator}{percent}"
+    sign = "-" if value < 0 else ""
+    return f"{sign}\\frac{{{abs(value.numerator)}}}{{{value.denominator}}}{percent}"
+
+
+def _decimal_text(value: Fraction) -> str:
+    """All digits; the denominator has no primes but 2 and 5."""
+    places = 0
+    while value.denominator != 1 and places < _PLACES_MAX:
+        value *= 10
+        places += 1
+    sign, digits = "-" if value < 0 else "", str(abs(int(value))).rjust(places + 1, "0")
+    return f"{sign}{digits[: len(digits) - places]}.{digits[len(digits) - places :] or '0'}"
+
+
+def _region_text(answer: Answer) -> str | None:
+    """As mathematics: an interval, a union, a set, an inequality."""
+    match answer:
+        case Union():
+            return answer.text
+        case Items(kind="tuple"):
+            inner = [_text_of(item) for item in answer.items]
+            if len(inner) != 2 or None in inner:
+                return None
+            return f"{answer.brackets[0]}{inner[0]},{inner[1]}{answer.brackets[1]}"
+        case Items(kind="set"):
+            inner = [_text_of(item) for item in answer.items]
+            if None in inner:
+                return None
+            return "\\{" + ",".join(str(text) for text in inner) + "\\}"
+        case Element() | Named():
+            text = answer.text
+            return text if _is_relation(text) or "\\" in text else None
+    return None
+
+
+def _single(answer: Answer) -> Answer:
+    """The same answer given twice is one answer."""
+    if (
+        isinstance(answer, Items)
+        and answer.kind == "list"
+        and answer.brackets != "pm"
+        and len(answer.items) > 1
+    ):
+        first = answer.items[0]
+        if all(_surely_equal(first, item) for item in answer.items[1:]):
+            return first
+    return answer
+
+
+def _surely_equal(one: Answer, other: Answer) -> bool:
+    if one.form == other.form:
+        return True
+    return (
+        isinstance(one, Number)
+        and isinstance(other, Number)
+        and (one.value, one.is_percent) == (other.value, other.is_percent)
+    )
+
+
+def _nearest_first(item: Answer, others: Sequence[Answer]) -> list[int]:
+    """Where in `others` an equal one most likely stands."""
+    order = list(range(len(others)))
+    if len(others) > _RANKED_ITEMS_MAX:
+        return order
+    value = _approximate(item)
+    if value is None:
+        return order
+
+    def distance(at: int) -> float:
+        other = _approximate(others[at])
+        return math.inf if other is None else abs(other - value)
+
+    return sorted(order, key=distance)
+
+
+def _approximate(answer: Answer) -> float | None:
+    match answer:
+        case Number():
+            return float(answer.value) if abs(answer.value) < 10**300 else None
+        case Named():
+            return _approximate(answer.value)
+        case Element():
+            return numeric.approximate(answer.text)
+    return None
+
+
+def _said(error: BaseException) -> str:
+    """The error's text; making it may fail as well."""
+    try:
+        return str(error)[:200]
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - an exception whose text cannot be made is still only that
+        return "(no text)"

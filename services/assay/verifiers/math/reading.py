@@ -1,0 +1,97 @@
+"""From a reference, or from what was extracted, to the tree of `grammar`; the same rules for both.
+
+A reference that is itself a worked solution is read as a response would be. A short one in words
+stays what it is: nothing is searched in it.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from assay.verifiers.math import grammar, notation, search
+from assay.verifiers.math.grammar import Answer, Prose, Words
+from assay.verifiers.text.answers import Strategy, extract
+
+_REMEMBERED_MAX: Final = 2_048
+_REMEMBERED_CHARS_MAX: Final = 4_000
+_SOLUTION_CHARS_MIN: Final = 60
+"""A reference in sentences that is longer may be a solution, in which the answer is searched."""
+_MARKED: Final = (
+    Strategy.TAG,
+    Strategy.BOXED,
+    Strategy.HASHES,
+    Strategy.ANSWER_IS,
+    Strategy.ANSWER_COLON,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An answer, and the form of the text that it was read from."""
+
+    form: str
+    answer: Answer
+
+
+def read_gold(text: str, options: tuple[str, ...] = ()) -> Read | None:
+    """Read a reference answer; `None` where it is empty."""
+    if not text.strip():
+        return None
+    if len(text) > _REMEMBERED_CHARS_MAX:
+        return _read(text, options, is_gold=True)
+    return _gold(text, options)
+
+
+@lru_cache(maxsize=_REMEMBERED_MAX)
+def _gold(text: str, options: tuple[str, ...]) -> Read:
+    """The K responses of a group share their reference, so it is read once."""
+    return _read(text, options, is_gold=True)
+
+
+def read_answer(text: str, options: tuple[str, ...] = ()) -> Read:
+    """Read what was extracted from a response."""
+    return _read(text, options, is_gold=False)
+
+
+def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
+    text = notation.undoubled(text)
+    answer = _option(text, options) or grammar.read(text)
+    form = answer.form
+    if not isinstance(answer, Prose) and "\\boxed" not in text and "\\fbox" not in text:
+        return Read(form, answer)
+    if is_gold:
+        text = _closed(text)
+    marked = extract(text, _MARKED)
+    if marked is not None and marked.text != text:
+        inner = _option(marked.text, options) or grammar.read(marked.text)
+        if not isinstance(inner, Prose):
+            return Read(form, inner)
+        text = marked.text
+    elif is_gold and len(text) < _SOLUTION_CHARS_MIN:
+        return Read(form, answer)
+    return Read(form, _last_option(text, options) or search.find(text) or answer)
+
+
+def _closed(text: str) -> str:
+    """A reference whose box was cut off by whoever made the data set."""
+    missing = text.count("{") - text.count("}")
+    return text + "}" * missing if 0 < missing <= 2 and "\\boxed" in text else text
+
+
+def _option(text: str, options: tuple[str, ...]) -> Answer | None:
+    """One of the words that are answers themselves."""
+    if not options:
+        return None
+    said = grammar.words_form(notation.words_of(notation.tidy(text))).casefold()
+    for option in options:
+        if said == option.casefold():
+            return Words(text=option.casefold(), form=option.casefold())
+    return None
+
+
+def _last_option(text: str, options: tuple[str, ...]) -> Answer | None:
+    for word in reversed(text.split()) if options else ():
+        found = _option(word, options)
+        if found is not None:
+            return found
+    return None

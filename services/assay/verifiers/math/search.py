@@ -1,0 +1,73 @@
+"""Where in sentences the answer stands, when nothing marks it: the last run of mathematics.
+
+Values that only separators part are one run and so one answer with several parts.
+"""
+
+import re
+from typing import Final
+
+from assay.verifiers.math import grammar, notation
+from assay.verifiers.math.grammar import Answer, Prose
+
+_SPAN: Final = re.compile(
+    r"(?a)(?<!\\)\$\$(?P<a>.+?)(?<!\\)\$\$|(?<![\\$])\$(?P<b>(?:\\.|[^$\\\n])+?)\$(?!\$)"
+    r"|\\\((?P<c>.+?)\\\)|\\\[(?P<d>.+?)\\\]",
+    re.DOTALL,
+)
+_SPANS_MAX: Final = 16
+_CHARS_MAX: Final = 4_000
+"""From the end; what stands earlier is not searched."""
+_GAP: Final = re.compile(r"(?a)(?:[\s,;]|\\?%|and|or|\\text\{\s*(?:and|or)\s*\})*", re.IGNORECASE)
+_GAP_CHARS_MAX: Final = 24
+_PERCENT_BEHIND: Final = re.compile(r"(?a)\s*(?:\\?%|percent|pct)")
+_ONE: Final = (
+    r"(?:(?<![\w.,)])[-\u2212][ ]?)?[$€£]?[-\u2212]?"
+    r"(?:\d{1,3}(?:[ ,]\d{3})+(?![\d])(?:\.\d+)?|\d+[.,]\d+|\d+|\.\d+)"
+    r"(?:\s*/\s*\d+|:\d+)?(?:\s*(?:%|percent|pct))?"
+)
+_RUN: Final = re.compile(
+    rf"(?a)(?<![\w.]){_ONE}(?:(?:\s*[,;]?\s*(?:and|or)\s+|\s*[,;]\s*|[ ]+){_ONE}){{0,64}}",
+    re.IGNORECASE,
+)
+
+
+def find(text: str) -> Answer | None:
+    """Read the last run of mathematics in `text`; `None` where there is none."""
+    text = text[-_CHARS_MAX:]
+    found = _last_spans(text) or _last_numbers(text)
+    if found is None:
+        return None
+    answer = grammar.read(found)
+    return None if isinstance(answer, Prose) else answer
+
+
+def _last_spans(text: str) -> str | None:
+    """`$...$` and its like; several with separators between them belong together."""
+    spans = list(_SPAN.finditer(text))
+    if not spans:
+        return None
+    last = spans[-1]
+    behind = _PERCENT_BEHIND.match(text, last.end())
+    if _RUN.search(notation.tidy(text[behind.end() if behind else last.end() :])):
+        return None
+    run = [_content(last) + ("\\%" if behind else "")]
+    start = last.start()
+    for earlier in reversed(spans[:-1]):
+        gap = text[earlier.end() : start]
+        if len(gap) > _GAP_CHARS_MAX or len(run) == _SPANS_MAX or not _GAP.fullmatch(gap):
+            break
+        run.insert(0, _content(earlier))
+        start = earlier.start()
+    return ", ".join(run)
+
+
+def _content(match: re.Match[str]) -> str:
+    content = next(group for group in match.groups() if group is not None)
+    return content.strip().rstrip(".,")
+
+
+def _last_numbers(text: str) -> str | None:
+    last = None
+    for match in _RUN.finditer(text):
+        last = match
+    return None if last is None else last[0]

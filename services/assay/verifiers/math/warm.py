@@ -1,0 +1,159 @@
+"""What `math.verify` loads and exercises before it is confined.
+
+sympy imports many of its modules inside functions, when they are first needed; by then a confined
+process may read no files that the confinement hides. So all modules of the packages below are
+imported at once, but for those that no comparison can reach (plotting, code printers, test suites,
+physics). What sympy uses only where it happens to be installed is kept out, now and later: it costs
+memory in every process, and no verdict may depend on it.
+"""
+
+import importlib
+import pkgutil
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Final
+
+PACKAGES: Final = ("sympy", "mpmath", "latex2sympy2_extended", "math_verify", "antlr4")
+_OPTIONAL: Final = frozenset(
+    {"numpy", "scipy", "matplotlib", "pytest", "_pytest", "IPython", "lark", "pandas", "torch"}
+)
+_LEFT_OUT: Final = frozenset(
+    [
+        "_compilation",
+        "autowrap",
+        "cxx",
+        "lark",
+        "latex",
+        "pytest",
+        "pytorch",
+        "tensorflow",
+        "trace",
+        "tests",
+        "benchmarks",
+        "testing",
+        "plotting",
+        "interactive",
+        "physics",
+        "codegen",
+        "galgebra",
+        "holonomic",
+        "categories",
+        "crypto",
+        "liealgebras",
+        "diffgeom",
+        "stats",
+        "vector",
+        "optional_dependencies",
+        "conftest",
+        "this",
+        "abc",
+        "_build",
+        "_antlr",
+        "autolev",
+        "fortran",
+        "c",
+        "maxima",
+        "mathematica",
+        "sym_expr",
+        "ast_parser",
+        "pythonrpcserver",
+        "matplotlib",
+        "runtests",
+        "llvmjitcode",
+        "visualization",
+        "metric",
+        "few_shots",
+        "tasks",
+    ]
+)
+PAIRS: Final = (
+    ("18", "18"),
+    ("\\frac{1}{2}", "0.5"),
+    ("x^2+2x+1", "(x+1)^2"),
+    ("(1, 2)", "(1,2)"),
+    ("\\{1, 2\\}", "\\{2, 1\\}"),
+    ("(-\\infty, 2] \\cup [3, \\infty)", "x \\le 2 \\text{ or } x \\ge 3"),
+    ("1 < x < 2", "(1,2)"),
+    ("x = 5", "5"),
+    ("x^2 = 4", "x^2 - 4 = 0"),
+    ("\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}", "\\begin{pmatrix}1&2\\\\3&5\\end{pmatrix}"),
+    ("\\sqrt{2}\\sin(\\pi/4)", "\\tan(\\pi/4)"),
+    ("\\int_0^1 x dx", "\\frac{\\sqrt{1}}{2}"),
+    ("\\sum_{k=1}^{10} k", "\\prod_{k=1}^{2} k"),
+    ("\\lim_{x\\to 0} \\frac{\\sin x}{x}", "1"),
+    ("\\binom{5}{2}", "10"),
+    ("5!", "120"),
+    ("3+4i", "4i+3"),
+    ("50\\%", "\\frac{\\sqrt{1}}{2}"),
+    ("\\log_2 8", "3"),
+    ("e^{i\\pi}", "-1"),
+    ("|x|", "\\sqrt{x^2}"),
+    ("\\lfloor 2.5 \\rfloor", "\\lceil \\sqrt{3} \\rceil"),
+    ("f(x)=x+1", "f(x)=1+x"),
+    ("90^\\circ", "\\frac{\\pi}{2}"),
+    ("\\text{yes}", "\\text{no}"),
+    ("3, x, 7", "7, 3, x"),
+)
+"""Gold and answer; one for each kind of comparison."""
+
+
+def import_all() -> None:
+    """Import every module that a comparison may want later."""
+    with warnings.catch_warnings(), without_optional():
+        warnings.simplefilter("ignore")
+        for name in PACKAGES:
+            package = importlib.import_module(name)
+            for path in sorted(_modules(list(package.__path__), f"{name}.")):
+                _try_import(path)
+
+
+class _Absent:
+    """Finder by which the optional packages are not installed, for the thread that made it."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
+    def find_spec(
+        self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name.partition(".")[0] in _OPTIONAL and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError(name=name)
+        return None
+
+
+@contextmanager
+def without_optional() -> Iterator[None]:
+    """Keep out what sympy takes where it happens to be installed (`lambdify` in sums: numpy)."""
+    absent = _Absent()
+    sys.meta_path.insert(0, absent)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(absent)
+
+
+def _modules(paths: list[str], prefix: str) -> list[str]:
+    """Names of all modules below, without those left out and all that is below them."""
+    found: list[str] = []
+    for module in pkgutil.iter_modules(paths, prefix):
+        last = module.name.rpartition(".")[2]
+        if last in _LEFT_OUT or last.startswith("test_") or last == "__main__":
+            continue
+        found.append(module.name)
+        if module.ispkg:
+            below = [f"{path}/{last}" for path in paths]
+            found += _modules(below, f"{module.name}.")
+    return found
+
+
+def _try_import(name: str) -> None:
+    """A module that needs what is not installed cannot be needed here either."""
+    try:
+        importlib.import_module(name)
+    except (ImportError, AttributeError, SyntaxError):
+        return

@@ -1,0 +1,490 @@
+"""Which label of a multiple choice a response names. Total: any text has a reading.
+
+The rules, in the order in which they are applied (docs/pipelines.md has them as a table):
+
+1. What stands before the last `</think>` is not read; a `<think>` that is never closed holds all.
+2. The first strategy that finds *statements* is the one that counts. Statements of one strategy
+   are read each by itself; together they must name exactly one label.
+3. A sentence that begins by taking back (`Wait`, `Actually`, `Correction`) makes what was said
+   before it count no more, if a label is named after it.
+4. A statement whose clause denies it (`I doubt that the answer is B`) names nothing, and so does
+   one that only considers it (`if the answer is B`, `I thought the answer was B`) or asks.
+5. In a statement a label is *rejected* by words before it (`not B`, `instead of B`, `ruled out A
+   and B`) or after it (`B is wrong`); it is *named* otherwise. A rejected label is never the
+   reading.
+   Where the statements of a strategy only reject, the next strategy is asked for the rest.
+6. `A`, `I` and `a` before a word in lower case are words, not labels, unless the word is one that
+   follows a label (`A because`, `A is`).
+7. Two labels or more in the form of a list of options (`A) Paris B) Rome`) repeat the question.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Final, NamedTuple
+
+from assay.verifiers.text.answers import Strategy, extract
+
+SEARCHED_CHARS_MAX: Final = 60
+"""How far back from a statement its clause is looked at."""
+_TAIL_CHARS_MAX: Final = 500
+_STATEMENT_CHARS_MAX: Final = 500
+_STATEMENTS_MAX: Final = 256
+_MENTIONS_MAX: Final = 1_000
+_HOPS_MAX: Final = 64
+"""Labels and fillers between a label and the word that rejects it."""
+_PLAIN: Final[dict[int, int | str]] = {
+    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
+    **dict.fromkeys(map(ord, '{}$*_`"\u201c\u201d\u00a0\t'), " "),
+    0x2019: "'",
+    0x2018: "'",
+    0x3000: " ",
+}
+"""Full-width letters are plain ones; marks of Markdown and LaTeX are space."""
+_LATEX: Final = re.compile(r"\\(?:text\w{0,6}|math\w{1,6}|mbox|boxed|fbox)[ ]?\{|\\[()\[\],;!]")
+_QUOTE: Final = re.compile(r"(?<!\w)'|'(?!\w)")
+_TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
+_BOX: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{")
+_IS: Final = re.compile(
+    r"\b(?:answer|choice|option|pick|solution)[ ]{1,4}"
+    r"(?:(?P<denied>(?:is|was|will|would|should|must|can|could)(?:n't|[ ]{1,4}not|not)"
+    r"|can't|won't|ain't)\b(?:[ ]be\b)?"
+    r"|(?:is|was|will[ ]be|would[ ]be|should[ ]be|must[ ]be|has[ ]to[ ]be)\b)[ ]{0,4}:?"
+    r"|\bI(?:'d|'ll|[ ]would|[ ]will|'m|[ ]am)?[ ]{1,4}"
+    r"(?:go(?:ing)?[ ]with|choose|pick|select|opt[ ]for)\b",
+    re.IGNORECASE,
+)
+_COLON: Final = re.compile(
+    r"^[ >#-]{0,12}(?:(?:my|the)[ ])?(?:final[ ]|correct[ ])?(?:answer|ans)[ ]{0,4}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_END: Final = re.compile(r"[.!?;](?=\s|$)|\n")
+_CLAUSE: Final = re.compile(r"[.!?;](?=\s)|[,:\n]|\bbut\b", re.IGNORECASE)
+_RETRACTION: Final = re.compile(
+    r"(?:^|[.!?;,\n\u2014-])\s{0,4}(?:but\s|oh\s|hmm,?\s|no,?\s)?"
+    r"(?:wait|actually|correction|scratch[ ]that"
+    r"|on[ ]second[ ]thought|let[ ]me[ ]correct|i[ ]was[ ]wrong|i[ ]made[ ]a[ ]mistake|sorry"
+    r"|i[ ]take[ ]that[ ]back|i[ ]change[ ]my[ ]mind|no(?=\s?[,:\u2014-]))\b",
+    re.IGNORECASE,
+)
+_DENIED: Final = re.compile(
+    r"(?:\bnot|n't)[ ]+(?:\w+[ ]+)?(?:think|believe|say|mean|agree|feel|see|claim|accept|conclude"
+    r"|expect|true|clear|correct|right|case|that|necessarily)\b|\bnot[ ]*(?:the[ ]*)?(?:\w+[ ]*)?$"
+    r"|\b(?:no[ ]way|never|doubt|deny|wrong|incorrect|false|disagree|hardly|unlikely|reject)\b",
+    re.IGNORECASE,
+)
+"""In the clause of a statement, before it."""
+_CONSIDERED: Final = re.compile(
+    r"\b(?:if|suppos\w+|assum\w+|whether|unless|thought|initially|at[ ]first|first|might|could|may"
+    r"|maybe|perhaps|claim\w*|says|some[ ]say|people[ ]say|said|guess(?:ed|ing)|tempt\w+"
+    r"|consider\w*)\b",
+    re.IGNORECASE,
+)
+_REJECT_BEFORE: Final = re.compile(
+    r"(?:\b(?:not|never|neither|nor|cannot|no[ ]longer|refuse[ ]to|far[ ]from|hardly|opposite[ ]of"
+    r"|one[ ](?:after|before)|beats?|prefer\w*[ ]\S{1,20}[ ]to|(?:any|every)[ ]\w+[ ]but"
+    r"|instead[ ]of|rather[ ]than|other[ ]than|than|over|unlike"
+    r"|except(?:[ ]for)?|without|excluding|(?:any|every)\w*[ ]but|all[ ]but|ruled?[ ]out"
+    r"|ruling[ ]out"
+    r"|eliminat(?:e[ds]?|ing)|exclud(?:e[ds]?|ing)|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?"
+    r"|dismiss(?:es|ed|ing)?|against|wrong|incorrect|avoid)|n't)\s*[:(\[]?\s*$",
+    re.IGNORECASE,
+)
+_FILLER: Final = re.compile(
+    r"(?:\b(?:the|an?|be|been|options?|choices?|answers?|letters?|labels?|correct|right|likely"
+    r"|probably|either|both|by|with|for|to|go|choose|pick|select|say|just|simply|only|really"
+    r"|actually|necessarily)|[(\[])\s*$",
+    re.IGNORECASE,
+)
+_REJECT_AFTER: Final = re.compile(
+    r"[ )\]]{0,3}(?:(?:is|are|was|were|seems?|looks?|sounds?|appears?|must|has|have|can|could"
+    r"|should|would|being|gets?)\b(?:\s+(?:to|be|been|being|clearly|both|all|also|thus|therefore|obviously"
+    r"|definitely|certainly|simply|just|too|far|less|quite|very|likely|an?"
+    r"|\w+\s+but)\b){0,3}\s*"
+    r"(?:not\b|n't\b|wrong|incorrect|false|out\b|eliminated|excluded|rejected|discarded|dismissed"
+    r"|ruled|impossible|invalid|implausible|unlikely|inconsistent|untrue|irrelevant|mistaken"
+    r"|bad|poor|weak|worse|no\b)"
+    r"|(?:isn't|aren't|wasn't|weren't|doesn't|don't|does\s+not|do\s+not|didn't|did\s+not|cannot"
+    r"|can't|couldn't|won't|wouldn't|shouldn't|mustn't|fails?\b|contradicts?\b|makes?\s+no\b)"
+    r"|[(:\u2014-]?[ ]?(?:wrong|incorrect|false|excluded|eliminated|ruled[ ]out|out)\b"
+    r"|,[ ]which[ ](?:is|was)[ ](?:wrong|incorrect|false|not)\b|[\u2717\u2718\u274c])",
+    re.IGNORECASE,
+)
+_SINGULAR: Final = re.compile(
+    r"(?:is|was|seems|looks|sounds|appears|has|gets|isn't|wasn't|doesn't|does|fails"
+    r"|contradicts|makes)\b",
+    re.IGNORECASE,
+)
+"""Speaks of one label, not of the list before it: `B, and A is wrong`."""
+_REASON: Final = re.compile(
+    r"\b(?:because|since|as|due[ ]to|given|where|which|for)\b", re.IGNORECASE
+)
+_JOINT: Final = re.compile(
+    r"[\s)\]]*(?:,|/|&|\+|\band\b|\bor\b|\bnor\b)?(?:\s*,?\s*(?:and|or|nor)\b)?\s*"
+    r"(?:(?:options?|choices?)\s)?[\s(\[]*",
+    re.IGNORECASE,
+)
+"""Between two labels of one list; and before the second:"""
+_JOINT_BEFORE: Final = re.compile(
+    r"[\s)\]]*(,\s*(?:and|or|nor)|,|/|&|\band|\bor|\bnor)[\s(\[]*$", re.IGNORECASE
+)
+_TAKES_ONE: Final = re.compile(r"(?:instead|rather|other|than|over)\b", re.IGNORECASE)
+"""What rejects one label, not the list behind it: `instead of B, A`."""
+_HEADED: Final = re.compile(r"\s?[).:]\s*\S|\s[-\u2013\u2014]\s")
+_JOINED: Final = re.compile(r"[\s).:]*(?:,|/|&|\band\b|\bor\b)[\s(]*", re.IGNORECASE)
+_LINE_END: Final = re.compile(r"[ ]*\n+[ ]*")
+_FOLLOWS_LABEL: Final = re.compile(
+    r"\s(?:because|since|as|and|or|nor|but|is|was|are|isn't|which|that|not|rather|instead|over|due|given|by|if|so"
+    r"|when|while|where|follows|seems|fits|matches|works|makes|gives|describes|states|says|cannot|can't"
+    r"|doesn't|does|has|best|then|therefore|thus|here|with)\b"
+)
+_WORD_NEXT: Final = re.compile(r"\s[a-z]")
+_PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|rather|over)\b")
+
+
+class Reading(NamedTuple):
+    """What a response says."""
+
+    labels: frozenset[str]
+    """One = that is its answer; several = it names several; none = it names none."""
+    text: str | None
+    """The statement that was read last; `None` = there is nothing to read."""
+
+
+class _Statement(NamedTuple):
+    text: str
+    is_direct: bool
+    """It begins with the answer, as after `Answer:`; else the answer stands anywhere in it."""
+    end: int
+    is_denied: bool = False
+
+
+class _Mention(NamedTuple):
+    label: str
+    start: int
+    end: int
+
+
+def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[Strategy]) -> Reading:
+    """Return the labels that the response names."""
+    labels = _labels(choices)
+    text = _answer_part(response)
+    for part in _parts(text, labels):
+        rejected: set[str] = set()
+        for strategy in strategies:  # one that only rejects leaves the rest to the next
+            statements = list(_statements(part, strategy))[-_STATEMENTS_MAX:]
+            if not statements:
+                continue
+            named, denied = labels.read_all(statements)
+            named -= rejected
+            rejected |= denied
+            if strategy not in _WIDE:
+                rejected |= labels.read(_plain(part[statements[-1].end :]), is_direct=False)[1]
+            if named or not rejected or strategy in _WIDE:
+                read = named if len(named) > 1 else named - rejected
+                return Reading(frozenset(read), statements[-1].text)
+    return Reading(frozenset(), text.strip() or None)
+
+
+def _answer_part(response: str) -> str:
+    closed = response.rfind("</think>")
+    if closed >= 0:
+        response = response[closed + len("</think>") :]
+    elif "<think>" in response:
+        response = response[: response.index("<think>")]
+    return response
+
+
+def _parts(text: str, labels: "_Labels") -> Iterator[str]:
+    """The response from its last taking back on that names a label, else all of it."""
+    plain = _plain(text)
+    begins = [match.end() for match in _RETRACTION.finditer(plain)]
+    for begin in reversed(begins[-16:]):
+        named, rejected = labels.read(plain[begin:], is_direct=False)
+        if named or rejected:
+            yield text_from(text, plain, begin)
+            return
+    yield text
+
+
+def text_from(text: str, plain: str, begin: int) -> str:
+    """The rest of `text` that the rest of `plain` stands for."""
+    return text[begin:] if len(text) == len(plain) else plain[begin:]
+
+
+def _plain(text: str) -> str:
+    """As it is read: the same length, marks of Markdown and LaTeX blank."""
+    blank = _LATEX.sub(lambda match: " " * len(match[0]), text).translate(_PLAIN)
+    return _QUOTE.sub(" ", blank)
+
+
+# -- statements ----------------------------------------------------------------------------------
+def _statements(text: str, strategy: Strategy) -> Iterator[_Statement]:
+    plain = _plain(text)
+    if strategy is Strategy.TAG:
+        yield from _tags(text)
+    elif strategy is Strategy.BOXED:
+        yield from _boxes(text, plain)
+    elif strategy is Strategy.ANSWER_IS:
+        yield from _answers_is(plain)
+    elif strategy is Strategy.ANSWER_COLON:
+        for match in _COLON.finditer(plain):
+            end = _line_end(plain, match.end())
+            if not plain[match.end() : end].strip():  # the answer stands on the next line
+                end = _line_end(plain, end + 1)
+            yield _Statement(plain[match.end() : end], is_direct=True, end=end)
+    elif strategy in _WIDE:
+        begin = max(0, len(plain) - _TAIL_CHARS_MAX) if strategy is Strategy.TAIL else 0
+        if plain[begin:].strip():
+            yield _Statement(plain[begin:], is_direct=False, end=len(plain))
+    elif (found := extract(text, (strategy,))) is not None:
+        yield _Statement(_plain(found.text), is_direct=True, end=len(text))
+
+
+def _tags(text: str) -> Iterator[_Statement]:
+    opened_at: int | None = None
+    for match in _TAG.finditer(text):
+        if not match[1]:
+            opened_at = match.end()
+        elif opened_at is not None:
+            content = _plain(text[opened_at : match.start()])
+            yield _Statement(content, is_direct=True, end=match.end())
+            opened_at = None
+
+
+def _boxes(text: str, plain: str) -> Iterator[_Statement]:
+    at = 0
+    while (match := _BOX.search(text, at)) is not None:
+        depth, end = 1, match.end()
+        while end < len(text) and depth:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        if not depth and plain[match.end() : end - 1].strip():
+            yield _Statement(plain[match.end() : end - 1], is_direct=True, end=end)
+        at = end if not depth else len(text)
+
+
+def _answers_is(plain: str) -> Iterator[_Statement]:
+    for match in _IS.finditer(plain):
+        last = match.end() + _STATEMENT_CHARS_MAX
+        ending = _END.search(plain, _past_line_end(plain, match.end()), last)
+        end = ending.start() if ending else min(last, len(plain))
+        before = _clause_before(plain, match.start())
+        asks = ending is not None and ending[0] == "?"
+        if asks or _CONSIDERED.search(before):
+            continue
+        denied = match["denied"] is not None or _DENIED.search(before) is not None
+        statement = plain[match.end() : end]
+        yield _Statement(statement, is_direct=True, end=end, is_denied=denied)
+
+
+def _past_line_end(plain: str, at: int) -> int:
+    """A statement may go on behind a colon and the end of its line: `The answer is:` ... `B`."""
+    rest = _LINE_END.match(plain, at)
+    return rest.end() if rest is not None else at
+
+
+def _clause_before(plain: str, at: int) -> str:
+    before = plain[max(0, at - SEARCHED_CHARS_MAX) : at]
+    begin = 0
+    for match in _CLAUSE.finditer(before):
+        begin = match.end()
+    return before[begin:]
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+# -- labels --------------------------------------------------------------------------------------
+class _Labels:
+    """The labels of one choice, and how a text is searched for them."""
+
+    def __init__(self, choices: tuple[str, ...]) -> None:
+        self._by_form = {_form(choice): choice for choice in choices}
+        self._by_folded: dict[str, str] = {}
+        clashes = set()
+        for form, choice in self._by_form.items():
+            if self._by_folded.setdefault(form.casefold(), choice) != choice:
+                clashes.add(form.casefold())
+        for folded in clashes:
+            del self._by_folded[folded]
+        ordered = sorted(filter(None, self._by_form), key=len, reverse=True)
+        words = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in ordered) or "(?!)"
+        self._word = re.compile(rf"(?<![\w'-])(?:{words})(?![\w-]|'\w)", re.IGNORECASE)
+        marked = r"(?:(?<=\()|(?<=option )|(?<=choice )|(?<=letter )|(?<=answer ))"
+        self._strong = re.compile(
+            rf"{marked}(?:{words})(?![\w-]|'\w)|(?<![\w'(-])(?:{words})(?=\))", re.IGNORECASE
+        )
+        self._listed = re.compile(
+            rf"(?:^|(?<=[\s(]))(?:{words})[ ]?[).:](?=[ ]?\S)", re.IGNORECASE | re.MULTILINE
+        )
+        head = r"\s*(?:the\s+|option\s+|choice\s+|letter\s+|answer\s+)*[(\[]?\s*"
+        self._head = re.compile(rf"{head}({words})(?![\w-]|'\w)", re.IGNORECASE)
+
+    def named_by(self, text: str) -> str | None:
+        """The label that `text` is, in its own case or, where no two labels differ in case only,
+        in any."""
+        form = _form(text)
+        return self._by_form.get(form) or self._by_folded.get(form.casefold())
+
+    def read_all(self, statements: Sequence[_Statement]) -> tuple[set[str], set[str]]:
+        """Labels that statements name and reject."""
+        named: set[str] = set()
+        rejected: set[str] = set()
+        for statement in statements:
+            ours, theirs = self.read(statement.text, is_direct=statement.is_direct)
+            if statement.is_denied:
+                ours, theirs = self._after_denial(statement.text)
+            named |= ours
+            rejected |= theirs
+        return named, rejected
+
+    def _after_denial(self, text: str) -> tuple[set[str], set[str]]:
+        """`not B but A`: read with the word that denies in front."""
+        return self.read(f"not {text}", is_direct=False)
+
+    def read(self, text: str, *, is_direct: bool) -> tuple[set[str], set[str]]:
+        """Labels that `text` (plain) names, and those that it rejects."""
+        whole = self.named_by(text.strip(" \n().[]:,;!"))
+        if whole is not None:
+            return {whole}, set()
+        mentions = list(islice(self._mentions(text, is_direct=is_direct), _MENTIONS_MAX))
+        starts = {m.start: m for m in mentions}
+        ends = {m.end: m for m in mentions}
+        kept = []
+        rejected = set()
+        for mention in mentions:
+            doubted = not is_direct and _DENIED.search(_clause_before(text, mention.start))
+            if (
+                doubted
+                or _rejected_before(text, mention, ends)
+                or _rejected_after(text, mention, starts)
+            ):
+                rejected.add(mention.label)
+            else:
+                kept.append(mention)
+        if is_direct:
+            kept = self._before_reasons(text, kept)
+        return {m.label for m in kept}, rejected
+
+    def _mentions(self, text: str, *, is_direct: bool) -> Iterator[_Mention]:
+        head = self._head.match(text) if is_direct else None
+        options = self._options(text) if head is None else frozenset()
+        strong = {match.start() for match in self._strong.finditer(text)}
+        only_strong_from = len(text)
+        if head is not None and _HEADED.match(text, head.end(1)):
+            only_strong_from = head.end(1)
+        for match in self._word.finditer(text):
+            start, end = match.span()
+            is_head = head is not None and start == head.start(1)
+            label = self._label_at(match[0], is_marked=is_head or start in strong)
+            if label is None or start in options or self._is_word(text, match, strong):
+                continue
+            if (
+                start > only_strong_from
+                and start not in strong
+                and not self._joined(text, head, start)
+            ):
+                continue
+            if not is_direct and _CONSIDERED.search(_clause_before(text, start)):
+                continue
+            if not is_direct and self._is_asked(text, end):
+                continue
+            yield _Mention(label, start, end)
+
+    def _label_at(self, found: str, *, is_marked: bool) -> str | None:
+        form = _form(found)
+        exact = self._by_form.get(form)
+        if exact is not None:
+            return exact
+        return self._by_folded.get(form.casefold()) if is_marked or len(form) > 1 else None
+
+    def _is_word(self, text: str, match: re.Match[str], strong: set[int]) -> bool:
+        if match[0].upper() not in ("A", "I") or match.start() in strong:
+            return False
+        if not _WORD_NEXT.match(text, match.end()):
+            return match[0].upper() == "I" and text[match.end() : match.end() + 1] == "'"
+        follows = _PRONOUN_NEXT if match[0].upper() == "I" else _FOLLOWS_LABEL
+        return follows.match(text, match.end()) is None
+
+    def _is_asked(self, text: str, at: int) -> bool:
+        ending = _END.search(text, at)
+        return ending is not None and ending[0] == "?"
+
+    def _options(self, text: str) -> frozenset[int]:
+        """Where labels begin that repeat the question: two or more in the form of a list."""
+        found = list(self._listed.finditer(text))
+        forms = {_form(match[0].rstrip(" ).:")).casefold() for match in found}
+        return frozenset(match.start() for match in found) if len(forms) > 1 else frozenset()
+
+    def _joined(self, text: str, head: re.Match[str] | None, at: int) -> bool:
+        """`B) or C`: the label at `at` is joined to the head."""
+        if head is None:
+            return False
+        between = text[head.end(1) : at]
+        return _JOINED.fullmatch(between) is not None
+
+    def _before_reasons(self, text: str, kept: list[_Mention]) -> list[_Mention]:
+        """`B because A says ...`: what follows the reason's first word is no answer."""
+        if not kept:
+            return kept
+        reason = _REASON.search(text, kept[0].end)
+        return [m for m in kept if reason is None or m.start < reason.start()]
+
+
+# -- what rejects a label ------------------------------------------------------------------------
+def _rejected_before(text: str, mention: _Mention, ends: Mapping[int, _Mention]) -> bool:
+    """Back over fillers and over labels that are joined to this one, to a word that rejects."""
+    at = mention.start
+    crossed_comma = False
+    for _ in range(_HOPS_MAX):
+        window = text[max(0, at - SEARCHED_CHARS_MAX) : at]
+        found = _REJECT_BEFORE.search(window)
+        if found is not None:
+            return not crossed_comma or _TAKES_ONE.match(found[0]) is None
+        filler = _FILLER.search(window)
+        if filler is not None:
+            at -= len(window) - filler.start()
+            continue
+        joint = _JOINT_BEFORE.search(window)
+        other = ends.get(at - (len(window) - joint.start())) if joint is not None else None
+        if joint is None or other is None:
+            return False
+        crossed_comma |= joint[1] == ","
+        at = other.start
+    return True
+
+
+def _rejected_after(text: str, mention: _Mention, starts: Mapping[int, _Mention]) -> bool:
+    """On over labels that are joined to this one, to words that reject them all."""
+    at = mention.end
+    crossed_comma = False
+    for _ in range(_HOPS_MAX):
+        found = _REJECT_AFTER.match(text, at)
+        if found is not None:  # `False` may be a label itself: `the statement is False`
+            one = _SINGULAR.match(found[0].lstrip(" )]")) is not None
+            return not (
+                (crossed_comma and one) or any(begin in starts for begin in range(at, found.end()))
+            )
+        joint = _JOINT.match(text, at)
+        other = starts.get(joint.end()) if joint is not None and joint.end() > at else None
+        if joint is None or other is None or not joint[0].strip(" ()[]"):
+            return False
+        crossed_comma |= "," in joint[0]
+        at = other.end
+    return True
+
+
+_WIDE: Final = (Strategy.WHOLE, Strategy.TAIL)
+
+
+def _form(text: str) -> str:
+    return " ".join(_plain(text).split())
+
+
+@lru_cache(maxsize=256)
+def _labels(choices: tuple[str, ...]) -> _Labels:
+    return _Labels(choices)

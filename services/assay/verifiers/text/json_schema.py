@@ -1,0 +1,71 @@
+"""Judges a response by a JSON Schema.
+
+Every text has a verdict. An exception of the validator is blamed by a control: values that any
+sound schema can judge (`CONTROLS`) are judged by the same schema; where one of them fails as well,
+the schema is at fault, else the response.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from assay.core.verdict import TEXT_CHARS_MAX, Evidence
+from assay.verifiers.text import json_text
+from assay.verifiers.text.bounds import OutOfTime, cpu_time, on_deep_stack
+from assay.verifiers.text.dialects import Judge
+
+CONTROLS: Final[tuple[Any, ...]] = (None, True, 0, "", [], {}, [0], {"a": 0})
+LIMIT_VERDICTS: Final = frozenset({"nesting_limit", "number_limit", "cannot_judge"})
+"""The response broke a limit of the judge."""
+
+
+class _Violation(NamedTuple):
+    path: str
+    message: str
+
+
+def judge_json(text: str, validator: Judge) -> Evidence:
+    """The verdict: `pass`, `wrong_answer`, `not_json`, or one of `LIMIT_VERDICTS`."""
+    shown = text[:TEXT_CHARS_MAX]
+    try:
+        violation = _on_any_stack(text, validator)
+    except json_text.NotJson as error:
+        return Evidence(verdict="not_json", error=str(error)[:500], extracted=shown)
+    except (json_text.TooDeep, RecursionError) as error:
+        return Evidence(verdict="nesting_limit", error=str(error)[:500], extracted=shown)
+    except json_text.TooLarge as error:
+        return Evidence(verdict="number_limit", error=str(error)[:500], extracted=shown)
+    except (MemoryError, OutOfTime):
+        raise
+    except Exception as error:  # noqa: BLE001 - the schema has passed its controls
+        why = f"{type(error).__name__}: {error}"[:500]
+        return Evidence(verdict="cannot_judge", error=why, extracted=shown)
+    if violation is None:
+        return Evidence(verdict="pass", extracted=shown)
+    message = f"{violation.path}: {violation.message}"[:500]
+    return Evidence(verdict="wrong_answer", error=message, extracted=shown)
+
+
+def fault_of(validator: Judge, *, cpu_s: float) -> str | None:
+    """Why the schema cannot judge, found by judging `CONTROLS` within `cpu_s`; `None` = it can."""
+    try:
+        with cpu_time(cpu_s):
+            for value in CONTROLS:
+                next(validator.iter_errors(value), None)
+    except OutOfTime:
+        return f"reference.schema: more than {cpu_s} s of CPU time for a trivial value"
+    except Exception as error:  # noqa: BLE001 - whatever it is, no response is its cause
+        return f"reference.schema: cannot judge a trivial value: {type(error).__name__}: {error}"[
+            :500
+        ]
+    return None
+
+
+def _on_any_stack(text: str, validator: Judge) -> _Violation | None:
+    try:
+        return _first_violation(text, validator)
+    except RecursionError:
+        return on_deep_stack(lambda: _first_violation(text, validator))
+
+
+def _first_violation(text: str, validator: Judge) -> _Violation | None:
+    error = next(validator.iter_errors(json_text.parse(text)), None)
+    return None if error is None else _Violation(error.json_path, str(error.message))

@@ -1,0 +1,115 @@
+"""JSON as a response holds it: where it stands, and which value it is.
+
+Rules. The text is RFC 8259: no NaN or Infinity, no byte order mark, no comments, nothing after the
+value. What is not UTF-8 (lone surrogates, see `assay.core.response`) is no JSON; an
+escaped lone surrogate (`"\\ud800"`) is a character. Of a name that stands twice in an object the
+last value counts, as in Python and JavaScript. Numbers are exact, whatever their size.
+"""
+
+import json
+import re
+from decimal import DecimalException
+from typing import Final, NoReturn
+
+from assay.verifiers.text.dialects import BigInteger, Number
+
+NESTING_MAX: Final = 1_000
+"""Objects and arrays inside each other that are judged."""
+_INTEGER_DIGITS_MAX: Final = 4_000
+"""Below Python's own bound on reading an `int`."""
+_FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\n]*)")
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class NotJson(ValueError):
+    """The text is no JSON; the response is wrong."""
+
+
+class TooDeep(Exception):
+    """It nests deeper than `NESTING_MAX`; the response broke a limit."""
+
+
+class TooLarge(Exception):
+    """A number whose exponent nothing can hold; the response broke a limit."""
+
+
+def parse(text: str) -> object:
+    """Return the value; its numbers are `int` or `Number`.
+
+    Raises:
+        NotJson: it is none.
+        TooDeep: it nests too deep to be judged.
+        TooLarge: a number is beyond what can be held.
+        RecursionError: this thread's stack is too small; see `deep.py`.
+    """
+    found = _SURROGATE.search(text)
+    if found is not None:
+        raise NotJson(f"not UTF-8 at character {found.start()}")
+    if _nesting(text) > NESTING_MAX:
+        raise TooDeep(f"nests deeper than {NESTING_MAX}")
+    try:
+        return json.loads(
+            text, parse_float=_number, parse_int=_integer, parse_constant=_no_constant
+        )
+    except ValueError as error:
+        raise NotJson(str(error)) from None
+
+
+def _nesting(text: str) -> int:
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        if match[0] in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif match[0] in "]}":
+            depth -= 1
+    return deepest
+
+
+def _number(digits: str) -> Number:
+    try:
+        return Number(digits)
+    except DecimalException:
+        raise TooLarge(f"the number {digits[:40]} is out of range") from None
+
+
+def _integer(digits: str) -> int | Number:
+    return int(digits) if len(digits) <= _INTEGER_DIGITS_MAX else BigInteger(digits)
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def fenced(response: str) -> str:
+    """The last fenced block named `json`, else the last fenced block, else the response.
+
+    A fence is a line of three or more backticks or tildes, however far indented; it is closed by
+    one of the same character and at least the same length, or by the end of a response that was
+    cut off.
+    """
+    last: str | None = None
+    last_json: str | None = None
+    lines = response.split("\n")
+    at = 0
+    while at < len(lines):
+        opening = _FENCE.fullmatch(lines[at].rstrip("\r"))
+        at += 1
+        if opening is None or (opening[1][0] == "`" and "`" in opening[2]):
+            continue
+        begin = at
+        while at < len(lines) and not _closes(lines[at], opening[1]):
+            at += 1
+        last = "\n".join(lines[begin:at])
+        if opening[2].strip().lower() == "json":
+            last_json = last
+        at += 1
+    if last_json is not None:
+        return last_json
+    return response if last is None else last
+
+
+def _closes(line: str, fence: str) -> bool:
+    bare = line.strip()
+    return len(bare) >= len(fence) and not bare.strip(fence[0])

@@ -1,0 +1,274 @@
+"""Multiple choice: the stated forms pass, what is negated, replaced or doubled never does."""
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.verifiers.text.answers import Strategy
+from assay.verifiers.text.choice import read_choice
+
+CHOICES = ("A", "B", "C", "D", "E")
+STRATEGIES = (
+    Strategy.TAG,
+    Strategy.BOXED,
+    Strategy.ANSWER_IS,
+    Strategy.ANSWER_COLON,
+    Strategy.WHOLE,
+)
+
+STATED = (
+    "{x}",
+    "({x})",
+    "**{x}**",
+    "{x}.",
+    "{x}) Paris",
+    "{x}. Paris",
+    "option {x}",
+    "The answer is {x}",
+    "The answer is {x}.",
+    "The answer is ({x}).",
+    "the correct answer is **{x}**",
+    "The answer is: {x}",
+    "The answer is:\n\n{x}",
+    "Answer: {x}",
+    "Answer: ({x})",
+    "**Answer:** {x}",
+    "Final answer: {x}",
+    "Answer:\n{x}",
+    r"\boxed{{{x}}}",
+    r"\boxed{{\text{{{x}}}}}",
+    r"$\boxed{{\textbf{{({x})}}}}$",
+    "<answer>{x}</answer>",
+    "<answer> ({x}) </answer>",
+    "<think>Is it {y}? The answer is {y}.</think>\n{x}",
+    "I'd go with {x}.",
+    "I would choose {x} because it fits.",
+    "The best option is {x} because {y} is too small.",
+    "The answer is {x}, since {y} is false.",
+    "The answer is {x} rather than {y}.",
+    "The answer is {x}, not {y}.",
+    "I'd go with {x} instead of {y}.",
+    "I'd pick {x} over {y}.",
+    "The answer is not {y} but {x}.",
+    "The answer isn't {y}, it's {x}.",
+    "{x} rather than {y}",
+    "not {y} but {x}",
+    "{y} is wrong, so {x}",
+    "{y} and {z} are incorrect, so {x}.",
+    "We can eliminate {y} and {z}, which leaves {x}.",
+    "Neither {y} nor {z}; {x}",
+    "I don't think the answer is {y}. It is {x}.",
+    "First I thought {y}. The answer is {x}.",
+    "If the answer is {y}, then it breaks. The answer is {x}.",
+    "The answer is {y}. Wait, the answer is {x}.",
+    "The answer is {y}. No wait, {x}.",
+    "Options: A) Paris B) Rome C) Lyon D) Nice\nThe answer is {x}",
+    "A. one\nB. two\nC. three\nD. four\n\nAnswer: {x}",
+    "A dog barks, so the answer is {x}",
+    "The answer is {x}) Vitamin K",
+)
+"""`x` is the answer; `y` and `z` are others."""
+NEVER_X = (
+    "The answer is not {x}",
+    "The answer isn't {x}.",
+    "The answer cannot be {x}.",
+    "The answer can't be {x}",
+    "It is not {x}",
+    "not {x}",
+    "I don't think the answer is {x}.",
+    "I doubt that the answer is {x}.",
+    "It is wrong that the answer is {x}.",
+    "Is the answer {x}?",
+    "If the answer is {x}, then it breaks.",
+    "I'd go with {y} instead of {x}",
+    "I'd go with {y} rather than {x}",
+    "{y} over {x}",
+    "{x} is wrong",
+    "{x} is incorrect, so {y}",
+    "({x}) is not correct.",
+    "{x} can be eliminated",
+    "{x} and {y} are both wrong.",
+    "{y}, {x} and {z} are incorrect.",
+    "Eliminate {y}, {x}, and {z}.",
+    "We rule out {x}.",
+    "Neither {x} nor {y}",
+    "anything but {x}",
+    "Every option except {x}",
+    "The answer is {x}. Wait, the answer is {y}.",
+    "The answer is {x}. Actually, it is {y}.",
+    "The answer is {x}. No wait, {y}.",
+    "The answer is {x} or {y}",
+    "The answer is either {y} or {x}.",
+    "The answer is {x} and {y}",
+    "Both {x} and {y}",
+    "{x}, {y}",
+    "{x}/{y}",
+    "The answer is {x}. The answer is {y}.",
+    "The answer is ({x}) or ({y}).",
+    "The answer is {x}) or {y})",
+    "<answer>{x} or {y}</answer>",
+    "<answer>{x}</answer> <answer>{y}</answer>",
+    r"\boxed{{{x}}} and \boxed{{{y}}}",
+    "<answer>{y}</answer> The answer is {x}",
+    "<think>The answer is {x}",
+    "A) Paris B) Rome C) Lyon D) Nice",
+    "The answer is not {y} or {x}",
+    "The incorrect option is {x}.",
+)
+
+
+def _read(response: str, choices: tuple[str, ...] = CHOICES) -> frozenset[str]:
+    return read_choice(response, choices, STRATEGIES).labels
+
+
+def _filled(template: str, labels: tuple[str, ...] = CHOICES) -> list[tuple[str, str]]:
+    return [(x, template.format(x=x, y=y, z=z)) for x, y, z in itertools.permutations(labels, 3)]
+
+
+@pytest.mark.parametrize("template", STATED)
+def test_what_is_stated_is_read(template: str) -> None:
+    for x, response in _filled(template):
+        assert _read(response) == {x}, response
+
+
+@pytest.mark.parametrize("template", NEVER_X)
+def test_what_is_negated_replaced_or_doubled_is_never_the_reading(template: str) -> None:
+    for x, response in _filled(template):
+        assert _read(response) != {x}, response
+
+
+@pytest.mark.parametrize("template", STATED)
+def test_words_are_labels_too(template: str) -> None:
+    words = ("Paris-Nord", "Lyon", "Saint Malo")
+    for x, response in _filled(template, words):
+        if "A) Paris" in template or "A. one" in template:
+            continue  # there the labels would have to be letters
+        assert _read(response, words) == {x}, response
+
+
+@pytest.mark.parametrize(
+    ("response", "choices", "labels"),
+    [
+        ("Answer: A dog", CHOICES, set()),
+        ("The answer is A because it fits", CHOICES, {"A"}),
+        ("I think it is a trap", CHOICES, set()),
+        ("I am sure: the answer is I", ("I", "II", "III"), {"I"}),
+        ("The answer is I.", ("I", "II", "III"), {"I"}),
+        ("I think the answer is II", ("I", "II", "III"), {"II"}),
+        ("The answer is AB", ("A", "B", "AB", "O"), {"AB"}),
+        ("The answer is A", ("A", "B", "AB", "O"), {"A"}),
+        ("The answer is both A and B", ("A", "B", "Both A and B"), {"Both A and B"}),
+        ("The answer is none of the above", ("A", "B", "None of the above"), {"None of the above"}),
+        ("The statement is false.", ("True", "False"), {"False"}),
+        ("The answer is true", ("True", "False"), {"True"}),
+        ("yes", ("Yes", "No"), {"Yes"}),
+        ("The answer is b", CHOICES, {"B"}),
+        ("The answer is b", ("b", "B"), {"b"}),
+        ("(c)", CHOICES, {"C"}),
+        ("\N{FULLWIDTH LATIN CAPITAL LETTER B}", CHOICES, {"B"}),
+        (
+            "Answer: \N{FULLWIDTH LEFT PARENTHESIS}\N{FULLWIDTH LATIN SMALL LETTER B}",
+            CHOICES,
+            {"B"},
+        ),
+        ("\N{CYRILLIC CAPITAL LETTER VE}", CHOICES, set()),
+        ("The answer is F", CHOICES, set()),
+        ("The answer is 3", ("1", "2", "3", "4"), {"3"}),
+        ("The answer is B \0 \udcff", CHOICES, {"B"}),
+        ("", CHOICES, set()),
+    ],
+)
+def test_rules_about_single_labels(
+    response: str, choices: tuple[str, ...], labels: set[str]
+) -> None:
+    assert _read(response, choices) == labels
+
+
+PIECES = [
+    "A",
+    "B",
+    "C",
+    "D",
+    "AB",
+    "I",
+    "a",
+    "b",
+    "The",
+    "answer",
+    "is",
+    "not",
+    "isn't",
+    "n't",
+    "instead",
+    "of",
+    "rather",
+    "than",
+    "Wait,",
+    "or",
+    "and",
+    "neither",
+    "nor",
+    "because",
+    "if",
+    "?",
+    ".",
+    ",",
+    ";",
+    ":",
+    "(",
+    ")",
+    "**",
+    "```",
+    "\\boxed{",
+    "}",
+    "<answer>",
+    "</answer>",
+    "<think>",
+    "</think>",
+    "$",
+    "\\text{",
+    "Answer:",
+    "\n",
+    "\x00",
+    "�",
+    "wrong",
+    "eliminate",
+    "option",
+    "I'd",
+    "go",
+    "with",
+    "A)",
+    "B.",
+    "thought",
+]
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=40),
+    st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=6, unique=True),
+    st.sampled_from(list(Strategy)),
+)
+def test_any_text_has_a_reading(pieces: list[str], choices: list[str], strategy: Strategy) -> None:
+    response = " ".join(pieces)
+    for labels in (CHOICES, tuple(choices)):
+        reading = read_choice(response, labels, (strategy, Strategy.WHOLE))
+        assert reading.labels <= set(labels)
+
+
+def test_what_goes_before_a_statement_does_not_change_it() -> None:
+    """Reasoning that names other labels, glued before a stated answer at random."""
+    randomness = random.Random(7)
+    reasons = ("{y} looks right at first.", "Let us check {y} and {z}.", "{z} says it is cold.")
+    stated = [form for form in STATED if form.startswith(("The answer is", "<answer>", r"\boxed"))]
+    for _ in range(2_000):
+        x, y, z = randomness.sample(CHOICES, 3)
+        before = randomness.choice(reasons)
+        after = randomness.choice(stated)
+        if "{z}" in after or "Wait" in after or "Options" in after:
+            continue
+        response = f"{before} {after}".format(x=x, y=y, z=z)
+        assert _read(response) == {x}, response
