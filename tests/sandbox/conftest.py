@@ -38,7 +38,7 @@ KERNEL_SETTINGS = (
 )
 QUICK = Limits(
     cpu_s=0.6,
-    wall_s=20.0,
+    blocked_s=5.0,
     memory_bytes=128 * MIB,
     processes=32,
     open_files=64,
@@ -172,7 +172,7 @@ def beside_a_neighbour(way: Way, run: Callable[[], RunResult]) -> RunResult:
     with ThreadPoolExecutor(1) as pool:
         hostile = pool.submit(run)
         while True:
-            neighbour = way.python(NEIGHBOUR, limits=Limits(cpu_s=5, wall_s=60))
+            neighbour = way.python(NEIGHBOUR, limits=Limits(cpu_s=5))
             assert neighbour.status is RunStatus.EXITED
             assert neighbour.stdout == NEIGHBOUR_SAYS
             if hostile.done():

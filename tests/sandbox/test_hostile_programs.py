@@ -127,7 +127,7 @@ while True:
 for number in range(1_000):
     with open(f"/tmp/{number}", "wb") as file: file.write(b"x" * (4 << 20))
 """,
-        limits=replace(QUICK, disk_bytes=1 << 40),
+        limits=replace(QUICK, memory_bytes=32 * MIB, disk_bytes=64 * MIB),
         check=ends_as(RunStatus.MEMORY_LIMIT),
     ),
     Program(
@@ -169,8 +169,8 @@ found(made)
     Program(
         name="09 sleeps for ever",
         source="time.sleep(1_000)",
-        limits=replace(QUICK, wall_s=0.5),
-        check=ends_as(RunStatus.WALL_LIMIT),
+        limits=replace(QUICK, blocked_s=0.5),
+        check=ends_as(RunStatus.BLOCKED_LIMIT),
     ),
     Program(
         name="10 ignores every signal",
@@ -181,8 +181,8 @@ for number in range(1, 64):
     except (OSError, ValueError): pass
 while True: time.sleep(1_000)
 """,
-        limits=replace(QUICK, wall_s=0.5),
-        check=ends_as(RunStatus.WALL_LIMIT),
+        limits=replace(QUICK, blocked_s=0.5),
+        check=ends_as(RunStatus.BLOCKED_LIMIT),
     ),
     Program(
         name="11 daemon",
@@ -453,7 +453,8 @@ def _holds_no_secret(result: RunResult) -> None:
 
 def _all_denied(result: RunResult, calls: int) -> None:
     answers = [line.split()[1] for line in result.stdout.decode().splitlines()]
-    assert answers == ["EPERM"] * calls
+    assert len(answers) == calls
+    assert set(answers) <= {"EPERM", "ENOSYS"}, answers
 
 
 def _exits_in_time(result: RunResult) -> None:
@@ -535,9 +536,7 @@ def test_25_names_that_lead_elsewhere_are_refused(launcher: Launcher, name: str)
         launcher.run(CommandRun(argv=("true",), collect=(name,)))
 
 
-COMPILER = Limits(
-    cpu_s=4.0, wall_s=60.0, memory_bytes=192 * MIB, file_bytes=8 * MIB, disk_bytes=32 * MIB
-)
+COMPILER = Limits(cpu_s=4.0, memory_bytes=192 * MIB, file_bytes=8 * MIB, disk_bytes=32 * MIB)
 
 SOURCES = [
     (
@@ -596,8 +595,7 @@ for directory in ("/tmp", "/box", "/dev/shm"):
     try: open(f"{directory}/left", "w").write("here I was")
     except OSError: pass
 libc = ctypes.CDLL(None, use_errno=True)
-assert libc.shmget(0x4A5A, 4096, 0o1666) >= 0
-print(sorted(os.listdir("/tmp")))
+print(sorted(os.listdir("/tmp")), libc.shmget(0x4A5A, 4096, 0o1666))
 """
 LOOKS = """
 import ctypes, os
@@ -608,7 +606,7 @@ print(found, libc.shmget(0x4A5A, 4096, 0))
 
 
 def test_39_nothing_of_a_run_is_there_for_the_next(way: Way) -> None:
-    assert b"left" in way.python(LEAVES, limits=QUICK).stdout
+    assert way.python(LEAVES, limits=QUICK).stdout == b"['left'] -1\n"
     assert way.python(LOOKS, limits=QUICK).stdout == b"[] -1\n"
 
 
@@ -632,7 +630,7 @@ def test_programs_run_as_an_unprivileged_uid_that_is_the_launchers_own(
 ) -> None:
     assert 0 not in {zygote.uid, bubblewrap.uid}
     assert zygote.uid != bubblewrap.uid or os.geteuid() != 0
-    limits = replace(QUICK, wall_s=1.0)
+    limits = replace(QUICK, blocked_s=1.0)
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(way.python, "import time; time.sleep(100)", limits=limits)
         until(lambda: processes_of(way.launcher), "the program is not seen under the uid")
@@ -640,4 +638,4 @@ def test_programs_run_as_an_unprivileged_uid_that_is_the_launchers_own(
         busy = [process for box in boxes for process in box.children(recursive=True)]
         assert busy
         assert {uid for process in busy for uid in process.uids()} == {way.launcher.uid}
-        assert run.result().status is RunStatus.WALL_LIMIT
+        assert run.result().status is RunStatus.BLOCKED_LIMIT

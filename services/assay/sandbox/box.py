@@ -12,8 +12,8 @@ is left in the namespaces. Always true:
 
 Loaded by the zygote: standard library only, and little of it.
 
-How to write a harness: a Python file of its own (standard library only, no imports of `assay`),
-given to `ZygoteLauncher(harnesses={"name": path})`, with
+How to write a harness: a Python file of its own, or a package's (standard library only, and no
+imports of `assay` but from that package), given to `ZygoteLauncher(harnesses={"name": path})`, with
 
     def main(payload: bytes, box) -> None:
         theirs, ours = socket.socketpair()                       # any pipes between the two
@@ -38,12 +38,13 @@ import resource
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
-from assay.sandbox import linux
+from assay.sandbox import blocked, linux
 
 USER: Final = 1_000
 """uid and gid inside a box."""
@@ -98,19 +99,26 @@ def receive(box: socket.socket) -> Request | None:
 
 
 def tell(box: socket.socket, what: str, details: str = "", descriptors: Sequence[int] = ()) -> None:
-    """Send a report to the launcher: `started`, `ended <wait status>` or `failed <reason>`."""
+    """Send a report to the launcher: `started`, `ended ...` (`tell_end`) or `failed <reason>`."""
     message = f"{what} {details[-_DETAILS_MAX:]}".encode(errors="replace")
     socket.send_fds(box, [message], descriptors)
 
 
-def tell_end(box: socket.socket, wait_status: int) -> None:
+def tell_end(box: socket.socket, wait_status: int, blocked_ns: int = 0) -> None:
     """Report how the program ended, with what its reaped processes took.
 
-    The launcher needs the latter only where no cgroup counts.
+    The launcher needs their CPU time and memory only where no cgroup counts, and `blocked_ns` only
+    of a program too short to be looked at.
     """
+    cpu_ns = children_cpu_ns()
+    resident = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    tell(box, "ended", f"{wait_status} {cpu_ns // 1_000} {resident} {blocked_ns // 1_000}")
+
+
+def children_cpu_ns() -> int:
+    """CPU time of all processes below this one that have been reaped."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_us = int((used.ru_utime + used.ru_stime) * 1e6)
-    tell(box, "ended", f"{wait_status} {cpu_us} {used.ru_maxrss * 1024}")
+    return int((used.ru_utime + used.ru_stime) * 1e9)
 
 
 def join_cgroup(procs: Sequence[int]) -> None:
@@ -176,8 +184,7 @@ def set_limits(limits: dict[str, int]) -> None:
     linux.limit(resource.RLIMIT_FSIZE, limits["file_bytes"])
     linux.limit(resource.RLIMIT_NOFILE, limits["open_files"])
     linux.limit(resource.RLIMIT_STACK, limits["stack_bytes"])
-    linux.limit(resource.RLIMIT_MEMLOCK, 0)
-    linux.limit(resource.RLIMIT_MSGQUEUE, 0)
+    linux.limit_kernel_objects()
     if limits["address_bytes"]:
         linux.limit(resource.RLIMIT_AS, limits["address_bytes"])
     if limits["processes"]:
@@ -278,7 +285,11 @@ def _finalize(code: int) -> int:
 
 
 def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoReturn:
-    """Be `python program.py ARGS` in `where`, without starting an interpreter."""
+    """Be `python program.py ARGS` in `where`, without starting an interpreter.
+
+    `source` is a prelude, a NUL, which no Python text holds, and the program.
+    """
+    prelude, _, source = source.partition(b"\0")
     path = f"{where}/{argv[0]}"
     os.environ.clear()
     os.environ.update(env)
@@ -292,6 +303,8 @@ def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, st
     gc.enable()
 
     def program() -> None:
+        if prelude:
+            exec(compile(prelude, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - likewise
         exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102 - what a sandbox is for
 
     finish(program, hidden_frames=2)
@@ -352,6 +365,10 @@ class Box:
         view = memoryview(data)
         while view:
             view = view[os.write(self._channel, view) :]
+
+    def blocked_meter(self, pid: int) -> blocked.BlockedTime:
+        """Return a meter for the process `pid` and all below it."""
+        return blocked.BlockedTime(lambda: blocked.tree(pid))
 
     def _enter_nested(self, keep_fds: Sequence[int]) -> None:
         # A signal to its process group must reach neither the harness nor another box.
@@ -418,12 +435,24 @@ def start_program(
     return pid
 
 
-def await_program(pid: int) -> int:
-    """Reap everything until the program itself ended; returns its wait status."""
+def await_program(pid: int) -> tuple[int, int]:
+    """Reap everything until the program itself ended.
+
+    Returns:
+        Its wait status, and for how many nanoseconds it was blocked if it did all its work in its
+        first thread.
+    """
+    began_ns = time.monotonic_ns()  # noqa: TID251 - no clock to be passed in here
+    own_ns = blocked.delayed_ns(os.getpid())
     while True:
-        ended, status = os.wait()
+        ending = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        delayed_ns = blocked.delayed_ns(pid) if ending and ending.si_pid == pid else 0
+        ended, status = os.waitpid(ending.si_pid if ending else -1, 0)
         if ended == pid:
-            return status
+            break
+    wall_ns = time.monotonic_ns() - began_ns  # noqa: TID251 - as above
+    late_ns = blocked.delayed_ns(os.getpid()) - own_ns
+    return status, max(0, wall_ns - late_ns - delayed_ns - children_cpu_ns())
 
 
 def kill_descendants(spared: Sequence[int] = ()) -> None:

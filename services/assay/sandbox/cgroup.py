@@ -7,8 +7,9 @@ and sweep it. The backend is chosen by trying; what it limits is said in `Backen
 * v2: one tree. Its "no internal processes" rule makes the first worker move the processes of its
   own cgroup into a leaf `assay-host`.
 * v1, and hybrid hosts: one directory a controller.
-* none: `/proc` is read while the run goes on; memory is then checked by sampling, and resource
-  limits of the single process do the rest.
+* none: `/proc` is read while the run goes on; memory is then checked by sampling (a page that
+  several processes map counts once), and resource limits of the single process do the rest. What no
+  sample sees is refused (files in memory: see `seccomp.py`) or bounded (the scratch file system).
 """
 
 import contextlib
@@ -17,11 +18,11 @@ import itertools
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from assay.sandbox.blocked import tree
 from assay.sandbox.port import Limits, SandboxError
 
 HOST_LEAF: Final = "assay-host"
@@ -72,6 +73,10 @@ class Account(ABC):
     @abstractmethod
     def watch(self, pid: int) -> None:
         """Learn which process is the root of the run."""
+
+    @abstractmethod
+    def pids(self) -> Iterable[int]:
+        """The processes of the run, ours among them."""
 
     @abstractmethod
     def cpu_s(self) -> float:
@@ -223,6 +228,9 @@ class _V1Account(Account):
     def watch(self, pid: int) -> None:
         pass
 
+    def pids(self) -> Iterable[int]:
+        return map(int, _read(f"{self._at['cpuacct']}/cgroup.procs").split())
+
     def cpu_s(self) -> float:
         return int(os.pread(self._cpu, 32, 0)) / 1e9
 
@@ -317,6 +325,9 @@ class _V2Account(Account):
     def watch(self, pid: int) -> None:
         pass
 
+    def pids(self) -> Iterable[int]:
+        return map(int, _read(f"{self._at}/cgroup.procs").split())
+
     def cpu_s(self) -> float:
         return _field(os.pread(self._cpu, 4_096, 0).decode(), "usage_usec") / 1e6
 
@@ -404,8 +415,10 @@ def _move_to_leaf(directory: str) -> None:
 # --- none -------------------------------------------------------------------------------------
 
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+_SHARED_LOOKS: Final = 3
+"""A sum of shares is believed when so many in a row pass the limit: processes that end between two
+figures make one sum too large."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-_TREE_MAX: Final = 4_096
 
 
 class _ProcAccount(Account):
@@ -418,6 +431,7 @@ class _ProcAccount(Account):
         self._root: int | None = None
         self._cpu_s = 0.0
         self._peak = 0
+        self._looks_over = 0
         self._memory_bytes_max = 0
         self._over = 0
 
@@ -431,6 +445,9 @@ class _ProcAccount(Account):
     def watch(self, pid: int) -> None:
         self._root = pid
 
+    def pids(self) -> Iterable[int]:
+        return tree(self._root) if self._root is not None else ()
+
     def cpu_s(self) -> float:
         return self._sample().cpu_s
 
@@ -442,28 +459,46 @@ class _ProcAccount(Account):
 
     def _sample(self) -> Usage:
         ticks = resident = 0
-        for fields in _tree(self._root) if self._root is not None else ():
+        pages: dict[int, int] = {}
+        for pid, fields in _tree(self._root) if self._root is not None else ():
             ticks += sum(int(value) for value in fields[11:15])
-            resident += int(fields[21]) * _PAGE_BYTES
+            pages[pid] = int(fields[21])
+        resident = sum(pages.values()) * _PAGE_BYTES
+        if len(pages) > 1 and resident > max(self._peak, self._memory_bytes_max):
+            # The sum counts shared pages once per process; only now is it worth to look closer.
+            resident = self._shared(pages)
         self._cpu_s = max(self._cpu_s, ticks / _TICKS_PER_S)
         self._peak = max(self._peak, resident)
         self._over = int(self._peak > self._memory_bytes_max)
         return Usage(cpu_s=self._cpu_s, memory_bytes_peak=self._peak, oom_kills=self._over)
 
+    def _shared(self, pages: dict[int, int]) -> int:
+        """Memory of the tree with shared pages counted once; 0 while a sum is not believed."""
+        resident = sum(_proportional_bytes(pid, count) for pid, count in pages.items())
+        self._looks_over = self._looks_over + 1 if resident > self._memory_bytes_max else 0
+        return resident if not 0 < self._looks_over < _SHARED_LOOKS else 0
 
-def _tree(root: int) -> Iterator[list[str]]:
-    """Yield the fields of `/proc/<pid>/stat` after the name, for `root` and all below it."""
-    pids = [root]
-    for seen, pid in enumerate(pids):
-        if seen >= _TREE_MAX:
-            return
-        try:
-            fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-            children = [_read(str(path)) for path in Path(f"/proc/{pid}/task").glob("*/children")]
-        except OSError:
-            continue
-        pids.extend(int(child) for text in children for child in text.split())
-        yield fields
+
+def _tree(root: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield pid and the fields of `/proc/<pid>/stat` after the name, for `root` and all below."""
+    for pid in tree(root):
+        with contextlib.suppress(OSError):
+            yield pid, _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def _proportional_bytes(pid: int, resident_pages: int) -> int:
+    """Memory of a process in which a page that n processes map counts as 1/n.
+
+    A process that may not be looked at (it can make itself so) is charged all that it maps.
+    """
+    try:
+        told = _read(f"/proc/{pid}/smaps_rollup")
+    except PermissionError:
+        return resident_pages * _PAGE_BYTES
+    except OSError:  # it has ended
+        return 0
+    kilobytes = next((line.split()[1] for line in told.splitlines() if line[:4] == "Pss:"), "0")
+    return int(kilobytes) * 1_024
 
 
 class _Proc(Backend):

@@ -24,7 +24,7 @@ from assay.sandbox.slots import Slot
 _held: list[Slot] = []
 """Claims that last as long as the process."""
 
-_SHOWN_ANYWAY: Final = ("/usr", "/lib", "/dev")
+_SHOWN_ANYWAY: Final = ("/usr", "/lib", "/lib32", "/lib64", "/libx32")
 _NR_LANDLOCK_CREATE_RULESET: Final = 444
 _NR_LANDLOCK_ADD_RULE: Final = 445
 _NR_LANDLOCK_RESTRICT_SELF: Final = 446
@@ -70,18 +70,22 @@ def confine_process(
     """
     missing: list[str] = []
     shown = _readable(readable)
+    uid = _claim_uid(settings) if os.geteuid() == 0 else os.geteuid()
+    was_readable = [path for path in sorted(shown) if os.access(path, os.R_OK)]
     network = _attempt("network", _leave_network, missing)
     if os.geteuid() == 0:
         _attempt("root directory", lambda: _leave_files(shown), missing)
-        _leave_root(settings)
+        _leave_root(uid)
     linux.drop_capabilities()
     linux.forbid_new_privileges()
     files = _attempt("files", lambda: _landlock(shown), missing)
     linux.limit(resource.RLIMIT_CORE, 0)
+    linux.limit_kernel_objects()
     if memory_bytes:
         linux.limit(resource.RLIMIT_DATA, memory_bytes)
     program = compile_filter(exec_allowed=False, fork_allowed=fork_allowed, sockets_allowed=False)
     seccomp = _attempt("seccomp", linux.Filter(program).apply_to_all_threads, missing)
+    missing += _unreadable(was_readable)
     return Confinement(
         uid=os.geteuid(),
         network=network,
@@ -111,15 +115,37 @@ def _leave_files(shown: set[str]) -> None:
     """Move into a root that shows libraries only; they stay readable whatever their parents say."""
     linux.unshare(linux.CLONE_NEWNS)
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
-    directories = sorted(os.path.realpath(path) for path in shown if os.path.isdir(path))
-    own = [path for path in directories if not path.startswith(_SHOWN_ANYWAY)]
-    template.enter(own, proc=False)
+    wanted = {os.path.abspath(path) for path in shown if os.path.isdir(path)}
+    # Python asks for them by the names that it has, links and all.
+    wanted |= {os.path.realpath(path) for path in wanted}
+    own = [path for path in sorted(wanted) if not _is_shown_anyway(path)]
+    template.enter(own, for_boxes=False)
 
 
-def _leave_root(settings: SandboxSettings) -> None:
+def _is_shown_anyway(path: str) -> bool:
+    return path == "/dev" or any(f"{path}/".startswith(f"{shown}/") for shown in _SHOWN_ANYWAY)
+
+
+def _unreadable(paths: list[str]) -> list[str]:
+    """What the process needs and can no longer read, such as files that its new uid may not."""
+    missing = []
+    for path in paths:
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            missing.append(f"{path}: {error.strerror}")
+    return missing
+
+
+def _claim_uid(settings: SandboxSettings) -> int:
+    """A uid that no other process of this host runs as; claimed before the network is left, whose
+    names tell the slots apart."""
     slot = Slot()
     _held.append(slot)
-    uid = settings.uid + slot.number
+    return settings.uid + slot.number
+
+
+def _leave_root(uid: int) -> None:
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)

@@ -46,6 +46,7 @@ from assay.sandbox.port import (
 from assay.sandbox.seccomp import compile_filter
 from assay.sandbox.slots import Slot
 from assay.sandbox.supervision import Ending, Started, Watch
+from assay.sandbox.template import DEVICES
 
 _log = logging.getLogger(__name__)
 _ZYGOTE: Final = Path(__file__).with_name("zygote.py")
@@ -236,13 +237,13 @@ def _pipe() -> Iterator[tuple[int, list[int]]]:
             os.close(descriptor)
 
 
-def _limit_words(limits: Limits, backend: Backend) -> dict[str, int]:
+def _limit_words(limits: Limits, backend: Backend, scratch_bytes_max: int) -> dict[str, int]:
     """The limits as the box sets them for each process."""
     tree_bounded = {"memory", "processes"} <= backend.limits
     return {
         "cpu_s": int(limits.cpu_s) + 2,
         "file_bytes": limits.file_bytes,
-        "disk_bytes": limits.disk_bytes,
+        "disk_bytes": min(limits.disk_bytes, scratch_bytes_max),
         "inodes": limits.inodes,
         "open_files": limits.open_files,
         "stack_bytes": min(
@@ -290,6 +291,7 @@ class _Launcher:
         scratch: str = "",
     ) -> None:
         self._clock = clock
+        self._scratch_bytes_max = settings.scratch_bytes_max
         if mode is Mode.BARE and not settings.allow_unisolated:
             raise IsolationUnavailable(
                 "a launcher without isolation needs sandbox.allow_unisolated to be set"
@@ -303,7 +305,9 @@ class _Launcher:
                 "readable": inside.shown(),
                 "python_path": [os.path.realpath(path) for path in inside.python_path],
                 "scratch": scratch,
-                "filter": compile_filter(),
+                "filter": compile_filter(
+                    memory_files_allowed="memory" in self._backend.limits,
+                ),
                 "harnesses": {
                     name: (path.read_bytes(), str(path)) for name, path in inside.harnesses.items()
                 },
@@ -400,7 +404,7 @@ class _Launcher:
             "directory": directory,
             "files": list(order.files),
             "source": order.source,
-            "limits": _limit_words(order.limits, self._backend),
+            "limits": _limit_words(order.limits, self._backend, self._scratch_bytes_max),
             "special": 0 if order.sealed is None else 2,
         }
         with (
@@ -486,6 +490,7 @@ def _result(outcome: _Outcome) -> RunResult:
         stderr=outcome.streams[1],
         files=outcome.files,
         cpu_s=ending.usage.cpu_s,
+        blocked_s=ending.blocked_s,
         wall_s=ending.wall_s,
         memory_bytes_peak=ending.usage.memory_bytes_peak,
     )
@@ -537,7 +542,7 @@ class ZygoteLauncher(_Launcher):
                     argv=(PROGRAM, *program.argv),
                     env={**_ENVIRONMENT, **program.env},
                     files=_checked_files(files, frozenset(), program.collect),
-                    source=program.source,
+                    source=program.prelude + b"\0" + program.source,
                     stdin=program.stdin,
                     collect=program.collect,
                     limits=program.limits,
@@ -570,6 +575,7 @@ class ZygoteLauncher(_Launcher):
             stdout=outcome.streams[0],
             stderr=outcome.streams[1],
             cpu_s=ending.usage.cpu_s,
+            blocked_s=ending.blocked_s,
             wall_s=ending.wall_s,
             memory_bytes_peak=ending.usage.memory_bytes_peak,
         )
@@ -669,12 +675,16 @@ class BubblewrapLauncher(_Launcher):
             arguments += ["--ro-bind-try", shown, shown]
         arguments += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
         arguments += ["--ro-bind", "/dev/null", "/proc/cmdline"]
-        arguments += ["--dev", "/dev", "--size", "4096", "--tmpfs", "/dev/shm"]
+        for name in DEVICES:
+            arguments += ["--dev-bind", f"{self._scratch}/{name}", f"/dev/{name}"]
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            arguments += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
+        arguments += ["--symlink", "/proc/self/fd", "/dev/fd", "--symlink", "../tmp", "/dev/shm"]
         arguments += ["--bind", f"{self._scratch}/box", "/box"]
         arguments += ["--bind", f"{self._scratch}/tmp", "/tmp"]
         for number, directory in enumerate(self._shown):
             arguments += ["--ro-bind", f"{self._scratch}/{number}", directory]
-        arguments += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/box"]
+        arguments += ["--remount-ro", "/", "--chdir", "/box"]
         for key, value in environment.items():
             arguments += ["--setenv", key, value]
         return [*arguments, "--seccomp", box.FILTER, "--json-status-fd", box.STATUS]

@@ -291,6 +291,17 @@ def close_all_but(keep: Sequence[int]) -> None:
 _DESCRIPTORS_MAX: Final = 1 << 20
 
 
+SIGNALS_PENDING_MAX: Final = 512
+"""Queued signals and timers; counted per uid, so that one box cannot take all of its user's."""
+
+
+def limit_kernel_objects() -> None:
+    """Bound what the kernel counts per user: locked memory, message queues, queued signals."""
+    limit(resource.RLIMIT_MEMLOCK, 0)
+    limit(resource.RLIMIT_MSGQUEUE, 0)
+    limit(resource.RLIMIT_SIGPENDING, SIGNALS_PENDING_MAX)
+
+
 def limit(which: int, value: int) -> None:
     """Set a resource limit, soft and hard, no higher than the hard one in force."""
     hard = resource.getrlimit(which)[1]

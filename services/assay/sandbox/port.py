@@ -1,10 +1,11 @@
 """What running untrusted code looks like from outside, whichever launcher does it.
 
 Guarantee of every launcher: no network, no sight of the host's files, processes, environment or of
-other runs; hard limits on CPU time, wall time, memory, processes, files and output; the whole
-process tree is dead when `run` returns. A run that breaks a limit is a value (`RunStatus`), an
-isolation that cannot be had is `IsolationUnavailable`, anything else that goes wrong outside the
-program raises `SandboxError`: the infrastructure's fault, never the program's.
+other runs; hard limits on CPU time, blocked time, memory, processes, files and output; the whole
+process tree is dead when `run` returns. Time that the machine takes (waiting for a core, a stalled
+machine, our own work) counts against no program. A run that breaks a limit is a value
+(`RunStatus`), an isolation that cannot be had is `IsolationUnavailable`, anything else that goes
+wrong outside the program raises `SandboxError`: the infrastructure's fault, never the program's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +15,19 @@ from types import MappingProxyType
 from typing import Protocol
 
 MIB = 1024 * 1024
+SLOWED_MAX = 20.0
+"""By how much a busy machine may slow a program before its run is given up and tried again."""
 
 
 class SandboxError(Exception):
     """The sandbox broke, not the program in it; the attempt may be tried again."""
+
+
+class HeldUp(SandboxError):
+    """The machine was too busy, or stood still, for longer than anybody waits.
+
+    Says nothing of the program, whatever another run says: the attempt is to be tried again.
+    """
 
 
 class MonotonicClock(Protocol):
@@ -35,7 +45,8 @@ class RunStatus(StrEnum):
     SIGNALED = "signaled"
     """By a signal of its own making (a crash); `exit_code` is minus the signal's number."""
     CPU_LIMIT = "cpu_limit"
-    WALL_LIMIT = "wall_limit"
+    BLOCKED_LIMIT = "blocked_limit"
+    """It slept or waited for itself too long; waiting for a core does not count."""
     MEMORY_LIMIT = "memory_limit"
     OUTPUT_LIMIT = "output_limit"
 
@@ -47,10 +58,14 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one run. CPU time decides the verdict; wall time is the safety net."""
+    """Bounds of one run. What it does itself decides the verdict: CPU time and blocked time."""
 
     cpu_s: float = 10.0
-    wall_s: float = 30.0
+    blocked_s: float = 5.0
+    """Time in which no task of the tree ran or was ready to run; see `assay.sandbox.blocked`."""
+    wall_s: float | None = None
+    """Protects who waits for the run: passing it is a `SandboxError`, unless the program was
+    blocked. Default: `SLOWED_MAX` times what the other two allow, plus a minute."""
     memory_bytes: int = 512 * MIB
     processes: int = 64
     open_files: int = 256
@@ -63,6 +78,13 @@ class Limits:
     """stdout and stderr, each; the run ends when one passes it."""
     cpu_cores: float = 1.0
     """Cores' worth of CPU that all its threads together get a second."""
+
+    @property
+    def wall_s_max(self) -> float:
+        """The bound in force on wall time."""
+        if self.wall_s is not None:
+            return self.wall_s
+        return SLOWED_MAX * (self.cpu_s + self.blocked_s) + 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +108,8 @@ class PythonRun:
     """A Python program, run as `python program.py` would run it in `/box`."""
 
     source: bytes
+    prelude: bytes = b""
+    """Python text that runs first, in a namespace of its own; holds no NUL."""
     argv: tuple[str, ...] = ()
     """After the program's own name."""
     stdin: bytes = b""
@@ -105,6 +129,7 @@ class RunResult:
     stderr: bytes
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
     cpu_s: float
+    blocked_s: float
     wall_s: float
     memory_bytes_peak: int
 
@@ -121,6 +146,18 @@ class CommandLauncher(Protocol):
 
     def close(self) -> None:
         """Give back what the launcher holds."""
+
+
+class BlockedMeter(Protocol):
+    """Counts how long a process tree was blocked by its own doing (`assay.sandbox.blocked`)."""
+
+    blocked_ns: int
+
+    def begin(self, now_ns: int) -> None:
+        """Count from now on."""
+
+    def look(self, now_ns: int, *, due_ns: int) -> None:
+        """Add the interval since the last look, which was to happen at `due_ns`."""
 
 
 class Box(Protocol):
@@ -147,6 +184,9 @@ class Box(Protocol):
 
     def channel_write(self, data: bytes) -> None:
         """Append to `HarnessResult.channel`; only the harness can."""
+
+    def blocked_meter(self, pid: int) -> BlockedMeter:
+        """Return a meter for the process `pid` and all below it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +215,7 @@ class HarnessResult:
     stderr: bytes
     """Descriptors 1 and 2 of every process of the box: never to be believed."""
     cpu_s: float
+    blocked_s: float
     wall_s: float
     memory_bytes_peak: int
 

@@ -1,24 +1,41 @@
 """What isolation this host gives, found by using it, and what to do where it gives too little.
 
-`probe` starts each launcher and runs a program in it; nothing is concluded from versions or file
-names. `require_isolation` is what a worker calls before it takes work.
+`probe` starts each launcher and runs a real program of each kind in it (Python, a harness with a
+candidate, a command), `probe_tools` a compiler, what it makes, and a confined process; nothing is
+concluded from versions or file names. `require_isolation` is what a worker calls before it takes
+work.
 """
 
+import contextlib
 import logging
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
+from assay.sandbox import trial
 from assay.sandbox.cgroup import open_backend
-from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
-from assay.sandbox.port import CommandRun, MonotonicClock, SandboxError
+from assay.sandbox.launcher import BubblewrapLauncher, Inside, ZygoteLauncher, open_command_launcher
+from assay.sandbox.port import (
+    CommandRun,
+    HarnessRun,
+    MonotonicClock,
+    PythonRun,
+    RunResult,
+    SandboxError,
+)
 from assay.sandbox.seccomp import compile_filter
 
 _log = logging.getLogger(__name__)
-_TRUE: Final = CommandRun(argv=("true",))
+_ECHO: Final = CommandRun(argv=("sh", "-c", f"printf {trial.ANSWER.decode()}"))
+_COMPILER: Final = "g++"
+_CONFINED_S: Final = 60.0
 _NAMESPACE_ADVICE: Final = (
     "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
     "user.max_user_namespaces>0, kernel.apparmor_restrict_unprivileged_userns=0) or run as root; "
@@ -78,8 +95,8 @@ class SandboxReport:
 def probe(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
     """Try everything; takes a few tenths of a second."""
     settings = settings.model_copy(update={"allow_unisolated": False})
-    namespaces = _try(lambda: _run_true(ZygoteLauncher(settings, clock)))
-    bubblewrap = _try(lambda: _run_true(BubblewrapLauncher(settings, clock)))
+    namespaces = _try(lambda: _try_zygote(settings, clock))
+    bubblewrap = _try(lambda: _try_bubblewrap(settings, clock))
     seccomp = _try(_compile)
     kind, limits = _cgroup(settings)
     advice = []
@@ -102,11 +119,29 @@ def probe(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReport:
+    """What some pipelines need beside a sandbox that works."""
+
+    compiler: Finding
+    """A C++ program compiles in bubblewrap's box, or the one in its place, and runs in another."""
+    confinement: Finding
+    """A confined process (the readers of hostile text) still imports what it may need."""
+
+
+def probe_tools(settings: SandboxSettings, clock: MonotonicClock) -> ToolReport:
+    """Try them; takes a second or two."""
+    return ToolReport(
+        compiler=_try(lambda: _try_compiler(settings, clock)),
+        confinement=_try(lambda: _try_confined(settings)),
+    )
+
+
 def _try(attempt: Callable[[], None]) -> Finding:
     try:
         attempt()
-    except (IsolationUnavailable, SandboxError, OSError) as error:
-        return Finding(available=False, detail=str(error).strip().splitlines()[-1][:500])
+    except (IsolationUnavailable, SandboxError, OSError, subprocess.TimeoutExpired) as error:
+        return Finding(available=False, detail=_last_line(str(error).encode())[:500])
     return Finding(available=True)
 
 
@@ -114,11 +149,60 @@ def _compile() -> None:
     compile_filter()
 
 
-def _run_true(launcher: ZygoteLauncher | BubblewrapLauncher) -> None:
-    with launcher:
-        result = launcher.run(_TRUE)
-    if result.exit_code != 0:
-        raise SandboxError(result.stderr.decode(errors="replace") or f"ended as {result.status}")
+def _try_zygote(settings: SandboxSettings, clock: MonotonicClock) -> None:
+    inside = Inside(harnesses={"trial": Path(trial.__file__)})
+    with ZygoteLauncher(settings, clock, inside=inside) as launcher:
+        _expect("a command", launcher.run(_ECHO))
+        _expect("a Python program", launcher.run_python(PythonRun(source=trial.PROGRAM)))
+        judged = launcher.run_harness(HarnessRun(module="trial", payload=b"1353"))
+    if judged.channel != trial.ANSWER:
+        raise SandboxError(f"a harness: {_last_line(judged.stderr) or judged.status.value}")
+
+
+def _try_bubblewrap(settings: SandboxSettings, clock: MonotonicClock) -> None:
+    with BubblewrapLauncher(settings, clock) as launcher:
+        _expect("a command", launcher.run(_ECHO))
+
+
+def _try_compiler(settings: SandboxSettings, clock: MonotonicClock) -> None:
+    path = shutil.which(_COMPILER)
+    if path is None:
+        raise SandboxError(f"{_COMPILER} is not installed")
+    order = CommandRun(
+        argv=(path, "-pipe", "-o", "program", "program.cpp"),
+        files={"program.cpp": trial.CPP_PROGRAM},
+        collect=("program",),
+    )
+    with contextlib.closing(open_command_launcher(settings, clock)) as opened:
+        compiled = opened.run(order)
+    if "program" not in compiled.files:
+        raise SandboxError(f"{path}: {_last_line(compiled.stderr) or compiled.status.value}")
+    built = CommandRun(
+        argv=("./program",), files=compiled.files, executables=frozenset({"program"})
+    )
+    with ZygoteLauncher(settings, clock) as launcher:
+        _expect("a compiled program", launcher.run(built))
+
+
+def _try_confined(settings: SandboxSettings) -> None:
+    done = subprocess.run(  # noqa: S603 - our own interpreter, fixed arguments
+        [sys.executable, "-m", trial.__name__, settings.model_dump_json()],
+        capture_output=True,
+        check=False,
+        timeout=_CONFINED_S,
+    )
+    if done.returncode:
+        raise SandboxError(_last_line(done.stderr) or f"ended with {done.returncode}")
+
+
+def _expect(kind: str, result: RunResult) -> None:
+    if result.exit_code != 0 or result.stdout != trial.ANSWER:
+        why = _last_line(result.stderr) or f"ended as {result.status}, {result.exit_code}"
+        raise SandboxError(f"{kind}: {why}")
+
+
+def _last_line(text: bytes) -> str:
+    return (text.decode(errors="replace").strip().splitlines() or [""])[-1]
 
 
 def _cgroup(settings: SandboxSettings) -> tuple[str, tuple[str, ...]]:

@@ -1,7 +1,17 @@
-"""Which system calls a program in the sandbox is denied.
+"""Which system calls a program in the sandbox may make.
 
-A denylist on top of the namespaces: what is not needed to compute and has been a way into the
-kernel before. A denied call fails (EPERM) rather than kills, so that programs which probe go on.
+An allowlist by number: a call that is not named here, which includes every call newer than this
+list or than the installed libseccomp, fails with ENOSYS, as on a kernel that does not have it. So
+do the calls of the other ABIs of the machine (x32, i386). Nothing is killed for trying. Left out is
+what computing does not need and what reaches beyond the box: namespaces and mounts, tracing, keys,
+and every kernel object that is counted per user or per machine (inotify, aio, message queues, SysV
+objects, huge pages, pipe sizes).
+
+Some calls are answered without being made, because refusing them would break honest programs and
+making them would touch what runs share: file locks are granted (a lock on a shared library could be
+seen by the run beside it; within one box they exclude nobody), and flushing the machine's disks
+does nothing (the box's own files are in memory).
+
 `clone3` fails with ENOSYS because its flags lie behind a pointer that no filter can read: the C
 library then falls back to `clone`, whose flags are checked. The filter is compiled once a process
 (`compile_filter`) and is plain BPF, for bubblewrap's descriptor and for `prctl` alike.
@@ -11,149 +21,110 @@ import errno
 import functools
 import os
 import socket
+from collections.abc import Iterable
 from typing import Final
 
 import pyseccomp
 
 from assay.core.errors import IsolationUnavailable
 
-DENIED: Final = (
-    # namespaces, mounts, roots
-    *(
-        "unshare",
-        "setns",
-        "mount",
-        "umount",
-        "umount2",
-        "pivot_root",
-        "chroot",
-        "move_mount",
-        "open_tree",
-        "fsopen",
-        "fsconfig",
-    ),
-    *(
-        "fsmount",
-        "fspick",
-        "mount_setattr",
-        "open_tree_attr",
-        "listmount",
-        "statmount",
-    ),
-    # other processes
-    *(
-        "ptrace",
-        "process_vm_readv",
-        "process_vm_writev",
-        "process_madvise",
-        "kcmp",
-        "pidfd_getfd",
-    ),
-    # large attack surfaces of the kernel
-    *(
-        "bpf",
-        "perf_event_open",
-        "userfaultfd",
-        "io_uring_setup",
-        "io_uring_enter",
-        "io_uring_register",
-    ),
-    *(
-        "keyctl",
-        "add_key",
-        "request_key",
-        "lookup_dcookie",
-        "uselib",
-        "vmsplice",
-    ),
-    *(
-        "fanotify_init",
-        "fanotify_mark",
-        "name_to_handle_at",
-        "open_by_handle_at",
-    ),
-    *(
-        "modify_ldt",
-        "vm86",
-        "vm86old",
-        "personality",
-        "remap_file_pages",
-    ),
-    # the machine
-    *(
-        "kexec_load",
-        "kexec_file_load",
-        "reboot",
-        "init_module",
-        "finit_module",
-        "delete_module",
-        "create_module",
-    ),
-    *(
-        "query_module",
-        "get_kernel_syms",
-        "swapon",
-        "swapoff",
-        "syslog",
-        "acct",
-        "quotactl",
-        "quotactl_fd",
-        "nfsservctl",
-    ),
-    *(
-        "iopl",
-        "ioperm",
-        "settimeofday",
-        "clock_settime",
-        "clock_adjtime",
-        "adjtimex",
-        "stime",
-        "sethostname",
-    ),
-    *(
-        "setdomainname",
-        "vhangup",
-        "sysfs",
-        "_sysctl",
-        "ustat",
-    ),
-    # memory placement and priorities that disturb neighbours
-    *(
-        "mbind",
-        "set_mempolicy",
-        "set_mempolicy_home_node",
-        "migrate_pages",
-        "move_pages",
-    ),
-    *(
-        "sched_setscheduler",
-        "sched_setparam",
-        "sched_setattr",
-        "ioprio_set",
-    ),
-    # memory outside of what is accounted and swept
-    *("memfd_secret",),
-)
-"""By name; what an architecture does not have is left out."""
+ALLOWED: Final = frozenset(
+    """
+    read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek
+    open openat openat2 creat close close_range dup dup2 dup3 pipe pipe2
+    stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2
+    getdents getdents64 getcwd chdir fchdir mkdir mkdirat rmdir rename renameat renameat2
+    link linkat symlink symlinkat unlink unlinkat readlink readlinkat mknod mknodat umask
+    chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat
+    utime utimes utimensat futimesat truncate ftruncate fallocate
+    fsync fdatasync msync sync_file_range sendfile splice tee copy_file_range
+    getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 
-_TIOCSTI: Final = 0x5412
-_TIOCLINUX: Final = 0x541C
-_NAMESPACE_FLAGS: Final = (
-    0x0000_0080,  # CLONE_NEWTIME
-    0x0002_0000,  # CLONE_NEWNS
-    0x0200_0000,  # CLONE_NEWCGROUP
-    0x0400_0000,  # CLONE_NEWUTS
-    0x0800_0000,  # CLONE_NEWIPC
-    0x1000_0000,  # CLONE_NEWUSER
-    0x2000_0000,  # CLONE_NEWPID
-    0x4000_0000,  # CLONE_NEWNET
+    mprotect munmap mremap brk madvise
+    futex futex_waitv futex_wake futex_wait futex_requeue set_robust_list get_robust_list
+    rseq membarrier arch_prctl
+
+    exit exit_group wait4 waitid execve execveat fork vfork
+    getpid getppid gettid getpgrp getpgid setpgid getsid setsid set_tid_address
+    getuid geteuid getgid getegid getresuid getresgid getgroups
+    setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups
+    capget capset getpriority setpriority ioprio_get
+    getrlimit setrlimit prlimit64 getrusage times sysinfo uname getcpu getrandom
+    sched_yield sched_getaffinity sched_setaffinity sched_getparam sched_getscheduler
+    sched_get_priority_max sched_get_priority_min sched_rr_get_interval sched_getattr
+
+    kill tkill tgkill rt_sigaction rt_sigprocmask rt_sigpending rt_sigtimedwait rt_sigqueueinfo
+    rt_tgsigqueueinfo rt_sigsuspend rt_sigreturn restart_syscall sigaltstack pause alarm
+    pidfd_open pidfd_send_signal
+
+    time gettimeofday clock_gettime clock_getres nanosleep clock_nanosleep
+    getitimer setitimer timer_create timer_settime timer_gettime timer_getoverrun timer_delete
+    timerfd_create timerfd_settime timerfd_gettime
+
+    select pselect6 poll ppoll epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait
+    epoll_pwait2 eventfd eventfd2 signalfd signalfd4
+
+    bind listen accept accept4 connect shutdown getsockname getpeername getsockopt setsockopt
+    sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg
+    """.split()  # noqa: SIM905 - a list of 250 lines says no more
 )
+"""Allowed whatever their arguments; what an architecture does not have is left out. For further
+calls the arguments decide: `clone`, `fcntl`, `ioctl`, `mmap`, `memfd_create`, `prctl`, `socket`,
+`socketpair`."""
+
+ANSWERED: Final = frozenset({"flock", "sync", "syncfs"})
+"""Succeed without being made."""
+
+_REFUSED: Final = {
+    errno.EPERM: ("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "ptrace", "bpf"),
+    errno.EOPNOTSUPP: ("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr"),
+}
+"""Refused with an error of their own, which says more to a program's user than ENOSYS."""
+
+_CLONE_THREAD: Final = 0x0001_0000
+_NAMESPACES: Final = (
+    0x0000_0080  # CLONE_NEWTIME
+    | 0x0002_0000  # CLONE_NEWNS
+    | 0x0200_0000  # CLONE_NEWCGROUP
+    | 0x0400_0000  # CLONE_NEWUTS
+    | 0x0800_0000  # CLONE_NEWIPC
+    | 0x1000_0000  # CLONE_NEWUSER
+    | 0x2000_0000  # CLONE_NEWPID
+    | 0x4000_0000  # CLONE_NEWNET
+)
+_LOCK_COMMANDS: Final = (5, 6, 7, 36, 37, 38)
+"""F_GETLK, F_SETLK, F_SETLKW, and the same of open file descriptions."""
+_FCNTL_COMMANDS: Final = (
+    *(0, 1, 2, 3, 4),  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL
+    *(8, 9, 10, 11, 15, 16),  # F_SETOWN, F_GETOWN, F_SETSIG, F_GETSIG, F_SETOWN_EX, F_GETOWN_EX
+    *(1027, 1030, 1032),  # F_DUPFD_QUERY, F_DUPFD_CLOEXEC, F_GETPIPE_SZ
+    *(1033, 1034),  # F_ADD_SEALS, F_GET_SEALS
+)
+_IOCTL_REQUESTS: Final = (
+    *(0x5401, 0x540F, 0x5413),  # TCGETS, TIOCGPGRP, TIOCGWINSZ
+    *(0x541B, 0x5421, 0x5450, 0x5451),  # FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
+)
+_PRCTL_OPTIONS: Final = (
+    *(1, 2, 3, 15, 16),  # PR_SET_PDEATHSIG, _GET_, PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME
+    *(21, 23, 25, 29, 30),  # PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_TSC, PR_[SG]ET_TIMERSLACK
+    *(36, 37, 38, 39, 40),  # PR_[SG]ET_CHILD_SUBREAPER, PR_[SG]ET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS
+    *(41, 42, 0x5356_4D41),  # PR_[SG]ET_THP_DISABLE, PR_SET_VMA
+)
+_MAP_HUGETLB: Final = 0x4_0000
+_MFD_HUGETLB: Final = 0x4
 _WORD_32: Final = 0xFFFF_FFFF
+"""The kernel looks at the low 32 bits of these arguments only; so must the filter."""
+_BINARY_TREE: Final = 2
+"""`SCMP_FLTATR_CTL_OPTIMIZE`: a search of log(n) comparisons per call."""
 
 
 @functools.cache
 def compile_filter(
-    *, exec_allowed: bool = True, fork_allowed: bool = True, sockets_allowed: bool = True
+    *,
+    exec_allowed: bool = True,
+    fork_allowed: bool = True,
+    sockets_allowed: bool = True,
+    memory_files_allowed: bool = True,
 ) -> bytes:
     """Return the filter as BPF for this machine.
 
@@ -161,51 +132,86 @@ def compile_filter(
         exec_allowed: false also denies starting programs.
         fork_allowed: false also denies new processes; threads stay allowed.
         sockets_allowed: false denies new sockets of the one family left as well; pairs stay.
+        memory_files_allowed: false denies `memfd_create`: where no cgroup counts memory, nothing
+            would count what such a file holds.
 
     Raises:
         IsolationUnavailable: libseccomp cannot make it.
     """
+    denied = {"execve", "execveat"} if not exec_allowed else set()
+    if not fork_allowed:
+        denied |= {"fork", "vfork"}
+    if not sockets_allowed:
+        denied |= {"connect", "bind", "listen", "accept", "accept4"}
     try:
-        rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-        _deny_calls(rules)
-        _deny_arguments(rules, fork_allowed=fork_allowed)
-        if not sockets_allowed:
-            _deny(rules, "socket")
-            _deny(rules, "connect")
-        if not exec_allowed:
-            _deny(rules, "execve")
-            _deny(rules, "execveat")
+        rules = pyseccomp.SyscallFilter(_error(errno.ENOSYS))
+        rules.set_attr(pyseccomp.Attr.ACT_BADARCH, _error(errno.ENOSYS))
+        rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, _BINARY_TREE)
+        _add(rules, pyseccomp.ALLOW, ALLOWED - denied)
+        _add(rules, _error(errno.EPERM), denied)
+        _add(rules, _error(0), ANSWERED)
+        for code, names in _REFUSED.items():
+            _add(rules, _error(code), names)
+        _add_clone(rules, fork_allowed=fork_allowed)
+        _add_by_argument(rules, memory_files_allowed=memory_files_allowed)
+        _add_sockets(rules, sockets_allowed=sockets_allowed)
         return _export(rules)
     except (OSError, RuntimeError) as error:
         raise IsolationUnavailable(f"libseccomp cannot compile the filter: {error}") from error
 
 
-def _deny(rules: pyseccomp.SyscallFilter, name: str, *arguments: pyseccomp.Arg) -> None:
-    rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, *arguments)
+def numbers_of(names: Iterable[str]) -> dict[int, str]:
+    """System call number -> name on this machine, for those that it and libseccomp have."""
+    arch = pyseccomp.system_arch()
+    found = {pyseccomp.resolve_syscall(arch, name): name for name in names}
+    return {number: name for number, name in found.items() if number >= 0}
 
 
-def _deny_calls(rules: pyseccomp.SyscallFilter) -> None:
-    for name in DENIED:
-        if pyseccomp.resolve_syscall(pyseccomp.system_arch(), name) >= 0:
-            _deny(rules, name)
-    rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+def _error(code: int) -> int:
+    return int(pyseccomp.ERRNO(code))
 
 
-def _deny_arguments(rules: pyseccomp.SyscallFilter, *, fork_allowed: bool) -> None:
-    masked = pyseccomp.MASKED_EQ
-    for flag in _NAMESPACE_FLAGS:
-        _deny(rules, "clone", pyseccomp.Arg(0, masked, flag, flag))
-    if not fork_allowed:
-        clone_thread = 0x0001_0000
-        _deny(rules, "clone", pyseccomp.Arg(0, masked, clone_thread, 0))
-        for name in ("fork", "vfork"):
-            if pyseccomp.resolve_syscall(pyseccomp.system_arch(), name) >= 0:
-                _deny(rules, name)
-    for request in (_TIOCSTI, _TIOCLINUX):
-        # The kernel looks at the low 32 bits only; so must the filter.
-        _deny(rules, "ioctl", pyseccomp.Arg(1, masked, _WORD_32, request))
-    # AF_UNIX is the one family left, for pairs inside the box: its name space is the box's own.
-    _deny(rules, "socket", pyseccomp.Arg(0, pyseccomp.NE, int(socket.AF_UNIX)))
+def _add(
+    rules: pyseccomp.SyscallFilter, action: int, names: Iterable[str], *arguments: pyseccomp.Arg
+) -> None:
+    for number in sorted(numbers_of(names)):
+        rules.add_rule(action, number, *arguments)
+
+
+def _masked(at: int, mask: int, value: int) -> pyseccomp.Arg:
+    return pyseccomp.Arg(at, pyseccomp.MASKED_EQ, mask, value)
+
+
+def _add_clone(rules: pyseccomp.SyscallFilter, *, fork_allowed: bool) -> None:
+    needed = 0 if fork_allowed else _CLONE_THREAD
+    _add(rules, pyseccomp.ALLOW, ("clone",), _masked(0, _NAMESPACES | needed, needed))
+
+
+def _add_by_argument(rules: pyseccomp.SyscallFilter, *, memory_files_allowed: bool) -> None:
+    for command in _FCNTL_COMMANDS:
+        _add(rules, pyseccomp.ALLOW, ("fcntl",), _masked(1, _WORD_32, command))
+    for command in _LOCK_COMMANDS:
+        _add(rules, _error(0), ("fcntl",), _masked(1, _WORD_32, command))
+    for request in _IOCTL_REQUESTS:
+        _add(rules, pyseccomp.ALLOW, ("ioctl",), _masked(1, _WORD_32, request))
+    for option in _PRCTL_OPTIONS:
+        _add(rules, pyseccomp.ALLOW, ("prctl",), _masked(0, _WORD_32, option))
+    _add(rules, pyseccomp.ALLOW, ("mmap",), _masked(3, _MAP_HUGETLB, 0))
+    _add(rules, _error(errno.ENOMEM), ("mmap",), _masked(3, _MAP_HUGETLB, _MAP_HUGETLB))
+    if memory_files_allowed:
+        _add(rules, pyseccomp.ALLOW, ("memfd_create",), _masked(1, _MFD_HUGETLB, 0))
+
+
+def _add_sockets(rules: pyseccomp.SyscallFilter, *, sockets_allowed: bool) -> None:
+    """AF_UNIX is the one family left, for the inside of the box: its names are the box's own."""
+    unix = int(socket.AF_UNIX)
+    if sockets_allowed:
+        _add(rules, pyseccomp.ALLOW, ("socket",), pyseccomp.Arg(0, pyseccomp.EQ, unix))
+        other = pyseccomp.Arg(0, pyseccomp.NE, unix)
+        _add(rules, _error(errno.EPERM), ("socket",), other)
+    else:
+        _add(rules, _error(errno.EPERM), ("socket",))
+    _add(rules, pyseccomp.ALLOW, ("socketpair",), pyseccomp.Arg(0, pyseccomp.EQ, unix))
 
 
 def _export(rules: pyseccomp.SyscallFilter) -> bytes:

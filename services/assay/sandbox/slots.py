@@ -1,7 +1,8 @@
 """Numbers that tell the launchers of one host apart; each runs its programs as its own uid.
 
-A number is claimed by binding a socket name of the abstract name space, which the kernel frees when
-the process ends, however it ends.
+A number is claimed by binding a socket name of the abstract name space of the host's network
+namespace, which the kernel frees when the process ends, however it ends. The socket can neither
+send nor receive, so that it gives a process that keeps it no way out of its own network namespace.
 """
 
 import errno
@@ -27,6 +28,7 @@ class Slot:
                 if error.errno != errno.EADDRINUSE:
                     raise
             else:
+                self._claim.shutdown(socket.SHUT_RDWR)
                 self.number = number
                 return
         self._claim.close()

@@ -1,9 +1,11 @@
 """Watching one run from outside: drain, count, stop, and say how it ended.
 
-The output is read while the program runs, so that no pipe is ever the program's brake. CPU time,
-counted over the whole tree, decides the verdict, so that a busy machine changes no reward; wall
-time is the safety net. The tree is dead when `until_dead` returns: its root is pid 1 of its
-namespace, and the kernel reports that process's end only after all others'.
+The output is read while the program runs, so that no pipe is ever the program's brake. What decides
+the verdict is what the tree did itself, CPU time and blocked time (`blocked.py`), so that a busy
+machine changes no reward. Wall time only protects who waits: a run that passes it was held up by
+the machine, and may be tried again, unless blocked time explains it. The tree is dead when
+`until_dead` returns: its root is pid 1 of its namespace, and the kernel reports that process's end
+only after all others'.
 """
 
 import contextlib
@@ -14,13 +16,19 @@ import socket
 from dataclasses import dataclass, field
 from typing import Final
 
+from assay.sandbox.blocked import BlockedTime
 from assay.sandbox.cgroup import Account, Usage
-from assay.sandbox.port import Limits, MonotonicClock, RunStatus, SandboxError
+from assay.sandbox.port import HeldUp, Limits, MonotonicClock, RunStatus, SandboxError
 
 _CHUNK_BYTES: Final = 1 << 20
+_WAIT_NS_MIN: Final = 1_000_000
 _DIE_S: Final = 20.0
 """How long a killed tree may take to be gone (a large address space takes a while)."""
 _CPU_LOOK_S_MIN: Final = 0.005
+_BLOCKED_LOOK_S: Final = (0.05, 0.25)
+"""First and longest time between two looks at whether the tree is blocked."""
+_BLOCKED_LOOKS_SHARE: Final = 0.125
+"""Of the time so far that the next such look may be away."""
 _ERRORS_SHOWN: Final = 1_000
 _MESSAGE_BYTES: Final = 64 * 1024
 
@@ -46,6 +54,7 @@ class Ending:
     status: RunStatus
     exit_code: int | None
     usage: Usage
+    blocked_s: float
     wall_s: float
 
 
@@ -57,6 +66,12 @@ class _Seen:
     wait_status: int | None = None
     failure: str = ""
     dead: bool = False
+    is_held_up: bool = False
+    """Killed for the time it took, which was not of its own doing."""
+    looks: int = 0
+    """At whether the tree is blocked."""
+    blocked_s: float = 0.0
+    """As the box itself says."""
     reported: tuple[float, int] = (0.0, 0)
     """CPU time and memory as the box's own accounts say."""
     directory: list[int] = field(default_factory=list)
@@ -70,6 +85,9 @@ class Watch:
         self._clock = clock
         self._seen = _Seen()
         self._poll = select.poll()
+        self._blocked = BlockedTime(run.account.pids)
+        self._blocked_due_ns: int | None = None
+        """When to look next whether the tree is blocked; `None` before its start, and after."""
         # With a time-out on the socket, a read that finds nothing would wait for all of it.
         run.box.setblocking(False)  # noqa: FBT003 - the standard library's form
         self._open = set(run.streams)
@@ -83,7 +101,7 @@ class Watch:
             SandboxError: the box broke, or cannot be killed.
         """
         run = self._run
-        limit_ns = run.began_ns + int(run.limits.wall_s * 1e9)
+        limit_ns = run.began_ns + int(run.limits.wall_s_max * 1e9)
         look_ns = self._next_look_ns(run.began_ns, 0.0)
         while not (self._seen.dead and not self._open):
             now_ns = self._clock.monotonic_ns()
@@ -91,7 +109,8 @@ class Watch:
                 limit_ns = self._wall_passed(now_ns)
             if now_ns >= look_ns and not self._seen.dead:
                 look_ns = self._look(now_ns)
-            wait_ms = max(0, min(limit_ns, look_ns) - now_ns) / 1e6
+            blocked_ns = self._look_whether_blocked(now_ns)
+            wait_ms = max(0, min(limit_ns, look_ns, blocked_ns or limit_ns) - now_ns) / 1e6
             for descriptor, _ in self._poll.poll(wait_ms + 1):
                 self._handle(descriptor)
         return self._ending()
@@ -106,10 +125,45 @@ class Watch:
             os.close(self._seen.directory.pop())
 
     def _wall_passed(self, now_ns: int) -> int:
-        if self._seen.stopped is not None:
+        """Stop the run; returns when it has to be dead."""
+        if self._seen.stopped is not None or self._seen.is_held_up:
             raise SandboxError("a killed run did not end")
-        self._stop(RunStatus.WALL_LIMIT)
+        limit_ns = self._run.limits.blocked_s * 1e9
+        if self._blocked.blocked_ns + self._blocked.excused_ns >= limit_ns:
+            self._stop(RunStatus.BLOCKED_LIMIT)
+        else:
+            self._seen.is_held_up = True
+            self._kill()
         return now_ns + int(_DIE_S * 1e9)
+
+    def _look_whether_blocked(self, now_ns: int) -> int | None:
+        """Count blocked time where that is due; returns when it will be."""
+        if self._blocked_due_ns is None or self._seen.stopped is not None:
+            return None
+        if now_ns < self._blocked_due_ns:
+            return self._blocked_due_ns
+        # The program may have ended before this look, and only the word of it be late.
+        self._hear()
+        if self._blocked_due_ns is None:
+            return None
+        self._blocked.look(now_ns, due_ns=self._blocked_due_ns)
+        self._seen.looks += 1
+        left_ns = int(self._run.limits.blocked_s * 1e9) - self._blocked.blocked_ns
+        if left_ns <= 0:
+            self._stop(RunStatus.BLOCKED_LIMIT)
+            return None
+        self._blocked_due_ns = now_ns + min(
+            self._blocked_wait_ns(now_ns), max(left_ns, _WAIT_NS_MIN)
+        )
+        return self._blocked_due_ns
+
+    def _blocked_wait_ns(self, now_ns: int) -> int:
+        """Looks grow rarer as a run grows longer, but not where tasks come and go."""
+        first_s, longest_s = _BLOCKED_LOOK_S
+        wait_s = (now_ns - self._run.began_ns) / 1e9 * _BLOCKED_LOOKS_SHARE
+        if self._blocked.has_changed:
+            wait_s = first_s
+        return int(min(longest_s, max(first_s, wait_s)) * 1e9)
 
     def _look(self, now_ns: int) -> int:
         """Ask the account whether a limit is broken; returns when to ask next."""
@@ -131,6 +185,9 @@ class Watch:
     def _stop(self, why: RunStatus) -> None:
         if self._seen.stopped is None:
             self._seen.stopped = why
+        self._kill()
+
+    def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._run.pidfd, signal.SIGKILL)
 
@@ -176,10 +233,16 @@ class Watch:
             self._note(*data.decode(errors="replace").split(" ", 1))
 
     def _note(self, what: str, details: str) -> None:
-        if what == "ended":
-            status, cpu_us, resident = map(int, details.split())
+        if what == "started":
+            now_ns = self._clock.monotonic_ns()
+            self._blocked.begin(now_ns)
+            self._blocked_due_ns = now_ns + int(_BLOCKED_LOOK_S[0] * 1e9)
+        elif what == "ended":
+            status, cpu_us, resident, blocked_us = map(int, details.split())
             self._seen.wait_status = status
             self._seen.reported = (cpu_us / 1e6, resident)
+            self._seen.blocked_s = blocked_us / 1e6
+            self._blocked_due_ns = None
         elif what == "failed":
             self._seen.failure = details
 
@@ -187,7 +250,10 @@ class Watch:
         usage = self._usage()
         wall_s = (self._clock.monotonic_ns() - self._run.began_ns) / 1e9
         status, code = self._verdict(usage)
-        return Ending(status=status, exit_code=code, usage=usage, wall_s=wall_s)
+        blocked_s = self._blocked.blocked_ns / 1e9 if self._seen.looks else self._seen.blocked_s
+        return Ending(
+            status=status, exit_code=code, usage=usage, blocked_s=blocked_s, wall_s=wall_s
+        )
 
     def _last_errors(self) -> str:
         _, errors, *_ = self._run.streams.values()
@@ -214,6 +280,12 @@ class Watch:
             return RunStatus.CPU_LIMIT, None
         if seen.stopped is not None:
             return seen.stopped, None
+        if seen.is_held_up:
+            blocked_s = self._blocked.blocked_ns / 1e9
+            raise HeldUp(
+                f"held up by the machine: {self._run.limits.wall_s_max:.0f} s passed after "
+                f"{usage.cpu_s:.1f} s of CPU time and {blocked_s:.1f} s blocked"
+            )
         if seen.failure or seen.wait_status is None:
             reason = seen.failure or "the box ended without a word"
             raise SandboxError(reason + self._last_errors())

@@ -7,6 +7,7 @@ host's other files nothing is left in the namespace, so that nothing has to be h
 Loaded by the zygote: standard library only, and little of it.
 """
 
+import errno
 import os
 from collections.abc import Sequence
 from typing import Final
@@ -15,8 +16,10 @@ from assay.sandbox import linux
 
 _SYSTEM_LINKS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _SYSTEM_FILES: Final = ("/etc/alternatives", "/etc/ld.so.cache")
-_DEVICES: Final = ("null", "zero", "full", "random", "urandom")
+DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _TEMPLATE: Final = "/tmp"
+_COVERED: Final = ("/tmp", "/box", "/scratch", "/shown", "/proc", "/dev/shm")
+"""What a box mounts on, or has a use of its own for."""
 _PROTECTED: Final = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID
 
 
@@ -44,41 +47,62 @@ def _show_system() -> None:
             _show(path)
 
 
-def _show_directories(sources: dict[str, int]) -> list[tuple[str, str]]:
-    """Bind open directories at their own paths; returns those below `/tmp`, which go elsewhere."""
+def _is_covered(path: str) -> bool:
+    return any(f"{path}/".startswith(f"{covered}/") for covered in _COVERED)
+
+
+def _show_directories(sources: dict[str, int], *, for_boxes: bool) -> list[tuple[str, str]]:
+    """Bind open directories at their own paths; returns those that boxes cover, which go elsewhere.
+
+    Raises:
+        OSError: a directory cannot be shown; names it.
+    """
     covered = []
     for number, (path, source) in enumerate(sources.items()):
-        target = _TEMPLATE + path
-        if path.startswith("/tmp/"):
-            target = f"{_TEMPLATE}/shown/{number}"
+        targets = [_TEMPLATE + path]
+        if for_boxes and _is_covered(path):
+            if path in _COVERED:
+                raise OSError(errno.EINVAL, f"a box cannot show {path}: it has its own")
+            targets.append(f"{_TEMPLATE}/shown/{number}")
             covered.append((f"/shown/{number}", path))
-        os.makedirs(target, exist_ok=True)
-        linux.mount(f"/proc/self/fd/{source}", target, flags=linux.MS_BIND | linux.MS_REC)
-        linux.protect_mounts(target, _PROTECTED | linux.MOUNT_ATTR_NODEV)
+        for target in targets:
+            if not os.path.isdir(target):
+                os.makedirs(target)
+            linux.mount(f"/proc/self/fd/{source}", target, flags=linux.MS_BIND | linux.MS_REC)
+            linux.protect_mounts(target, _PROTECTED | linux.MOUNT_ATTR_NODEV)
         os.close(source)
     return covered
 
 
-def _show_devices() -> None:
-    for name in _DEVICES:
-        os.close(os.open(f"{_TEMPLATE}/dev/{name}", os.O_CREAT | os.O_WRONLY, 0o644))
-        linux.mount(f"/dev/{name}", f"{_TEMPLATE}/dev/{name}", flags=linux.MS_BIND)
+def show_device(name: str, target: str) -> None:
+    """Bind a device of the host, read-only: writing to the device stays possible, but its node,
+    which is the host's, cannot be changed."""
+    os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    linux.mount(f"/dev/{name}", target, flags=linux.MS_BIND)
+    linux.protect_mounts(target, _PROTECTED)
+
+
+def _show_devices(*, for_boxes: bool) -> None:
+    for name in DEVICES:
+        show_device(name, f"{_TEMPLATE}/dev/{name}")
     os.symlink("/proc/self/fd", f"{_TEMPLATE}/dev/fd")
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         os.symlink(f"/proc/self/fd/{number}", f"{_TEMPLATE}/dev/{name}")
-    os.symlink("/tmp", f"{_TEMPLATE}/dev/shm")
+    if for_boxes:
+        os.symlink("../tmp", f"{_TEMPLATE}/dev/shm")
 
 
-def enter(readable: Sequence[str], *, proc: bool) -> list[tuple[str, str]]:
+def enter(readable: Sequence[str], *, for_boxes: bool) -> list[tuple[str, str]]:
     """Build the root and move this mount namespace, which must be the caller's own, into it.
 
     Args:
         readable: directories to show, beside the system's.
-        proc: show the `/proc` in force, writable where it is.
+        for_boxes: leave room for what boxes mount, and show the `/proc` in force, writable where
+            it is.
 
     Returns:
-        For directories below `/tmp`, which each box covers with its own: where they are, and where
-        the box must bind them.
+        For directories below what each box covers with its own: where they are, and where the box
+        must bind them.
     """
     # Opened before the template's mount point covers them.
     sources = {path: os.open(path, os.O_PATH) for path in readable}
@@ -86,9 +110,9 @@ def enter(readable: Sequence[str], *, proc: bool) -> list[tuple[str, str]]:
     for name in ("box", "tmp", "scratch", "proc", "dev", "etc"):
         os.mkdir(f"{_TEMPLATE}/{name}", 0o755)
     _show_system()
-    covered = _show_directories(sources)
-    _show_devices()
-    if proc:
+    _show_devices(for_boxes=for_boxes)
+    covered = _show_directories(sources, for_boxes=for_boxes)
+    if for_boxes:
         linux.mount("/proc", f"{_TEMPLATE}/proc", flags=linux.MS_BIND | linux.MS_REC)
     linux.pivot_root(_TEMPLATE)
     linux.mount("", "/", flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID)

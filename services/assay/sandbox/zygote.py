@@ -180,7 +180,7 @@ def _work(setup: Setup, request: box.Request, channel: socket.socket, where: str
             box.run_source(where, request.source, request.argv, request.env)
         box.execute(request.argv, request.env)
 
-    box.tell_end(channel, _run(request, channel, where, prepare, run))
+    box.tell_end(channel, *_run(request, channel, where, prepare, run))
 
 
 def _run_harness(setup: Setup, request: box.Request, channel: socket.socket, where: str) -> None:
@@ -190,6 +190,7 @@ def _run_harness(setup: Setup, request: box.Request, channel: socket.socket, whe
     box.set_limits(request.limits)
     nested = setup.mode == "own"
     inside = box.Box(request, setup.filter, nested=nested, shown=setup.covered)
+    box.tell(channel, "started")
     setup.harnesses[request.argv[0]].main(request.source, inside)
     sys.stdout.flush()
     box.tell_end(channel, 0)
@@ -202,7 +203,8 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         return
     box.join_cgroup(request.cgroup)
     limits = request.limits
-    bounds = f"size={limits['disk_bytes']},nr_inodes={limits['inodes'] + 4 + len(setup.readable)}"
+    own = 4 + len(setup.readable) + len(template.DEVICES)
+    bounds = f"size={limits['disk_bytes']},nr_inodes={limits['inodes'] + own}"
     owner = f"uid={outside},gid={outside},mode=0755"
     flags = linux.MS_NOSUID | linux.MS_NODEV
     linux.mount("scratch", setup.scratch, "tmpfs", flags, f"{bounds},{owner}")
@@ -210,6 +212,8 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         # Bound while this process may still pass through every directory on the way.
         os.mkdir(f"{setup.scratch}/{number}", 0o755)
         linux.mount(path, f"{setup.scratch}/{number}", flags=linux.MS_BIND | linux.MS_REC)
+    for name in template.DEVICES:
+        template.show_device(name, f"{setup.scratch}/{name}")
     box.become(outside)
     for name in ("box", "tmp"):
         os.mkdir(f"{setup.scratch}/{name}", 0o755)
@@ -230,7 +234,7 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         request.argv[request.argv.index(box.STATUS)] = str(writer)
 
     where = f"{setup.scratch}/box"
-    status = _run(
+    status, blocked_ns = _run(
         request, channel, where, prepare, lambda: box.execute(request.argv, {}), keep=[writer]
     )
     os.close(writer)
@@ -238,7 +242,7 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         # Bubblewrap says so only of a program that it started.
         if b'"exit-code"' not in file.read():
             raise OSError("bubblewrap did not start the program")
-    box.tell_end(channel, status)
+    box.tell_end(channel, status, blocked_ns)
 
 
 def _run(
@@ -248,8 +252,8 @@ def _run(
     prepare: Callable[[], None],
     run: Callable[[], None],
     keep: Sequence[int] = (),
-) -> int:
-    """Start the program and wait for its end; returns its wait status."""
+) -> tuple[int, int]:
+    """Start the program and wait for its end; returns what `box.await_program` does."""
     directory = os.open(where, os.O_PATH | os.O_DIRECTORY)
     pid = box.start_program(request, where, prepare, run, keep)
     box.tell(channel, "started", descriptors=[directory])
@@ -275,7 +279,7 @@ class Zygote:
         self._outside = setup.uid if setup.mode == "bare" else _own_mounts(setup)
         if setup.mode == "own":
             # The kernel grants a new /proc only where a full one is in sight; each box covers it.
-            setup.covered = template.enter(setup.readable, proc=True)
+            setup.covered = template.enter(setup.readable, for_boxes=True)
         if setup.mode == "bare":
             linux.adopt_orphans()
 
