@@ -3,7 +3,9 @@
 Every call is made on both; what they answer and what can be seen afterwards must agree in all but
 instants, which are each one's own. Both count requests and claims from one, so even the names of
 jobs and the fences agree. Where the clock decides (leases, overdue batches), times are either over
-at once or never, and both clocks are moved past the former before anything else happens.
+at once or never, and both clocks are moved past the former before anything else happens. Three
+tenants with weights share the stages; what a cancelled claim held counts where it is more than was
+expected of it, so requests are expected here to take longer than any example.
 """
 
 import asyncio
@@ -31,7 +33,7 @@ from tests.store.conftest import ENTRIES_MAX, FIRST, SECOND, TASK, TENANT, WORKE
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import AssayError
-from assay.core.ids import BatchId, JobId, StageName
+from assay.core.ids import BatchId, JobId, StageName, TenantId
 from assay.core.outcome import Outcome
 from assay.core.queue import QueueLimits, QueueModel
 from assay.core.records import (
@@ -64,6 +66,16 @@ FORMS = {
     BatchId("grouped"): (0, 2, 3_000_000),
     BatchId("late"): (0, 0, 1),
 }
+TENANTS = {
+    # batch: (its tenant, the weight with which it is opened)
+    BatchId("sized"): (TENANT, 1.0),
+    BatchId("open"): (TenantId("beta"), 3.0),
+    BatchId("grouped"): (TenantId("Gamma.2"), 0.7),
+    BatchId("late"): (TENANT, 1.5),
+}
+TASKS = {tenant: dataclasses.replace(TASK, tenant=tenant) for tenant, _ in TENANTS.values()}
+SERVICES_NS = (600 * 10**9, 1_000 * 10**9 + 1_500_999, 3_000 * 10**9)
+WARM = BatchId("warm")
 BATCHES = st.sampled_from(sorted(FORMS))
 PRIORITIES = (10**15, 10**18 // 2, 5 * 10**18)
 """Before all deadlines and after them, by either clock."""
@@ -114,6 +126,11 @@ def timeless_work(found: Any) -> Any:
     ]
 
 
+def by_tenant(flat: Any) -> dict[TenantId, int]:
+    """A reply of members and scores."""
+    return {TenantId(t.decode()): int(v) for t, v in zip(flat[::2], flat[1::2], strict=True)}
+
+
 def may_be_spent(what: str, times: int) -> Callable[[F], F]:
     """Calls after which nothing more happens in a batch are rare, or nothing ever would."""
     return precondition(lambda self: self.spent[what] < times)
@@ -136,7 +153,51 @@ class StoreMachine(RuleBasedStateMachine):
         self.claims: list[Claim] = []
         self.opened: set[BatchId] = set()
         self.spent: Counter[str] = Counter()
-        self.both(self.store.put_task(TASK), lambda: self.model.put_task(TASK))
+        for task in TASKS.values():
+            self.both(self.store.put_task(task), partial(self.model.put_task, task))
+        self.warm_up()
+
+    def warm_up(self) -> None:
+        """One request passes all stages, so that something is expected of the others."""
+        spec = BatchSpec(
+            tenant=TENANT,
+            batch_id=WARM,
+            task_id=TASK.task_id,
+            size=1,
+            group_size=0,
+            deadline_after_ms=9_000_000,
+        )
+        self.both(
+            self.store.open_batch(spec, QUOTA),
+            lambda: self.model.open_batch(spec, QUOTA, self.now_ns),
+        )
+        self.both(
+            self.store.submit(TENANT, WARM, [request("a")], QUOTA),
+            lambda: self.model.submit(TENANT, WARM, [request("a")], QUOTA, self.now_ns),
+        )
+        account = StageReport(worker=WORKER, started_after_ns=0, finished_after_ns=SERVICES_NS[1])
+        ends: dict[StageName, Finish] = {
+            FIRST: HandOver(next_stage=SECOND, handover=b""),
+            SECOND: EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b""),
+        }
+        for stage, finish in ends.items():
+            lease_ns = int(NEVER_S * 1e9)
+            [claim] = self.both(
+                self.store.claim(stage, claims_max=1, lease_s=NEVER_S, worker=WORKER),
+                partial(
+                    self.model.claim,
+                    stage,
+                    claims_max=1,
+                    lease_ns=lease_ns,
+                    worker=WORKER,
+                    now_ns=self.now_ns,
+                ),
+            )
+            report = Report(lease=claim.lease, report=account, finish=finish)
+            self.both(
+                self.store.finish(stage, [report], 1),
+                partial(self.model.finish, stage, [report], 1, self.now_ns),
+            )
 
     def teardown(self) -> None:
         self.runner.run(self.store.close())
@@ -176,8 +237,10 @@ class StoreMachine(RuleBasedStateMachine):
     def open_batch(self, name: BatchId, size: int | None) -> None:
         self.spend("open_batch")
         right_size, group_size, deadline_after_ms = FORMS[name]
+        tenant, weight = TENANTS[name]
         spec = BatchSpec(
-            tenant=TENANT,
+            tenant=tenant,
+            weight=weight,
             batch_id=name,
             task_id=TASK.task_id,
             size=right_size if size is None or name not in self.opened else size,
@@ -198,7 +261,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def has_room(self) -> bool:
         """Some batch takes requests, or refusing was not seen often yet."""
-        batches = (self.model.get_batch(TENANT, name, self.now_ns) for name in self.opened)
+        batches = (
+            self.model.get_batch(TENANTS[name][0], name, self.now_ns) for name in self.opened
+        )
         return self.spent["refused"] < 3 or any(one.state is BatchState.OPEN for one in batches)
 
     def spend(self, what: str) -> None:
@@ -215,10 +280,11 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def submit(self, data: st.DataObject) -> None:
         name = self.a_batch(data)
+        tenant, _ = TENANTS[name]
         new = data.draw(st.lists(NEW, min_size=1, max_size=4))
         submitted = self.both(
-            self.store.submit(TENANT, name, new, QUOTA),
-            lambda: self.model.submit(TENANT, name, new, QUOTA, self.now_ns),
+            self.store.submit(tenant, name, new, QUOTA),
+            lambda: self.model.submit(tenant, name, new, QUOTA, self.now_ns),
         )
         if submitted is None:
             self.spend("refused")
@@ -257,14 +323,19 @@ class StoreMachine(RuleBasedStateMachine):
         return any(depth.running for depth in self.model.depths(TASK.stages, self.now_ns))
 
     @precondition(lambda self: self.is_running())
-    @rule(data=st.data(), finish=FINISHES, attempts_max=st.integers(1, 2))
-    def finish(self, data: st.DataObject, finish: Finish, attempts_max: int) -> None:
+    @rule(
+        data=st.data(),
+        finish=FINISHES,
+        attempts_max=st.integers(1, 2),
+        took_ns=st.sampled_from(SERVICES_NS),
+    )
+    def finish(self, data: st.DataObject, finish: Finish, attempts_max: int, took_ns: int) -> None:
         """Also by claims that were lost or have been reported before."""
         some = data.draw(
             st.lists(st.sampled_from(self.claims[-6:]), min_size=1, max_size=4, unique_by=id)
         )
         stage = data.draw(st.sampled_from([some[0].stage, SECOND]))
-        account = StageReport(worker=WORKER, started_after_ns=5, finished_after_ns=25)
+        account = StageReport(worker=WORKER, started_after_ns=5, finished_after_ns=5 + took_ns)
         reports = [Report(lease=claim.lease, report=account, finish=finish) for claim in some]
         self.both(
             self.store.finish(stage, reports, attempts_max),
@@ -286,6 +357,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.spent["over at once"])
     @rule(stage=STAGES, attempts_max=st.integers(1, 2))
     def reap(self, stage: StageName, attempts_max: int) -> None:
+
         def see(found: Any) -> Any:
             completed = sorted(one.batch_id for one in found.completed)
             return found.redelivered, found.dead, found.expired, completed
@@ -303,15 +375,17 @@ class StoreMachine(RuleBasedStateMachine):
     def seal(self, data: st.DataObject) -> None:
         self.spend("seal")
         name = self.a_batch(data)
-        self.both(self.store.seal(TENANT, name), lambda: self.model.seal(TENANT, name, self.now_ns))
+        tenant, _ = TENANTS[name]
+        self.both(self.store.seal(tenant, name), lambda: self.model.seal(tenant, name, self.now_ns))
 
     @may_be_spent("cancel", 2)
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         self.spend("cancel")
         name = self.a_batch(data)
+        tenant, _ = TENANTS[name]
         self.both(
-            self.store.cancel(TENANT, name), lambda: self.model.cancel(TENANT, name, self.now_ns)
+            self.store.cancel(tenant, name), lambda: self.model.cancel(tenant, name, self.now_ns)
         )
 
     @may_be_spent("prioritize", 4)
@@ -320,8 +394,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.spend("prioritize")
         name = self.a_batch(data)
         self.both(
-            self.store.prioritize(TENANT, name, deadline_ns),
-            lambda: self.model.prioritize(TENANT, name, deadline_ns, self.now_ns),
+            self.store.prioritize(TENANTS[name][0], name, deadline_ns),
+            lambda: self.model.prioritize(TENANTS[name][0], name, deadline_ns, self.now_ns),
         )
 
     @may_be_spent("mark", 3)
@@ -330,8 +404,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.spend("mark")
         name = self.a_batch(data)
         self.both(
-            self.store.mark_at_risk(TENANT, name, at_risk=at_risk),
-            lambda: self.model.mark_at_risk(TENANT, name, at_risk=at_risk, now_ns=self.now_ns),
+            self.store.mark_at_risk(TENANTS[name][0], name, at_risk=at_risk),
+            lambda: self.model.mark_at_risk(
+                TENANTS[name][0], name, at_risk=at_risk, now_ns=self.now_ns
+            ),
         )
 
     @precondition(lambda self: self.model.dead_letters(letters_max=1))
@@ -347,11 +423,12 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def all_that_can_be_seen_agrees(self) -> None:
         for name in sorted(self.opened):
-            get_batch = partial(self.model.get_batch, TENANT, name, self.now_ns)
-            self.both(self.store.get_batch(TENANT, name), get_batch)
+            tenant, _ = TENANTS[name]
+            get_batch = partial(self.model.get_batch, tenant, name, self.now_ns)
+            self.both(self.store.get_batch(tenant, name), get_batch)
             whole = {"cursor": 0, "entries_max": ENTRIES_MAX}
-            results = partial(self.model.results, TENANT, name, **whole, now_ns=self.now_ns)
-            self.both(self.store.results(TENANT, name, **whole), results)
+            results = partial(self.model.results, tenant, name, **whole, now_ns=self.now_ns)
+            self.both(self.store.results(tenant, name, **whole), results)
         self.both(
             self.store.depths(TASK.stages), lambda: self.model.depths(TASK.stages, self.now_ns)
         )
@@ -365,15 +442,47 @@ class StoreMachine(RuleBasedStateMachine):
             lambda: self.model.open_work(batches_max=9, requests_max=99),
             timeless_work,
         )
-        self.both(
-            self.store.history(TENANT, TASK.task_id, batches_max=100),
-            lambda: self.model.history(TENANT, TASK.task_id, batches_max=100),
+        for tenant in TASKS:
+            self.both(
+                self.store.history(tenant, TASK.task_id, batches_max=100),
+                partial(self.model.history, tenant, TASK.task_id, batches_max=100),
+            )
+
+    @invariant()
+    def virtual_times_agree(self) -> None:
+        for stage in TASK.stages:
+            shares = self.model._queues[stage].shares
+            assert self.shares_in_store(stage) == (
+                shares.waiting,
+                {t: ahead for t, ahead in shares.debts.items() if ahead > shares.now_us},
+                shares.now_us,
+                shares.since,
+            )
+
+    def shares_in_store(self, stage: StageName) -> Any:
+        """As `Shares` has them; times that `now` has passed mean nothing."""
+        link = self.store._link
+        waiting, debts, (since, now_us) = self.runner.run(
+            link.call_all(
+                [
+                    ("ZRANGE", f"{link.prefix}s:{stage}", 0, -1, "WITHSCORES"),
+                    ("ZRANGE", f"{link.prefix}sd:{stage}", 0, -1, "WITHSCORES"),
+                    ("HMGET", f"{link.prefix}sv:{stage}", "since", "now"),
+                ]
+            )
+        )
+        now_us = int(now_us or 0)
+        return (
+            by_tenant(waiting),
+            {tenant: ahead for tenant, ahead in by_tenant(debts).items() if ahead > now_us},
+            now_us,
+            None if since is None else int(since),
         )
 
     @invariant()
     def counters_balance(self) -> None:
         for name in self.opened:
-            batch = self.model.get_batch(TENANT, name, self.now_ns)
+            batch = self.model.get_batch(TENANTS[name][0], name, self.now_ns)
             assert batch.submitted == batch.ended + batch.queued + batch.running
             assert min(batch.ended, batch.queued, batch.running) >= 0
 

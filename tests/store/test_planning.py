@@ -186,7 +186,8 @@ async def test_a_hint_that_nothing_followed_expires(make_store: MakeStore) -> No
 
 async def test_hints_are_bounded(drive: Driver) -> None:
     for number in range(HINTS_MAX + 3):
-        await drive.store.hint(TENANT, TaskId(f"t{number:04d}"), number)
+        tenant = TenantId(f"tenant{number % 20}")
+        await drive.store.hint(tenant, TaskId(f"t{number:04d}"), number)
     hints = await hinted(drive)
     assert len(hints) == HINTS_MAX
     assert hints[-1] == (f"t{HINTS_MAX + 2}", HINTS_MAX + 2)

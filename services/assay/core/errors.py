@@ -16,6 +16,7 @@ They become gRPC and HTTP statuses in one place (`assay.edge.status`). Anything 
 the edge is our bug: a traceback in the log, INTERNAL on the wire.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -90,3 +91,14 @@ class IsolationUnavailable(AssayError):
     """The host cannot give the isolation that the settings ask for."""
 
     reason = "isolation_unavailable"
+
+
+def field_path(steps: Sequence[str | int]) -> str:
+    """`("requests", 3, "response")` -> `requests[3].response`."""
+    path = ""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            path += f".{step}" if path else step
+    return path

@@ -24,7 +24,10 @@ class StageSpec:
     name: StageName
     resources: Resources = field(default_factory=Resources)
     timeout_s: float = 60.0
-    """Hard wall-clock limit of one claim of work; the worker is killed when it passes."""
+    """How long one claim of work may take. Where the stage's own sandbox keeps the limits of its
+    programs, the worker is then killed and the attempt has failed. Elsewhere it is killed when it
+    was blocked (slept, waited for itself) for the second half of this time, and the request ends as
+    RESOURCE_LIMIT; time in which the machine was busy with others does not count."""
     cpu_s_max: float | None = None
     """CPU time of one call of the handler, after which its process is killed. A request that was
     alone in the call ends as RESOURCE_LIMIT; a batch is run again one by one, so that only those

@@ -4,21 +4,22 @@ It is the simulator's queue and the reference that the Valkey scripts are held t
 
 * every accepted request ends in exactly one result in its batch's log (two, when an operator
   replays a dead letter), and `submitted = ended + queued + running` for every batch;
-* the queue of a stage is served in the order of `order_key`; a request that is delivered again
-  takes its old place (unless its batch was prioritized meanwhile);
+* the queue of a stage is served as `ordering` says: tenants by their virtual times, a tenant's
+  requests by `order_key`; a request that is delivered again takes its old place (unless its batch
+  was prioritized meanwhile) and is not charged again;
 * only the holder of the newest fence may report.
 
 What a call changed is left in `changed` (batches), `work` (stages) and `planning` (planners should
 look again) for a shell to take.
 """
 
-import heapq
 from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated, TooLarge
+from assay.core.fair_queue import FairQueue, Price
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -29,7 +30,7 @@ from assay.core.ids import (
     TenantId,
     WorkerId,
 )
-from assay.core.ordering import OrderKey, order_key
+from assay.core.ordering import Costs, OrderKey, advance_us, cost_us, order_key
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchHistory,
@@ -73,6 +74,10 @@ PLANS_MAX = 100
 PLAN_BYTES_MAX = 1024**2
 HINTS_MAX = 1_000
 """The oldest goes first."""
+HINTS_PER_TENANT_MAX = 100
+"""So does a tenant's own oldest."""
+BATCH_REQUESTS_MAX = 1_000_000
+"""Of a batch without a size too."""
 
 BatchKey = tuple[TenantId, BatchId]
 TaskKey = tuple[TenantId, TaskId]
@@ -86,6 +91,7 @@ class QueueLimits:
     results_kept_ns: int = 3_600 * 10**9
     history_batches: int = 20
     dead_letters_max: int = 10_000
+    dead_letters_per_tenant_max: int = 2_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,6 +122,8 @@ class _Job:
     replayed: bool = False
     error: str = ""
     died_ns: int = 0
+    charged: int = 0
+    """By how much this stage's virtual time of the tenant was moved for it; 0 = not."""
 
     @property
     def payload_bytes(self) -> int:
@@ -143,6 +151,7 @@ class _Batch:
     opened_ns: int
     deadline_ns: int
     overdue_ns: int
+    results_kept_max: int
     prioritized_ns: int = 0
     at_risk: bool = False
     ended_natural_ns: int = 0
@@ -202,6 +211,7 @@ class _Batch:
             task=self.task,
             number=self.number,
             order_deadline_ns=self.order_deadline_ns,
+            weight=self.spec.weight,
             ended_natural_ns=self.ended_natural_ns,
             requests=tuple(self.live[job_id].in_flight() for job_id in sorted(self.live)),
         )
@@ -233,20 +243,26 @@ class QueueModel:
         self._over: dict[BatchKey, _Batch] = {}  # in the order in which they will be forgotten
         self._held: dict[TenantId, _Held] = defaultdict(_Held)
         self._jobs: dict[JobId, _Job] = {}
-        self._queues: dict[StageName, list[tuple[OrderKey, _Job]]] = defaultdict(list)
+        self._queues: dict[StageName, FairQueue[TenantId, _Job]] = defaultdict(
+            lambda: FairQueue(_waits)
+        )
+        self._costs: dict[StageName, Costs[TenantId]] = defaultdict(Costs)
         self._leases: dict[StageName, dict[JobId, _Job]] = defaultdict(dict)
         self._letters: dict[StageName, dict[JobId, _Job]] = defaultdict(dict)
         self._sequence = 0
         self._fence = 0
+        self._joining: list[_Job] = []
         self._touched: dict[BatchKey, tuple[_Batch, dict[GroupId, None]]] = {}
         self._completed: list[CompletedBatch] = []
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    def put_task(self, task: TaskRecord) -> bool:
+    def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
         """See `Store.put_task`."""
         key = task.tenant, task.task_id
         new = key not in self._tasks
+        if new and quota and sum(t == task.tenant for t, _ in self._tasks) >= quota.tasks_max:
+            raise too_many_tasks(quota)
         if self._tasks.setdefault(key, task) != task:
             message = f"task {task.task_id} is registered with other content"
             raise Conflict(message, field="task.task_id")
@@ -269,7 +285,9 @@ class QueueModel:
         self._forget(now_ns)
         there = self._batches.get((spec.tenant, spec.batch_id))
         if there is not None:
-            if replace(spec, deadline_after_ms=there.spec.deadline_after_ms) != there.spec:
+            own = there.spec
+            same = replace(spec, deadline_after_ms=own.deadline_after_ms, weight=own.weight)
+            if same != own:
                 message = f"batch {spec.batch_id} has another task, size or group size"
                 raise Conflict(message, field="batch_id")
             return there.record(), False
@@ -288,6 +306,7 @@ class QueueModel:
             opened_ns=now_ns,
             deadline_ns=deadline_ns,
             overdue_ns=deadline_ns + self._limits.batch_overdue_ns,
+            results_kept_max=quota.results_kept_max,
         )
         self._batches[batch.key] = batch
         self._opened[key] += 1
@@ -312,6 +331,7 @@ class QueueModel:
             self.planning |= not batch.requests
         for request in fresh.values():
             self._take_in(batch, request, now_ns)
+        self._join()
         if fresh and len(batch.requests) == batch.spec.size:
             self._seal(batch, now_ns)
         return Submitted(
@@ -363,21 +383,23 @@ class QueueModel:
         batch = self._batch(tenant, batch_id, now_ns)
         ended = 0
         if not batch.over:
-            ended = self._close(batch, Outcome.CANCELLED)
+            ended = self._close(batch, Outcome.CANCELLED, now_ns)
             self._write_touched(now_ns)
             if not batch.over:
                 self._seal(batch, now_ns)
         self._take_completed()
         return batch.record(), ended
 
-    def _close(self, batch: _Batch, outcome: Outcome, jobs_max: int | None = None) -> int:
+    def _close(
+        self, batch: _Batch, outcome: Outcome, now_ns: int, jobs_max: int | None = None
+    ) -> int:
         """End what has not ended."""
         batch.closing = outcome
         if not batch.over:
             batch.state = BatchState.SEALED
         jobs = [batch.live[job_id] for job_id in sorted(batch.live)[:jobs_max]]
         for job in jobs:
-            self._release(job)
+            self._withdraw(job, now_ns)
             self._end(job, EndRequest(outcome=outcome, reward=None, body=b""))
             del self._jobs[job.job_id]
         return len(jobs)
@@ -406,9 +428,7 @@ class QueueModel:
             batch = next(iter(self._over.values()))
             if batch.gone_ns > now_ns:
                 return
-            for job in list(batch.dead.values()):
-                self._drop_letter(job)
-            del self._batches[batch.key], self._over[batch.key]
+            self._drop_batch(batch)
 
     # -- workers -------------------------------------------------------------------------------
 
@@ -419,13 +439,21 @@ class QueueModel:
         queue = self._queues[stage]
         claims: list[Claim] = []
         while queue and len(claims) < claims_max:
-            _, job = heapq.heappop(queue)
-            if _waits_in(job, stage, self._jobs):
-                claims.append(self._lease(job, now_ns, now_ns + lease_ns, worker))
+            job, charged = queue.pop(self._price)
+            if charged is not None:
+                job.charged = charged
+            claims.append(self._lease(job, now_ns, now_ns + lease_ns, worker))
         self.work.discard(stage)
-        if self._has_work(stage):
+        if queue:
             self.work.add(stage)
         return claims
+
+    def _price(self, job: _Job) -> Price | None:
+        """`None`: it was charged for this stage already."""
+        if self._queues[job.stage].shares.charged(job.charged, job.fence):
+            return None
+        tenant, weight = job.batch.spec.tenant, job.batch.spec.weight
+        return Price(self._costs[job.stage].expected_us(tenant), weight)
 
     def _lease(self, job: _Job, now_ns: int, expires_ns: int, worker: WorkerId) -> Claim:
         self._fence += 1
@@ -473,14 +501,24 @@ class QueueModel:
     ) -> Finished:
         """See `Store.finish`."""
         statuses: list[FinishStatus] = []
+        served: dict[TenantId, list[int]] = defaultdict(list)
+        corrections: Counter[TenantId] = Counter()
         for report in reports:
             job = self._held_by(stage, report.lease)
             if job is None:
                 statuses.append(FinishStatus.STALE)
                 continue
             self._release(job)
+            if _leaves_stage(job, report, attempts_max):
+                account, tenant = report.report, job.batch.spec.tenant
+                cost = cost_us(account.finished_after_ns - account.started_after_ns)
+                served[tenant].append(cost)
+                corrections[tenant] += self._correction_us(job, cost)
             self._act(job, report, attempts_max, now_ns)
             statuses.append(FinishStatus.DONE)
+        for tenant, costs_us in served.items():
+            self._costs[stage].learn(tenant, sum(costs_us), len(costs_us))
+            self._queues[stage].shares.correct(tenant, corrections[tenant])
         self._write_touched(now_ns)
         return Finished(statuses=tuple(statuses), completed=self._take_completed())
 
@@ -495,6 +533,7 @@ class QueueModel:
                 self._leave_stage(job, report.report, now_ns)
                 job.stage, job.handover = finish.next_stage, finish.handover
                 job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""
+                job.charged = 0
                 self._enqueue(job)
             case FailAttempt() if job.attempts < attempts_max:
                 job.error = finish.error
@@ -537,13 +576,13 @@ class QueueModel:
         expired = 0
         for batch in overdue:
             outcome = batch.closing or Outcome.EXPIRED
-            expired += self._close(batch, outcome, jobs_max - expired)
+            expired += self._close(batch, outcome, now_ns, jobs_max - expired)
         self._write_touched(now_ns)
         for batch in overdue:
             if not batch.over:
                 self._seal(batch, now_ns)
         self._forget(now_ns)
-        if self._has_work(stage):
+        if self._queues[stage]:
             self.work.add(stage)
         return Reaped(
             redelivered=len(lost) - dead,
@@ -558,18 +597,37 @@ class QueueModel:
             key=lambda b: (b.overdue_ns, b.key),
         )[:BATCHES_A_SWEEP_MAX]
 
-    def _has_work(self, stage: StageName) -> bool:
-        queue = self._queues[stage]
-        while queue and not _waits_in(queue[0][1], stage, self._jobs):
-            heapq.heappop(queue)
-        return bool(queue)
-
     # -- what happens to a request -------------------------------------------------------------
 
     def _enqueue(self, job: _Job) -> None:
+        """Put it into its queue at the end of the call, when the virtual times are corrected."""
         job.state = "queued"
-        heapq.heappush(self._queues[job.stage], (job.key, job))
-        self.work.add(job.stage)
+        self._joining.append(job)
+
+    def _join(self) -> None:
+        for job in self._joining:
+            tenant = job.batch.spec.tenant
+            self._queues[job.stage].push(tenant, job.key, job, claims=self._fence)
+            self.work.add(job.stage)
+        self._joining.clear()
+
+    def _withdraw(self, job: _Job, now_ns: int) -> None:
+        """Take it out of its queue, or out of a worker's hands; what it held of the worker counts
+        by the second, where that is more than it was charged."""
+        if job.state == "queued":
+            job.state = "ended"
+            self._queues[job.stage].drop(job.batch.spec.tenant)
+            return
+        held_us = (now_ns - job.claimed_ns) // 1_000_000_000 * 1_000_000
+        more_us = max(self._correction_us(job, held_us), 0)
+        self._queues[job.stage].shares.correct(job.batch.spec.tenant, more_us)
+        self._release(job)
+
+    def _correction_us(self, job: _Job, cost_us: int) -> int:
+        """From what the request was charged to what it has cost."""
+        if not self._queues[job.stage].shares.charged(job.charged, job.fence):
+            return 0
+        return advance_us(cost_us, job.batch.spec.weight) - job.charged
 
     def _release(self, job: _Job) -> None:
         """Take it out of a worker's hands, if it is there."""
@@ -628,8 +686,11 @@ class QueueModel:
         letters = self._letters[job.stage]
         letters[job.job_id] = job
         job.batch.dead[job.job_id] = job
-        if len(letters) > self._limits.dead_letters_max:
-            self._drop_letter(min(letters.values(), key=lambda one: (one.died_ns, one.job_id)))
+        own = [one for one in letters.values() if one.batch.spec.tenant == job.batch.spec.tenant]
+        if len(own) > self._limits.dead_letters_per_tenant_max:
+            self._drop_letter(_oldest(own))
+        elif len(letters) > self._limits.dead_letters_max:
+            self._drop_letter(_oldest(own if len(own) > 1 else letters.values()))
 
     def _drop_letter(self, job: _Job) -> None:
         del self._letters[job.stage][job.job_id]
@@ -638,6 +699,7 @@ class QueueModel:
 
     def _write_touched(self, now_ns: int) -> None:
         """After the results of a call: their groups, and the batches that are done by it."""
+        self._join()
         touched, self._touched = self._touched, {}
         for batch, groups in touched.values():
             self.changed.add(batch.spec.batch_id)
@@ -667,6 +729,21 @@ class QueueModel:
                 self._keep_history(batch)
         batch.gone_ns = now_ns + self._limits.results_kept_ns
         self._over[batch.key] = batch
+        self._bound_results(batch)
+
+    def _bound_results(self, ended: _Batch) -> None:
+        """The tenant's oldest batches make room for the results of the one that ended."""
+        own = [b for b in self._over.values() if b.spec.tenant == ended.spec.tenant]
+        kept = sum(len(batch.requests) + 1 for batch in own)
+        for batch in own[:-1]:
+            if kept > ended.results_kept_max:
+                kept -= len(batch.requests) + 1
+                self._drop_batch(batch)
+
+    def _drop_batch(self, batch: _Batch) -> None:
+        for job in list(batch.dead.values()):
+            self._drop_letter(job)
+        del self._batches[batch.key], self._over[batch.key]
 
     def _keep_history(self, batch: _Batch) -> None:
         key = batch.spec.tenant, batch.spec.task_id
@@ -699,7 +776,7 @@ class QueueModel:
         return [self._depth(stage, now_ns) for stage in stages]
 
     def _depth(self, stage: StageName, now_ns: int) -> StageDepth:
-        queued = [job for _, job in self._queues[stage] if _waits_in(job, stage, self._jobs)]
+        queued = list(self._queues[stage])
         oldest_ns = min((job.enqueued_ns for job in queued), default=now_ns)
         return StageDepth(
             stage=stage,
@@ -753,6 +830,7 @@ class QueueModel:
         batch.outcomes[Outcome.INFRA_FAILED] -= 1
         job.timings, job.services = _stages_gone(job)
         job.attempts, job.enqueued_ns, job.error, job.replayed = 0, now_ns, "", True
+        job.charged = 0
         held = self._held[batch.spec.tenant]
         held.requests += 1
         held.payload_bytes += job.payload_bytes
@@ -763,6 +841,7 @@ class QueueModel:
         self.changed.add(batch.spec.batch_id)
         self.planning = True
         self._enqueue(job)
+        self._join()
         return True
 
     def history(
@@ -790,6 +869,9 @@ class QueueModel:
         key = tenant, task_id
         self._hints.pop(key, None)
         self._hints[key] = HintRecord(tenant=tenant, task_id=task_id, size=size, hinted_ns=now_ns)
+        own = [key for key in self._hints if key[0] == tenant]
+        if len(own) > HINTS_PER_TENANT_MAX:
+            del self._hints[own[0]]
         if len(self._hints) > HINTS_MAX:
             del self._hints[next(iter(self._hints))]
         self.planning = True
@@ -845,6 +927,16 @@ class QueueModel:
         return list(self._batch(tenant, batch_id, now_ns).plans)
 
 
+def too_many_tasks(quota: Quota) -> Saturated:
+    """What `put_task` raises."""
+    message = f"tasks_max: {quota.tasks_max} tasks of the tenant are registered"
+    return Saturated(message, retry_after_s=RETRY_AFTER_S)
+
+
+def _oldest(letters: Iterable[_Job]) -> _Job:
+    return min(letters, key=lambda one: (one.died_ns, one.job_id))
+
+
 def too_much_open_work(requests_max: int) -> Saturated:
     """What `open_work` raises."""
     message = f"more than {requests_max} requests have not ended"
@@ -862,9 +954,19 @@ def check_plan(body: bytes) -> None:
         raise TooLarge(message, field="plan")
 
 
-def _waits_in(job: _Job, stage: StageName, jobs: dict[JobId, _Job]) -> bool:
-    """False for an entry of the heap whose request was ended while it waited."""
-    return job.job_id in jobs and job.state == "queued" and job.stage == stage
+def _waits(job: _Job) -> bool:
+    """False for an entry of a queue whose request was ended while it waited."""
+    return job.state == "queued"
+
+
+def _leaves_stage(job: _Job, report: Report, attempts_max: int) -> bool:
+    """Whether its time at the stage is known by this report."""
+    match report.finish:
+        case GiveBack():
+            return False
+        case FailAttempt():
+            return job.attempts >= attempts_max
+    return True
 
 
 def _done(batch: _Batch) -> bool:
@@ -913,7 +1015,8 @@ def _admit(
     if not batch.open:
         message = f"batch {spec.batch_id} takes no new requests"
         raise FailedPrecondition(message, field="batch_id")
-    if spec.size and len(batch.requests) + len(fresh) > spec.size:
+    size_max = spec.size or BATCH_REQUESTS_MAX
+    if len(batch.requests) + len(fresh) > size_max:
         message = f"batch {spec.batch_id} would pass its size"
         raise FailedPrecondition(message, field="requests")
     added: Counter[GroupId] = Counter()

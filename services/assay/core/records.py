@@ -57,6 +57,8 @@ class BatchSpec:
     """K; 0 = unknown."""
     deadline_after_ms: int
     """The deadline, counted from the opening."""
+    weight: float = 1.0
+    """The tenant's, above 0: its share of each stage against the other tenants' (`ordering`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,10 @@ class Quota:
     requests_open_max: int = 200_000
     bytes_open_max: int = 4 * 1024**3
     batches_open_max: int = 1_000
+    tasks_max: int = 1_000
+    results_kept_max: int = 1_000_000
+    """Results (and as many batches) that are kept of batches that are over: the oldest batches go
+    before their time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,6 +347,8 @@ class OpenWork:
     order_deadline_ns: int
     """By which requests that join a queue now are ordered: the batch's own deadline unless
     `Store.prioritize` said otherwise."""
+    weight: float = 1.0
+    """The tenant's, as it was when the batch was opened."""
     ended_natural_ns: int
     """Largest arrival plus service times (queueing left out) of the requests that ended, since the
     opening; 0 = none."""

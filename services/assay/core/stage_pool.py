@@ -8,26 +8,36 @@ Always true after `handle`:
 
 * every admitted item is waiting or running, or has left through exactly one effect;
 * nothing waits while a worker is idle;
-* workers start waiting items in the order of their keys (`core.ordering`), an item that lost its
-  worker keeps its key;
+* workers start waiting items in the order of `core.ordering`: tenants by their virtual times, a
+  tenant's items by their keys; an item that lost its worker keeps its key and is not charged again;
 * `held = starting + idle + running`, and workers above the target leave as soon as they are idle.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from assay.core.errors import InvalidRequest
-from assay.core.ordering import OrderKey
+from assay.core.fair_queue import FairQueue, Price
+from assay.core.ordering import COST_US_MIN, OrderKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Item:
-    """A request at this stage; `key` decides who is served next."""
+    """A request at this stage; `key` decides which of its tenant's is served next."""
 
     key: OrderKey
     attempt: int = 1
     """Claims of this stage so far, this one included."""
+    tenant: int = 0
+    weight: float = 1.0
+    """The tenant's."""
+    cost_us: int = COST_US_MIN
+    """What its tenant is charged."""
+    charged: int = field(default=0, compare=False)
+    """By how much the tenant's virtual time was moved for it ..."""
+    claim: int = field(default=0, compare=False)
+    """... by the start of this number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +128,8 @@ class StagePool:
         self._workers_max = workers_max
         self._target = 0
         self._next_worker = 0
-        self._waiting: list[Item] = []
+        self._waiting: FairQueue[int, Item] = FairQueue()
+        self._claims = 0
         self._starting: list[int] = []
         self._idle: list[int] = []
         self._running: dict[int, Item] = {}
@@ -191,8 +202,16 @@ class StagePool:
     def _deliver_again(self, item: Item) -> list[Effect]:
         if item.attempt >= self._attempts_max:
             return [GiveUp(item=item)]
-        heappush(self._waiting, Item(key=item.key, attempt=item.attempt + 1))
+        self._wait(replace(item, attempt=item.attempt + 1))
         return []
+
+    def _wait(self, item: Item) -> None:
+        self._waiting.push(item.tenant, item.key, item, claims=self._claims)
+
+    def _price(self, item: Item) -> Price | None:
+        if self._waiting.shares.charged(item.charged, item.claim):
+            return None
+        return Price(item.cost_us, item.weight)
 
     def _resize(self) -> list[Effect]:
         """Order what is missing; let go, latest first, what is too much and not running."""
@@ -214,7 +233,7 @@ class StagePool:
         effects: list[Effect] = []
         for item in arrived:
             if len(self._waiting) < self._items_max + len(self._idle):
-                heappush(self._waiting, item)
+                self._wait(item)
             else:
                 effects.append(Reject(item=item))
         return effects
@@ -222,7 +241,10 @@ class StagePool:
     def _start_waiting(self) -> list[Effect]:
         effects: list[Effect] = []
         while self._idle and self._waiting:
-            worker, item = heappop(self._idle), heappop(self._waiting)
+            worker, (item, charged) = heappop(self._idle), self._waiting.pop(self._price)
+            self._claims += 1
+            charged = item.charged if charged is None else charged
+            item = replace(item, charged=charged, claim=self._claims)
             self._running[worker] = item
             effects.append(Start(worker=worker, item=item))
         return effects

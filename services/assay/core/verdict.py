@@ -10,6 +10,9 @@ from assay.core.outcome import Outcome
 
 TEXT_CHARS_MAX = 4_000
 """Bound of every text inside an `Evidence`."""
+SECOND_JUDGE = "second judge: "
+"""How `Evidence.error` begins where a second judge looked as well: then `agrees`, `disagrees` or
+`abstains`. Evidence and a metric, never a reward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

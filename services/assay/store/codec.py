@@ -51,8 +51,11 @@ from assay.store.port import Report
 
 US: Final = 1_000
 """Nanoseconds."""
-JOB_WIDTH: Final = 13
-"""Values in the changing part of a job, see `pack_job` in `scripts/requests.lua`."""
+JOB_WIDTHS: Final = (15, 13)
+"""Values in the changing part of a job, see `pack_job` in `scripts/requests.lua`; 13 before tenants
+had queues of their own."""
+JOB_ERROR: Final = 12
+"""Which of them is the error."""
 _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
 
 
@@ -261,11 +264,18 @@ def _listed(packed: bytes, count: int) -> Sequence[Any]:
     return values
 
 
+def _changing(packed: bytes) -> Sequence[Any]:
+    try:
+        return _listed(packed, JOB_WIDTHS[0])
+    except ValueError:  # fewer values
+        return _listed(packed, JOB_WIDTHS[1])
+
+
 def in_flight(
     changing: bytes, services: bytes | None, stages: Sequence[StageName], opened_ns: int
 ) -> InFlight:
     """From what a job's hash holds; `stages` are those of the pipeline, in order."""
-    _, stage, state, _, _, _, enqueued, claimed, arrived, _, gone, *_ = _listed(changing, JOB_WIDTH)
+    _, stage, state, _, _, _, enqueued, claimed, arrived, _, gone, *_ = _changing(changing)
     held: dict[bytes, int] = {}
     if services and gone:
         pairs = _listed(services, 2 * int(gone))
@@ -289,6 +299,7 @@ def open_work(flat: Sequence[bytes], task: TaskRecord, requests: Sequence[InFlig
         task=task,
         number=int(fields.get(b"number", 0)),
         order_deadline_ns=rank_ns or batch.deadline_ns,
+        weight=float(fields.get(b"weight", 1)),
         ended_natural_ns=int(fields.get(b"natural", 0)),
         requests=tuple(requests),
     )
@@ -354,9 +365,8 @@ def batch_history(packed: bytes, stages: Sequence[StageName]) -> BatchHistory:
 def dead_letter(reply: Reply) -> DeadLetter:
     """From the dead-letters script."""
     job, changing, static, died_ms = reply
-    unpacker = msgpack.Unpacker(raw=True, max_buffer_size=len(changing))
-    unpacker.feed(changing)
-    uid, stage, _, attempts, *_, error = unpacker
+    uid, stage, _, attempts, *rest = _changing(changing)
+    error = rest[JOB_ERROR - 4]
     request = msgpack.unpackb(static, raw=True)[0]
     tenant, _, batch = uid.decode().rpartition(":")
     return DeadLetter(

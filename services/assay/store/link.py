@@ -10,23 +10,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import BlockingConnectionPool, Connection, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
-    ConnectionError as LostConnection,
-)
-from redis.exceptions import (
+    AskError,
+    ClusterCrossSlotError,
+    ClusterError,
+    NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
 )
 from redis.exceptions import (
+    ConnectionError as LostConnection,
+)
+from redis.exceptions import (
     TimeoutError as ConnectTimeout,
 )
 
-from assay.core.errors import DependencyDown, Saturated
+from assay.core.errors import DependencyDown, FailedPrecondition, Saturated
 from assay.store.script import Script
 
 CALLS_CONCURRENT_MAX: Final = 32
@@ -38,6 +42,11 @@ BLOCK_GRACE_S: Final = 5.0
 CONNECT_TIMEOUT_S: Final = 3.0
 _SERVER_UNFIT: Final = ("MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "LOADING")
 """Starts of errors that tell of the server's state, not of the call."""
+_SERVER_REFUSES: Final = (
+    *(NoPermissionError, ReadOnlyError, ClusterError),
+    *(AskError, ClusterCrossSlotError),  # MOVED is a kind of the former
+)
+"""Errors that the operator mends, and no caller."""
 
 Reply = Any  # A RESP reply: bytes, int, None or lists of them; each caller knows its shape.
 Argument = bytes | str | int | float
@@ -47,32 +56,49 @@ class Link:
     """One server, reached by URL; connects when first used and again whenever that is needed."""
 
     def __init__(self, url: str, *, prefix: str, timeout_s: float) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            FailedPrecondition: `url` is none of a store.
+        """
         self.prefix = prefix
+        self.changes = 0
+        """Moves when the server was lost or connected to: who it is now may be another."""
         self._url = url
         self._timeout_s = timeout_s
         self._calls = self._client(CALLS_CONCURRENT_MAX)
         self._waits = self._client(WAITS_CONCURRENT_MAX)
 
     def _client(self, connections_max: int) -> Redis:
-        pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-            self._url,
-            max_connections=connections_max,
-            timeout=self._timeout_s,
-            socket_timeout=None,
-            socket_connect_timeout=CONNECT_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-            driver_info=None,
-        )
+        try:
+            pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
+                self._url,
+                max_connections=connections_max,
+                timeout=self._timeout_s,
+                socket_timeout=None,
+                socket_connect_timeout=CONNECT_TIMEOUT_S,
+                retry=Retry(NoBackoff(), 0),
+                protocol=2,
+                driver_info=None,
+                redis_connect_func=self._connected,
+            )
+        except ValueError as error:
+            message = f"store.url: {error}"
+            raise FailedPrecondition(message, field="store.url") from error
         client = Redis.from_pool(pool)
         client.response_callbacks.clear()  # replies as the protocol has them
         return client
+
+    async def _connected(self, connection: Connection) -> None:
+        self.changes += 1
+        await connection.on_connect()
 
     @contextmanager
     def _named_failures(self) -> Iterator[None]:
         try:
             yield
-        except (LostConnection, ConnectTimeout, TimeoutError, OSError, ReadOnlyError) as error:
+        except (LostConnection, ConnectTimeout, TimeoutError, OSError, *_SERVER_REFUSES) as error:
+            self.changes += 1
             message = f"store: {str(error) or type(error).__name__}"
             raise DependencyDown(message) from error
         except OutOfMemoryError as error:

@@ -33,6 +33,7 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
+from assay.store.port import Fitness
 
 RECHECK_S: Final = 3.0
 ARTIFACT_BYTES_MAX: Final = 64 * 1024**2
@@ -90,9 +91,11 @@ class MemoryStore:
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    async def put_task(self, task: TaskRecord) -> bool:
-        """See `Store.put_task`."""
-        return self._model.put_task(task)
+    async def put_task(
+        self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
+    ) -> bool:
+        """See `Store.put_task`; nothing is forgotten here."""
+        return self._model.put_task(task, quota)
 
     async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
         """See `Store.get_task`."""
@@ -340,6 +343,10 @@ class MemoryStore:
         return self._artifacts.get(key)
 
     # -- life cycle ----------------------------------------------------------------------------
+
+    async def check(self) -> Fitness:
+        """See `Store.check`."""
+        return Fitness(server="memory", appends=None, appendfsync="")
 
     async def ping(self) -> float:
         """See `Store.ping`."""

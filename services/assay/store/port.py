@@ -6,6 +6,7 @@ leaves a lease to expire); all instants are the store's own.
 """
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
@@ -31,15 +32,32 @@ from assay.core.records import Reaped as Reaped
 from assay.core.records import Report as Report
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitness:
+    """A server that is fit, and what an operator should know of it."""
+
+    server: str
+    """`valkey 9.1.0`; empty: it does not say."""
+    appends: bool | None
+    """It has an append-only file; `None`: it does not say."""
+    appendfsync: str
+    """Empty: it does not say."""
+    notes: tuple[str, ...] = ()
+    """Risks that the settings accept, and what could not be found out."""
+
+
 class Store(Protocol):
     """Every method raises `DependencyDown` when the store cannot be reached."""
 
     # -- tasks and batches ---------------------------------------------------------------------
-    async def put_task(self, task: TaskRecord) -> bool:
-        """Register; False when the very same task is there.
+    async def put_task(
+        self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
+    ) -> bool:
+        """Register; False when the very same task is there. An `implicit` one is forgotten sooner.
 
         Raises:
             Conflict: a task of that name differs.
+            Saturated: the tenant has `tasks_max`.
         """
 
     async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
@@ -94,8 +112,9 @@ class Store(Protocol):
     async def claim(
         self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
     ) -> Sequence[Claim]:
-        """Lease up to `claims_max` requests, earliest batch deadline first, then arrival (unless
-        `prioritize` said otherwise)."""
+        """Lease up to `claims_max` requests, as `core.ordering` says: each next one of the tenant
+        with the smallest virtual time; of a tenant's, earliest batch deadline first (unless
+        `prioritize` said otherwise), then arrival."""
 
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
@@ -190,8 +209,8 @@ class Store(Protocol):
 
     async def prioritize(self, tenant: TenantId, batch_id: BatchId, deadline_ns: int) -> None:
         """Order the batch's requests that join a queue from now on (submitted, handed over or
-        delivered again) as if its deadline were that; 0 = by its own again. The deadline that is
-        announced stays; requests that wait already keep their places.
+        delivered again) among its tenant's as if its deadline were that; 0 = by its own again. The
+        deadline that is announced stays; requests that wait already keep their places.
 
         Raises:
             NotFound: no such batch.
@@ -229,7 +248,19 @@ class Store(Protocol):
         """Wait for `artifact_put`; `None` at the time-out, or when nobody makes it any more."""
 
     # -- life cycle ----------------------------------------------------------------------------
+    async def check(self) -> Fitness:
+        """Tell whether the server is fit to keep acknowledged work.
+
+        Raises:
+            FailedPrecondition: it is not; names the setting and the remedy.
+            DependencyDown: it cannot be reached now, or cannot serve yet.
+        """
+
     async def ping(self) -> float:
-        """Round trip in seconds."""
+        """Round trip in seconds.
+
+        Raises:
+            DependencyDown: it cannot be reached, or is not fit any more.
+        """
 
     async def close(self) -> None: ...

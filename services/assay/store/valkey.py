@@ -26,7 +26,13 @@ from assay.core.ids import (
     TenantId,
     WorkerId,
 )
-from assay.core.queue import HINTS_MAX, PLANS_MAX, check_plan
+from assay.core.queue import (
+    HINTS_MAX,
+    HINTS_PER_TENANT_MAX,
+    PLANS_MAX,
+    check_plan,
+    too_many_tasks,
+)
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -48,14 +54,17 @@ from assay.core.records import (
 from assay.store import codec
 from assay.store.cache import LastUsed
 from assay.store.embedded import embedded_url
+from assay.store.fitness import Examiner
 from assay.store.link import Argument, Link, Reply
 from assay.store.open_work import read_open_work
-from assay.store.port import Finished, Reaped, Report
+from assay.store.port import Finished, Fitness, Reaped, Report
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
 
 SLICE: Final = 1_000
 """Most reports, leases or claims in one script call."""
+TASK_KEPT_S: Final = 30 * 86_400.0
+"""After its last use."""
 TASKS_REMEMBERED_MAX: Final = 4_096
 TASK_REMEMBERED_S: Final = 300.0
 BLOB_BYTES_REMEMBERED_MAX: Final = 64 * 1024**2
@@ -76,15 +85,18 @@ def open_store(settings: StoreSettings, *, data_dir: Path) -> "ValkeyStore":
 
     Connects when first used, so it may be called before the server is there.
     """
-    return ValkeyStore(settings, url=settings.url or embedded_url(data_dir))
+    embedded = embedded_url(data_dir)
+    url = settings.url or embedded
+    return ValkeyStore(settings, url=url, embedded=url == embedded)
 
 
 class ValkeyStore:
     """Implements `assay.store.port.Store`."""
 
-    def __init__(self, settings: StoreSettings, *, url: str) -> None:
+    def __init__(self, settings: StoreSettings, *, url: str, embedded: bool = False) -> None:
         self._settings = settings
         self._link = Link(url, prefix=f"assay:{{{settings.shard}}}:", timeout_s=settings.timeout_s)
+        self._examiner = Examiner(self._link, settings, url=url, embedded=embedded)
         self._watchers = Watchers(self._link, "ev", recheck_s=RECHECK_S)
         self._planners = Watchers(self._link, "pev", recheck_s=None)
         self._tasks: LastUsed[TaskKey, TaskRecord] = LastUsed(weight_max=TASKS_REMEMBERED_MAX)
@@ -124,12 +136,19 @@ class ValkeyStore:
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    async def put_task(self, task: TaskRecord) -> bool:
+    async def put_task(
+        self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
+    ) -> bool:
         """See `Store.put_task`."""
-        packed = codec.pack_task(task)
+        quota = quota or Quota()
+        kept_s = self._settings.implicit_tasks_kept_s if implicit else TASK_KEPT_S
         reply = await self._link.run(
-            self._put_task, task.tenant, task.task_id, packed, task.stages[0]
+            self._put_task,
+            *(task.tenant, task.task_id, codec.pack_task(task), task.stages[0]),
+            *(quota.tasks_max, int(kept_s * 1000)),
         )
+        if reply[0] == b"SATURATED":
+            raise too_many_tasks(quota)
         if reply[0] == b"CONFLICT":
             message = f"task {task.task_id} is registered with other content"
             raise Conflict(message, field="task.task_id")
@@ -163,6 +182,8 @@ class ValkeyStore:
             int(self._settings.batch_overdue_s * 1000),
             int(self._settings.results_kept_s * 1000),
             self._settings.history_batches,
+            repr(spec.weight),
+            quota.results_kept_max,
         )
         match reply[0]:
             case b"NOT_FOUND":
@@ -260,7 +281,8 @@ class ValkeyStore:
     async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
         """See `Store.hint`."""
         kept_ms = int(self._settings.results_kept_s * 1000)
-        await self._link.run(self._hint, tenant, task_id, size, kept_ms, HINTS_MAX)
+        limits = (HINTS_MAX, HINTS_PER_TENANT_MAX)
+        await self._link.run(self._hint, tenant, task_id, size, kept_ms, *limits)
 
     # -- workers -------------------------------------------------------------------------------
 
@@ -331,7 +353,10 @@ class ValkeyStore:
             for report in reports[first : first + SLICE]:
                 arguments += codec.report_arguments(report)
             done, batches = await self._link.run(
-                self._finish, stage, attempts_max, self._settings.dead_letters_max, *arguments
+                self._finish,
+                *(stage, attempts_max, self._settings.dead_letters_max),
+                self._settings.dead_letters_per_tenant_max,
+                *arguments,
             )
             statuses += [FinishStatus.DONE if one else FinishStatus.STALE for one in done]
             completed += batches
@@ -344,6 +369,7 @@ class ValkeyStore:
         redelivered, dead, expired, completed = await self._link.run(
             self._reap,
             *(stage, attempts_max, min(jobs_max, SLICE), self._settings.dead_letters_max),
+            self._settings.dead_letters_per_tenant_max,
         )
         return Reaped(
             redelivered=redelivered,
@@ -514,7 +540,13 @@ class ValkeyStore:
         loop = asyncio.get_running_loop()
         before_s = loop.time()
         await self._link.call("PING")
-        return loop.time() - before_s
+        round_trip_s = loop.time() - before_s
+        await self._examiner.keep()
+        return round_trip_s
+
+    async def check(self) -> Fitness:
+        """See `Store.check`."""
+        return await self._examiner.examine()
 
     async def close(self) -> None:
         """See `Store.close`."""

@@ -1,42 +1,136 @@
 #!lua flags=allow-oom
--- Lease the head of a stage's queue: pop, lease, fence and attempt in one. Keys: requests.lua.
+-- Lease what is next in a stage's queue: pop, lease, fence and attempt in one. Keys: requests.lua.
 -- ARGV: stage claims_max lease_ms worker
 -- Returns {now_us, batches, claims}
---   batches: {tenant, batch, task, task_number, deadline_us} each
+--   batches: {tenant, batch, task, task_number, deadline_us, weight} each
 --   claims:  {index in batches from 0, job, fence, attempt, static, payload, handover,
 --             enqueued_us} each
+-- One tenant alone is a plain pop. Else a heap of the tenants with the smallest virtual times: no
+-- more than `claims_max` of them can be served.
 --@include requests.lua
 
-local stage, worker = ARGV[1], ARGV[4]
-local popped = call('ZPOPMIN', P .. 'q:' .. stage, ARGV[2])
-if #popped == 0 then
+local stage, claims_max, worker = ARGV[1], tonumber(ARGV[2]), ARGV[4]
+local waiting, shares = P .. 's:' .. stage, P .. 'sv:' .. stage
+local first = call('ZRANGE', waiting, 0, claims_max - 1, 'WITHSCORES')
+if #first == 0 then
   call('ZREM', P .. 'm:' .. stage, '0')
   return { NOW_US, {}, {} }
 end
-local count = #popped / 2
-local fence = call('INCRBY', P .. 'fence', count) - count
+local fence -- before the first of these claims
 local expiry = NOW_MS + tonumber(ARGV[3])
 local leases, claims, batches, index = {}, {}, {}, {}
-for n = 1, count do
-  local job = popped[2 * n - 1]
-  local j = read_job(job)
-  local uid = j.uid
+
+local function batch_of(uid)
+  if not index[uid] then
+    batches[#batches + 1] = call('HMGET', P .. 'b:' .. uid, 'tenant', 'batch', 'task', 'tn',
+      'deadline', 'weight')
+    index[uid] = #batches - 1
+  end
+  return batches[index[uid] + 1]
+end
+
+local function lease(job, j)
+  local n = #claims + 1
+  batch_of(j.uid)
   j.state, j.worker, j.claimed, j.fence = 'L', worker, NOW_US, fence + n
   j.attempts, j.claims = j.attempts + 1, j.claims + 1
   write_job(job, j)
   leases[2 * n - 1], leases[2 * n] = expiry, job
-  if not index[uid] then
-    batches[#batches + 1] = call('HMGET', P .. 'b:' .. uid, 'tenant', 'batch', 'task', 'tn',
-      'deadline')
-    index[uid] = #batches - 1
-  end
-  touch(uid).running = touch(uid).running + 1
-  claims[n] = { index[uid], job, fence + n, j.attempts, j.static, call('GET', P .. 'p:' .. job),
+  touch(j.uid).running = touch(j.uid).running + 1
+  claims[n] = { index[j.uid], job, j.fence, j.attempts, j.static, call('GET', P .. 'p:' .. job),
     j.stages_gone > 0 and call('GET', P .. 'o:' .. job) or '', j.enqueued }
+end
+
+local function claim_alone(tenant)
+  local popped = call('ZPOPMIN', P .. 'q:' .. stage .. ':' .. tenant, claims_max)
+  fence = call('INCRBY', P .. 'fence', #popped / 2) - #popped / 2
+  for i = 1, #popped, 2 do
+    local j = read_job(popped[i])
+    j.charged = 0
+    lease(popped[i], j)
+  end
+  return leave_if_empty(stage, tenant)
+end
+
+local function in_bytes(one, other)
+  for i = 1, math.min(#one, #other) do
+    local a, b = string.byte(one, i), string.byte(other, i)
+    if a ~= b then return a < b end
+  end
+  return #one < #other
+end
+
+local function before(one, other)
+  if one.virtual_us ~= other.virtual_us then return one.virtual_us < other.virtual_us end
+  return in_bytes(one.tenant, other.tenant)
+end
+
+-- `heap[1]` may have to go down; the rest is in order.
+local function sift(heap)
+  local at = 1
+  while true do
+    local child = 2 * at
+    if child > #heap then return end
+    if child < #heap and before(heap[child + 1], heap[child]) then child = child + 1 end
+    if not before(heap[child], heap[at]) then return end
+    heap[at], heap[child] = heap[child], heap[at]
+    at = child
+  end
+end
+
+local function expected_us(costs, tenant)
+  if not costs[tenant] then
+    local known = call('HMGET', P .. 'cost:' .. stage, tenant, '')
+    costs[tenant] = tonumber(known[1] or known[2] or COST_US_MIN)
+  end
+  return costs[tenant]
+end
+
+local function claim_in_turn(since, now_us)
+  local heap, costs, moved = {}, {}, {}
+  fence = tonumber(call('GET', P .. 'fence') or 0)
+  for i = 1, #first, 2 do -- sorted, so a heap already
+    heap[#heap + 1] = { tenant = first[i], virtual_us = tonumber(first[i + 1]) }
+  end
+  while #claims < claims_max and #heap > 0 do
+    local top = heap[1]
+    local job = call('ZPOPMIN', P .. 'q:' .. stage .. ':' .. top.tenant)[1]
+    if not job then
+      moved[top.tenant] = top.virtual_us
+      heap[1] = heap[#heap]
+      heap[#heap] = nil
+    else
+      local j = read_job(job)
+      if j.charged == 0 or j.fence <= since then
+        now_us = math.max(now_us, top.virtual_us)
+        j.weight = tonumber(batch_of(j.uid)[6] or 1)
+        j.charged = advance_us(expected_us(costs, top.tenant), j.weight)
+        top.virtual_us = top.virtual_us + j.charged
+      end
+      moved[top.tenant] = top.virtual_us
+      lease(job, j)
+    end
+    sift(heap)
+  end
+  call('INCRBY', P .. 'fence', #claims)
+  call('HSET', shares, 'now', now_us)
+  for tenant, virtual_us in pairs(moved) do
+    call('ZADD', waiting, 'XX', virtual_us, tenant)
+    leave_if_empty(stage, tenant)
+  end
+  call('ZREMRANGEBYSCORE', P .. 'sd:' .. stage, '-inf', now_us)
+  return call('EXISTS', waiting) == 1
+end
+
+local since, more = call('HMGET', shares, 'since', 'now'), false
+if since[1] or #first > 2 then
+  more = claim_in_turn(tonumber(since[1] or 0), tonumber(since[2] or 0))
+else
+  more = claim_alone(first[1])
 end
 in_slices('ZADD', P .. 'l:' .. stage, leases)
 write_touched()
-if call('EXISTS', P .. 'q:' .. stage) == 1 then
+if more then
   mark(stage) -- wakes the next sleeper
 else
   call('ZREM', P .. 'm:' .. stage, '0')

@@ -1,6 +1,6 @@
 #!lua
 -- Keep a hint until a batch of its task opens or it expires. Keys: requests.lua (hints, hinted).
--- ARGV: tenant task size kept_ms hints_max
+-- ARGV: tenant task size kept_ms hints_max hints_per_tenant_max
 --@include requests.lua
 
 local hints, hinted = P .. 'hints', P .. 'hinted'
@@ -16,6 +16,11 @@ end
 drop(call('ZRANGEBYSCORE', hinted, '-inf', NOW_MS, 'LIMIT', 0, SLICE))
 call('HSET', hints, name, cmsgpack.pack(tonumber(ARGV[3]), NOW_US))
 call('ZADD', hinted, NOW_MS + tonumber(ARGV[4]), name)
+local own = {} -- oldest first
+for _, one in ipairs(call('ZRANGE', hinted, 0, -1)) do
+  if tenant_of(one) == ARGV[1] then own[#own + 1] = one end
+end
+drop({ unpack(own, 1, #own - tonumber(ARGV[6])) })
 drop(call('ZRANGE', hinted, 0, -tonumber(ARGV[5]) - 1))
 local last = call('ZRANGE', hinted, -1, -1, 'WITHSCORES')[2]
 call('PEXPIREAT', hints, last)

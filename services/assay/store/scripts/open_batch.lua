@@ -1,6 +1,7 @@
 #!lua
 -- Open a batch, or return the one of that name. Keys: requests.lua.
--- ARGV: tenant batch task size k deadline_after_ms batches_max overdue_ms kept_ms history
+-- ARGV: tenant batch task size k deadline_after_ms batches_max overdue_ms kept_ms history weight
+--       results_max
 -- Returns {'NEW' | 'THERE', HGETALL b} or {'NOT_FOUND' | 'CONFLICT' | 'SATURATED'}
 --@include requests.lua
 
@@ -30,10 +31,11 @@ call('HSET', key, 'tenant', tenant, 'batch', batch, 'task', task, 'tn', register
   'first', registered[2], 'state', 'OPEN', 'closing', '', 'size', size, 'k', k,
   'opened', NOW_US, 'deadline', deadline, 'completed', 0, 'submitted', 0, 'ended', 0,
   'running', 0, 'overdue', ARGV[8], 'kept', ARGV[9], 'history', ARGV[10],
-  'number', call('HINCRBY', task_key, 'batches', 1) - 1, 'rank', 0, 'risk', 0, 'natural', 0)
+  'number', call('HINCRBY', task_key, 'batches', 1) - 1, 'rank', 0, 'risk', 0, 'natural', 0,
+  'weight', ARGV[11], 'results_max', ARGV[12])
 call('ZADD', P .. 'open', deadline_ms, uid)
 call('ZADD', P .. 'due', deadline_ms + tonumber(ARGV[8]), uid)
-use_task(task_name)
+use_task(task_name, tonumber(ARGV[6]) + tonumber(ARGV[8]) + tonumber(ARGV[9]))
 call('HDEL', P .. 'hints', task_name)
 call('ZREM', P .. 'hinted', task_name)
 tell_planners()

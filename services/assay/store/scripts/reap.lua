@@ -1,14 +1,21 @@
 #!lua flags=allow-oom
 -- Take back expired leases of a stage; end overdue batches; go on with batches whose end is under
--- way; drop the dead letters of batches that are gone. Keys: requests.lua.
--- ARGV: stage attempts_max jobs_max letters_max
+-- way; drop the dead letters of batches that are gone; move the jobs of a queue of the former layout
+-- to their tenants'. Keys: requests.lua.
+-- ARGV: stage attempts_max jobs_max letters_max letters_per_tenant_max
 -- Returns {redelivered, dead, expired, completed: {tenant, batch, slack_ms} each}
 --@include requests.lua
 
 local stage, attempts_max = ARGV[1], tonumber(ARGV[2])
-local jobs_max, letters_max = tonumber(ARGV[3]), tonumber(ARGV[4])
+local jobs_max, letters_max, own_max = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local BATCHES_MAX = 8
 local redelivered, dead, expired = 0, 0, 0
+
+local former = call('ZPOPMIN', P .. 'q:' .. stage, jobs_max)
+for i = 1, #former, 2 do
+  local j = read_job(former[i])
+  if j and j.state == 'Q' and j.stage == stage then enqueue(stage, former[i], j.uid) end
+end
 
 local lost = call('ZRANGEBYSCORE', P .. 'l:' .. stage, '-inf', NOW_MS, 'LIMIT', 0, jobs_max)
 for _, job in ipairs(lost) do
@@ -19,7 +26,7 @@ for _, job in ipairs(lost) do
   else
     local held_ns = string.format('%.0f', (NOW_US - j.claimed) * 1000)
     bury(job, j, 'the lease ran out', timing(j, '0', held_ns), service(j, '0', '0'),
-      letters_max)
+      letters_max, own_max)
     dead = dead + 1
   end
 end
@@ -53,7 +60,7 @@ for _, uid in ipairs(call('ZRANGEBYSCORE', P .. 'gone', '-inf', NOW_MS, 'LIMIT',
 end
 
 delete(doomed)
-if call('EXISTS', P .. 'q:' .. stage) == 1 then
+if call('EXISTS', P .. 's:' .. stage) == 1 then
   mark(stage) -- who was woken last may have died
 else
   call('ZREM', P .. 'm:' .. stage, '0')

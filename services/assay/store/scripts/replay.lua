@@ -12,7 +12,7 @@ local b = call('HMGET', key, 'state', 'closing', 'tenant', 'overdue')
 if not b[1] or b[1] == 'CANCELLED' or (b[1] == 'SEALED' and b[2] ~= '') then return 0 end
 unlist_letter(job, j)
 call('SADD', P .. 'live:' .. uid, job)
-j.state, j.attempts, j.enqueued, j.error, j.replayed = 'Q', 0, NOW_US, '', 1
+j.state, j.attempts, j.enqueued, j.error, j.replayed, j.charged = 'Q', 0, NOW_US, '', 1, 0
 write_job(job, j)
 call('HINCRBY', key, 'ended', -1)
 call('HINCRBY', key, 'o:INFRA_FAILED', -1)

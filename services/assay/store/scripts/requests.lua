@@ -4,11 +4,15 @@
 -- all lie in one slot. A batch is called `<tenant>:<batch>` (<uid>), a request `%016d` (<job>).
 --
 --   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)  batches (opened so far)
+--                              kept (ms after its last use)
+--   tt:<tenant>        ZSET    its tasks -> when they are forgotten (ms)
 --   h:<tenant>:<task>  LIST    finished batches, newest first; each packed for the planner
 --   b:<uid>            HASH    tenant batch task tn first state closing size k opened deadline
 --                              completed (us) submitted ended running o:<OUTCOME>
 --                              overdue kept (ms) history (batches) number (of its task's batches)
 --                              rank (us: orders its requests in place of the deadline; 0 = none)
+--                              weight (the tenant's; absent = 1)
+--                              results_max (that are kept of the tenant's batches that are over)
 --                              risk (0 | 1)  natural (ns: arrival + services of those ended, most)
 --   d:<uid>            HASH    request id -> digest of its content
 --   gs:<uid>           HASH    group id -> requests submitted
@@ -24,12 +28,23 @@
 --                              m timings and v services of the stages gone, packed
 --   p:<job>            STRING  packed [response, reference]: bytes, or the hash of a large part
 --   o:<job>            STRING  what the stage before handed over
---   q:<stage>          ZSET    job -> deadline or rank of its batch (ms): EBF, then arrival by the
+--   q:<stage>:<tenant> ZSET    job -> deadline or rank of its batch (ms): EBF, then arrival by the
 --                              name
+--   s:<stage>          ZSET    tenant with waiting jobs -> its virtual time (us): the smallest is
+--                              served; exists while the stage has work
+--   sv:<stage>         HASH    since (fence after which tenants are charged)  now (virtual time, us);
+--                              from when a second tenant waits until nobody does
+--   sd:<stage>         ZSET    tenant without waiting jobs -> its virtual time, if ahead of `now`
+--   cost:<stage>       HASH    tenant, '' = all -> expected cost of a request (us)
+--   q:<stage>          ZSET    of the layout before tenants had queues; `reap` moves its jobs
 --   l:<stage>          ZSET    job -> expiry of its lease (ms)
 --   m:<stage>          ZSET    {"0": 0} while the queue may hold work: what idle workers wait on
 --   dlq:<stage>        ZSET    job -> when it died (ms)
+--   dlq:<stage>:<tenant>  ZSET  the tenant's of those
 --   dlqs               SET     stages that have dead letters
+--   over:<tenant>      LIST    its batches that are over, packed [uid, completed (us), results,
+--                              until when they are kept (ms)], and
+--   over#:<tenant>     STRING  the sum of their results
 --   quota:<tenant>     HASH    requests bytes batches
 --   open, due          ZSET    uid -> deadline; uid -> when it is overdue (ms); batches not over
 --   closing            ZSET    uid -> since when (ms) its end is under way, in chunks
@@ -56,6 +71,10 @@ local EVENTS_MAX = 10000
 local PLANNING_EVENTS_MAX = 1000
 local TASK_KEPT_MS = 30 * 86400 * 1000 -- after its last batch was opened or ended
 local TASKS_LISTED_MAX = 10000
+local BATCH_REQUESTS_MAX = 1000000
+local RESULTS_KEPT_MAX = 1000000 -- of a tenant whose batch does not say
+local FORGOTTEN_MAX = 16 -- batches a call
+local COST_US_MIN, LEARNT_FROM = 1000, 16 -- as in core/ordering.py
 local KEPT_KINDS = { 'b:', 'd:', 'gs:', 'g:', 'r:', 'pl:' } -- of a batch, as long as its results
 
 local function in_slices(command, key, list)
@@ -86,13 +105,14 @@ local function read_job(job)
   if not stored[1] then return nil end
   local j = { static = stored[2], timings = stored[3] or '', services = stored[4] or '' }
   j.uid, j.stage, j.state, j.attempts, j.claims, j.fence, j.enqueued, j.claimed, j.arrived,
-    j.worker, j.stages_gone, j.replayed, j.error = cmsgpack.unpack(stored[1])
+    j.worker, j.stages_gone, j.replayed, j.error, j.charged, j.weight = cmsgpack.unpack(stored[1])
+  j.charged, j.weight = j.charged or 0, j.weight or 1 -- absent before tenants had queues
   return j
 end
 
 local function pack_job(j)
   return cmsgpack.pack(j.uid, j.stage, j.state, j.attempts, j.claims, j.fence, j.enqueued,
-    j.claimed, j.arrived, j.worker, j.stages_gone, j.replayed, j.error)
+    j.claimed, j.arrived, j.worker, j.stages_gone, j.replayed, j.error, j.charged, j.weight)
 end
 
 local function write_job(job, j)
@@ -111,15 +131,107 @@ local function tell_planners()
   call('XADD', P .. 'pev', 'MAXLEN', '~', PLANNING_EVENTS_MAX, '*', 't', 'planning')
 end
 
--- A task was used: it is kept on, and listed first.
-local function use_task(name)
-  call('PEXPIRE', P .. 't:' .. name, TASK_KEPT_MS)
+-- A task was used: it is kept on, for `needed_ms` at least, and listed first.
+local function use_task(name, needed_ms)
+  local key = P .. 't:' .. name
+  local own = P .. 'tt:' .. string.match(name, '^[^:]*')
+  local kept_ms = tonumber(call('HGET', key, 'kept') or TASK_KEPT_MS)
+  kept_ms = math.max(kept_ms, needed_ms, call('PTTL', key))
+  call('PEXPIRE', key, kept_ms)
+  call('ZADD', own, NOW_MS + kept_ms, string.match(name, '[^:]*$'))
+  call('PEXPIRE', own, math.max(kept_ms, TASK_KEPT_MS))
   call('ZADD', P .. 'used', NOW_US, name)
   call('PEXPIRE', P .. 'used', TASK_KEPT_MS)
   call('ZREMRANGEBYRANK', P .. 'used', 0, -TASKS_LISTED_MAX - 1)
   local old = NOW_US - TASK_KEPT_MS * 1000
   local gone = call('ZRANGEBYSCORE', P .. 'used', '-inf', old, 'LIMIT', 0, SLICE)
   if #gone > 0 then call('ZREM', P .. 'used', unpack(gone)) end
+end
+
+-- Shares of tenants: `Shares` and `Costs` of core/ordering.py, number for number -----------------
+
+local function tenant_of(uid)
+  return string.match(uid, '^[^:]*')
+end
+
+local function advance_us(cost_us, weight)
+  return math.ceil(cost_us / weight)
+end
+
+local function join(stage, tenant)
+  local waiting = P .. 's:' .. stage
+  local first = call('ZRANGE', waiting, 0, 0)[1]
+  if first == tenant then return end
+  if not first then
+    call('ZADD', waiting, 0, tenant)
+    return
+  end
+  if call('ZSCORE', waiting, tenant) then return end
+  call('HSETNX', P .. 'sv:' .. stage, 'since', call('GET', P .. 'fence') or '0')
+  local now_us = tonumber(call('HGET', P .. 'sv:' .. stage, 'now') or 0)
+  local debt = tonumber(call('ZSCORE', P .. 'sd:' .. stage, tenant) or 0)
+  call('ZADD', waiting, math.max(now_us, debt), tenant)
+  call('ZREM', P .. 'sd:' .. stage, tenant)
+end
+
+-- Returns whether the tenant still waits.
+local function leave_if_empty(stage, tenant)
+  if call('EXISTS', P .. 'q:' .. stage .. ':' .. tenant) == 1 then return true end
+  local waiting = P .. 's:' .. stage
+  local virtual_us = call('ZSCORE', waiting, tenant)
+  if not virtual_us then return false end
+  call('ZREM', waiting, tenant)
+  if call('EXISTS', waiting) == 0 then
+    call('DEL', P .. 'sv:' .. stage, P .. 'sd:' .. stage)
+  else
+    call('ZADD', P .. 'sd:' .. stage, virtual_us, tenant)
+  end
+  return false
+end
+
+-- From what the request was charged to what it has cost; 0 where that charge counts no more.
+local function correction_us(j, cost_us)
+  if j.charged == 0 then return 0 end
+  local since = call('HGET', P .. 'sv:' .. j.stage, 'since')
+  if not since or j.fence <= tonumber(since) then return 0 end
+  return advance_us(cost_us, j.weight) - j.charged
+end
+
+local function correct(stage, tenant, more_us)
+  if more_us == 0 then return end
+  if call('ZSCORE', P .. 's:' .. stage, tenant) then
+    local shares, waiting = P .. 'sv:' .. stage, P .. 's:' .. stage
+    call('ZINCRBY', waiting, more_us, tenant)
+    local now_us = tonumber(call('HGET', shares, 'now') or 0)
+    local last_us = tonumber(call('ZRANGE', waiting, -1, -1, 'WITHSCORES')[2])
+    if last_us < now_us then call('HSET', shares, 'now', last_us) end
+    return
+  end
+  local debts = P .. 'sd:' .. stage
+  local now_us = tonumber(call('HGET', P .. 'sv:' .. stage, 'now') or 0)
+  local virtual_us = math.max(tonumber(call('ZSCORE', debts, tenant) or 0), now_us) + more_us
+  if virtual_us > now_us then
+    call('ZADD', debts, virtual_us, tenant)
+  else
+    call('ZREM', debts, tenant)
+  end
+end
+
+local function learn(stage, tenant, total_us, count)
+  local key = P .. 'cost:' .. stage
+  local known = call('HMGET', key, tenant, '')
+  local mean_us = total_us / count
+  for i = 1, 2 do
+    local old = tonumber(known[i] or 0)
+    if old == 0 then
+      known[i] = math.floor(mean_us)
+    else
+      known[i] = math.floor(old + (mean_us - old) * count / (count + LEARNT_FROM))
+    end
+  end
+  if call('HSET', key, tenant, known[1], '', known[2]) > 0 then
+    call('PEXPIRE', key, TASK_KEPT_MS)
+  end
 end
 
 -- What orders a batch's requests in the queues; both instants are in us.
@@ -162,10 +274,12 @@ local function score_of(uid)
 end
 
 local function enqueue(stage, job, uid)
-  local list = queued[stage]
+  local tenant = tenant_of(uid)
+  queued[stage] = queued[stage] or {}
+  local list = queued[stage][tenant]
   if not list then
     list = {}
-    queued[stage] = list
+    queued[stage][tenant] = list
   end
   list[#list + 1] = score_of(uid)
   list[#list + 1] = job
@@ -224,6 +338,7 @@ end
 
 local function unlist_letter(job, j)
   call('ZREM', P .. 'dlq:' .. j.stage, job)
+  call('ZREM', P .. 'dlq:' .. j.stage .. ':' .. tenant_of(j.uid), job)
   call('SREM', P .. 'dead:' .. j.uid, job)
   if call('EXISTS', P .. 'dlq:' .. j.stage) == 0 then call('SREM', P .. 'dlqs', j.stage) end
 end
@@ -240,15 +355,22 @@ local function drop_letters(uid, letters_max)
 end
 
 -- A request that ran out of attempts ends, and is kept for the operator.
-local function bury(job, j, err, last, served, letters_max)
+local function bury(job, j, err, last, served, letters_max, own_max)
   end_request(job, j, 'INFRA_FAILED', '', '', err, last, served)
   local letters = P .. 'dlq:' .. j.stage
   j.state, j.error = 'D', err
   write_job(job, j)
+  local own = letters .. ':' .. tenant_of(j.uid)
   call('ZADD', letters, NOW_MS, job)
+  call('ZADD', own, NOW_MS, job)
   call('SADD', P .. 'dlqs', j.stage)
   call('SADD', P .. 'dead:' .. j.uid, job)
-  if call('ZCARD', letters) > letters_max then drop_letter(call('ZRANGE', letters, 0, 0)[1]) end
+  local owned = call('ZCARD', own)
+  if owned > own_max then
+    drop_letter(call('ZRANGE', own, 0, 0)[1])
+  elseif call('ZCARD', letters) > letters_max then
+    drop_letter(call('ZRANGE', owned > 1 and own or letters, 0, 0)[1])
+  end
 end
 
 -- A lease ends and the request waits again, in its old place.
@@ -352,7 +474,34 @@ local function keep_history(uid, b)
   call('LPUSH', key, cmsgpack.pack(b.batch, b.opened, NOW_US, b.deadline, requests))
   call('LTRIM', key, 0, tonumber(b.history) - 1)
   call('PEXPIRE', key, TASK_KEPT_MS)
-  use_task(name)
+  use_task(name, 0)
+end
+
+-- The keys of a batch that was over at `completed`, unless it was opened again since.
+local function forget_batch(uid, completed)
+  local state, at = unpack(call('HMGET', P .. 'b:' .. uid, 'state', 'completed'))
+  if state ~= 'COMPLETE' and state ~= 'CANCELLED' or tonumber(at) ~= completed then return end
+  if call('EXISTS', P .. 'live:' .. uid) == 1 then return end -- a dead letter was replayed
+  for _, kind in ipairs(KEPT_KINDS) do call('UNLINK', P .. kind .. uid) end
+  if call('EXISTS', P .. 'dead:' .. uid) == 1 then call('ZADD', P .. 'gone', NOW_MS, uid) end
+end
+
+-- The tenant's oldest batches make room for the results of one that is over.
+local function bound_results(uid, b)
+  local over, sum = P .. 'over:' .. b.tenant, P .. 'over#:' .. b.tenant
+  local count, kept_ms = tonumber(b.submitted) + 1, tonumber(b.kept)
+  call('RPUSH', over, cmsgpack.pack(uid, NOW_US, count, NOW_MS + kept_ms))
+  local total = call('INCRBY', sum, count)
+  call('PEXPIRE', over, kept_ms)
+  call('PEXPIRE', sum, kept_ms)
+  for _ = 1, FORGOTTEN_MAX do
+    local old, completed, results, until_ms = cmsgpack.unpack(call('LINDEX', over, 0))
+    local full = total > tonumber(b.results_max or RESULTS_KEPT_MAX)
+    if old == uid or (until_ms > NOW_MS and not full) then break end
+    call('LPOP', over)
+    total = call('DECRBY', sum, results)
+    if until_ms > NOW_MS then forget_batch(old, completed) end
+  end
 end
 
 local function release_quota(tenant, requests, bytes, batches)
@@ -365,7 +514,7 @@ end
 
 local function batch_facts(uid)
   local names = { 'tenant', 'batch', 'task', 'state', 'closing', 'k', 'opened', 'deadline',
-    'submitted', 'ended', 'kept', 'history', 'natural' }
+    'submitted', 'ended', 'kept', 'history', 'natural', 'results_max' }
   local values = call('HMGET', P .. 'b:' .. uid, unpack(names))
   local b = {}
   for i, name in ipairs(names) do b[name] = values[i] end
@@ -386,6 +535,7 @@ local function finish_batch(uid, b)
   call('DEL', P .. 'hb:' .. uid)
   release_quota(b.tenant, 0, 0, 1)
   expire_batch(uid, tonumber(b.kept))
+  bound_results(uid, b)
   tell_planners()
   b.state = state
 end
@@ -425,8 +575,11 @@ end
 local function write_touched()
   delete(doomed)
   doomed = {}
-  for stage, list in pairs(queued) do
-    in_slices('ZADD', P .. 'q:' .. stage, list)
+  for stage, tenants in pairs(queued) do
+    for tenant, list in pairs(tenants) do
+      in_slices('ZADD', P .. 'q:' .. stage .. ':' .. tenant, list)
+      join(stage, tenant)
+    end
     mark(stage)
   end
   local uids, changes = order, touched
@@ -443,16 +596,30 @@ local function write_touched()
   end
 end
 
+-- Take a job out of its queue, or out of a worker's hands; what it held of the worker counts by the
+-- second, where that is more than it was charged.
+local function withdraw(job, j, tenant)
+  if j.state ~= 'L' then
+    call('ZREM', P .. 'q:' .. j.stage .. ':' .. tenant, job)
+    leave_if_empty(j.stage, tenant)
+    return
+  end
+  call('ZREM', P .. 'l:' .. j.stage, job)
+  local held_us = math.floor((NOW_US - j.claimed) / 1000000) * 1000000
+  correct(j.stage, tenant, math.max(correction_us(j, held_us), 0))
+end
+
 -- Go on with the end of a batch, at most `steps_max` requests and groups at once; the rest is left
 -- in `closing`. Returns how many requests ended by it.
 local function settle(uid, steps_max)
+  local tenant = tenant_of(uid)
   local closing = call('HGET', P .. 'b:' .. uid, 'closing')
   local jobs = {}
   if closing ~= '' then jobs = call('SPOP', P .. 'live:' .. uid, steps_max) end
   table.sort(jobs)
   for _, job in ipairs(jobs) do
     local j = read_job(job)
-    call('ZREM', P .. (j.state == 'L' and 'l:' or 'q:') .. j.stage, job)
+    withdraw(job, j, tenant)
     end_request(job, j, closing, '', '', '', '', '')
     drop_job(job, j)
   end

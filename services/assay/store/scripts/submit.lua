@@ -43,7 +43,7 @@ for i = 1, count do
 end
 if #fresh == 0 then return { 'DONE', 0, count, state ~= 'OPEN' and 1 or 0, 0 } end
 if state ~= 'OPEN' then return { 'NOT_OPEN' } end
-if size > 0 and submitted + #fresh > size then return { 'OVER_SIZE' } end
+if submitted + #fresh > (size > 0 and size or BATCH_REQUESTS_MAX) then return { 'OVER_SIZE' } end
 local sizes = #groups > 0 and read_slices(P .. 'gs:' .. uid, groups) or {}
 for i, group in ipairs(groups) do
   local before, more = tonumber(sizes[i] or 0), #members[group]
@@ -68,7 +68,7 @@ local place = score(facts[6], facts[7])
 local sequence = call('INCRBY', P .. 'seq', #fresh) - #fresh
 local packed = pack_job({ uid = uid, stage = stage, state = 'Q', attempts = 0, claims = 0, fence = 0,
   enqueued = NOW_US, claimed = 0, arrived = NOW_US, worker = '', stages_gone = 0, replayed = 0,
-  error = '' })
+  error = '', charged = 0, weight = 1 })
 local jobs, queue, digest_writes, group_writes = {}, {}, {}, {}
 for n, i in ipairs(fresh) do
   local at = HEAD + (i - 1) * WIDTH
@@ -86,7 +86,8 @@ end
 for i, group in ipairs(groups) do
   group_writes[2 * i - 1], group_writes[2 * i] = group, sizes[i]
 end
-in_slices('ZADD', P .. 'q:' .. stage, queue)
+in_slices('ZADD', P .. 'q:' .. stage .. ':' .. tenant, queue)
+join(stage, tenant)
 in_slices('HSET', P .. 'd:' .. uid, digest_writes)
 in_slices('HSET', P .. 'gs:' .. uid, group_writes)
 in_slices('SADD', P .. 'live:' .. uid, jobs)

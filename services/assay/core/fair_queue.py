@@ -1,0 +1,72 @@
+"""One stage's queue in memory, served as `core.ordering` says.
+
+Always true: a tenant has a virtual time in `shares.waiting` exactly while requests of it wait, and
+every pop serves the first tenant's first request.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from typing import Generic, NamedTuple, TypeVar
+
+from assay.core.ordering import OrderKey, Shares, T
+
+E = TypeVar("E")
+
+
+class Price(NamedTuple):
+    """What a request is charged."""
+
+    cost_us: int
+    weight: float
+
+
+class FairQueue(Generic[T, E]):
+    """Entries of many tenants. An entry that is dropped stays in its heap until it comes up."""
+
+    def __init__(self, waits: Callable[[E], bool] = lambda _: True) -> None:
+        """`waits` is false for an entry that was dropped."""
+        self.shares: Shares[T] = Shares()
+        self._waits = waits
+        self._heaps: dict[T, list[tuple[OrderKey, E]]] = defaultdict(list)
+        self._counts: Counter[T] = Counter()
+
+    def __len__(self) -> int:
+        return self._counts.total()
+
+    def __iter__(self) -> Iterator[E]:
+        """In no particular order."""
+        return (entry for heap in self._heaps.values() for _, entry in heap if self._waits(entry))
+
+    def push(self, tenant: T, key: OrderKey, entry: E, *, claims: int = 0) -> None:
+        """The entry waits; `claims` have been made so far."""
+        self.shares.join(tenant, claims)
+        heappush(self._heaps[tenant], (key, entry))
+        self._counts[tenant] += 1
+
+    def pop(self, price: Callable[[E], Price | None]) -> tuple[E, int | None]:
+        """The next entry and what its tenant was charged.
+
+        Args:
+            price: of an entry; `None` = it was charged before (and so is what is returned).
+        """
+        tenant = self.shares.first()
+        heap = self._heaps[tenant]
+        _, entry = heappop(heap)
+        while not self._waits(entry):
+            _, entry = heappop(heap)
+        asked = price(entry)
+        charged = None if asked is None else self.shares.charge(tenant, *asked)
+        self._count_down(tenant)
+        self.shares.forgive()
+        return entry, charged
+
+    def drop(self, tenant: T) -> None:
+        """An entry of the tenant waits no longer; the caller has made `waits` say so."""
+        self._count_down(tenant)
+
+    def _count_down(self, tenant: T) -> None:
+        self._counts[tenant] -= 1
+        if not self._counts[tenant]:
+            del self._counts[tenant], self._heaps[tenant]
+            self.shares.leave(tenant)

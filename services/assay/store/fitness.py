@@ -1,0 +1,302 @@
+"""Whether a server is fit to keep acknowledged work: found out by asking it, then by trying.
+
+`judge` is pure: what the server says of itself and what the settings accept, in; what is fit, or
+one `FailedPrecondition` whose line names the setting and the remedy, out. What cannot be asked (a
+permission, a cluster's slots, a server that only speaks the protocol) is tried: one script calls
+every command that our scripts use.
+
+A server may change later (a failover, `CONFIG SET`), so it is examined again after each loss of
+the connection and at least every `EXAMINE_EVERY_S`.
+"""
+
+import asyncio
+import re
+import secrets
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    AuthorizationError,
+    ClusterCrossSlotError,
+    NoPermissionError,
+    ReadOnlyError,
+    RedisError,
+)
+
+from assay.config.settings import StoreSettings
+from assay.core.errors import DependencyDown, FailedPrecondition
+from assay.store.link import Link, Reply
+from assay.store.port import Fitness, Store
+from assay.store.script import load_script
+
+REDIS_VERSION_MIN: Final = (7, 0)
+"""`#!lua flags=` and PEXPIRETIME came with it; every Valkey has both."""
+MEMORY_MARGIN_BYTES: Final = 128 * 1024**2
+"""What `maxmemory` must leave for requests beside the artifacts."""
+EXAMINE_EVERY_S: Final = 30.0
+WATCH_EVERY_S: Final = 5.0
+RETRY_S: Final = 0.25
+_INFO_NEEDED: Final = ("aof_enabled", "maxmemory", "maxmemory_policy", "role")
+
+log = structlog.get_logger(__name__)
+
+
+def parse_info(text: bytes) -> Mapping[str, str]:
+    """What INFO answers, as names and values."""
+    lines = (line.partition(":") for line in text.decode("utf-8", "replace").splitlines())
+    return {name: value.strip() for name, colon, value in lines if colon}
+
+
+def judge(info: Mapping[str, str], appendfsync: str, settings: StoreSettings) -> Fitness:
+    """Tell whether a server that says `info` of itself is fit.
+
+    Raises:
+        FailedPrecondition: it is not; `field` is the setting that accepts it, or `store.url`.
+    """
+    server = _version(info)
+    _place(info)
+    notes = [*_unknown(info, settings), *_memory(info, settings), *_persistence(info, settings)]
+    if info.get("aof_enabled") == "1" and appendfsync not in {"always", ""}:
+        lost = "up to 2 s" if appendfsync == "everysec" else "what the kernel holds, 30 s as a rule"
+        notes.append(f"appendfsync {appendfsync}: power loss takes {lost} of acknowledged work")
+    appends = info.get("aof_enabled")
+    return Fitness(
+        server=server,
+        appends=None if appends is None else appends == "1",
+        appendfsync=appendfsync,
+        notes=tuple(notes),
+    )
+
+
+def _unfit(field: str, what: str, remedy: str) -> FailedPrecondition:
+    return FailedPrecondition(f"{field}: the server {what}; {remedy}", field=field)
+
+
+def _version(info: Mapping[str, str]) -> str:
+    if valkey := info.get("valkey_version"):
+        return f"valkey {valkey}"
+    version = info.get("redis_version", "")
+    parts = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    if version and parts < REDIS_VERSION_MIN:
+        raise _unfit("store.url", f"is Redis {version}", "use Redis 7.0 or newer, or any Valkey")
+    return f"redis {version}" if version else ""
+
+
+def _place(info: Mapping[str, str]) -> None:
+    if info.get("redis_mode", info.get("server_mode")) == "sentinel":
+        raise _unfit("store.url", "is a sentinel", "name the primary that it watches")
+    if info.get("role") in {"slave", "replica"}:
+        primary = f"{info.get('master_host', '?')}:{info.get('master_port', '?')}"
+        raise _unfit("store.url", f"is a replica of {primary}", "name the primary")
+
+
+def _unknown(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
+    missing = [name for name in _INFO_NEEDED if name not in info]
+    if not missing:
+        return []
+    what = f"does not tell {', '.join(missing)} (INFO)"
+    if not settings.accept_unverified:
+        remedy = "let its user call INFO, or set store.accept_unverified=true if you know them safe"
+        raise _unfit("store.accept_unverified", what, remedy)
+    return [f"the server {what}: accepted unverified"]
+
+
+def _memory(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
+    bytes_max = int(info.get("maxmemory", "0"))
+    policy = info.get("maxmemory_policy", "noeviction")
+    if not bytes_max:
+        return []
+    if policy != "noeviction":
+        what = f"evicts keys when maxmemory is reached (maxmemory-policy {policy})"
+        raise _unfit("store.url", what, "set maxmemory-policy noeviction there")
+    needed = settings.artifacts_bytes_max + MEMORY_MARGIN_BYTES
+    if bytes_max < needed:
+        what = f"has maxmemory {bytes_max:,} bytes, less than the {needed:,} that are needed"
+        remedy = "raise maxmemory there or lower store.artifacts_bytes_max"
+        raise _unfit("store.artifacts_bytes_max", what, remedy)
+    return []
+
+
+def _persistence(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
+    if info.get("aof_enabled", "1") == "1":
+        return []
+    what = "keeps no append-only file (appendonly no), so its end loses acknowledged work"
+    if not settings.accept_data_loss:
+        remedy = "set appendonly yes there, or store.accept_data_loss=true to accept that"
+        raise _unfit("store.accept_data_loss", what, remedy)
+    return [f"the server {what}: accepted by store.accept_data_loss"]
+
+
+class Examiner:
+    """Examines the server behind a link, and remembers when it did."""
+
+    def __init__(self, link: Link, settings: StoreSettings, *, url: str, embedded: bool) -> None:
+        self._link = link
+        self._settings = settings
+        self._embedded = embedded
+        self._place = place(url)
+        self._probe = load_script("probe")
+        self._examined_s: float | None = None
+        self._changes = 0
+        self._why = ""
+
+    async def examine(self) -> Fitness:
+        """Ask and try.
+
+        Raises:
+            FailedPrecondition: it is unfit, or does not let us in; says what to change.
+            DependencyDown: it cannot be reached now, or cannot serve yet.
+        """
+        changes = self._link.changes
+        try:
+            fitness = await self._examine()
+        except DependencyDown as error:
+            raise self._named(error) from error
+        except RedisError as error:
+            remedy = "use Redis 7.0 or newer, or any Valkey"
+            raise _unfit("store.url", f"does not understand us ({error})", remedy) from error
+        self._examined_s, self._changes = asyncio.get_running_loop().time(), changes
+        self._why = ""
+        return fitness
+
+    async def keep(self) -> None:
+        """Examine again when it is time to, or when the connection was lost meanwhile.
+
+        Raises:
+            DependencyDown: the server became unfit; safe to go on asking until it is fit again.
+        """
+        now_s = asyncio.get_running_loop().time()
+        recent = self._examined_s is not None and now_s - self._examined_s < EXAMINE_EVERY_S
+        if recent and self._changes == self._link.changes and not self._why:
+            return
+        try:
+            await self.examine()
+        except FailedPrecondition as error:
+            if error.message != self._why:
+                log.warning("store_unfit", why=error.message)
+            self._why = error.message
+            raise DependencyDown(error.message, field=error.field) from error
+
+    async def _examine(self) -> Fitness:
+        info = parse_info(await self._said("INFO") or b"")
+        settings = self._settings
+        if self._embedded:  # of our own making: nothing of it is the operator's
+            fitness = judge(info, "always", settings)
+        else:
+            fitness = judge(info, await self._appendfsync(), settings)
+        failed = await self._link.run(self._probe, secrets.token_hex(6))
+        if failed:
+            command, why = (word.decode("utf-8", "replace") for word in failed[0])
+            what = f"refuses {command} ({why})"
+            raise _unfit(
+                "store.url", what, "let its user call it on the keys that begin with assay:"
+            )
+        wake = f"{self._link.prefix}probe:wake"
+        await self._tried("BZPOPMIN", wake, "0.001")
+        await self._tried("BLMOVE", wake, wake, "LEFT", "LEFT", "0.001")
+        await self._tried("XREAD", "COUNT", 1, "STREAMS", wake, "0")
+        return fitness
+
+    async def _tried(self, command: str, *arguments: str | int) -> None:
+        try:
+            await self._link.wait(command, *arguments, timeout_s=self._settings.timeout_s)
+        except DependencyDown as error:
+            if not _forbidden(error.__cause__):
+                raise
+            what = f"refuses {command} ({error.__cause__})"
+            raise _unfit("store.url", what, "let its user call it") from error
+
+    async def _appendfsync(self) -> str:
+        reply = await self._said("CONFIG", "GET", "appendfsync")
+        return reply[1].decode() if reply and len(reply) == 2 else ""
+
+    async def _said(self, *command: str) -> Reply:
+        """What it answers; `None`: it forbids the question (managed servers forbid some)."""
+        try:
+            return await self._link.call(*command)
+        except RedisError:
+            return None
+        except DependencyDown as error:
+            if _forbidden(error.__cause__):
+                return None
+            raise
+
+    def _named(self, error: DependencyDown) -> DependencyDown | FailedPrecondition:
+        """The error by the setting that mends it, where one does."""
+        cause = error.__cause__
+        if _chain_has(cause, AuthenticationError):
+            what = f"at {self._place} refuses the name or the password ({cause})"
+            return _unfit("store.url", what, "put the right ones there: redis://NAME:PASSWORD@HOST")
+        if _forbidden(cause):
+            what = f"at {self._place} forbids its user what is needed ({cause})"
+            return _unfit("store.url", what, "give that permission, or name another user")
+        if _chain_has(cause, ssl.SSLError):
+            what = f"at {self._place}: TLS failed ({cause})"
+            return _unfit(
+                "store.url", what, "rediss:// is for TLS, redis:// for none; check the CA"
+            )
+        if isinstance(cause, (AskError, ClusterCrossSlotError)):
+            what = f"at {self._place} is a cluster's node that does not hold our keys ({cause})"
+            return _unfit("store.url", what, "name the node that does, or change store.shard")
+        if isinstance(cause, ReadOnlyError):
+            what = f"at {self._place} takes no writes ({cause})"
+            return _unfit("store.url", what, "name the primary")
+        return DependencyDown(f"store.url: {self._place}: {error.message}", field="store.url")
+
+
+def _forbidden(cause: BaseException | None) -> bool:
+    return isinstance(cause, (AuthorizationError, NoPermissionError))
+
+
+def _chain_has(error: BaseException | None, kind: type[BaseException]) -> bool:
+    for _ in range(10):
+        if error is None or isinstance(error, kind):
+            return error is not None
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def place(url: str) -> str:
+    """Where a URL points to, without the password."""
+    parts = urlsplit(url)
+    return parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
+
+
+async def until_fit(store: Store, *, wait_s: float) -> Fitness:
+    """Wait for a server that is still starting; return what it is.
+
+    Raises:
+        FailedPrecondition: it is unfit, or does not let us in.
+        DependencyDown: it did not answer for `wait_s`.
+    """
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + wait_s
+    while True:
+        try:
+            fitness = await store.check()
+        except DependencyDown as error:
+            if loop.time() > deadline_s:
+                message = f"{error.message}; start it, or correct store.url (waited {wait_s:g} s)"
+                raise DependencyDown(message, field=error.field) from error
+            await asyncio.sleep(RETRY_S)
+        else:
+            for note in fitness.notes:
+                log.warning("store_risk", note=note)
+            return fitness
+
+
+async def watch_fitness(store: Store) -> AsyncGenerator[str, None]:
+    """Yield again and again, for ever, why the store is not fit; empty when it is."""
+    while True:
+        await asyncio.sleep(WATCH_EVERY_S)
+        try:
+            await store.ping()
+        except DependencyDown as error:
+            yield error.message
+        else:
+            yield ""

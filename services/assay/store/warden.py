@@ -1,0 +1,158 @@
+"""Stands between an owner and one process of its, so that neither outlives the other for long.
+
+Run by path, as a process of its own and with the standard library alone, between the owner (`assay
+up`, `assay score`, a test) and the process that it wards:
+
+* the owner dies, in whatever way: the ward is asked to go (SIGTERM), given its time to drain, then
+  killed; a stopped one is woken for that. The embedded store first waits for those who still use
+  it;
+* the warden is told to go (SIGTERM): it passes that on;
+* the warden dies: the kernel kills the ward;
+* the ward dies: the warden ends as it did (exit code or signal).
+
+Nothing depends on a moment: the warden looks at the owner through a pidfd and checks that it is
+still its parent; the ward asks the kernel for its signal and checks likewise, before it becomes
+what it is. Both hold the lock file that they inherit, so whoever can lock it knows that both are
+gone; their pids stand in it.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Final, NoReturn
+
+ANSWER_S_MAX: Final = 1.0
+BUSY_POLL_S: Final = 0.2
+BUSY_S_MAX: Final = 60.0
+"""How long a store waits for those who use it, after its owner's death."""
+_PR_SET_PDEATHSIG: Final = 1
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def command(
+    argv: list[str], *, owner_pid: int, lock: int, drain_s: float, busy: str = ""
+) -> list[str]:
+    """How to run `argv` under a warden that is a child of `owner_pid`.
+
+    Args:
+        argv: the ward, an absolute path first.
+        owner_pid: whose end is theirs.
+        lock: an inherited descriptor of the locked file.
+        drain_s: from SIGTERM to SIGKILL.
+        busy: socket of a Valkey, which is left alone while it has clients.
+    """
+    words = (str(owner_pid), str(lock), str(drain_s), busy)
+    return [sys.executable, "-I", "-S", __file__, *words, *argv]
+
+
+def wards_pid(warden_pid: int) -> int | None:
+    """The process that a warden wards, while there is one."""
+    try:
+        found = Path(f"/proc/{warden_pid}/task/{warden_pid}/children").read_text().split()
+    except OSError:
+        return None
+    return int(found[0]) if found else None
+
+
+def pids_in(lock_file: Path) -> list[int]:
+    """The warden and the ward that last held the file."""
+    try:
+        return [int(word) for word in lock_file.read_text(encoding="ascii").split()]
+    except (OSError, ValueError):
+        return []
+
+
+def _ward(argv: list[str], lock: int) -> int:
+    warden = os.getpid()
+    libc = ctypes.CDLL(None)
+    # A signal that comes meanwhile waits until the ward treats it in its own way.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    pid = os.fork()
+    if not pid:
+        _become(argv, lock, warden, libc)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    return pid
+
+
+def _become(argv: list[str], lock: int, warden: int, libc: ctypes.CDLL) -> NoReturn:
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != warden:
+        os._exit(1)
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    os.set_inheritable(lock, True)  # noqa: FBT003 -- has no name for it
+    os.execv(argv[0], argv)  # noqa: S606 -- what the owner asked for, without a shell
+
+
+def _wait(ward: int, timeout_s: float) -> bool:
+    """Whether the ward ended in time."""
+    return bool(select.select([ward], [], [], timeout_s)[0])
+
+
+def _users(busy: str) -> int:
+    """How many still use the store; none when it does not answer."""
+    try:
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(ANSWER_S_MAX)
+            asking.connect(busy)
+            asking.sendall(b"INFO clients\r\n")
+            said = asking.recv(65_536)
+    except OSError:
+        return 0
+    for line in said.splitlines():
+        if line.startswith(b"connected_clients:"):
+            return int(line.partition(b":")[2]) - 1
+    return 0
+
+
+def _end(pid: int, ward: int, drain_s: float, busy: str) -> None:
+    """The owner is gone."""
+    for _ in range(int(BUSY_S_MAX / BUSY_POLL_S)):
+        if not busy or not _users(busy) or _wait(ward, BUSY_POLL_S):
+            break
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        os.kill(pid, number)  # not waited for yet, so the pid is still its own
+    if not _wait(ward, drain_s):
+        os.kill(pid, signal.SIGKILL)
+        select.select([ward], [], [])
+
+
+def main(words: list[str]) -> None:
+    """Ward until the ward is no more; then end as it did."""
+    owner_pid, lock, drain_s = int(words[0]), int(words[1]), float(words[2])
+    busy, argv = words[3], words[4:]
+    asked: list[int] = []
+    # From the first moment on: what comes before the ward is there is passed on later.
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(signal.SIGTERM))
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        owner = os.pidfd_open(owner_pid)
+    except ProcessLookupError:
+        return
+    if os.getppid() != owner_pid:
+        return
+    os.set_inheritable(lock, False)  # noqa: FBT003 -- has no name for it
+    pid = _ward(argv, lock)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()} {pid}\n".encode("ascii"), 0)
+    ward = os.pidfd_open(pid)
+    signal.signal(signal.SIGTERM, lambda *_: signal.pidfd_send_signal(ward, signal.SIGTERM))
+    if asked:
+        os.kill(pid, signal.SIGTERM)
+    if ward not in select.select([owner, ward], [], [])[0]:
+        _end(pid, ward, drain_s, busy)
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
