@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
@@ -16,6 +17,7 @@ from assay.core.errors import AssayError, InvalidRequest, Saturated
 from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.clock import Clock
+from assay.edge.door import Door, DoorLimits
 from assay.edge.grpc_edge import GrpcEdge, server_options
 from assay.edge.status import STATUS
 from assay.edge.tracing import NoTracer
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 BYTES_MAX = 10_000
 CALLS_MAX = 2
+BODY_S_MAX = 2.0
 METHOD = "/assay.v1.RewardService/"
 
 
@@ -92,16 +95,25 @@ async def rig(tenants: Tenants) -> AsyncIterator[Rig]:
     """A listening server."""
     calls: list[tuple[str, str]] = []
     guard = CallGuard(
-        tenants=tenants,
-        calls_max=CALLS_MAX,
+        callers=tenants,
+        door=Door(
+            DoorLimits(
+                calls_max=CALLS_MAX,
+                streams_max=CALLS_MAX,
+                bytes_max=10 * BYTES_MAX,
+                body_s_max=BODY_S_MAX,
+            )
+        ),
         clock=Clock(),
         tracer=NoTracer(),
         on_call=lambda method, reason, _s: calls.append((method, reason)),
     )
-    edge = GrpcEdge(guard=guard, message_bytes_max=BYTES_MAX, prefix=METHOD)
+    edge = GrpcEdge(guard=guard, message_bytes_max=BYTES_MAX)
+    checks = health.aio.HealthServicer()
     server = grpc.aio.server(interceptors=[edge], options=server_options(BYTES_MAX))
     puppet = Puppet()
     reward_pb2_grpc.add_RewardServiceServicer_to_server(puppet, server)
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -258,6 +270,46 @@ async def test_a_call_whose_caller_went_away_gives_its_place_back(rig: Rig) -> N
         assert rig.calls.pop() == ("GetBatch", "cancelled")
 
 
+async def test_a_message_that_does_not_come_is_given_up(rig: Rig) -> None:
+    call: Any = rig.channel.stream_unary(METHOD + "GetBatch")
+
+    async def never() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    failed = await _failure(call(never()))
+    assert failed.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert _trailers(failed)["reason"] == "deadline_passed"
+    assert await rig.stub.GetBatch(reward_pb2.GetBatchRequest())
+
+
+async def test_held_streams_leave_the_slots_of_calls_alone_and_have_their_own_end(
+    rig: Rig,
+) -> None:
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    rig.puppet.act = wait
+    streams: list[Any] = [
+        rig.stub.StreamResults(reward_pb2.StreamResultsRequest()) for _ in range(CALLS_MAX)
+    ]
+    for stream in streams:
+        assert (await stream.read()).cursor == 1
+    failed = await _failure(rig.stub.StreamResults(reward_pb2.StreamResultsRequest()).read())
+    assert failed.code() == STATUS[Saturated].grpc
+    rig.puppet.act = rig.puppet.nothing
+    assert await rig.stub.GetBatch(reward_pb2.GetBatchRequest())
+    for stream in streams:
+        stream.cancel()
+
+
+async def test_a_compressed_message_is_refused_before_it_is_unpacked(rig: Rig) -> None:
+    request = reward_pb2.GetBatchRequest(batch_id="x" * 100 * BYTES_MAX)
+    failed = await _failure(rig.stub.GetBatch(request, compression=grpc.Compression.Gzip))
+    assert failed.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert await rig.stub.GetBatch(reward_pb2.GetBatchRequest())
+
+
 async def _answer(call: Any) -> Any:
     return await call
 
@@ -282,3 +334,24 @@ class TestWithTenants:
         failed = await _failure(stream.read())
         assert failed.code() == grpc.StatusCode.UNAUTHENTICATED
         assert not rig.puppet.entered._value
+
+    async def test_a_stranger_is_refused_before_its_message_is_read(self, rig: Rig) -> None:
+        call: Any = rig.channel.stream_unary(METHOD + "GetBatch")
+
+        async def never() -> AsyncIterator[bytes]:
+            await asyncio.Event().wait()
+            yield b""
+
+        failed = await _failure(call(never()))
+        assert failed.code() == grpc.StatusCode.UNAUTHENTICATED
+        assert rig.calls == [("GetBatch", "unauthenticated")]
+
+    async def test_health_is_checked_without_a_token_but_not_watched(self, rig: Rig) -> None:
+        stub: Any = health_pb2_grpc.HealthStub(rig.channel)
+        request = health_pb2.HealthCheckRequest()
+        assert (await stub.Check(request)).status == health_pb2.HealthCheckResponse.SERVING
+        failed = await _failure(stub.Watch(request).read())
+        assert failed.code() == grpc.StatusCode.UNAUTHENTICATED
+        watch = stub.Watch(request, metadata=(("authorization", "Bearer r3d"),))
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+        watch.cancel()

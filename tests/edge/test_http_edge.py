@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from typing import TYPE_CHECKING
 
 import httpx
@@ -13,10 +14,12 @@ from fastapi import FastAPI
 from structlog.testing import capture_logs
 
 from assay.core.errors import AssayError, Saturated
-from assay.edge import http_edge
+from assay.edge import http_edge, http_listener
 from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.clock import Clock
+from assay.edge.door import Door, DoorLimits
+from assay.edge.http_listener import Connections, bounded_protocol
 from assay.edge.status import STATUS
 from assay.edge.tracing import NoTracer
 
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 BYTES_MAX = 10_000
+PATHS = http_edge.Paths(
+    prefix="/v1/", payload=re.compile("/v1/things/big"), stream=re.compile("/v1/things/stream")
+)
 
 
 class Puppet:
@@ -37,13 +43,15 @@ class Puppet:
         self.calls: list[tuple[str, str]] = []
         self.app = FastAPI()
         guard = CallGuard(
-            tenants=Tenants({}),
-            calls_max=1,
+            callers=Tenants({}),
+            door=Door(
+                DoorLimits(calls_max=1, streams_max=1, bytes_max=10 * BYTES_MAX, body_s_max=1.0)
+            ),
             clock=Clock(),
             tracer=NoTracer(),
             on_call=lambda method, reason, _s: self.calls.append((method, reason)),
         )
-        http_edge.install(self.app, guard=guard, prefix="/v1/", body_bytes_max=BYTES_MAX)
+        http_edge.install(self.app, guard=guard, paths=PATHS, body_bytes_max=BYTES_MAX)
 
         @self.app.post("/v1/things/{thing}", name="DoThing")
         async def do_thing(thing: str, body: dict[str, int]) -> dict[str, str]:
@@ -73,7 +81,10 @@ def puppet() -> Puppet:
 @pytest.fixture
 async def http(puppet: Puppet) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a listening server."""
-    config = uvicorn.Config(puppet.app, port=0, log_config=None, lifespan="off")
+    connections = Connections(connections_max=20, per_peer_max=8, body_s_max=1.0)
+    config = uvicorn.Config(
+        puppet.app, port=0, log_config=None, lifespan="off", http=bounded_protocol(connections)
+    )
     server = _Server(config)
     serving = asyncio.create_task(server.serve())
     async with asyncio.timeout(60):
@@ -169,3 +180,76 @@ async def test_methods_are_counted_by_operation_never_by_path(
     for path in ("/v1/things/a", "/v1/things/b", "/v1/nothing"):
         await http.post(path, json={})
     assert puppet.calls == [("DoThing", "ok"), ("DoThing", "ok"), ("unknown", "ok")]
+
+
+async def _told(http: httpx.AsyncClient, *parts: bytes) -> bytes:
+    """Send parts over a connection of its own; return all that comes until it is closed."""
+    reader, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        async with asyncio.timeout(60):
+            return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+BEGUN = b"POST /v1/things/a HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n["
+
+
+async def test_a_slow_body_is_given_up_and_its_connection_closed(
+    puppet: Puppet, http: httpx.AsyncClient
+) -> None:
+    answer = await _told(http, BEGUN)
+    assert answer.startswith(b"HTTP/1.1 504"), answer
+    assert b"deadline_passed" in answer
+    assert puppet.calls == [("POST /v1/things/a", "deadline_passed")]
+    assert (await http.post("/v1/things/a", json={})).status_code == 200
+
+
+async def test_a_slow_body_of_an_open_path_is_closed_too(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_listener, "BODY_SLACK_S", 0.1)
+    answer = await _told(http, BEGUN.replace(b"POST /v1/things/a", b"GET /open"))
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+async def test_headers_that_do_not_end_are_cut_off(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_listener, "HEAD_S_MAX", 0.2)
+    assert await _told(http, b"") == b""
+    assert await _told(http, b"GET /open HTTP/1.1\r\nx: ") == b""
+    monkeypatch.undo()
+    assert await _told(http, b"GET /open HTTP/1.1\r\nx: " + b"a" * 10**6) == b""
+    assert (await http.get("/open")).status_code == 200
+
+
+async def test_connections_of_one_peer_are_bounded(http: httpx.AsyncClient) -> None:
+    held = [await asyncio.open_connection(http.base_url.host, http.base_url.port) for _ in range(8)]
+    assert await _told(http, b"GET /open HTTP/1.1\r\nhost: a\r\n\r\n") == b""
+    for _, writer in held:
+        writer.close()
+        await writer.wait_closed()
+    async with asyncio.timeout(60):
+        while True:  # the server learns of their ends in its own time
+            with contextlib.suppress(httpx.HTTPError):
+                assert (await http.get("/open")).status_code == 200
+                break
+
+
+async def test_a_saturated_caller_is_answered_without_its_body(
+    puppet: Puppet, http: httpx.AsyncClient
+) -> None:
+    puppet.release.clear()
+    held = asyncio.ensure_future(http.post("/v1/things/a", json={}))
+    await puppet.entered.acquire()
+    answer = await _told(http, BEGUN)
+    assert answer.startswith(b"HTTP/1.1 429"), answer
+    assert b"connection: close" in answer.lower()
+    puppet.release.set()
+    assert (await held).status_code == 200

@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from assay.edge.lifecycle import listening, stop_on_signals
+from assay.edge.lifecycle import (
+    EXIT_CONFIGURATION,
+    EXIT_UNAVAILABLE,
+    listening,
+    stop_on_signals,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_sets_the_event(number: signal.Signals) -> None:
     with stop_on_signals() as stop:
         assert not stop.is_set()
@@ -36,54 +41,66 @@ async def test_a_second_signal_acts_in_the_ordinary_way() -> None:
     signal.signal(signal.SIGINT, before)
 
 
-SERVICE = """
-import asyncio, pathlib, sys
-from assay.edge.lifecycle import stop_on_signals
-
-async def main():
-    with stop_on_signals(int(sys.argv[1])) as stop:
-        pathlib.Path(sys.argv[2]).touch()
-        await stop.wait()
-        pathlib.Path(sys.argv[3]).touch()
-
-asyncio.run(main())
-"""
-OWNER = """
-import os, subprocess, sys
-subprocess.run([sys.executable, "-c", sys.argv[1], str(os.getpid()), *sys.argv[2:]])
-"""
-
-
-async def appears(path: Path) -> None:
-    async with asyncio.timeout(60):
-        while not path.exists():
-            await asyncio.sleep(0.01)
-
-
-async def test_a_service_stops_when_its_owner_is_killed(tmp_path: Path) -> None:
-    begun, ended = tmp_path / "begun", tmp_path / "ended"
-    owner = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", OWNER, SERVICE, str(begun), str(ended)
-    )
-    await appears(begun)
-    owner.kill()
-    await owner.wait()
-    await appears(ended)
-
-
-async def test_a_service_whose_owner_is_gone_already_stops_at_once() -> None:
-    nobody = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
-    await nobody.wait()
-    with stop_on_signals(nobody.pid) as stop:
-        assert stop.is_set()
-
-
 def test_a_sign_stands_while_somebody_listens(tmp_path: Path) -> None:
     sign = tmp_path / "run" / "reward.json"
     with listening(sign, {"grpc": "127.0.0.1:1"}):
         assert json.loads(sign.read_text()) == {"grpc": "127.0.0.1:1", "pid": os.getpid()}
         assert [path.name for path in sign.parent.iterdir()] == ["reward.json"]
     assert not sign.exists()
+
+
+async def test_a_sighup_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0)
+            assert not stop.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+SERVICE = """
+from assay.config.settings import load_settings
+from assay.core.errors import DependencyDown
+from assay.edge import lifecycle
+import asyncio, sys
+
+async def serve():
+    with lifecycle.starting():
+        load_settings()
+        match sys.argv[1]:
+            case "file": open("/proc/none")
+            case "down": raise DependencyDown("the store is\\naway")
+
+lifecycle.run_service("service", serve(), run=asyncio.run)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "environment", "code", "said"),
+    [
+        ("", {"ASSAY_STOER__URL": "x"}, EXIT_CONFIGURATION, "ASSAY_STOER__URL"),
+        ("", {"ASSAY_STORE__ULR": "x"}, EXIT_CONFIGURATION, "store.ulr (ASSAY_STORE__ULR)"),
+        ("", {"ASSAY_STORE__TIMEOUT_S": "soon"}, EXIT_CONFIGURATION, "ASSAY_STORE__TIMEOUT_S"),
+        ("file", {}, EXIT_CONFIGURATION, "/proc/none: No such file"),
+        ("down", {}, EXIT_UNAVAILABLE, "dependency_down: the store is away"),
+    ],
+)
+async def test_what_keeps_a_service_from_starting_is_one_line_and_an_exit_code(
+    what: str, environment: dict[str, str], code: int, said: str
+) -> None:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SERVICE, what),
+        env={**inherited, **environment},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        _, told = await process.communicate()
+    assert process.returncode == code
+    assert said in told.decode()
+    assert told.decode().count("\n") == 1
 
 
 def test_a_sign_that_another_has_put_up_is_left_alone(tmp_path: Path) -> None:

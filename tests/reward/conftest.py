@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -233,10 +234,14 @@ def _message(item: Item) -> reward_pb2.RewardRequest:
 
 
 def _json(item: Item) -> bytes:
-    """Bytes that are no UTF-8 stay as they are; NUL is written the JSON way."""
+    """A response as JSON writes it: lone surrogates and NUL escaped, in base64 what is no text."""
     ids = json.dumps({"request_id": item.request_id, "group_id": item.group_id}).encode()
-    response = item.response.replace(b"\0", b"\\u0000")
-    return ids[:-1] + b', "response": "' + response + b'", "reference": ' + item.reference + b"}"
+    try:
+        response = {"response": item.response.decode("utf-8", "surrogatepass")}
+    except UnicodeDecodeError:
+        response = {"response_base64": base64.b64encode(item.response).decode()}
+    told = json.dumps(response).encode()[1:-1]
+    return ids[:-1] + b", " + told + b', "reference": ' + item.reference + b"}"
 
 
 async def _answer(call: Any) -> Any:

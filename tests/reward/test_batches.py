@@ -238,6 +238,19 @@ async def test_a_batch_without_a_deadline_gets_the_default_and_later_that_of_his
     assert await _allowed_ms(api, named) == 77_000
 
 
+async def test_no_deadline_is_earlier_than_the_earliest_allowed(
+    api: Running, face: Face, run_worker: RunWorker
+) -> None:
+    await run_worker(_numbered)
+    await face.register("task", "noop", delay_budget_ms=0)
+    eager = await face.open("task", deadline_ms=1, size=1)
+    assert await _allowed_ms(api, eager) == 1_000
+    await face.submit(eager, _items(1))
+    await face.rewards(eager)
+    by_history = await face.open("task")
+    assert await _allowed_ms(api, by_history) >= 1_000
+
+
 async def _allowed_ms(api: Running, batch_id: str) -> int:
     batch = await api.store.get_batch(DEFAULT_TENANT, BatchId(batch_id))
     return round((batch.deadline_ns - batch.opened_ns) / 1e6)

@@ -1,7 +1,8 @@
-"""Who is calling: a tenant, known by the SHA-256 of its bearer token.
+"""Who is calling: a tenant, known by the SHA-256 of its bearer token, or the operator.
 
 The tenant comes from the token and never from a message. Without configured tenants there is one,
-`default`, and no token is asked for; that is allowed on loopback only.
+`default`, and no token is asked for. Invariant: a port that asks for no token listens on loopback
+only, or nothing starts (`refuse_open_listener`).
 """
 
 import hashlib
@@ -10,9 +11,11 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from assay.config.settings import TenantSettings
+import structlog
+
+from assay.config.settings import OperatorSettings, TenantSettings
 from assay.core.errors import Unauthenticated
 from assay.core.ids import NAME_FORM, TenantId
 from assay.core.records import Quota
@@ -20,6 +23,8 @@ from assay.core.records import Quota
 DEFAULT_TENANT: Final = TenantId("default")
 _DIGEST_FORM = re.compile(r"[0-9a-fA-F]{64}")
 _BEARER = "bearer "
+
+log = structlog.get_logger(__name__)
 
 
 class OpenToAllError(ValueError):
@@ -32,6 +37,19 @@ class Tenant:
 
     tenant_id: TenantId
     quota: Quota
+    weight: float = 1.0
+    """Its share of each stage against the other tenants'."""
+
+
+class Callers(Protocol):
+    """Who may call a port."""
+
+    @property
+    def ask_for_token(self) -> bool:
+        """False when everybody may call."""
+
+    def authenticate(self, authorization: str) -> Tenant:
+        """Return who shows this `Authorization` value; `Unauthenticated` when no one does."""
 
 
 class Tenants:
@@ -63,10 +81,7 @@ class Tenants:
         """
         if not self._by_digest:
             return self._default
-        if not authorization.lower().startswith(_BEARER):
-            raise Unauthenticated("authorization: expected `Bearer TOKEN`")
-        token = authorization[len(_BEARER) :].strip()
-        shown = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        shown = _shown(authorization)
         found = None
         for digest, tenant in self._by_digest:
             if hmac.compare_digest(shown, digest):
@@ -76,17 +91,79 @@ class Tenants:
         return found
 
 
-def refuse_open_listener(host: str, tenants: Tenants) -> None:
+class Operator:
+    """Whoever runs the platform, known by one token. Without a token everybody is."""
+
+    def __init__(self, settings: OperatorSettings) -> None:
+        """Read the token.
+
+        Raises:
+            ValueError: the token's file cannot be read, or there is no token in it.
+        """
+        self._token = _operator_token(settings)
+        self._digest = hashlib.sha256(self._token.encode()).digest()
+        self._tenant = Tenant(tenant_id=TenantId("operator"), quota=Quota())
+
+    @property
+    def ask_for_token(self) -> bool:
+        """False when the ports are kept by being on loopback."""
+        return bool(self._token)
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What a gRPC call to an operator's port carries."""
+        return (("authorization", f"Bearer {self._token}"),) if self._token else ()
+
+    def authenticate(self, authorization: str) -> Tenant:
+        """Return the operator.
+
+        Raises:
+            Unauthenticated: no token, or another.
+        """
+        if self._token and not hmac.compare_digest(_shown(authorization), self._digest):
+            raise Unauthenticated("authorization: not the operator's token (operator.token)")
+        return self._tenant
+
+
+class MetricsReader:
+    """Who may read the metrics on the port that tenants call: with tenants, the operator alone."""
+
+    def __init__(self, operator: Operator, tenants: Callers) -> None:
+        self._operator = operator
+        self._tenants = tenants
+
+    def admit(self, authorization: str) -> None:
+        """Let the operator in, and everybody where no one is asked for a token.
+
+        Raises:
+            Unauthenticated: it is someone else, or the operator has no token.
+        """
+        if self._tenants.ask_for_token and not self._operator.ask_for_token:
+            raise Unauthenticated("metrics: with reward.tenants, set operator.token to read them")
+        self._operator.authenticate(authorization)
+
+
+def refuse_open_listener(
+    host: str, callers: Callers, *, setting: str, needs: str, allow: bool
+) -> None:
     """Listen to other machines only when callers are asked for a token.
 
+    Args:
+        host: where it would listen.
+        callers: who may call there.
+        setting: the name of `host`'s setting.
+        needs: the name of the setting that would make it ask.
+        allow: `operator.allow_open_ports`; it is logged.
+
     Raises:
-        OpenToAllError: `host` is not loopback and there are no tenants.
+        OpenToAllError: `host` is not loopback and no token is asked for.
     """
-    if tenants.ask_for_token or is_loopback(host):
+    if callers.ask_for_token or is_loopback(host):
         return
-    message = (
-        f"reward.host={host} is not loopback: configure reward.tenants, or listen on 127.0.0.1"
-    )
+    if allow:
+        log.warning("port_open_to_all", setting=setting, host=host, advice=f"set {needs}")
+        return
+    message = f"{setting}={host} is not loopback: set {needs}, or listen on 127.0.0.1"
     raise OpenToAllError(message)
 
 
@@ -98,6 +175,27 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def _shown(authorization: str) -> bytes:
+    if not authorization.lower().startswith(_BEARER):
+        raise Unauthenticated("authorization: expected `Bearer TOKEN`")
+    token = authorization[len(_BEARER) :].strip()
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _operator_token(settings: OperatorSettings) -> str:
+    if settings.token_file is None:
+        return settings.token.get_secret_value() if settings.token else ""
+    try:
+        token = settings.token_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"operator.token_file: {error}"
+        raise ValueError(message) from error
+    if not token:
+        message = f"operator.token_file: {settings.token_file} is empty"
+        raise ValueError(message)
+    return token
 
 
 def _digest(name: str, settings: TenantSettings) -> bytes:
@@ -116,5 +214,7 @@ def _tenant(name: str, settings: TenantSettings) -> Tenant:
         requests_open_max=settings.requests_open_max,
         bytes_open_max=settings.bytes_open_max,
         batches_open_max=settings.batches_open_max,
+        tasks_max=settings.tasks_max,
+        results_kept_max=settings.results_kept_max,
     )
-    return Tenant(tenant_id=TenantId(name), quota=quota)
+    return Tenant(tenant_id=TenantId(name), quota=quota, weight=settings.weight)

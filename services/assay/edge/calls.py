@@ -1,13 +1,14 @@
 """What every call passes through, on gRPC and on HTTP alike.
 
-In this order: an id for the logs, a span, the limit of calls at once, the tenant's token; then the
-handler; then the translation of what it raised. A handler finds who calls in `current_call()`,
-which fails (and so refuses) outside of an authenticated call.
+In this order: an id for the logs, a span, the token, a slot at the door; then the body is read and
+handled; then what was raised is translated. Nothing of a call is read before it is admitted. A
+handler finds who calls in `current_call()`, which fails (and so refuses) outside of an
+authenticated call.
 """
 
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
@@ -15,14 +16,13 @@ from typing import Final
 import structlog
 
 from assay.core.errors import AssayError, Saturated
-from assay.edge.auth import Tenant, Tenants
+from assay.edge.auth import Callers, Tenant
 from assay.edge.clock import Clock
+from assay.edge.door import Door, Kind, Load
 from assay.edge.logs import bound
 from assay.edge.status import ErrorDetail, detail_of, internal_detail
 from assay.edge.tracing import Tracer
 
-RETRY_AFTER_S: Final = 0.25
-"""What a call that finds the service full is told; clients add jitter of their own."""
 CALL_ID_CHARS_MAX: Final = 64
 
 log = structlog.get_logger(__name__)
@@ -37,6 +37,8 @@ class Call:
 
     call_id: str
     tenant: Tenant
+    load: Load
+    """The bytes of its message; released once they are stored."""
 
 
 _CURRENT: ContextVar[Call] = ContextVar("call")
@@ -59,6 +61,7 @@ class Arrival:
     authorization: str
     call_id: str = ""
     traceparent: str = ""
+    kind: Kind = Kind.CALL
 
 
 class OpenCall:
@@ -67,30 +70,33 @@ class OpenCall:
     `method` may be made more precise before the call ends (HTTP knows it after routing).
     """
 
-    def __init__(self, *, method: str, call_id: str, admit: Callable[[str], None]) -> None:
+    def __init__(
+        self, *, method: str, call_id: str, admit: Callable[["OpenCall"], Awaitable[Call]]
+    ) -> None:
         self.method = method
         self.call_id = call_id
         self.error: ErrorDetail | None = None
+        self.tenant: Tenant | None = None
         self._admit = admit
 
-    def admit(self) -> None:
-        """Check limit and token; the first thing done inside the block.
+    async def admit(self) -> Call:
+        """Check the token, take a slot, keep pace; the first thing done inside the block.
 
         Raises:
-            Saturated: too many calls at once.
-            Unauthenticated: no tenant has the token.
+            Unauthenticated: no one has the token.
+            Saturated: there is no slot for this tenant.
         """
-        self._admit(self.call_id)
+        return await self._admit(self)
 
 
 class CallGuard:
     """Admits calls and says how each ended."""
 
     def __init__(
-        self, *, tenants: Tenants, calls_max: int, clock: Clock, tracer: Tracer, on_call: OnCall
+        self, *, callers: Callers, door: Door, clock: Clock, tracer: Tracer, on_call: OnCall
     ) -> None:
-        self._tenants = tenants
-        self._calls_max = calls_max
+        self.door = door
+        self._callers = callers
         self._clock = clock
         self._tracer = tracer
         self._on_call = on_call
@@ -105,12 +111,13 @@ class CallGuard:
     def call(self, arrival: Arrival) -> Iterator[OpenCall]:
         """Answer one call inside the block; what it raises becomes `OpenCall.error`.
 
-        Cancellation passes through: the caller went away, there is nobody to tell.
+        Cancellation passes through: the caller went away, there is no one to tell.
         """
+        held = ExitStack()
         call = OpenCall(
             method=arrival.method,
             call_id=_printable(arrival.call_id) or secrets.token_hex(8),
-            admit=lambda call_id: self._admit(call_id, arrival.authorization),
+            admit=lambda call: self._admit(call, arrival, held),
         )
         reason = "cancelled"
         begun_ns = self._clock.monotonic_ns()
@@ -118,7 +125,7 @@ class CallGuard:
         try:
             with bound(call_id=call.call_id, method=arrival.method):
                 try:
-                    with self._tracer.span(arrival.method, parent=arrival.traceparent):
+                    with held, self._tracer.span(arrival.method, parent=arrival.traceparent):
                         yield call
                     reason = "ok"
                 except AssayError as error:
@@ -134,13 +141,21 @@ class CallGuard:
             spent_s = (self._clock.monotonic_ns() - begun_ns) / 1e9
             self._on_call(call.method, reason, spent_s)
 
-    def _admit(self, call_id: str, authorization: str) -> None:
-        if self._calls > self._calls_max:
-            message = f"{self._calls_max} calls are being answered"
-            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
-        tenant = self._tenants.authenticate(authorization)
+    async def before_refusal(self, call: OpenCall) -> None:
+        """Wait until a call that found no room is due its answer; it holds nothing meanwhile."""
+        saturated = call.error is not None and call.error.reason == Saturated.reason
+        if saturated and call.tenant is not None:
+            await self.door.refuse_at_pace(call.tenant.tenant_id)
+
+    async def _admit(self, call: OpenCall, arrival: Arrival, held: ExitStack) -> Call:
+        tenant = self._callers.authenticate(arrival.authorization)
         structlog.contextvars.bind_contextvars(tenant=tenant.tenant_id)
-        _CURRENT.set(Call(call_id=call_id, tenant=tenant))
+        call.tenant = tenant
+        load = held.enter_context(self.door.slot(tenant.tenant_id, arrival.kind))
+        await self.door.keep_pace(tenant.tenant_id)
+        admitted = Call(call_id=call.call_id, tenant=tenant, load=load)
+        _CURRENT.set(admitted)
+        return admitted
 
 
 def _printable(call_id: str) -> str:

@@ -1,56 +1,106 @@
 """The edge of a gRPC server: one interceptor for unary and streaming methods.
 
-It parses messages itself, so that one over the size limit, or one that is no protobuf message of
-its type, is a typed error with trailers like every other. The transport's own limit lies above ours
-(`transport_bytes_max`); past it gRPC answers RESOURCE_EXHAUSTED by itself, without our trailers.
+A message is read only after its call was admitted, within its time, and parsed here, so that one
+over the size limit, or one that is no protobuf message of its type, is a typed error with trailers
+like every other. To that end every method is served as one that takes a stream of bytes; on the
+wire there is no difference. The transport's own limit lies above ours (`transport_bytes_max`); past
+it gRPC answers RESOURCE_EXHAUSTED by itself, without our trailers. Compressed messages are refused:
+gRPC would unpack them before any limit is looked at.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from assay.core.errors import InvalidRequest, TooLarge
-from assay.edge.calls import Arrival, CallGuard, OpenCall
+from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
+from assay.edge.door import LARGE_BYTES, Kind, limited, within
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+    from assay.edge.auth import Operator
 
     Handler = grpc.RpcMethodHandler[Any, Any]
     Context = grpc.aio.ServicerContext[Any, Any]
 
-KEEPALIVE_MS = 20_000
+KEEPALIVE_MS: Final = 20_000
 """A peer that is gone without a word is noticed within two of these."""
+HANDSHAKE_MS_MAX: Final = 10_000
+"""A connection that says nothing is closed after this."""
+STREAMS_PER_CONNECTION_MAX: Final = 256
+CONTROL_BYTES_MAX: Final = 256 * 1024
+"""Largest message of a method that carries no payloads."""
+OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})
+"""What answers without a token, on every port: it holds nothing and says one word."""
 
 
 def transport_bytes_max(message_bytes_max: int) -> int:
     """What gRPC itself lets through: enough for us to refuse a large message in our own words."""
-    return 2 * message_bytes_max
+    return message_bytes_max + message_bytes_max // 4
 
 
-def server_options(message_bytes_max: int) -> list[tuple[str, int]]:
+def server_options(
+    message_bytes_max: int, *, connections_max: int = 1_024
+) -> list[tuple[str, int]]:
     """Options of a `grpc.aio.server`."""
     return [
         ("grpc.max_receive_message_length", transport_bytes_max(message_bytes_max)),
         ("grpc.max_send_message_length", -1),
+        ("grpc.compression_enabled_algorithms_bitset", 1),  # identity
+        ("grpc.per_message_decompression", 0),
+        ("grpc.http2.bdp_probe", 0),  # or a stream that is not read may hold megabytes
         ("grpc.so_reuseport", 0),
+        ("grpc.max_allowed_incoming_connections", connections_max),
+        ("grpc.max_concurrent_streams", STREAMS_PER_CONNECTION_MAX),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS_MAX),
         ("grpc.keepalive_time_ms", KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 4),
-        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.http2.max_ping_strikes", 2),
     ]
 
 
-class GrpcEdge(grpc.aio.ServerInterceptor):
-    """Puts every method under `prefix` behind the guard; others (health, reflection) pass."""
+class _ShowToken(grpc.aio.UnaryUnaryClientInterceptor):
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
 
-    def __init__(self, *, guard: CallGuard, message_bytes_max: int, prefix: str) -> None:
+    async def intercept_unary_unary(
+        self,
+        continuation: Callable[[Any, Any], Awaitable[Any]],
+        client_call_details: Any,  # noqa: ANN401 a named tuple that gRPC does not type
+        request: Any,  # noqa: ANN401 a message
+    ) -> Any:  # noqa: ANN401 gRPC's call
+        metadata = (*(client_call_details.metadata or ()), *self._operator.metadata)
+        return await continuation(client_call_details._replace(metadata=metadata), request)
+
+
+def operator_channel(address: str, operator: Operator) -> grpc.aio.Channel:
+    """A channel to an operator's port that shows the operator's token, if there is one."""
+    return grpc.aio.insecure_channel(address, interceptors=[_ShowToken(operator)])
+
+
+class GrpcEdge(grpc.aio.ServerInterceptor):
+    """Puts every method behind the guard, but for `OPEN_METHODS`."""
+
+    def __init__(
+        self, *, guard: CallGuard, message_bytes_max: int, raw: frozenset[str] = frozenset()
+    ) -> None:
+        """Guard a server's methods.
+
+        Args:
+            guard: admits.
+            message_bytes_max: largest message of the methods in `raw`.
+            raw: names of methods whose servicer is given bytes, to parse them where it can.
+        """
         self._guard = guard
+        self._limits = guard.door.limits
         self._message_bytes_max = message_bytes_max
-        self._prefix = prefix
+        self._raw = raw
 
     async def intercept_service(
         self,
@@ -59,79 +109,120 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
     ) -> Any:  # noqa: ANN401 the handler's messages are the servicer's affair
         """Wrap the method's handler in the guard."""
         handler = await continuation(handler_call_details)
-        if handler is None or not handler_call_details.method.startswith(self._prefix):
+        if handler is None or handler_call_details.method in OPEN_METHODS:
             return handler
-        arrival = _arrival(handler_call_details)
+        arrival = _arrival(handler_call_details, handler)
         if handler.response_streaming:
             return self._streaming(handler, arrival)
         return self._unary(handler, arrival)
 
     def _unary(self, handler: Handler, arrival: Arrival) -> Handler:
         inner: Any = handler.stream_unary if handler.request_streaming else handler.unary_unary
-        build = (
-            grpc.stream_unary_rpc_method_handler
-            if handler.request_streaming
-            else grpc.unary_unary_rpc_method_handler
-        )
 
-        async def guarded(request: Any, context: Context) -> Any:  # noqa: ANN401 as above
+        async def guarded(_requests: Any, context: Context) -> Any:  # noqa: ANN401 as above
             with self._guard.call(arrival) as call:
-                call.admit()
-                return await inner(self._messages(handler, request), context)
-            return await _abort(call, context)
+                admitted = await call.admit()
+                return await inner(await self._given(handler, arrival, admitted, context), context)
+            return await self._refuse(call, context)
 
-        return build(guarded, None, handler.response_serializer)
+        return grpc.stream_unary_rpc_method_handler(guarded, None, handler.response_serializer)
 
     def _streaming(self, handler: Handler, arrival: Arrival) -> Handler:
         inner: Any = handler.stream_stream if handler.request_streaming else handler.unary_stream
-        build = (
-            grpc.stream_stream_rpc_method_handler
-            if handler.request_streaming
-            else grpc.unary_stream_rpc_method_handler
+
+        async def guarded(_requests: Any, context: Context) -> None:  # noqa: ANN401 as above
+            with self._guard.call(arrival) as call:
+                admitted = await call.admit()
+                given = await self._given(handler, arrival, admitted, context)
+                answers = inner(given, context)
+                if not hasattr(answers, "__aiter__"):  # it writes by itself
+                    return await within(
+                        answers, seconds=self._limits.stream_s_max, what="the stream"
+                    )
+                async for message in limited(answers, self._limits):
+                    await self._written(message, context)
+                return None
+            return await self._refuse(call, context)
+
+        return grpc.stream_stream_rpc_method_handler(guarded, None, handler.response_serializer)
+
+    async def _refuse(self, call: OpenCall, context: Context) -> None:
+        if call.error is None:
+            return
+        await self._guard.before_refusal(call)
+        await context.abort(
+            call.error.status.grpc,
+            call.error.message,
+            trailing_metadata=(*call.error.trailers(), ("call-id", call.call_id)),
         )
 
-        async def guarded(request: Any, context: Context) -> AsyncIterator[Any]:  # noqa: ANN401
-            with self._guard.call(arrival) as call:
-                call.admit()
-                async for message in inner(self._messages(handler, request), context):
-                    yield message
-            await _abort(call, context)
+    async def _written(self, message: Any, context: Context) -> None:  # noqa: ANN401 a message
+        writing = context.write(message)
+        await within(writing, seconds=self._limits.body_s_max, what="reading a part of the answer")
 
-        return build(guarded, None, handler.response_serializer)
+    async def _given(
+        self, handler: Handler, arrival: Arrival, admitted: Call, context: Context
+    ) -> Any:  # noqa: ANN401 a message, its bytes, or a stream of either
+        if handler.request_streaming:
+            return self._received(handler, arrival, admitted, context)
+        body = await within(
+            self._read(admitted, context), seconds=self._limits.body_s_max, what="sending a message"
+        )
+        return self._parsed(handler, arrival, admitted, body)
 
-    def _messages(self, handler: Handler, request: Any) -> Any:  # noqa: ANN401 bytes, or a stream
-        if not handler.request_streaming:
-            return self._parse(handler, request)
-        return self._parse_stream(handler, request)
+    async def _read(self, admitted: Call, context: Context) -> bytes:
+        tenant = admitted.tenant.tenant_id
+        async with self._guard.door.turn_to_read(tenant):
+            body: Any = await context.read()
+            if body is grpc.aio.EOF:
+                raise InvalidRequest("message: none", field="message")
+            if len(body) > LARGE_BYTES:  # the turn is kept so long: others' messages go on
+                await self._guard.door.keep_pace(tenant, len(body))
+            return bytes(body)
 
-    async def _parse_stream(
-        self, handler: Handler, stream: AsyncIterator[bytes]
+    async def _received(
+        self, handler: Handler, arrival: Arrival, admitted: Call, context: Context
     ) -> AsyncIterator[Any]:
-        async for body in stream:
-            yield self._parse(handler, body)
+        async for body in limited(_bodies(context), self._limits):
+            yield self._parsed(handler, arrival, admitted, body)
+            admitted.load.release()
 
-    def _parse(self, handler: Handler, body: bytes) -> Any:  # noqa: ANN401 a message
-        if len(body) > self._message_bytes_max:
-            message = f"message of {len(body)} bytes; at most {self._message_bytes_max}"
+    def _parsed(self, handler: Handler, arrival: Arrival, admitted: Call, body: bytes) -> Any:  # noqa: ANN401 a message, or its bytes
+        raw = arrival.method in self._raw
+        bytes_max = (
+            self._message_bytes_max if raw else min(self._message_bytes_max, CONTROL_BYTES_MAX)
+        )
+        if len(body) > bytes_max:
+            message = f"message of {len(body)} bytes; at most {bytes_max}"
             raise TooLarge(message, field="message")
-        try:
-            return handler.request_deserializer(body) if handler.request_deserializer else body
-        except DecodeError as error:
-            message = "message: not a protobuf message of this method (or a string in it not UTF-8)"
-            raise InvalidRequest(message, field="message") from error
+        admitted.load.add(len(body))
+        if raw or handler.request_deserializer is None:
+            return body
+        return parsed_message(handler.request_deserializer, body)
 
 
-async def _abort(call: OpenCall, context: Context) -> None:
-    if call.error is None:
-        return
-    await context.abort(
-        call.error.status.grpc,
-        call.error.message,
-        trailing_metadata=(*call.error.trailers(), ("call-id", call.call_id)),
-    )
+def parsed_message(parse: Callable[[bytes], Any], body: bytes) -> Any:  # noqa: ANN401 a message
+    """Parse a protobuf message.
+
+    Raises:
+        InvalidRequest: it is none.
+    """
+    try:
+        return parse(body)
+    except DecodeError as error:
+        message = "message: not a protobuf message of this method (or a string in it not UTF-8)"
+        raise InvalidRequest(message, field="message") from error
 
 
-def _arrival(details: grpc.HandlerCallDetails) -> Arrival:
+async def _bodies(context: Context) -> AsyncGenerator[bytes, None]:
+    while True:
+        body = await context.read()
+        if body is grpc.aio.EOF:
+            return
+        yield body
+
+
+def _arrival(details: grpc.HandlerCallDetails, handler: Handler) -> Arrival:
     metadata = {
         key: value for key, value in details.invocation_metadata or () if isinstance(value, str)
     }
@@ -140,4 +231,11 @@ def _arrival(details: grpc.HandlerCallDetails) -> Arrival:
         authorization=metadata.get("authorization", ""),
         call_id=metadata.get("x-request-id", ""),
         traceparent=metadata.get("traceparent", ""),
+        kind=_kind(handler),
     )
+
+
+def _kind(handler: Handler) -> Kind:
+    if handler.request_streaming:
+        return Kind.UPLOAD
+    return Kind.STREAM if handler.response_streaming else Kind.CALL

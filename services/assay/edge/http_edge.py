@@ -1,10 +1,12 @@
 """The edge of an HTTP service: one ASGI middleware before the routes.
 
-It reads the body itself, within its bound, and answers every error with the one table, those of the
-framework (unknown path, body that is no JSON, field that is missing) included.
+It admits a call before it reads the body, reads it within its bounds of size and time, and answers
+every error with the one table, those of the framework (unknown path, body that is no JSON, field
+that is missing) included.
 """
 
-from collections.abc import Sequence
+import re
+from dataclasses import dataclass
 from typing import Final
 
 from fastapi import FastAPI, Request
@@ -13,8 +15,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.core.errors import InvalidRequest, NotFound, TooLarge
+from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path
 from assay.edge.calls import Arrival, CallGuard, OpenCall
+from assay.edge.door import LARGE_BYTES, Kind, Load, within
+from assay.edge.grpc_edge import CONTROL_BYTES_MAX
 from assay.edge.status import STATUS, ErrorDetail, Status, detail_of
 
 PATH_CHARS_MAX: Final = 256
@@ -24,94 +28,125 @@ DISCARD_FACTOR: Final = 4
 reaches a client that does not listen while it sends."""
 
 
-def install(app: FastAPI, *, guard: CallGuard, prefix: str, body_bytes_max: int) -> None:
-    """Put all of `app` under `prefix` behind the guard, and its errors into our form."""
-    app.add_middleware(_HttpEdge, guard=guard, prefix=prefix, body_bytes_max=body_bytes_max)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Which paths are guarded, and what they hold."""
+
+    prefix: str
+    """Of those behind the guard."""
+    payload: re.Pattern[str]
+    """Of those whose body may have `body_bytes_max`; others have `CONTROL_BYTES_MAX`."""
+    stream: re.Pattern[str]
+    """Of those that hold a stream slot."""
+
+
+def install(app: FastAPI, *, guard: CallGuard, paths: Paths, body_bytes_max: int) -> None:
+    """Put `app` behind the guard, and its errors into our form."""
+    app.add_middleware(_HttpEdge, guard=guard, paths=paths, body_bytes_max=body_bytes_max)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _framework_error)
 
 
 class _HttpEdge:
-    def __init__(self, app: ASGIApp, *, guard: CallGuard, prefix: str, body_bytes_max: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, guard: CallGuard, paths: Paths, body_bytes_max: int
+    ) -> None:
         self._app = app
         self._guard = guard
-        self._prefix = prefix
+        self._paths = paths
         self._body_bytes_max = body_bytes_max
+        self._body_s_max = guard.door.limits.body_s_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(self._prefix):
+        if scope["type"] != "http" or not scope["path"].startswith(self._paths.prefix):
             await self._app(scope, receive, send)
             return
-        started = False
+        started = read = False
 
         async def sending(message: Message) -> None:
             nonlocal started
             started = True
-            await send(message)
+            what = "reading a part of the answer"
+            await within(send(message), seconds=self._body_s_max, what=what)
 
-        with self._guard.call(_arrival(scope)) as call:
-            call.admit()
-            body = await _read(receive, self._body_bytes_max)
+        with self._guard.call(self._arrival(scope)) as call:
+            admitted = await call.admit()
+            reading = self._read(scope, receive, admitted.load)
+            body = [await within(reading, seconds=self._body_s_max, what="sending the body")]
+            read = True
+            if len(body[0]) > LARGE_BYTES:
+                await self._guard.door.keep_pace(admitted.tenant.tenant_id, len(body[0]))
             try:
                 await self._app(scope, _replay(body, receive), sending)
             finally:
                 call.method = _operation(scope)
         if call.error and not started:
-            await _answer(call)(scope, receive, send)
+            await self._guard.before_refusal(call)
+            await _answer(call, hang_up=not read)(scope, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive, load: Load) -> bytes:
+        """Read the whole body.
+
+        Raises:
+            TooLarge: it is over its limit.
+            Saturated: too much is in flight.
+        """
+        payload = self._paths.payload.fullmatch(scope["path"])
+        bytes_max = (
+            self._body_bytes_max if payload else min(self._body_bytes_max, CONTROL_BYTES_MAX)
+        )
+        parts: list[bytes] = []
+        size = 0
+        more = True
+        while more and size <= DISCARD_FACTOR * bytes_max:
+            message = await receive()
+            part = message.get("body", b"")
+            size += len(part)
+            if size <= bytes_max:
+                load.add(len(part))
+                parts.append(part)
+            else:
+                parts.clear()
+                load.release()
+            more = message["type"] == "http.request" and message.get("more_body", False)
+        if size > bytes_max:
+            text = f"body: more than {bytes_max} bytes"
+            raise TooLarge(text, field="body")
+        return b"".join(parts)
+
+    def _arrival(self, scope: Scope) -> Arrival:
+        headers = {
+            key.decode("latin-1").lower(): value.decode("latin-1")
+            for key, value in scope["headers"]
+        }
+        stream = self._paths.stream.fullmatch(scope["path"])
+        return Arrival(
+            method=f"{scope['method']} {scope['path']}"[:PATH_CHARS_MAX],
+            authorization=headers.get("authorization", ""),
+            call_id=headers.get("x-request-id", ""),
+            traceparent=headers.get("traceparent", ""),
+            kind=Kind.STREAM if stream else Kind.CALL,
+        )
 
 
-async def _read(receive: Receive, bytes_max: int) -> bytes:
-    """Read the whole body.
-
-    Raises:
-        TooLarge: it is over `bytes_max`.
-    """
-    parts: list[bytes] = []
-    size = 0
-    more = True
-    while more and size <= DISCARD_FACTOR * bytes_max:
-        message = await receive()
-        part = message.get("body", b"")
-        size += len(part)
-        if size <= bytes_max:
-            parts.append(part)
-        more = message["type"] == "http.request" and message.get("more_body", False)
-    if size > bytes_max:
-        message_text = f"body: more than {bytes_max} bytes"
-        raise TooLarge(message_text, field="body")
-    return b"".join(parts)
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    handed_out = False
+def _replay(body: list[bytes], receive: Receive) -> Receive:
+    """Hand the body out once and keep no copy: a call may last long after it."""
 
     async def replayed() -> Message:
-        nonlocal handed_out
-        if handed_out:
+        if not body:
             return await receive()
-        handed_out = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return {"type": "http.request", "body": body.pop(), "more_body": False}
 
     return replayed
 
 
-def _answer(call: OpenCall) -> JSONResponse:
+def _answer(call: OpenCall, *, hang_up: bool) -> JSONResponse:
     error = call.error
     assert error is not None  # noqa: S101 for the checker: the caller looked
     headers = {**error.headers(), "X-Request-Id": call.call_id}
+    if hang_up:  # what is left of the body is not waited for
+        headers["Connection"] = "close"
     return JSONResponse(error.body(), status_code=error.status.http, headers=headers)
-
-
-def _arrival(scope: Scope) -> Arrival:
-    headers = {
-        key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]
-    }
-    return Arrival(
-        method=f"{scope['method']} {scope['path']}"[:PATH_CHARS_MAX],
-        authorization=headers.get("authorization", ""),
-        call_id=headers.get("x-request-id", ""),
-        traceparent=headers.get("traceparent", ""),
-    )
 
 
 def _operation(scope: Scope) -> str:
@@ -122,7 +157,9 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     """Raised out of the route, to be translated by the middleware with everything else."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 registered for this class
     first = error.errors()[0]
-    field = "body" if first["type"] == "json_invalid" else _path(first["loc"])
+    field = (
+        "body" if first["type"] == "json_invalid" else field_path(first["loc"][1:] or first["loc"])
+    )
     raise InvalidRequest(f"{field}: {first['msg']}", field=field)
 
 
@@ -137,14 +174,3 @@ async def _framework_error(request: Request, error: Exception) -> JSONResponse:
         detail = ErrorDetail(status=status, reason=InvalidRequest.reason, message=str(error.detail))
     headers = {**detail.headers(), **(error.headers or {})}
     return JSONResponse(detail.body(), status_code=detail.status.http, headers=headers)
-
-
-def _path(location: Sequence[str | int]) -> str:
-    """`("body", "requests", 3, "response")` -> `requests[3].response`."""
-    path = ""
-    for step in location[1:] or location[:1]:
-        if isinstance(step, int):
-            path += f"[{step}]"
-        else:
-            path += f".{step}" if path else step
-    return path

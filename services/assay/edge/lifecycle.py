@@ -1,33 +1,45 @@
 """From the signal to the end: say so, drain, stop.
 
-A service is told to stop once (SIGTERM, SIGINT); a second signal kills it in the ordinary way.
-Where a service listens stands in a file while it does, so that ports may be any free ones.
+A service is told to stop once (SIGTERM, SIGINT, SIGHUP); a second signal kills it in the ordinary
+way. Where a service listens stands in a file while it does, so that ports may be any free ones.
+What keeps a service from starting is one line on stderr and an exit code, never a traceback.
 """
 
 import asyncio
-import ctypes
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
+from pydantic import ValidationError
 
-_PR_SET_PDEATHSIG: Final = 1
-_libc = ctypes.CDLL(None)
+from assay.config.settings import ENV_PREFIX, UnknownSettingError
+from assay.core.errors import AssayError, DependencyDown, FailedPrecondition
+
+EXIT_UNAVAILABLE: Final = 69
+"""`EX_UNAVAILABLE` of sysexits.h: something that it needs does not answer; a later start may do."""
+EXIT_CONFIGURATION: Final = 78
+"""`EX_CONFIG`: no start will do before an operator changes something."""
 
 log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def stop_on_signals(owner_pid: int = 0) -> Iterator[asyncio.Event]:
-    """Set the event at the first SIGTERM or SIGINT, or when our parent `owner_pid` dies."""
+def stop_on_signals() -> Iterator[asyncio.Event]:
+    """Set the event at the first SIGTERM, SIGINT or SIGHUP.
+
+    A SIGHUP that is ignored (`nohup`) stays ignored.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    signals = (signal.SIGTERM, signal.SIGINT)
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
 
     def told(number: signal.Signals) -> None:
         log.info("stop_asked", signal=number.name)
@@ -37,35 +49,74 @@ def stop_on_signals(owner_pid: int = 0) -> Iterator[asyncio.Event]:
 
     for number in signals:
         loop.add_signal_handler(number, told, number)
-    if owner_pid:
-        _at_parents_death(signal.SIGTERM)
-        if os.getppid() != owner_pid:  # it is gone already
-            stop.set()
     try:
         yield stop
     finally:
-        if owner_pid:
-            _at_parents_death(0)
         for number in signals:
             loop.remove_signal_handler(number)
 
 
-def _at_parents_death(number: int) -> None:
-    """Have the kernel send us this signal then; 0 = none."""
-    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-
-
 @contextmanager
 def listening(sign: Path, addresses: Mapping[str, str]) -> Iterator[None]:
-    """Keep `addresses` (and our pid) in the file `sign` for the length of the block."""
+    """Keep `addresses` (and our pid) in the file `sign` for the length of the block.
+
+    Raises:
+        FailedPrecondition: the file cannot be written.
+    """
     content = json.dumps({**addresses, "pid": os.getpid()})
-    sign.parent.mkdir(parents=True, exist_ok=True)
-    fresh = sign.with_suffix(f".{os.getpid()}.new")
-    fresh.write_text(content, encoding="utf-8")
-    fresh.replace(sign)
+    with starting():
+        sign.parent.mkdir(parents=True, exist_ok=True)
+        fresh = sign.with_suffix(f".{os.getpid()}.new")
+        fresh.write_text(content, encoding="utf-8")
+        fresh.replace(sign)
     try:
         yield
     finally:
         # Another process may have taken our place already.
         if sign.exists() and sign.read_text(encoding="utf-8") == content:
             sign.unlink()
+
+
+def run_service(
+    name: str, serve: Coroutine[Any, Any, None], *, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    """Run a service to its end; an error of the contract is one line and an exit code."""
+    try:
+        run(serve)
+    except AssayError as error:
+        line = f"{name}: {error.reason}: {' '.join(error.message.split())}"
+        sys.stderr.write(f"{line}\n")
+        down = isinstance(error, DependencyDown)
+        sys.exit(EXIT_UNAVAILABLE if down else EXIT_CONFIGURATION)
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Tell what the operator's settings, files and ports did by naming them.
+
+    Raises:
+        FailedPrecondition: a setting is wrong, a port is taken, a file cannot be used.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise FailedPrecondition(told(error)) from error
+
+
+def told(error: Exception) -> str:
+    """An error of settings or of the operating system in one line, without what it was given."""
+    if isinstance(error, UnknownSettingError):
+        return f"no setting has the name {error}; docs/operations.md says how they are named"
+    if isinstance(error, ValidationError):
+        return "; ".join(_setting(fault) for fault in error.errors(include_url=False))
+    if isinstance(error, OSError) and error.strerror:
+        files = ", ".join(str(name) for name in (error.filename, error.filename2) if name)
+        return f"{files}: {error.strerror}" if files else error.strerror
+    return str(error)
+
+
+def _setting(fault: Mapping[str, Any]) -> str:
+    """The setting is named as `docs/operations.md` has it, with the variable that sets it."""
+    steps = [str(step) for step in fault["loc"]]
+    variable = ENV_PREFIX + "__".join(steps).upper()
+    return f"{'.'.join(steps)} ({variable}): {fault['msg']}"

@@ -8,7 +8,8 @@ What to do: depth or age rises -> more slots of that stage (or look at its failu
 `failed` -> the host's log says why, then `assay dlq list`; lease losses -> hosts are overloaded or
 the store is slow; slack below zero -> pools too small for the deadline; batches at risk -> `assay
 plan explain BATCH`, then raise the caps; no planner leads, or its planning process is begun anew
-again and again -> the planner's log; store seconds -> its disk.
+again and again -> the planner's log; second judge `disagrees` -> look at those verdicts (their
+evidence says so); store seconds -> its disk.
 """
 
 import contextlib
@@ -114,6 +115,9 @@ class Metrics:
         self._artifacts = counter(
             "assay_artifacts_total", "Artifacts asked for, by how they were had.", "result"
         )
+        self._second = counter(
+            "assay_second_judge_total", "Verdicts that a second judge saw.", "pipeline", "result"
+        )
         self._slack = histogram(
             "assay_batch_slack_seconds", "Deadline minus completion.", ("tenant",), _SLACK_S
         )
@@ -186,6 +190,10 @@ class Metrics:
     def artifact_had(self, *, result: str) -> None:
         """An artifact was `cached` here, `fetched` from the store, `made`, or `missing`."""
         self._artifacts.labels(result).inc()
+
+    def second_judged(self, *, pipeline: str, result: str) -> None:
+        """A second judge `agrees`, `disagrees` or `abstains`."""
+        self._second.labels(pipeline, result).inc()
 
     def sandbox_seen(self, *, mode: str) -> None:
         """How this machine isolates."""

@@ -1,6 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics` of a service without an API, over the least HTTP for it.
 
-A whole web framework would cost an idle worker host more memory than all its slots.
+A whole web framework would cost an idle worker host more memory than all its slots. `/metrics` asks
+for the operator's token where there is one; the other two say one word and ask for none.
 """
 
 import asyncio
@@ -10,17 +11,30 @@ from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from assay.core.errors import Unauthenticated
+from assay.edge.auth import Operator
+
 HEAD_BYTES_MAX: Final = 8 * 1024
 TIMEOUT_S: Final = 5.0
+CONNECTIONS_MAX: Final = 64
+"""At once; more are closed at once."""
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Probes:
     """One request a connection."""
 
-    def __init__(self, *, why_not_ready: Callable[[], str], registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        *,
+        why_not_ready: Callable[[], str],
+        registry: CollectorRegistry,
+        operator: Operator,
+    ) -> None:
         self._why_not_ready = why_not_ready
         self._registry = registry
+        self._operator = operator
+        self._connections = 0
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -29,7 +43,11 @@ class Probes:
         Raises:
             OSError: the port is taken.
         """
-        self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES_MAX)
+        try:
+            self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES_MAX)
+        except OSError as error:
+            message = f"http_port: cannot listen on {host}:{port}: {error.strerror or error}"
+            raise OSError(message) from error
         found: int = self._server.sockets[0].getsockname()[1]
         return found
 
@@ -39,7 +57,10 @@ class Probes:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
         try:
+            if self._connections > CONNECTIONS_MAX:
+                return
             async with asyncio.timeout(TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(self._answer(head))
@@ -47,6 +68,7 @@ class Probes:
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
             pass  # it said nothing that can be answered
         finally:
+            self._connections -= 1
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
@@ -63,8 +85,20 @@ class Probes:
                     return _response("503 Service Unavailable", f"{why}\n".encode())
                 return _response("200 OK", b"ok\n")
             case b"/metrics":
+                try:
+                    self._operator.authenticate(_authorization(head))
+                except Unauthenticated as error:
+                    return _response("401 Unauthorized", f"{error.message}\n".encode())
                 return _response("200 OK", generate_latest(self._registry), CONTENT_TYPE_LATEST)
         return _response("404 Not Found", b"/healthz, /readyz or /metrics\n")
+
+
+def _authorization(head: bytes) -> str:
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"authorization":
+            return value.strip().decode("latin-1")
+    return ""
 
 
 def _response(status: str, body: bytes, content_type: str = _TEXT) -> bytes:

@@ -5,17 +5,19 @@ import gc
 import uvloop
 
 from assay.config.settings import load_settings
-from assay.edge import logs, tracing
+from assay.edge import lifecycle, logs, tracing
 from assay.reward.build import build
 
 
 async def serve() -> None:
     """Settings, build, run."""
-    settings = load_settings()
+    with lifecycle.starting():
+        settings = load_settings()
     tracer = tracing.tracer(service="assay-reward", endpoint=settings.telemetry.otlp_endpoint)
     logs.configure(settings.telemetry, tracer=tracer)
     try:
-        api = build(settings, tracer=tracer)
+        with lifecycle.starting():
+            api = build(settings, tracer=tracer)
         # What stays for good is never looked through again: a full collection would stop all calls.
         gc.freeze()
         await api.run()
@@ -24,4 +26,4 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve())
+    lifecycle.run_service("reward", serve(), run=uvloop.run)

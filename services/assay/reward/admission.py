@@ -1,16 +1,17 @@
 """Everything that is checked about a call before the store hears of it.
 
 Each fault is one `InvalidRequest` or `TooLarge` that names the field as a path
-(`requests[3].reference.answers`). Responses are UTF-8 without NUL: no tokenizer writes one, and C
-programs, logs and terminals behind us would cut the text there. A reference may hold NUL as
-`\\u0000` in its JSON strings (a test's input is any text); a raw NUL byte is no JSON.
+(`requests[3].reference.answers`). A response is any bytes: NUL and what is not UTF-8 are judged
+like the rest, so that no response can have its message refused. References, ids and settings are
+UTF-8; a reference may hold NUL as `\\u0000` in its JSON strings (a test's input is any text).
 
-References are parsed by the pipeline's model; the K responses of a group share one reference, so
-equal bytes are parsed once a message.
+References are parsed by the pipeline's model; the K responses of a group share one reference, and
+steps come back to their prompts, so equal bytes are parsed once as long as they are remembered.
 """
 
 import math
 import re
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -35,6 +36,10 @@ BATCH_SIZE_MAX: Final = 1_000_000
 SPAN_MS_MAX: Final = 7 * 24 * 3600 * 1000
 """A week: the longest deadline and delay budget."""
 SETTINGS_BYTES_MAX: Final = 64 * 1024
+SOUND_BYTES_MAX: Final = 4 * 1024**2
+"""References that were found well-formed and are remembered."""
+SOUND_ENTRY_BYTES: Final = 200
+"""What remembering one costs beside its bytes."""
 
 
 def check_task(draft: TaskDraft) -> None:
@@ -133,6 +138,29 @@ class RequestCheck:
         self._requests_max = settings.requests_per_message_max
         self._response_bytes_max = settings.response_bytes_max
         self._reference_bytes_max = settings.reference_bytes_max
+        self._sound: OrderedDict[tuple[PipelineName, bytes], None] = OrderedDict()
+        self._sound_bytes = 0
+
+    def _remember(self, pipeline: PipelineName, reference: bytes) -> None:
+        """So that what comes again is not parsed again; the oldest are forgotten."""
+        self._sound[pipeline, reference] = None
+        self._sound_bytes += len(reference) + SOUND_ENTRY_BYTES
+        while self._sound_bytes > SOUND_BYTES_MAX and len(self._sound) > 1:
+            (_, forgotten), _ = self._sound.popitem(last=False)
+            self._sound_bytes -= len(forgotten) + SOUND_ENTRY_BYTES
+
+    def count(self, requests: int) -> None:
+        """Bound a message's requests, before anything is made of them.
+
+        Raises:
+            InvalidRequest: there are none.
+            TooLarge: there are too many.
+        """
+        if not requests:
+            raise InvalidRequest("requests: none", field="requests")
+        if requests > self._requests_max:
+            message = f"requests: {requests} in one message; at most {self._requests_max}"
+            raise TooLarge(message, field="requests")
 
     def check(
         self, drafts: Sequence[RequestDraft], definition: PipelineDefinition
@@ -143,13 +171,8 @@ class RequestCheck:
             InvalidRequest: a field is missing, malformed, or an id is there twice.
             TooLarge: too many requests, or a payload over its limit.
         """
-        if not drafts:
-            raise InvalidRequest("requests: none", field="requests")
-        if len(drafts) > self._requests_max:
-            message = f"requests: {len(drafts)} in one message; at most {self._requests_max}"
-            raise TooLarge(message, field="requests")
+        self.count(len(drafts))
         seen: dict[str, int] = {}
-        parsed: set[bytes] = set()
         requests = []
         for index, draft in enumerate(drafts):
             request_id, group_id, response, reference = draft
@@ -158,9 +181,9 @@ class RequestCheck:
             if seen.setdefault(request_id, index) != index:
                 _refuse_twice(request_id, seen[request_id], index)
             self._check_response(response, index)
-            if reference not in parsed:
+            if (definition.spec.name, reference) not in self._sound:
                 self._check_reference(reference, definition, index)
-                parsed.add(reference)
+                self._remember(definition.spec.name, reference)
             requests.append(
                 NewRequest(
                     request_id=RequestId(request_id),
@@ -176,16 +199,6 @@ class RequestCheck:
         if len(response) > self._response_bytes_max:
             message = f"{field}: {len(response)} bytes; at most {self._response_bytes_max}"
             raise TooLarge(message, field=field)
-        if b"\0" in response:
-            message = f"{field}: NUL at byte {response.index(0)}"
-            raise InvalidRequest(message, field=field)
-        if response.isascii():
-            return
-        try:
-            response.decode("utf-8")
-        except UnicodeDecodeError as error:
-            message = f"{field}: not UTF-8 (byte {error.start})"
-            raise InvalidRequest(message, field=field) from None
 
     def _check_reference(
         self, reference: bytes, definition: PipelineDefinition, index: int

@@ -4,18 +4,21 @@ Two differences, for people with curl: a reference and a task's settings are JSO
 and outcomes and states are plain words (`SCORED`, `OPEN`).
 """
 
+import base64
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator
+from pydantic_core import PydanticCustomError
 
 from assay.core.codec import unpack_body
 from assay.core.errors import InvalidRequest
 from assay.core.group import GroupSummary
 from assay.core.outcome import Outcome
 from assay.core.records import BatchRecord, BatchState, ResultRecord, Submitted, TaskRecord
+from assay.core.response import response_bytes
 from assay.reward.drafts import (
     BatchDraft,
     RequestDraft,
@@ -98,6 +101,12 @@ class OpenBatchBody(Body):
         )
 
 
+def _text(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "Input should be a valid string")
+    return response_bytes(value)
+
+
 class RewardRequestBody(Body):
     """One response to score."""
 
@@ -105,8 +114,12 @@ class RewardRequestBody(Body):
     """The caller's; idempotent within its batch."""
     group_id: str = ""
     """The group (prompt) it belongs to."""
-    response: str
-    """What the model wrote."""
+    response: Annotated[
+        bytes | None, PlainValidator(_text, json_schema_input_type=str), Field(default=None)
+    ]
+    """What the model wrote: any JSON string, NUL and lone surrogates included."""
+    response_base64: str | None = None
+    """The same as bytes in base64; in place of `response`, for what is not UTF-8."""
     reference: dict[str, JsonValue]
     """What to judge it by, in the pipeline's form."""
 
@@ -138,9 +151,12 @@ class ScoreBody(Body):
             task_id=self.task_id,
             pipeline=self.pipeline,
             settings_json=_json(self.settings, "settings") if self.settings else b"",
-            requests=_drafts(self.requests),
             timeout_s=self.timeout_s,
         )
+
+    def drafts(self) -> list[RequestDraft]:
+        """To the core."""
+        return _drafts(self.requests)
 
 
 class HintBody(Body):
@@ -378,11 +394,25 @@ def _drafts(requests: Iterable[RewardRequestBody]) -> list[RequestDraft]:
         RequestDraft(
             request.request_id,
             request.group_id,
-            _utf8(request.response, f"requests[{index}].response"),
+            _response(request, f"requests[{index}].response"),
             _json(request.reference, f"requests[{index}].reference"),
         )
         for index, request in enumerate(requests)
     ]
+
+
+def _response(request: RewardRequestBody, field: str) -> bytes:
+    text, coded = request.response, request.response_base64
+    if text is not None and coded is None:
+        return text
+    if text is not None or coded is None:
+        message = f"{field}: exactly one of response and response_base64"
+        raise InvalidRequest(message, field=field)
+    try:
+        return base64.b64decode(coded, validate=True)
+    except ValueError as error:
+        message = f"{field}_base64: {error}"
+        raise InvalidRequest(message, field=f"{field}_base64") from None
 
 
 def _json(value: Mapping[str, JsonValue], field: str) -> bytes:

@@ -6,17 +6,20 @@ from dataclasses import dataclass
 
 import structlog
 
-from assay.config.settings import Settings
+from assay.config.settings import RewardSettings, Settings
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
-from assay.edge.auth import Tenants, is_loopback, refuse_open_listener
+from assay.edge.auth import MetricsReader, Operator, Tenants, is_loopback, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
+from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import NoTracer, Tracer
 from assay.reward.http import build_app
+from assay.reward.readers import Readers
 from assay.reward.server import Addresses, Readiness, RewardServer
 from assay.reward.service import RewardService
+from assay.store.fitness import until_fit
 from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition
@@ -50,8 +53,10 @@ class RewardApi:
 
     async def run(self) -> None:
         """Serve until told to stop by a signal."""
-        with lifecycle.stop_on_signals(self.settings.owner_pid) as stop:
-            addresses = await self.start()
+        with lifecycle.stop_on_signals() as stop:
+            await until_fit(self.store, wait_s=self.settings.store.start_wait_s)
+            with lifecycle.starting():
+                addresses = await self.start()
             sign = self.settings.data_dir / "run" / SIGN
             try:
                 with lifecycle.listening(sign, addresses.as_mapping()):
@@ -77,15 +82,22 @@ def build(
     """
     reward = settings.reward
     tenants = Tenants(reward.tenants)
-    refuse_open_listener(reward.host, tenants)
+    operator = Operator(settings.operator)
+    refuse_open_listener(
+        reward.host,
+        tenants,
+        setting="reward.host",
+        needs="reward.tenants",
+        allow=settings.operator.allow_open_ports,
+    )
     if not is_loopback(reward.host) and reward.tls_certificate is None:
         log.warning("tokens_in_the_clear", host=reward.host, advice="set reward.tls_certificate")
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
     guard = CallGuard(
-        tenants=tenants,
-        calls_max=reward.calls_concurrent_max,
+        callers=tenants,
+        door=Door(_limits(reward)),
         clock=clock,
         tracer=tracer or NoTracer(),
         on_call=metrics.api_called,
@@ -98,15 +110,39 @@ def build(
         metrics=metrics,
         new_id=lambda: secrets.token_hex(16),
     )
+    readers = Readers(reward, settings.verifiers)
     readiness = Readiness(store, metrics)
     app = build_app(
         service,
+        readers=readers,
         guard=guard,
         ping=readiness.ping,
         registry=metrics.registry,
+        metrics_reader=MetricsReader(operator, tenants),
         body_bytes_max=reward.message_bytes_max,
     )
     server = RewardServer(
-        service=service, app=app, guard=guard, readiness=readiness, settings=reward, clock=clock
+        service=service,
+        readers=readers,
+        app=app,
+        guard=guard,
+        readiness=readiness,
+        settings=reward,
+        clock=clock,
     )
     return RewardApi(settings=settings, store=store, server=server)
+
+
+def _limits(reward: RewardSettings) -> DoorLimits:
+    return DoorLimits(
+        calls_max=reward.calls_concurrent_max,
+        streams_max=reward.streams_concurrent_max,
+        bytes_max=reward.bytes_in_flight_max,
+        tenants=max(1, len(reward.tenants)),
+        tenant_share=reward.tenant_share_max,
+        tenant_calls_per_s=reward.tenant_calls_per_s_max,
+        tenant_bytes_per_s=reward.tenant_bytes_per_s_max,
+        body_s_max=reward.body_s_max,
+        stream_idle_s_max=reward.stream_idle_s_max,
+        stream_s_max=reward.stream_s_max,
+    )

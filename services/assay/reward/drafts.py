@@ -42,9 +42,8 @@ class RequestDraft(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreDraft:
-    """Score. Either a registered task or a pipeline."""
+    """Score, without its requests. Either a registered task or a pipeline."""
 
-    requests: Sequence[RequestDraft]
     task_id: str = ""
     pipeline: str = ""
     settings_json: bytes = b""

@@ -24,9 +24,11 @@ from assay.core.errors import AssayError, DependencyDown
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.grpc_edge import GrpcEdge, server_options
+from assay.edge.http_listener import Connections, bounded_protocol
 from assay.edge.metrics import Metrics
+from assay.reward.readers import Readers
 from assay.reward.service import RewardService
-from assay.reward.servicer import RewardServicer
+from assay.reward.servicer import RAW, RewardServicer
 from assay.store.port import Store
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
@@ -58,6 +60,7 @@ class Readiness:
         self._store = store
         self._metrics = metrics
         self._stopping = False
+        self._pinging: asyncio.Task[float] | None = None
 
     def stop(self) -> None:
         """Never again."""
@@ -71,6 +74,13 @@ class Readiness:
         """
         if self._stopping:
             raise DependencyDown("this service is stopping")
+        if self._pinging is None or self._pinging.done():
+            self._pinging = asyncio.create_task(self._ping(), name="ping")
+        # Whoever asks at the same time shares one round trip: anyone may ask.
+        await asyncio.wait((self._pinging,))
+        return self._pinging.result()
+
+    async def _ping(self) -> float:
         round_trip_s = await self._store.ping()
         self._metrics.store_called(operation="ping", seconds=round_trip_s)
         return round_trip_s
@@ -83,6 +93,7 @@ class RewardServer:
         self,
         *,
         service: RewardService,
+        readers: Readers,
         app: ASGIApp,
         guard: CallGuard,
         readiness: Readiness,
@@ -90,6 +101,7 @@ class RewardServer:
         clock: Clock,
     ) -> None:
         self._service = service
+        self._readers = readers
         self._app = app
         self._guard = guard
         self._readiness = readiness
@@ -138,17 +150,19 @@ class RewardServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._http_socket.close()
         await self._service.close()
+        self._readers.stop()
 
     # -- gRPC ----------------------------------------------------------------------------------
     def _grpc_server(self) -> grpc.aio.Server:
         edge = GrpcEdge(
-            guard=self._guard,
-            message_bytes_max=self._settings.message_bytes_max,
-            prefix=f"/{SERVICE}/",
+            guard=self._guard, message_bytes_max=self._settings.message_bytes_max, raw=RAW
         )
-        options = server_options(self._settings.message_bytes_max)
+        options = server_options(
+            self._settings.message_bytes_max, connections_max=self._settings.connections_max
+        )
         server = grpc.aio.server(interceptors=[edge], options=options)
-        reward_pb2_grpc.add_RewardServiceServicer_to_server(RewardServicer(self._service), server)
+        servicer = RewardServicer(self._service, self._readers)
+        reward_pb2_grpc.add_RewardServiceServicer_to_server(servicer, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
@@ -164,13 +178,20 @@ class RewardServer:
                 return self._grpc.add_secure_port(address, credentials)
             return self._grpc.add_insecure_port(address)
         except RuntimeError as error:
-            message = f"cannot listen on {address}: {error}"
+            message = f"reward.grpc_port: cannot listen on {address}: {error}"
             raise OSError(message) from error
 
     # -- HTTP ----------------------------------------------------------------------------------
     def _http_config(self) -> uvicorn.Config:
+        connections = Connections(
+            connections_max=self._settings.connections_max,
+            per_peer_max=self._settings.connections_per_peer_max,
+            body_s_max=self._settings.body_s_max,
+        )
         return uvicorn.Config(
             self._app,
+            http=bounded_protocol(connections),
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -216,9 +237,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((bare, port))
         listener.listen(BACKLOG)
         listener.settimeout(0)
-    except OSError:
+    except OSError as error:
         listener.close()
-        raise
+        message = f"reward.http_port: cannot listen on {host}:{port}: {error.strerror or error}"
+        raise OSError(message) from error
     return listener
 
 

@@ -8,7 +8,15 @@ running one.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+import math
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -24,7 +32,7 @@ from assay.core.errors import (
     NotFound,
 )
 from assay.core.group import GroupSummary, summarize
-from assay.core.ids import BatchId, PipelineName, StageName, TaskId, TenantId
+from assay.core.ids import BatchId, PipelineName, RequestId, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchRecord,
@@ -39,9 +47,8 @@ from assay.edge.auth import Tenant
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.reward import admission
-from assay.reward.admission import RequestCheck
 from assay.reward.deadline import deadline_after_ms
-from assay.reward.drafts import BatchDraft, RequestDraft, ResultsPage, Scored, ScoreDraft, TaskDraft
+from assay.reward.drafts import BatchDraft, ResultsPage, Scored, ScoreDraft, TaskDraft
 from assay.reward.recent import Recent
 from assay.store.port import Store
 from assay.verifiers.intake import parse_settings
@@ -49,6 +56,9 @@ from assay.verifiers.port import PipelineDefinition
 
 PAGE_RESULTS_MAX: Final = 256
 """Results in one message: below any client's message limit with the longest evidence."""
+PART_REQUESTS_MAX: Final = 128
+PART_BYTES_MAX: Final = 512 * 1024
+"""Of a `score` that are stored at once."""
 PAGE_EVERY_S: Final = 0.01
 """After a page that was not full, how long results may gather for the next: a stream of single
 results costs as much as its requests do, and nobody trains faster for being told at once."""
@@ -67,6 +77,10 @@ CANCEL_S_MAX: Final = 30.0
 CURSOR_MAX: Final = 2**53
 
 log = structlog.get_logger(__name__)
+
+
+Checked = Callable[[PipelineDefinition], Awaitable[list[NewRequest]]]
+"""Gives a message's requests once the pipeline is known that they are checked against."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +110,6 @@ class RewardService:
         self._pipelines = pipelines
         self._settings = settings
         self._new_id = new_id
-        self._check = RequestCheck(settings)
         self._tasks: Recent[tuple[TenantId, TaskId], KnownTask] = Recent(
             entries_max=TASKS_KNOWN_MAX, age_s_max=TASK_KNOWN_S, clock=clock
         )
@@ -125,7 +138,7 @@ class RewardService:
         admission.check_task(draft)
         definition = admission.pipeline_of(self._pipelines, draft.pipeline, "task.pipeline")
         record = self._record(tenant, definition, draft)
-        created = await self._store.put_task(record)
+        created = await self._store.put_task(record, tenant.quota)
         self._know(record, definition)
         return record, created
 
@@ -152,9 +165,7 @@ class RewardService:
         task = await self._task(tenant, TaskId(draft.task_id))
         return await self._open(tenant, task, draft)
 
-    async def submit(
-        self, tenant: Tenant, batch_id: str, drafts: Sequence[RequestDraft]
-    ) -> Submitted:
+    async def submit(self, tenant: Tenant, batch_id: str, checked: Checked) -> Submitted:
         """Take in all requests or none.
 
         Raises:
@@ -163,7 +174,7 @@ class RewardService:
         """
         batch = admission.batch_name(batch_id)
         task = await self._task_of(tenant, batch)
-        requests = self._check.check(drafts, task.definition)
+        requests = await checked(task.definition)
         return await self._store.submit(tenant.tenant_id, batch, requests, tenant.quota)
 
     async def seal(self, tenant: Tenant, batch_id: str) -> BatchRecord:
@@ -185,13 +196,8 @@ class RewardService:
         """What there is from `cursor` on, without waiting."""
         admission.bounded(cursor, "cursor", most=CURSOR_MAX)
         admission.bounded(results_max, "results_max", least=1, most=PAGE_RESULTS_MAX)
-        batch_name = admission.batch_name(batch_id)
-        # The batch first: when it is over already, the log read after it is complete.
-        batch = await self._store.get_batch(tenant.tenant_id, batch_name)
-        entries = await self._store.results(
-            tenant.tenant_id, batch_name, cursor=cursor, entries_max=results_max
-        )
-        return _page(entries, cursor, batch, last=batch.over and len(entries) < results_max)
+        batch = await self._store.get_batch(tenant.tenant_id, admission.batch_name(batch_id))
+        return await self._page(tenant, batch, cursor, results_max)
 
     async def stream(
         self, tenant: Tenant, batch_id: str, *, cursor: int
@@ -202,31 +208,44 @@ class RewardService:
             InvalidRequest, NotFound: the batch or the cursor is wrong.
             DependencyDown: the store is gone, or this service stops; go on from your cursor.
         """
-        async with aclosing(self._store.watch(admission.batch_name(batch_id))) as changes:
+        admission.bounded(cursor, "cursor", most=CURSOR_MAX)
+        name = admission.batch_name(batch_id)
+        ended_seen = -1
+        async with aclosing(self._store.watch(name)) as changes:
             while True:
                 # A change first (one comes at once): nothing that happens while we read is missed.
                 await self._change(changes)
+                batch = await self._store.get_batch(tenant.tenant_id, name)
+                if batch.ended == ended_seen and not batch.over:
+                    continue  # nothing new: an idle stream costs one small call now and then
+                ended_seen = batch.ended
                 begun_at, full = cursor, True
                 while full:
-                    page = await self.page(tenant, batch_id, cursor=cursor)
+                    page = await self._page(tenant, batch, cursor, PAGE_RESULTS_MAX)
                     full = page.cursor - cursor == PAGE_RESULTS_MAX
                     cursor = page.cursor
                     if page.results or page.groups or page.last:
                         yield page
                     if page.last:
                         return
+                    if full:
+                        batch = await self._store.get_batch(tenant.tenant_id, name)
                 if cursor > begun_at:
                     await self._clock.sleep(PAGE_EVERY_S)
 
-    async def score(self, tenant: Tenant, draft: ScoreDraft) -> Scored:
+    async def score(
+        self, tenant: Tenant, draft: ScoreDraft, checked: Checked, *, stored: Callable[[], None]
+    ) -> Scored:
         """Submit in a batch of its own and wait for all results.
+
+        `stored` is called once the requests are; from then on nothing here holds them.
 
         Raises:
             InvalidRequest, TooLarge, NotFound, Saturated: nothing was stored.
             DeadlinePassed: `timeout_s` ran out; the work was cancelled.
         """
         task = await self._score_task(tenant, draft)
-        requests = self._check.check(draft.requests, task.definition)
+        requests = await checked(task.definition)
         timeout_s = draft.timeout_s
         opening = BatchDraft(
             task_id=task.record.task_id,
@@ -236,7 +255,7 @@ class RewardService:
         )
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._score(tenant, task, opening, requests)
+                return await self._score(tenant, task, opening, requests, stored)
         except TimeoutError:
             message = f"not scored within {timeout_s} s; the work was cancelled"
             raise DeadlinePassed(message) from None
@@ -299,6 +318,7 @@ class RewardService:
         deadline_ms = draft.deadline_ms
         if deadline_ms is None:
             deadline_ms = await self._estimate_deadline_ms(tenant, task)
+        deadline_ms = max(deadline_ms, math.ceil(self._settings.deadline_min_s * 1000))
         spec = BatchSpec(
             tenant=tenant.tenant_id,
             batch_id=BatchId(draft.batch_id or self._new_id()),
@@ -306,6 +326,7 @@ class RewardService:
             size=draft.size,
             group_size=draft.group_size,
             deadline_after_ms=deadline_ms,
+            weight=tenant.weight,
         )
         batch, created = await self._store.open_batch(spec, tenant.quota)
         self._batch_tasks.put((tenant.tenant_id, batch.batch_id), batch.task_id)
@@ -343,24 +364,56 @@ class RewardService:
             task_id=task_id, pipeline=draft.pipeline, settings_json=draft.settings_json
         )
         record = self._record(tenant, definition, implicit)
-        await self._store.put_task(record)
+        await self._store.put_task(record, tenant.quota, implicit=True)
         return self._know(record, definition)
 
     async def _score(
-        self, tenant: Tenant, task: KnownTask, opening: BatchDraft, requests: Sequence[NewRequest]
+        self,
+        tenant: Tenant,
+        task: KnownTask,
+        opening: BatchDraft,
+        requests: list[NewRequest],
+        stored: Callable[[], None],
     ) -> Scored:
         batch_id = BatchId(opening.batch_id)
+        request_ids = [request.request_id for request in requests]
         try:
             await self._open(tenant, task, opening)
             async with aclosing(self._store.watch(batch_id)) as changes:
                 await _next(changes)  # the one that comes at once: nothing is missed now
-                await self._store.submit(tenant.tenant_id, batch_id, requests, tenant.quota)
+                await self._submit_in_parts(tenant, batch_id, requests)
+                stored()
                 await self._until_over(tenant, batch_id, changes)
-            return await self._collect(tenant, batch_id, requests)
+            return await self._collect(tenant, batch_id, request_ids)
         except BaseException:
             # Refused, failed, or the caller went away: nobody will ask for this batch again.
             self._cancel_soon(tenant, batch_id)
             raise
+
+    async def _page(
+        self, tenant: Tenant, batch: BatchRecord, cursor: int, results_max: int
+    ) -> ResultsPage:
+        """Read a page after its batch: of a batch that was over the log is complete."""
+        entries = await self._store.results(
+            tenant.tenant_id, batch.batch_id, cursor=cursor, entries_max=results_max
+        )
+        return _page(entries, cursor, batch, last=batch.over and len(entries) < results_max)
+
+    async def _submit_in_parts(
+        self, tenant: Tenant, batch_id: BatchId, requests: list[NewRequest]
+    ) -> None:
+        """Store and drop the requests, so many at a time that other calls go on meanwhile.
+
+        No one but us knows the batch: when a part is refused, it is cancelled as a whole.
+        """
+        requests.reverse()
+        while requests:
+            part: list[NewRequest] = []
+            size = 0
+            while requests and len(part) < PART_REQUESTS_MAX and size < PART_BYTES_MAX:
+                part.append(requests.pop())
+                size += len(part[-1].response) + len(part[-1].reference)
+            await self._store.submit(tenant.tenant_id, batch_id, part, tenant.quota)
 
     async def _until_over(
         self, tenant: Tenant, batch_id: BatchId, changes: AsyncIterator[None]
@@ -372,7 +425,7 @@ class RewardService:
             over = (await self._store.get_batch(tenant.tenant_id, batch_id)).over
 
     async def _collect(
-        self, tenant: Tenant, batch_id: BatchId, requests: Sequence[NewRequest]
+        self, tenant: Tenant, batch_id: BatchId, request_ids: Sequence[RequestId]
     ) -> Scored:
         """Read the whole log of a batch that is over."""
         results: dict[str, ResultRecord] = {}
@@ -390,7 +443,7 @@ class RewardService:
             cursor += len(entries)
             full = len(entries) == PAGE_RESULTS_MAX
         return Scored(
-            results=[results[request.request_id] for request in requests],
+            results=[results[request_id] for request_id in request_ids],
             groups=list(groups.values()),
         )
 

@@ -1,16 +1,19 @@
 """reward.proto over gRPC: each method parses with `wire`, calls the service, answers with `wire`.
 
-What is raised here becomes a status in `assay.edge`. Method names are the proto's.
+What is raised here becomes a status in `assay.edge`. Method names are the proto's. The methods of
+`RAW` are given the bytes of their messages, which `Readers` parse where they hold up no one.
 """
 # ruff: noqa: N802
 
 from __future__ import annotations
 
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.edge.calls import current_call
 from assay.reward import wire
+from assay.reward.reading import Form
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:
@@ -19,16 +22,24 @@ if TYPE_CHECKING:
     import grpc
 
     from assay.core.records import Submitted
+    from assay.reward.readers import Readers
     from assay.reward.service import RewardService
 
     Context = grpc.aio.ServicerContext[Any, Any]
 
 
+RAW: Final = frozenset({"Submit", "SubmitStream", "Score"})
+
+
 class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
     """The gRPC face of `RewardService`."""
 
-    def __init__(self, service: RewardService) -> None:
+    def __init__(self, service: RewardService, readers: Readers) -> None:
         self._service = service
+        self._readers = readers
+        self._pipelines = reward_pb2.ListPipelinesResponse(
+            pipelines=[wire.pipeline(definition) for definition in service.pipelines]
+        )
 
     async def RegisterTask(
         self, request: reward_pb2.RegisterTaskRequest, context: Context
@@ -46,14 +57,14 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         batch, created = await self._service.open_batch(current_call().tenant, draft)
         return reward_pb2.OpenBatchResponse(batch=wire.batch(batch), created=created)
 
-    async def Submit(
-        self, request: reward_pb2.SubmitRequest, context: Context
+    async def Submit(  # type: ignore[override]  # see RAW
+        self, request: bytes, context: Context
     ) -> reward_pb2.SubmitResponse:
         """Take in a message of requests."""
         return wire.submitted(await self._submit(request))
 
-    async def SubmitStream(
-        self, request_iterator: AsyncIterator[reward_pb2.SubmitRequest], context: Context
+    async def SubmitStream(  # type: ignore[override]  # see RAW
+        self, request_iterator: AsyncIterator[bytes], context: Context
     ) -> reward_pb2.SubmitResponse:
         """Take in message after message."""
         total = reward_pb2.SubmitResponse()
@@ -79,12 +90,19 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
             async for page in pages:
                 yield wire.results_page(page)
 
-    async def Score(
-        self, request: reward_pb2.ScoreRequest, context: Context
+    async def Score(  # type: ignore[override]  # see RAW
+        self, request: bytes, context: Context
     ) -> reward_pb2.ScoreResponse:
         """Submit and wait."""
-        draft = wire.score_draft(request, context.time_remaining())
-        return wire.scored(await self._service.score(current_call().tenant, draft))
+        call = current_call()
+        reading = await self._readers.read(Form.SCORE, request, call.tenant.tenant_id)
+        del request  # the call may last long; its bytes are not kept
+        with closing(reading):
+            draft = replace(reading.score, timeout_s=context.time_remaining())
+            answer = await self._service.score(
+                call.tenant, draft, reading.requests, stored=call.load.release
+            )
+        return await wire.scored(answer)
 
     async def CancelBatch(
         self, request: reward_pb2.CancelBatchRequest, context: Context
@@ -104,9 +122,7 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         self, request: reward_pb2.ListPipelinesRequest, context: Context
     ) -> reward_pb2.ListPipelinesResponse:
         """Say what can be judged, and in which form."""
-        return reward_pb2.ListPipelinesResponse(
-            pipelines=[wire.pipeline(definition) for definition in self._service.pipelines]
-        )
+        return self._pipelines
 
     async def Hint(
         self, request: reward_pb2.HintRequest, context: Context
@@ -115,7 +131,8 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         await self._service.hint(current_call().tenant, request.task_id, request.size)
         return reward_pb2.HintResponse()
 
-    async def _submit(self, request: reward_pb2.SubmitRequest) -> Submitted:
-        return await self._service.submit(
-            current_call().tenant, request.batch_id, wire.request_drafts(request.requests)
-        )
+    async def _submit(self, body: bytes) -> Submitted:
+        tenant = current_call().tenant
+        reading = await self._readers.read(Form.SUBMIT, body, tenant.tenant_id)
+        with closing(reading):
+            return await self._service.submit(tenant, reading.batch_id, reading.requests)

@@ -3,6 +3,7 @@
 Requests become drafts, unchecked; records become messages. JSON Schemas are made once a pipeline.
 """
 
+import asyncio
 import json
 from collections.abc import Iterable
 from typing import Final
@@ -29,6 +30,8 @@ from assay.reward.drafts import (
 from assay.v1 import common_pb2, reward_pb2
 from assay.verifiers.port import PipelineDefinition
 
+RESULTS_AT_ONCE: Final = 128
+"""Translated without a pause: about 3 ms."""
 OUTCOME: Final = {
     outcome: common_pb2.Outcome.Value(f"OUTCOME_{outcome.value}") for outcome in Outcome
 }
@@ -66,14 +69,12 @@ def request_drafts(requests: Iterable[reward_pb2.RewardRequest]) -> list[Request
     return [RequestDraft(r.request_id, r.group_id, r.response, r.reference_json) for r in requests]
 
 
-def score_draft(request: reward_pb2.ScoreRequest, timeout_s: float | None) -> ScoreDraft:
+def score_draft(request: reward_pb2.ScoreRequest) -> ScoreDraft:
     """Score."""
     return ScoreDraft(
         task_id=request.task_id,
         pipeline=request.pipeline,
         settings_json=request.settings_json.encode(),
-        requests=request_drafts(request.requests),
-        timeout_s=timeout_s,
     )
 
 
@@ -125,11 +126,13 @@ def results_page(page: ResultsPage) -> reward_pb2.StreamResultsResponse:
     )
 
 
-def scored(answer: Scored) -> reward_pb2.ScoreResponse:
-    """Score's answer."""
-    return reward_pb2.ScoreResponse(
-        results=map(_result, answer.results), groups=map(_group, answer.groups)
-    )
+async def scored(answer: Scored) -> reward_pb2.ScoreResponse:
+    """Score's answer; other calls go on while it is made."""
+    response = reward_pb2.ScoreResponse(groups=map(_group, answer.groups))
+    for first in range(0, len(answer.results), RESULTS_AT_ONCE):
+        response.results.extend(map(_result, answer.results[first : first + RESULTS_AT_ONCE]))
+        await asyncio.sleep(0)
+    return response
 
 
 def pipeline(definition: PipelineDefinition) -> reward_pb2.Pipeline:

@@ -1,0 +1,266 @@
+"""How much of a service each tenant may take up at once, so that none takes up all of it.
+
+Three things are limited: calls, streams and bytes of messages that were read and not yet handed on.
+Each has a total. Half of it is divided among the configured tenants and kept for them, whatever the
+others do; the rest goes to whoever comes first, up to a tenant's own limit. What does not fit is
+`Saturated`, which says when to come back. Where there are several tenants, each also has a pace in
+calls and in bytes per second: what comes faster waits, and so do refusals, or a tenant could keep
+the service busy with refusing.
+"""
+
+import asyncio
+import math
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from assay.core.errors import DeadlinePassed, Saturated
+from assay.core.ids import TenantId
+
+T = TypeVar("T")
+
+RETRY_AFTER_S: Final = 0.25
+"""What a call that finds the service full is told; clients add jitter of their own."""
+READS_MAX: Final = 4
+"""gRPC messages of one tenant that are received at the same time; their size is not known before.
+The others wait their turn within `body_s_max`."""
+UPLOADS_MAX: Final = 4
+"""Streams of one tenant that send; each may be in the middle of a message at any time."""
+
+
+LARGE_BYTES: Final = 64 * 1024
+"""Messages above this count for the pace in bytes."""
+BURST_S: Final = 1.0
+"""What a tenant may be ahead of its pace."""
+REFUSALS_MAX: Final = 2_048
+"""Calls that wait for their refusal; more are refused at once."""
+REFUSAL_S_MAX: Final = 20.0
+
+
+class Kind(StrEnum):
+    """What a call holds while it lasts."""
+
+    CALL = "calls"
+    STREAM = "streams"
+    UPLOAD = "sending streams"
+
+
+class Limit:
+    """A total of which every tenant has a reserve, and one at most its own limit."""
+
+    def __init__(self, what: str, *, total: int, tenants: int, share: float) -> None:
+        """Divide `total` among `tenants`; one of them may hold up to `share` of it (0 to 1)."""
+        tenants = max(1, tenants)
+        self._what = what
+        self._reserve = total // (2 * tenants)
+        self._common = total - tenants * self._reserve
+        self._most = max(1, self._reserve, round(total * share)) if tenants > 1 else total
+        self._held: defaultdict[TenantId, int] = defaultdict(int)
+        self._common_held = 0
+
+    @property
+    def held(self) -> int:
+        """By all tenants."""
+        return sum(self._held.values())
+
+    def take(self, tenant: TenantId, amount: int = 1) -> None:
+        """Hold `amount` more until it is given back.
+
+        Raises:
+            Saturated: the tenant holds its limit, or the common part is used up.
+        """
+        now = self._held[tenant] + amount
+        if now > self._most:
+            message = f"this tenant's limit of {self._most} {self._what} at once is reached"
+            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+        more = self._beyond(now) - self._beyond(now - amount)
+        if self._common_held + more > self._common:
+            message = f"the limit of {self._what} at once is reached"
+            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+        self._held[tenant] = now
+        self._common_held += more
+
+    def give_back(self, tenant: TenantId, amount: int = 1) -> None:
+        """Hold `amount` less."""
+        now = self._held[tenant] - amount
+        self._common_held -= self._beyond(now + amount) - self._beyond(now)
+        if now:
+            self._held[tenant] = now
+        else:
+            del self._held[tenant]
+
+    def _beyond(self, held: int) -> int:
+        return max(0, held - self._reserve)
+
+
+class Load:
+    """Bytes that one call holds; given back once, early or at its end."""
+
+    def __init__(self, limit: Limit, tenant: TenantId) -> None:
+        self._limit = limit
+        self._tenant = tenant
+        self._bytes = 0
+
+    def add(self, count: int) -> None:
+        """Hold `count` more.
+
+        Raises:
+            Saturated: they do not fit.
+        """
+        self._limit.take(self._tenant, count)
+        self._bytes += count
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        count, self._bytes = self._bytes, 0
+        if count:
+            self._limit.give_back(self._tenant, count)
+
+
+class Pace:
+    """So many units per second for each tenant, with a short burst ahead."""
+
+    def __init__(self, per_s: float) -> None:
+        """`math.inf`: nothing ever waits."""
+        self._per_s = per_s
+        self._free_s: dict[TenantId, float] = {}
+
+    def wait_s(self, tenant: TenantId, amount: float, now_s: float) -> float:
+        """Take `amount`; returns how long to wait first."""
+        free_s = max(self._free_s.get(tenant, 0.0), now_s - BURST_S)
+        self._free_s[tenant] = free_s + amount / self._per_s
+        return max(0.0, free_s - now_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorLimits:
+    """Totals; `tenant_share` is what one of several tenants may hold of each."""
+
+    calls_max: int
+    streams_max: int
+    bytes_max: int
+    tenants: int = 1
+    tenant_share: float = 0.5
+    tenant_calls_per_s: float = math.inf
+    tenant_bytes_per_s: float = math.inf
+    body_s_max: float = 30.0
+    stream_idle_s_max: float = 900.0
+    stream_s_max: float = 14_400.0
+
+
+class Door:
+    """What all calls of a service hold together."""
+
+    def __init__(self, limits: DoorLimits) -> None:
+        self.limits = limits
+        self._slots = {
+            Kind.CALL: self._limit("calls", limits.calls_max),
+            Kind.STREAM: self._limit("streams", limits.streams_max),
+            Kind.UPLOAD: Limit(
+                "sending streams",
+                total=2 * UPLOADS_MAX * limits.tenants,
+                tenants=limits.tenants,
+                share=0.5 / limits.tenants,
+            ),
+        }
+        self._bytes = self._limit("bytes of messages", limits.bytes_max)
+        several = limits.tenants > 1
+        self._calls_pace = Pace(limits.tenant_calls_per_s if several else math.inf)
+        self._bytes_pace = Pace(limits.tenant_bytes_per_s if several else math.inf)
+        self._refusals = self._limit("refusals", REFUSALS_MAX)
+        self._reads: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(READS_MAX)
+        )
+
+    def _limit(self, what: str, total: int) -> Limit:
+        limits = self.limits
+        return Limit(what, total=total, tenants=limits.tenants, share=limits.tenant_share)
+
+    def held(self, kind: Kind) -> int:
+        """Slots of this kind that are taken."""
+        return self._slots[kind].held
+
+    @asynccontextmanager
+    async def turn_to_read(self, tenant: TenantId) -> AsyncIterator[None]:
+        """Receive one message, whose size may be unknown, inside the block."""
+        async with self._reads[tenant]:
+            yield
+
+    async def keep_pace(self, tenant: TenantId, bytes_read: int = 0) -> None:
+        """Wait until the tenant's next call, or message of this size, is due."""
+        now_s = asyncio.get_running_loop().time()
+        if bytes_read > LARGE_BYTES:
+            wait_s = self._bytes_pace.wait_s(tenant, bytes_read, now_s)
+        else:
+            wait_s = self._calls_pace.wait_s(tenant, not bytes_read, now_s)
+        if wait_s:
+            await asyncio.sleep(wait_s)
+
+    async def refuse_at_pace(self, tenant: TenantId) -> None:
+        """Wait until a refusal is due; not at all when too many wait already."""
+        try:
+            self._refusals.take(tenant)
+        except Saturated:
+            return
+        try:
+            async with asyncio.timeout(REFUSAL_S_MAX):
+                await self.keep_pace(tenant)
+        except TimeoutError:
+            return
+        finally:
+            self._refusals.give_back(tenant)
+
+    @contextmanager
+    def slot(self, tenant: TenantId, kind: Kind) -> Iterator[Load]:
+        """Hold a slot for the length of the block; yields the account of the call's bytes.
+
+        Raises:
+            Saturated: there is none for this tenant.
+        """
+        slots = self._slots[kind]
+        slots.take(tenant)
+        load = Load(self._bytes, tenant)
+        try:
+            yield load
+        finally:
+            load.release()
+            slots.give_back(tenant)
+
+
+async def within(work: Awaitable[T], *, seconds: float, what: str) -> T:
+    """Await what the caller's end does: sends a message, or reads one.
+
+    Raises:
+        DeadlinePassed: it took longer.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        message = f"{what} took longer than {seconds:g} s"
+        raise DeadlinePassed(message) from None
+
+
+async def limited(pages: AsyncGenerator[T, None], limits: DoorLimits) -> AsyncGenerator[T, None]:
+    """Hand on a stream's messages until it has been idle, or open, for too long.
+
+    Raises:
+        Saturated: that; the caller opens another stream from its cursor.
+    """
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + limits.stream_s_max
+    async with aclosing(pages):
+        while True:
+            until_s = min(ends_s, loop.time() + limits.stream_idle_s_max)
+            try:
+                async with asyncio.timeout_at(until_s):
+                    page = await anext(pages)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                message = "the stream was idle or open for too long; go on from your cursor"
+                raise Saturated(message, retry_after_s=RETRY_AFTER_S) from None
+            yield page

@@ -1,0 +1,302 @@
+"""A message of requests, from bytes to what is stored: pure, and the process that does it apart.
+
+`python -m assay.reward.reading` is the template of those processes: it is given one connected
+socket per message, and forks a child that reads this one message and ends. Nothing that a message
+does to its child (memory, CPU time, a crash in a parser) is seen by another message, or by the API.
+The child's limits are the kernel's; the template says how a child ended that could not say it.
+"""
+
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NoReturn, TypeVar
+
+from google.protobuf.message import DecodeError
+from pydantic import BaseModel, ValidationError
+
+from assay.config.settings import RewardSettings, VerifierSettings
+from assay.core.codec import pack, unpack
+from assay.core.errors import AssayError, InvalidRequest, field_path
+from assay.core.ids import GroupId, PipelineName, RequestId
+from assay.core.records import NewRequest
+from assay.reward import bodies, wire
+from assay.reward.admission import RequestCheck
+from assay.reward.drafts import RequestDraft, ScoreDraft
+from assay.v1 import reward_pb2
+from assay.verifiers.port import PipelineDefinition
+from assay.verifiers.registry import load_pipelines
+
+MessageT = TypeVar("MessageT", reward_pb2.SubmitRequest, reward_pb2.ScoreRequest)
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+NICENESS: Final = 10
+"""Calls that are being answered come before messages that are being read."""
+OUT_OF_MEMORY: Final = 3
+"""Exit status."""
+FRAME_BYTES_MAX: Final = 2**31
+_LENGTH: Final = struct.Struct(">Q")
+_RECEIVE_BYTES: Final = 1024**2
+
+
+class Form(StrEnum):
+    """What the bytes are."""
+
+    SUBMIT = "Submit"
+    SCORE = "Score"
+    SUBMIT_JSON = "SubmitJson"
+    SCORE_JSON = "ScoreJson"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a message says, its requests not yet checked."""
+
+    score: ScoreDraft
+    """Its head, for `Score`."""
+    batch_id: str
+    """For `Submit` over gRPC."""
+    requests: Sequence[RequestDraft]
+
+
+def read(form: Form, body: bytes, check: RequestCheck) -> Message:
+    """Parse a message.
+
+    Raises:
+        InvalidRequest, TooLarge: it is no such message, or has too many requests.
+    """
+    match form:
+        case Form.SUBMIT:
+            submit = _parsed(reward_pb2.SubmitRequest, body)
+            check.count(len(submit.requests))
+            return Message(
+                score=ScoreDraft(),
+                batch_id=submit.batch_id,
+                requests=wire.request_drafts(submit.requests),
+            )
+        case Form.SCORE:
+            score = _parsed(reward_pb2.ScoreRequest, body)
+            check.count(len(score.requests))
+            return Message(
+                score=wire.score_draft(score),
+                batch_id="",
+                requests=wire.request_drafts(score.requests),
+            )
+        case Form.SUBMIT_JSON:
+            submit_body = _validated(bodies.SubmitBody, body)
+            check.count(len(submit_body.requests))
+            return Message(score=ScoreDraft(), batch_id="", requests=submit_body.drafts())
+        case Form.SCORE_JSON:
+            score_body = _validated(bodies.ScoreBody, body)
+            check.count(len(score_body.requests))
+            return Message(score=score_body.draft(), batch_id="", requests=score_body.drafts())
+
+
+def _parsed(kind: type[MessageT], body: bytes) -> MessageT:
+    try:
+        return kind.FromString(body)
+    except DecodeError as error:
+        message = "message: not a protobuf message of this method (or a string in it not UTF-8)"
+        raise InvalidRequest(message, field="message") from error
+
+
+def _validated(model: type[ModelT], body: bytes) -> ModelT:
+    try:
+        return model.model_validate(json.loads(body))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        field = field_path(first["loc"]) or "body"
+        raise InvalidRequest(f"{field}: {first['msg']}", field=field) from None
+    except (ValueError, RecursionError):
+        raise InvalidRequest("body: not JSON in UTF-8", field="body") from None
+
+
+# -- frames --------------------------------------------------------------------------------------
+def send(channel: socket.socket, *parts: object) -> None:
+    """Send one frame: its length, then packed plain values.
+
+    Raises:
+        OSError: the other end is gone.
+    """
+    packed = pack(parts)
+    channel.sendall(_LENGTH.pack(len(packed)))
+    channel.sendall(packed)
+
+
+def receive(channel: socket.socket) -> list[object]:
+    """Wait for one frame.
+
+    Raises:
+        EOFError: the other end is gone.
+        OSError: likewise, or it took too long.
+    """
+    (length,) = _LENGTH.unpack(_exactly(channel, _LENGTH.size))
+    if length > FRAME_BYTES_MAX:
+        message = f"a frame of {length} bytes"
+        raise OSError(message)
+    frame = unpack(_exactly(channel, length))
+    if not isinstance(frame, list) or not frame:
+        raise OSError("not a frame")
+    return frame
+
+
+def _exactly(channel: socket.socket, count: int) -> memoryview:
+    buffer = memoryview(bytearray(count))
+    done = 0
+    while done < count:
+        got = channel.recv_into(buffer[done : done + _RECEIVE_BYTES])
+        if not got:
+            raise EOFError
+        done += got
+    return buffer
+
+
+# -- the child -----------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What every child inherits."""
+
+    settings: RewardSettings
+    pipelines: Mapping[PipelineName, PipelineDefinition]
+
+
+def serve_one(channel: socket.socket, desk: Desk) -> None:
+    """Read one message: its bytes in, its head out, the pipeline in, its checked requests out."""
+    form, cpu_s, size = receive(channel)
+    if not (isinstance(form, str) and isinstance(cpu_s, float) and isinstance(size, int)):
+        raise OSError("not a message")
+    body = bytes(_exactly(channel, size))
+    _limit(cpu_s, desk.settings.read_memory_bytes_max)
+    check = RequestCheck(desk.settings)
+    try:
+        message = read(Form(form), body, check)
+        del body
+        head = message.score
+        send(
+            channel,
+            "head",
+            message.batch_id,
+            head.task_id,
+            head.pipeline,
+            head.settings_json,
+            head.timeout_s,
+        )
+        (pipeline,) = receive(channel)
+        requests = check.check(message.requests, desk.pipelines[PipelineName(str(pipeline))])
+    except AssayError as error:
+        send(channel, "refused", error.reason, error.message[:10_000], error.field[:10_000])
+        return
+    send(
+        channel, "requests", [(r.request_id, r.group_id, r.response, r.reference) for r in requests]
+    )
+
+
+def requests_of(rows: Sequence[Sequence[object]]) -> list[NewRequest]:
+    """What `serve_one` sent, again as records."""
+    found = []
+    for request_id, group_id, response, reference in rows:
+        assert isinstance(response, bytes)  # noqa: S101 for the checker: our own child packed it
+        assert isinstance(reference, bytes)  # noqa: S101 likewise
+        found.append(
+            NewRequest(
+                request_id=RequestId(str(request_id)),
+                group_id=GroupId(str(group_id)),
+                response=response,
+                reference=reference,
+            )
+        )
+    return found
+
+
+def _limit(cpu_s: float, memory_bytes_max: int) -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes_max, memory_bytes_max))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
+
+
+def _child(channel: socket.socket, desk: Desk) -> NoReturn:
+    status = 1
+    try:
+        serve_one(channel, desk)
+        status = 0
+    except MemoryError:
+        status = OUT_OF_MEMORY
+    except (OSError, EOFError):  # no one waits for it any more
+        status = 0
+    finally:
+        os._exit(status)
+
+
+# -- the template --------------------------------------------------------------------------------
+class Template:
+    """Forks a child per socket that comes over `control`; ends with it."""
+
+    def __init__(self, control: socket.socket, desk: Desk) -> None:
+        self._control = control
+        self._desk = desk
+        self._children: dict[int, tuple[int, socket.socket]] = {}
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+
+    def run(self) -> None:
+        """Until the API is gone."""
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd != self._control.fileno():
+                    self._reap(fd)
+                elif not self._start():
+                    return
+
+    def _start(self) -> bool:
+        data, fds, _, _ = socket.recv_fds(self._control, 1, 1)
+        if not data:
+            return False
+        channel = socket.socket(fileno=fds[0])
+        pid = os.fork()
+        if not pid:
+            for _, another in self._children.values():
+                another.close()
+            _child(channel, self._desk)
+        pidfd = os.pidfd_open(pid)
+        self._children[pidfd] = (pid, channel)
+        self._poll.register(pidfd, select.POLLIN)
+        return True
+
+    def _reap(self, pidfd: int) -> None:
+        pid, channel = self._children.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with channel:
+            if status:
+                channel.settimeout(0)
+                try:
+                    send(channel, "died", status)
+                except OSError:
+                    return  # no one waits for it any more
+
+
+def main() -> None:
+    """Load what is needed once, then fork."""
+    control = socket.socket(fileno=0)
+    reward, verifiers = json.loads(sys.argv[1])
+    desk = Desk(
+        settings=RewardSettings.model_validate(reward),
+        pipelines=load_pipelines(VerifierSettings.model_validate(verifiers)),
+    )
+    os.nice(NICENESS)
+    gc.disable()
+    gc.freeze()
+    Template(control, desk).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""What one tenant holds never keeps another from its reserve; what is given back can be taken."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.errors import DeadlinePassed, Saturated
+from assay.core.ids import TenantId
+from assay.edge.door import Door, DoorLimits, Kind, Limit, Pace, limited, within
+
+NAMES = tuple(map(TenantId, ("red", "blue", "green")))
+RED, BLUE, _ = NAMES
+
+
+def _taken(limit: Limit, tenant: TenantId, amount: int = 1) -> bool:
+    try:
+        limit.take(tenant, amount)
+    except Saturated:
+        return False
+    return True
+
+
+@given(
+    total=st.integers(1, 60),
+    share=st.floats(0.01, 1.0),
+    steps=st.lists(st.tuples(st.sampled_from(NAMES), st.integers(-9, 9)), max_size=80),
+)
+def test_no_order_of_taking_passes_a_total_or_a_reserve(
+    total: int, share: float, steps: list[tuple[TenantId, int]]
+) -> None:
+    limit = Limit("things", total=total, tenants=3, share=share)
+    reserve = total // 6
+    held: Counter[TenantId] = Counter()
+    for tenant, amount in steps:
+        if amount < 0:
+            amount = min(-amount, held[tenant])
+            if amount:
+                limit.give_back(tenant, amount)
+                held[tenant] -= amount
+        elif amount:
+            if _taken(limit, tenant, amount):
+                held[tenant] += amount
+            else:
+                assert held[tenant] + amount > reserve, "the reserve is never refused"
+        assert limit.held == held.total() <= total
+    for tenant in NAMES:
+        if held[tenant] < reserve:
+            limit.take(tenant, reserve - held[tenant])
+
+
+@given(total=st.integers(4, 1_000), others=st.integers(1, 20))
+def test_one_tenant_alone_never_has_the_total(total: int, others: int) -> None:
+    limit = Limit("things", total=total, tenants=1 + others, share=0.5)
+    assert sum(_taken(limit, RED) for _ in range(total)) <= max(1, round(total / 2))
+    with pytest.raises(Saturated, match="this tenant's limit") as caught:
+        limit.take(RED)
+    assert caught.value.retry_after_s > 0
+
+
+def test_the_only_tenant_may_have_everything() -> None:
+    limit = Limit("things", total=7, tenants=1, share=0.5)
+    limit.take(RED, 7)
+    with pytest.raises(Saturated):
+        limit.take(RED)
+
+
+def test_streams_hold_no_slots_of_calls_and_loads_end_with_their_calls() -> None:
+    door = Door(DoorLimits(calls_max=1, streams_max=1, bytes_max=10))
+    with door.slot(RED, Kind.STREAM), door.slot(RED, Kind.CALL) as load:
+        load.add(10)
+        with pytest.raises(Saturated):
+            load.add(1)
+        load.release()
+        load.release()
+        load.add(10)
+        with pytest.raises(Saturated), door.slot(RED, Kind.CALL):
+            pass
+    assert not door.held(Kind.CALL)
+    assert not door.held(Kind.STREAM)
+    with door.slot(BLUE, Kind.CALL) as load:
+        load.add(10)
+
+
+@given(
+    per_s=st.floats(1, 1_000),
+    arrivals=st.lists(st.floats(0, 5), min_size=1, max_size=60).map(sorted),
+)
+def test_a_pace_lets_through_its_rate_and_a_burst(per_s: float, arrivals: list[float]) -> None:
+    pace = Pace(per_s)
+    starts = sorted(now_s + pace.wait_s(RED, 1, now_s) for now_s in arrivals)
+    assert pace.wait_s(BLUE, 1, 0.0) == 0.0, "one tenant's pace is not another's"
+    for first in range(len(starts)):
+        for last in range(first, len(starts)):
+            span_s = starts[last] - starts[first]
+            assert last - first <= per_s * (span_s + 1.0) + 1.001
+
+
+def test_without_a_pace_nothing_waits() -> None:
+    pace = Pace(math.inf)
+    assert not any(pace.wait_s(RED, 10**9, 1.0) for _ in range(100))
+
+
+async def test_what_the_caller_does_has_its_time() -> None:
+    with pytest.raises(DeadlinePassed, match=r"sending took longer than 0\.01 s"):
+        await within(asyncio.Event().wait(), seconds=0.01, what="sending")
+
+
+async def _to_the_end(stream: AsyncIterator[int]) -> None:
+    async for _ in stream:
+        pass
+
+
+async def test_an_idle_stream_and_an_old_one_end_with_a_word_on_how_to_go_on() -> None:
+    closed = []
+
+    async def pages(pause_s: float) -> AsyncGenerator[int, None]:
+        try:
+            for number in range(10**9):
+                yield number
+                await asyncio.sleep(pause_s)
+        finally:
+            closed.append(pause_s)
+
+    for pause_s, idle_s, life_s in ((60.0, 0.02, 60.0), (0.001, 60.0, 0.05)):
+        limits = DoorLimits(
+            calls_max=1, streams_max=1, bytes_max=1, stream_idle_s_max=idle_s, stream_s_max=life_s
+        )
+        stream = limited(pages(pause_s), limits)
+        assert await anext(stream) == 0
+        with pytest.raises(Saturated, match="go on from your cursor"):
+            await _to_the_end(stream)
+    assert closed == [60.0, 0.001]
