@@ -3,11 +3,13 @@
 import asyncio
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,12 @@ def environment(data_dir: Path) -> dict[str, str]:
     return {**os.environ, **FREE_PORTS, "ASSAY_DATA_DIR": str(data_dir), "ASSAY_WORKER__SLOTS": "1"}
 
 
-def assay(*arguments: str | Path, data_dir: Path) -> subprocess.CompletedProcess[str]:
+def assay(
+    *arguments: str | Path, data_dir: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*ASSAY, *map(str, arguments)],
-        env=environment(data_dir),
+        env={**environment(data_dir), **variables},
         capture_output=True,
         text=True,
         timeout=100,
@@ -80,21 +84,110 @@ def test_the_main_job_scores_a_file_and_a_rerun_resumes(tmp_path: Path) -> None:
     assert len(output.read_text().splitlines()) == 12
 
 
-def test_a_bad_row_is_named_by_its_line_and_nothing_is_sent(tmp_path: Path) -> None:
+MATH_STAGES = '["extract", "math.verify"]'
+BAD_ROWS = [
+    b'{"request_id": "good", "response": "1", "reference": {"answers": ["1"]}}',
+    b"no row",
+    b'{"request_id": "form", "response": "x", "reference": {"answer": "1"}}',
+    b'{"request_id": "good", "response": "2", "reference": "2"}',
+    b'{"request_id": "type", "response": 5, "reference": "1"}',
+    b'{"request_id": "last", "response": "2", "reference": "2"}',
+]
+
+
+def test_bad_rows_are_told_by_line_and_the_others_are_scored(tmp_path: Path) -> None:
+    rows, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows.write_bytes(b"\n".join(BAD_ROWS))
+    command = ("score", rows, "--pipeline", "math", "--out", output, "--json")
+    run = assay(*command, data_dir=tmp_path, ASSAY_WORKER__STAGES=MATH_STAGES)
+    assert run.returncode == 5, run.stderr
+    summary = json.loads(run.stdout)
+    assert (summary["rows"], summary["bad_rows"], summary["scored"]) == (6, 4, 2)
+    lines = {line["line"]: line for line in map(json.loads, output.read_text().splitlines())}
+    assert {n: lines[n]["reward"] for n in (1, 6)} == {1: 1.0, 6: 1.0}
+    assert {n: lines[n]["field"] for n in (2, 3, 4, 5)} == {
+        2: "",
+        3: "reference.answers",
+        4: "request_id",
+        5: "response",
+    }
+    for number in (2, 3, 4, 5):
+        assert f"line {number}: " in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(("bad", "said"), [(1, "line 2: not JSON"), (2, "line 2: reference.answ")])
+def test_a_strict_run_stops_before_anything_is_scored(tmp_path: Path, bad: int, said: str) -> None:
     rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"response": "x", "reference": {"answers": ["1"]}}\n{"response": 5}\n')
-    run = assay("score", rows, "--pipeline", "math", "--out", tmp_path / "o", data_dir=tmp_path)
+    rows.write_bytes(BAD_ROWS[0] + b"\n" + BAD_ROWS[bad])
+    command = ("score", rows, "--pipeline", "math", "--out", tmp_path / "o", "--strict")
+    run = assay(*command, data_dir=tmp_path)
     assert run.returncode == 2
-    assert "line 2: response" in run.stderr
+    assert said in run.stderr
     assert not (tmp_path / "o").exists()
+    assert not (tmp_path / "run").exists()
 
 
-def test_a_reference_of_the_wrong_form_is_named_by_its_line(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('\n{"response": "x", "reference": {"answer": "1"}}\n')
-    run = assay("score", rows, "--pipeline", "math", "--out", tmp_path / "o", data_dir=tmp_path)
-    assert run.returncode == 2
-    assert "line 2: reference" in " ".join(run.stderr.split())
+def test_what_keeps_a_platform_from_starting_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        run = assay("up", "--plain", data_dir=tmp_path, ASSAY_REWARD__HTTP_PORT=port)
+        assert run.returncode == 2
+        assert run.stderr.count("\n") == 1
+        assert "reward.http_port" in run.stderr
+        assert port in run.stderr
+        store = assay("up", "--plain", data_dir=tmp_path, ASSAY_STORE__URL="redis://h:1:2")
+        assert store.stderr.count("\n") == 1
+        assert "store.url" in store.stderr
+
+
+@contextmanager
+def own_processes(marker: str) -> Iterator[Callable[[], list[int]]]:
+    """Processes whose environment has the marker; what is left is killed."""
+
+    def found() -> list[int]:
+        pids = []
+        for folder in Path("/proc").iterdir():
+            with suppress(OSError):
+                if folder.name.isdigit() and marker.encode() in (folder / "environ").read_bytes():
+                    pids.append(int(folder.name))
+        return pids
+
+    try:
+        yield found
+    finally:
+        for pid in found():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+async def test_nothing_is_left_of_a_score_that_is_ended_at_whatever_moment(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    marker = f"ASSAY_TOKEN=mark-{seed}"
+    command = ("score", ROOT / "examples" / "answers.jsonl", "--pipeline", "math")
+    with own_processes(marker) as left:
+        process = await asyncio.create_subprocess_exec(
+            *(*ASSAY, *map(str, command), "--out", str(tmp_path / "out.jsonl")),
+            env={
+                **environment(tmp_path),
+                "ASSAY_TOKEN": f"mark-{seed}",
+                "ASSAY_WORKER__STAGES": MATH_STAGES,
+            },
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        await asyncio.sleep(random.Random(seed).uniform(1.0, 8.0))
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+        async with asyncio.timeout(100):
+            await process.wait()
+            while left():
+                await asyncio.sleep(0.1)
 
 
 async def test_up_serves_and_drains_and_status_sees_it(tmp_path: Path) -> None:

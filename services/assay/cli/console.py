@@ -13,6 +13,9 @@ from assay.config.settings import Settings, load_settings
 EXIT_BAD_INPUT = 2
 EXIT_WITHOUT_REWARD = 3
 EXIT_NOT_ISOLATED = 4
+EXIT_UNSOUND = 5
+EXIT_BAD_ROWS = 5
+EXIT_STOPPED = 130
 
 out = Console()
 err = Console(stderr=True)

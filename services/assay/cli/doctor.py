@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib.util
-import shutil
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from assay.cli.console import EXIT_NOT_ISOLATED, AsJson, out, print_json, settin
 from assay.config.settings import Settings
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock
-from assay.sandbox.probe import probe
+from assay.sandbox.probe import probe, probe_tools
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import open_store
 
@@ -33,6 +32,7 @@ def doctor(*, as_json: AsJson = False) -> None:
     """Try what the platform needs: isolation, limits, compilers, the store."""
     settings = settings_with()
     sandbox = probe(settings.sandbox, Clock())
+    tools = probe_tools(settings.sandbox, Clock())
     checks = [
         Check(
             name="isolation",
@@ -45,7 +45,8 @@ def doctor(*, as_json: AsJson = False) -> None:
             state="fine" if {"memory", "processes"} <= set(sandbox.cgroup_limits) else "limited",
             detail=f"{sandbox.cgroup}: {', '.join(sandbox.cgroup_limits) or 'no limits'}",
         ),
-        _program("g++", "code.cpp"),
+        _finding("code.cpp", tools.compiler.detail, available=tools.compiler.available),
+        _finding("confinement", tools.confinement.detail, available=tools.confinement.available),
         _planning(settings),
         asyncio.run(_store(settings)),
     ]
@@ -61,12 +62,6 @@ def doctor(*, as_json: AsJson = False) -> None:
 
 def _finding(name: str, detail: str, *, available: bool) -> Check:
     return Check(name=name, state="fine" if available else "limited", detail=detail)
-
-
-def _program(name: str, needed_by: str) -> Check:
-    path = shutil.which(name)
-    detail = path or f"not found; {needed_by} needs it"
-    return Check(name=name, state="fine" if path else "missing", detail=detail)
 
 
 def _planning(settings: Settings) -> Check:

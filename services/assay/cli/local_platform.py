@@ -2,13 +2,14 @@
 
 Order: the embedded store (when no store is named), the reward API, a worker host, and, once these
 serve, a planner, for which nobody waits; drained in the other order. Where each listens stands in
-`data_dir/run`, which is how other commands find it. When the platform itself is killed, they drain.
+`data_dir/run`, which is how other commands find it. When the platform itself is killed, their
+wardens drain them.
 """
 
 import asyncio
+import fcntl
 import json
 import os
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ from pathlib import Path
 
 from assay.cli.platform import Child, Platform
 from assay.config.settings import Settings
-from assay.core.errors import NotFound
+from assay.core.errors import FailedPrecondition, NotFound
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import starting
 from assay.store.embedded import EmbeddedValkey
+from assay.store.fitness import until_fit
+from assay.store.valkey import open_store
 
-START_S_MAX = 60.0
 REWARD_SIGN = "reward.json"
 WORKER_SIGN = "worker.json"
 PLANNER_SIGN = "planner.json"
@@ -43,13 +46,15 @@ class LocalPlatform:
         self._settings = settings
         self._platform = Platform(clock=clock, log_dir=settings.data_dir / "logs")
         self._embedded: EmbeddedValkey | None = None
+        self._lock: int | None = None
 
     async def start(self) -> Addresses:
         """Come up.
 
         Raises:
-            FailedPrecondition: another platform uses the data directory.
-            DependencyDown: a part does not start; says what it logged.
+            FailedPrecondition: another platform uses the data directory, the store is not fit, or
+                a part's configuration is wrong.
+            DependencyDown: the store does not answer, or a part does not start; says why.
         """
         try:
             return await self._start()
@@ -57,15 +62,26 @@ class LocalPlatform:
             await self.stop()
             raise
 
+    def _own(self) -> None:
+        """One platform a data directory, wherever its store is."""
+        data_dir = self._settings.data_dir
+        with starting():
+            data_dir.mkdir(parents=True, exist_ok=True)
+            path = data_dir / "platform.lock"
+            self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"data_dir: another process uses the data directory {data_dir}"
+            raise FailedPrecondition(message, field="data_dir") from None
+
     async def _start(self) -> Addresses:
+        self._own()
         store = await self._start_store()
         run_dir = self._settings.data_dir / "run"
-        # We own the data directory now: what lies there was left by a run that was killed.
-        await asyncio.to_thread(shutil.rmtree, run_dir, ignore_errors=True)
         environment = {
             "ASSAY_STORE__URL": store,
             "ASSAY_DATA_DIR": str(self._settings.data_dir),
-            "ASSAY_OWNER_PID": str(os.getpid()),
         }
         reward = await self._platform.start(
             "reward",
@@ -105,6 +121,7 @@ class LocalPlatform:
 
     async def _start_store(self) -> str:
         if self._settings.store.url:
+            await self._check_store()
             return self._settings.store.url
         self._embedded = EmbeddedValkey(
             self._settings.data_dir, appendfsync=self._settings.store.appendfsync
@@ -112,8 +129,16 @@ class LocalPlatform:
         await self._embedded.start()
         return self._embedded.url
 
+    async def _check_store(self) -> None:
+        """Once for all parts, so that what is wrong is said once."""
+        store = open_store(self._settings.store, data_dir=self._settings.data_dir)
+        try:
+            await until_fit(store, wait_s=self._settings.store.start_wait_s)
+        finally:
+            await store.close()
+
     async def _addresses(self, child: Child) -> str:
-        return await self._platform.wait_for(child, timeout_s=START_S_MAX)
+        return await self._platform.wait_for(child)
 
     async def run(self) -> None:
         """Start again what dies, until cancelled.
@@ -151,6 +176,9 @@ class LocalPlatform:
         await self._platform.stop()
         if self._embedded is not None:
             await self._embedded.stop()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def running(settings: Settings) -> Addresses:

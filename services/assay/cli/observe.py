@@ -6,8 +6,11 @@ from collections.abc import Sequence
 import grpc
 
 from assay.cli.snapshot import Pool, Snapshot
+from assay.config.settings import load_settings
 from assay.core.ids import StageName
+from assay.edge.auth import Operator
 from assay.edge.clock import Clock
+from assay.edge.grpc_edge import operator_channel
 from assay.store.port import Store
 from assay.v1 import planner_pb2, planner_pb2_grpc, worker_pb2, worker_pb2_grpc
 from assay.verifiers.registry import load_pipelines
@@ -22,9 +25,14 @@ def all_stages() -> Sequence[StageName]:
     return list(dict.fromkeys(stage for pipeline in pipelines for stage in pipeline.spec.stages))
 
 
+def operator_port(address: str) -> grpc.aio.Channel:
+    """A channel to the pool service or the planner, with the operator's token of the settings."""
+    return operator_channel(address, Operator(load_settings().operator))
+
+
 async def list_pools(control: str) -> worker_pb2.ListPoolsResponse | None:
     """Ask a worker host; `None` when it does not answer."""
-    async with grpc.aio.insecure_channel(control) as channel:
+    async with operator_port(control) as channel:
         stub = worker_pb2_grpc.PoolServiceStub(channel)
         try:
             return await stub.ListPools(worker_pb2.ListPoolsRequest(), timeout=POOLS_TIMEOUT_S)
@@ -38,7 +46,7 @@ async def resize_pool(control: str, *, stage: str, slots: int) -> Pool:
     Raises:
         grpc.aio.AioRpcError: the worker host refuses or does not answer.
     """
-    async with grpc.aio.insecure_channel(control) as channel:
+    async with operator_port(control) as channel:
         stub = worker_pb2_grpc.PoolServiceStub(channel)
         request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
         answer = await stub.ResizePool(request, timeout=POOLS_TIMEOUT_S)
@@ -49,7 +57,7 @@ async def ask_planner(address: str) -> str:
     """What the planner says of itself, in a few words."""
     if not address:
         return "none: pools keep their size"
-    async with grpc.aio.insecure_channel(address) as channel:
+    async with operator_port(address) as channel:
         stub = planner_pb2_grpc.PlannerServiceStub(channel)
         try:
             answer = await stub.GetPlan(planner_pb2.GetPlanRequest(), timeout=POOLS_TIMEOUT_S)

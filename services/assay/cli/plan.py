@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import grpc
 import typer
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
@@ -13,6 +12,7 @@ from rich.table import Table
 
 from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
 from assay.cli.local_platform import planner_address
+from assay.cli.observe import operator_port
 from assay.core.errors import InvalidRequest, NotFound
 from assay.v1 import planner_pb2, planner_pb2_grpc
 
@@ -106,7 +106,7 @@ async def _call(data_dir: Path | None, method: str, request: Message) -> Message
     address = planner_address(settings_with(data_dir))
     if not address:
         raise NotFound("no planner runs here; `assay up` starts one unless told otherwise")
-    async with grpc.aio.insecure_channel(address) as channel:
+    async with operator_port(address) as channel:
         stub = planner_pb2_grpc.PlannerServiceStub(channel)
         answer: Message = await getattr(stub, method)(request, timeout=CALL_S_MAX)
         return answer

@@ -1,29 +1,53 @@
-"""The platform on one machine: an embedded store, the reward API, a worker host, a planner.
+"""The processes of a platform: started, watched, started again, drained.
 
-Each is a process of its own and logs to a file of its own, so that one can die without the others.
-One that dies is started again; only a crash loop (`assay.core.restarts`) ends that, and with it the
+Each is a process of its own under a warden (`assay.store.warden`), so that it does not outlive us,
+and logs to a file of its own, so that one can die without the others. One that dies, is killed or
+does not answer is started again, never before its predecessor is gone (both hold one lock file);
+only a crash loop (`assay.core.restarts`) or a wrong configuration ends that, and with it the
 platform, unless the platform can do without the one that died.
 """
 
 import asyncio
 import contextlib
+import fcntl
+import json
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlsplit
 
-from assay.core.errors import DependencyDown
+from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.restarts import RestartPolicy
 from assay.edge.clock import Clock
+from assay.edge.lifecycle import EXIT_CONFIGURATION
+from assay.store import warden
 
-LOG_BYTES_MAX = 64 * 1024**2
-LOG_TAIL_BYTES = 2_000
-POLL_S = 0.2
-STOP_MARGIN_S = 5.0
+LOG_BYTES_MAX: Final = 64 * 1024**2
+LOG_TAIL_BYTES: Final = 4_000
+REASON_CHARS_MAX: Final = 500
+POLL_S: Final = 0.2
+STOP_MARGIN_S: Final = 5.0
 """What a child is given beyond its own drain time before it is killed."""
+START_S_MAX: Final = 60.0
+"""A child that is not ready by then is killed and started again."""
+GONE_S_MAX: Final = 10.0
+"""How long a child that was killed may hold its lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Liveness:
+    """When a child that lives is taken for hung: `/healthz` is asked, any answer will do."""
+
+    every_s: float = 2.0
+    answer_s_max: float = 5.0
+    missed_max: int = 6
+    """In a row. Counted, not timed: a machine that slept, or we who were stopped, cost one."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,30 +64,51 @@ class Child:
     needed: bool = True
     """The platform ends when it keeps dying."""
     given_up: bool = False
+    start_s_max: float = START_S_MAX
     process: asyncio.subprocess.Process | None = None
+    """Its warden."""
     started_ns: int = 0
+    log_offset: int = 0
+    """Where this life's part of the log begins."""
     was_ready: bool = False
+    was_ever_ready: bool = False
     short_lives: int = 0
     """In a row, up to its last death."""
     restart_ns: int | None = None
     """When it is to be started again, once its death was noticed."""
+    asked_ns: int = 0
+    missed: int = 0
+    asking: asyncio.Task[bool] | None = field(default=None, repr=False)
 
-    def log_tail(self) -> str:
-        """The last that it said."""
+    @property
+    def pid(self) -> int | None:
+        """Of the process itself, while it runs."""
+        return None if _dead(self) else warden.wards_pid(self.process.pid)  # type: ignore[union-attr]
+
+    def reason(self) -> str:
+        """The last line that it said in this life, without its name."""
         with self.log.open("rb") as file:
-            file.seek(max(0, self.log.stat().st_size - LOG_TAIL_BYTES))
-            return file.read().decode("utf-8", errors="replace")
+            file.seek(max(self.log_offset, self.log.stat().st_size - LOG_TAIL_BYTES))
+            lines = file.read().decode("utf-8", errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        return last.removeprefix(f"{self.name}: ")[:REASON_CHARS_MAX]
 
 
 class Platform:
     """Starts, watches and stops children. Owns nothing else."""
 
     def __init__(
-        self, *, clock: Clock, log_dir: Path, restarts: RestartPolicy | None = None
+        self,
+        *,
+        clock: Clock,
+        log_dir: Path,
+        restarts: RestartPolicy | None = None,
+        liveness: Liveness | None = None,
     ) -> None:
         self._clock = clock
         self._log_dir = log_dir
         self._restarts = restarts or RestartPolicy()
+        self._liveness = liveness or Liveness()
         self._children: list[Child] = []
         self._stopping = False
 
@@ -77,8 +122,13 @@ class Platform:
         environment: Mapping[str, str] = MappingProxyType({}),
         needed: bool = True,
     ) -> Child:
-        """Start a child under our Python; later children are stopped first."""
+        """Start a child under our Python; later children are stopped first.
+
+        Raises:
+            DependencyDown: one of an earlier platform does not go.
+        """
         self._log_dir.mkdir(parents=True, exist_ok=True)
+        sign.parent.mkdir(parents=True, exist_ok=True)
         log = self._log_dir / f"{name}.log"
         if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
             log.replace(log.with_suffix(".log.1"))
@@ -96,56 +146,96 @@ class Platform:
         return child
 
     async def _spawn(self, child: Child) -> None:
-        child.sign.unlink(missing_ok=True)  # one that was killed leaves it behind
-        child.was_ready = False
-        child.restart_ns = None
-        child.started_ns = self._clock.monotonic_ns()
-        with child.log.open("ab") as log:
-            child.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *child.argv,
-                env=child.environment,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                # Ctrl-C at the terminal is ours to pass on, in order.
-                start_new_session=True,
-            )
+        lock = await self._take_place(child)
+        try:
+            child.sign.unlink(missing_ok=True)  # one that was killed leaves it behind
+            child.was_ready = False
+            child.restart_ns = None
+            child.missed = 0
+            child.started_ns = child.asked_ns = self._clock.monotonic_ns()
+            with child.log.open("ab") as log:
+                child.log_offset = log.tell()
+                child.process = await asyncio.create_subprocess_exec(
+                    *warden.command(
+                        [sys.executable, *child.argv],
+                        owner_pid=os.getpid(),
+                        lock=lock,
+                        drain_s=child.drain_s + STOP_MARGIN_S,
+                    ),
+                    env=child.environment,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(lock,),
+                    # Ctrl-C at the terminal is ours to pass on, in order.
+                    start_new_session=True,
+                )
+        finally:
+            os.close(lock)
 
-    async def wait_for(self, child: Child, *, timeout_s: float) -> str:
-        """Wait until `child` is ready; return what stands in its sign (its addresses).
-
-        Raises:
-            DependencyDown: it died or did not come up in time; says what it logged last.
-        """
-        deadline_ns = self._clock.monotonic_ns() + int(timeout_s * 1e9)
-        while self._clock.monotonic_ns() < deadline_ns:
-            if _dead(child):
-                break
-            if text := _read(child.sign):
-                return text
-            await self._clock.sleep(POLL_S / 4)
-        message = f"{child.name} did not start; the end of {child.log}:\n{child.log_tail()}"
+    async def _take_place(self, child: Child) -> int:
+        """Lock the child's file once nothing of its predecessor is left: the port is free then."""
+        path = child.sign.with_suffix(".lock")
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        for patience_s in (child.drain_s + STOP_MARGIN_S, GONE_S_MAX):
+            deadline_ns = self._clock.monotonic_ns() + int(patience_s * 1e9)
+            while self._clock.monotonic_ns() < deadline_ns:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return lock
+                await self._clock.sleep(POLL_S / 10)
+            for pid in warden.pids_in(path):  # they hold the lock, so the pids are still theirs
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        os.close(lock)
+        message = f"{child.name}: its predecessor holds {path} and does not go"
         raise DependencyDown(message)
 
-    async def watch(self) -> None:
-        """Start dead children again until stopped.
+    async def wait_for(self, child: Child, *, timeout_s: float = START_S_MAX) -> str:
+        """Wait until `child` is ready; return what stands in its sign (its addresses).
+
+        One that dies meanwhile, or is not ready after `timeout_s`, is started again.
 
         Raises:
+            FailedPrecondition: its configuration is wrong.
+            DependencyDown: it cannot be had to start; says what it logged last.
+        """
+        child.start_s_max = timeout_s
+        while True:
+            if not _dead(child) and (text := _read(child.sign)):
+                return text
+            await self._look_after(child)
+            await self._clock.sleep(POLL_S / 4)
+
+    async def watch(self) -> None:
+        """Start dead and hung children again until stopped.
+
+        Raises:
+            FailedPrecondition: the configuration of a child is wrong.
             DependencyDown: a child that is needed is in a crash loop; says what it logged last.
         """
-        while not self._stopping:
-            for child in self._children:
-                await self._look_after(child)
-            await self._clock.sleep(POLL_S)
+        try:
+            while not self._stopping:
+                for child in self._children:
+                    await self._look_after(child)
+                await self._clock.sleep(POLL_S)
+        finally:
+            asking = [child.asking for child in self._children if child.asking is not None]
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
 
     async def _look_after(self, child: Child) -> None:
+        now_ns = self._clock.monotonic_ns()
         if not _dead(child):
-            child.was_ready = child.was_ready or child.sign.exists()
+            if child.was_ready or child.sign.exists():
+                child.was_ready = child.was_ever_ready = True
+                self._probe(child, now_ns)
+            elif now_ns - child.started_ns > child.start_s_max * 1e9:
+                self._kill(child, f"was not ready after {child.start_s_max:g} s")
             return
         if child.given_up:
             return
-        now_ns = self._clock.monotonic_ns()
         if child.restart_ns is None:
             child.restart_ns = self._restart_ns(child, now_ns)
         if child.restart_ns is None:
@@ -153,12 +243,42 @@ class Platform:
         elif now_ns >= child.restart_ns and not self._stopping:
             await self._spawn(child)
 
+    # -- liveness ------------------------------------------------------------------------------
+    def _probe(self, child: Child, now_ns: int) -> None:
+        """Ask whether it is alive, without waiting for the answer; kill it when it hangs."""
+        if child.asking is not None:
+            if not child.asking.done():
+                return
+            child.missed = 0 if child.asking.result() else child.missed + 1
+            child.asking = None
+            if child.missed >= self._liveness.missed_max:
+                self._kill(child, f"did not answer {child.missed} times in a row")
+        elif now_ns - child.asked_ns >= self._liveness.every_s * 1e9:
+            child.asked_ns = now_ns
+            child.asking = asyncio.create_task(_answers(child.sign, self._liveness.answer_s_max))
+
+    def _kill(self, child: Child, why: str) -> None:
+        """Kill -9; whoever watches notices its death and starts it again."""
+        with child.log.open("a", encoding="utf-8") as log:
+            log.write(f"{child.name}: {why}: killed, to be started again\n")
+        child.missed = 0
+        pid = child.pid
+        with contextlib.suppress(ProcessLookupError):
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+            elif child.process is not None:
+                child.process.kill()
+
     def _restart_ns(self, child: Child, now_ns: int) -> int | None:
         """When the child is to be started again; `None` = never, which the platform can bear.
 
         Raises:
+            FailedPrecondition: never: its configuration is wrong.
             DependencyDown: never, and it is needed.
         """
+        code = child.process.returncode if child.process is not None else None
+        if code == EXIT_CONFIGURATION and not child.was_ever_ready:
+            raise FailedPrecondition(f"{child.name}: {child.reason()}")
         lived_s = (now_ns - child.started_ns) / 1e9
         child.short_lives = self._restarts.short_lives(
             child.short_lives, lived_s=lived_s, ready=child.was_ready
@@ -168,8 +288,8 @@ class Platform:
             return now_ns + int(pause_s * 1e9)
         if not child.needed:
             return None
-        message = f"{child.name} keeps dying; the end of {child.log}:\n{child.log_tail()}"
-        raise DependencyDown(message)
+        what = "keeps dying" if child.was_ever_ready else "did not start"
+        raise DependencyDown(f"{child.name} {what}: {child.reason()}; see {child.log}")
 
     async def stop(self) -> None:
         """Drain in reverse order of starting: each is asked, waited for, and killed at last."""
@@ -189,6 +309,39 @@ def _read(sign: Path) -> str:
         return ""
 
 
+async def _answers(sign: Path, timeout_s: float) -> bool:
+    """Whether `/healthz` at the sign's HTTP address answers, whatever; true where there is none."""
+    try:
+        address = json.loads(_read(sign))["http"]
+    except (ValueError, KeyError, TypeError):
+        return True
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(
+                parts.hostname,
+                parts.port,
+                ssl=_any_certificate() if parts.scheme == "https" else None,
+            )
+            try:
+                writer.write(
+                    b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                )
+                return (await reader.readline()).startswith(b"HTTP/")
+            finally:
+                writer.close()
+    except OSError:
+        return False
+
+
+def _any_certificate() -> ssl.SSLContext:
+    """For asking our own child whether it lives; nothing is told to it."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 async def _stop(child: Child) -> None:
     process = child.process
     if process is None or process.returncode is not None:
@@ -200,5 +353,8 @@ async def _stop(child: Child) -> None:
         async with asyncio.timeout(child.drain_s + STOP_MARGIN_S):
             await process.wait()
     except TimeoutError:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            if (pid := child.pid) is not None:
+                os.kill(pid, signal.SIGKILL)
+            process.kill()
         await process.wait()

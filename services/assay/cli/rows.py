@@ -1,19 +1,22 @@
-"""Rows of `assay score`: what is read, what is written, and what a rerun still has to do.
+"""Rows of `assay score`, one by one: from a line of a file to what is sent, and what names it.
 
-Invariants: an output line is complete or it is not there (a torn last line, left by a kill, is
-dropped); a row whose output carries a reward is never scored again; a row that ended without one
-(an infrastructure failure, a cancellation) is tried again by the next run.
+A row that cannot be read is one `InvalidRequest` whose `field` is the key that is wrong (empty: the
+line as a whole); it never hides the rows after it. A row's digest covers all that its reward
+depends on (pipeline, version, settings, reference, response): equal digests mean equal work.
 """
 
+import base64
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
 
 from assay.core.errors import InvalidRequest
+from assay.core.response import response_bytes
 
-ROW_BYTES_MAX = 32 * 1024**2
+ROW_BYTES_MAX: Final = 32 * 1024**2
+DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,62 +36,114 @@ class Row:
     line: int
     request_id: str
     group_id: str
-    response: str
+    response: str | bytes
     reference: Mapping[str, Any]
+    bytes: int = 0
+    """Of its line."""
 
 
-def read_rows(path: Path, fields: Fields) -> Sequence[Row]:
-    """Read the whole file, so that a bad row is found before anything is sent.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRow:
+    """A row that is not scored."""
+
+    line: int
+    request_id: str
+    """Empty where it could not be read."""
+    field: str
+    """What is wrong; empty: the line as a whole."""
+    error: str
+
+    def __str__(self) -> str:
+        """As a user reads it."""
+        place = f"line {self.line}: {self.field}" if self.field else f"line {self.line}"
+        return f"{place}: {self.error}"
+
+    def output_line(self) -> str:
+        """The row of the output that stands for it."""
+        line = {
+            "line": self.line,
+            "request_id": self.request_id or None,
+            "outcome": None,
+            "reward": None,
+            "field": self.field,
+            "error": self.error,
+        }
+        return json.dumps(line) + "\n"
+
+
+def read_lines(file: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """Number, offset and content of each line that is not blank.
+
+    Of a line longer than `ROW_BYTES_MAX` only so much comes as shows that it is too long.
+    """
+    number = offset = 0
+    while raw := file.readline(ROW_BYTES_MAX + 1):
+        number += 1
+        size = len(raw)
+        piece = raw
+        while not piece.endswith(b"\n") and (piece := file.readline(ROW_BYTES_MAX)):
+            size += len(piece)
+        if raw.strip():
+            yield number, offset, raw
+        offset += size
+
+
+def parse_row(line: int, raw: bytes, fields: Fields) -> Row:
+    """Read one line.
 
     A row without a request id is named after its line. A reference that is no object is taken as
     the one right answer (a list: as the right answers).
 
     Raises:
-        InvalidRequest: a row is not as it should be; `field` is `line 17: response`.
-        OSError: the file cannot be read.
+        InvalidRequest: `field` is the key that is wrong; empty: the line is no row.
     """
-    lines_by_id: dict[str, int] = {}
-    rows = []
-    for line, text in _lines(path):
-        row = _row(line, text, fields)
-        before = lines_by_id.setdefault(row.request_id, line)
-        if before != line:
-            raise _wrong(line, fields.request_id, f"{row.request_id!r} stands on line {before} too")
-        rows.append(row)
-    return rows
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with path.open("rb") as file:
-        for number, raw in enumerate(iter(lambda: file.readline(ROW_BYTES_MAX + 1), b""), 1):
-            if len(raw) > ROW_BYTES_MAX:
-                raise _wrong(number, "", f"longer than {ROW_BYTES_MAX:,} bytes")
-            if raw.strip():
-                try:
-                    yield number, raw.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise _wrong(number, "", "not UTF-8") from error
-
-
-def _row(line: int, text: str, fields: Fields) -> Row:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _wrong(line, "", f"not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise _wrong(line, "", "not a JSON object")
-    response = data.get(fields.response)
-    if not isinstance(response, str):
-        raise _wrong(line, fields.response, "must be a text")
+    data = _object(raw)
     if fields.reference not in data:
-        raise _wrong(line, fields.reference, "missing")
+        raise InvalidRequest("missing", field=fields.reference)
     return Row(
         line=line,
-        request_id=str(data.get(fields.request_id, f"line-{line}")),
-        group_id=str(data.get(fields.group_id, "")),
-        response=response,
+        request_id=_name(data.get(fields.request_id, f"line-{line}"), fields.request_id),
+        group_id=_name(data.get(fields.group_id, ""), fields.group_id),
+        response=_response(data, fields.response),
         reference=_reference(data[fields.reference]),
+        bytes=len(raw),
     )
+
+
+def _object(raw: bytes) -> Mapping[str, Any]:
+    if len(raw) > ROW_BYTES_MAX:
+        raise InvalidRequest(f"longer than {ROW_BYTES_MAX:,} bytes")
+    try:
+        data = json.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"not UTF-8 (byte {error.start})") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise InvalidRequest("not a JSON object")
+    return data
+
+
+def _name(value: object, field: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise InvalidRequest("must be a text or a number", field=field)
+    name = str(value)
+    if not name.isprintable():  # a lone surrogate is not either
+        raise InvalidRequest("holds characters that cannot be printed", field=field)
+    return name
+
+
+def _response(data: Mapping[str, Any], name: str) -> str | bytes:
+    """A text under `name`, or bytes in base64 under `name` + `_base64`."""
+    text, coded = data.get(name), data.get(f"{name}_base64")
+    if isinstance(text, str) and coded is None:
+        return text
+    if text is not None or not isinstance(coded, str):
+        raise InvalidRequest(f"must be a text; or give {name}_base64", field=name)
+    try:
+        return base64.b64decode(coded, validate=True)
+    except ValueError as error:
+        raise InvalidRequest(str(error), field=f"{name}_base64") from error
 
 
 def _reference(value: object) -> Mapping[str, Any]:
@@ -98,42 +153,15 @@ def _reference(value: object) -> Mapping[str, Any]:
     return {"answers": [answer if isinstance(answer, str) else str(answer) for answer in answers]}
 
 
-def _wrong(line: int, field: str, message: str) -> InvalidRequest:
-    place = f"line {line}: {field}" if field else f"line {line}"
-    return InvalidRequest(f"{place}: {message}", field=place)
+def digest_of(basis: bytes, row: Row) -> str:
+    """What a row's reward depends on; `basis` stands for all that the rows have in common."""
+    digest = hashlib.blake2b(key=basis, digest_size=DIGEST_BYTES)
+    digest.update(json.dumps(row.reference, sort_keys=True, ensure_ascii=True).encode() + b"\n")
+    digest.update(response_bytes(row.response))
+    return digest.hexdigest()
 
 
-def keep_finished(path: Path) -> frozenset[str]:
-    """Reduce an output file to its lines that carry a reward; return their request ids.
-
-    The file is replaced in one step, so a kill leaves the old or the new one.
-
-    Raises:
-        OSError: the file cannot be read or replaced.
-    """
-    if not path.exists():
-        return frozenset()
-    kept: dict[str, str] = {}
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for text in file:
-            result = _finished(text)
-            if result is not None:
-                kept[result] = text
-    replacement = path.with_name(path.name + ".partial")
-    replacement.write_text("".join(kept.values()), encoding="utf-8")
-    replacement.replace(path)
-    return frozenset(kept)
-
-
-def _finished(text: str) -> str | None:
-    """The request id of a complete output line with a reward."""
-    if not text.endswith("\n"):
-        return None
-    try:
-        result = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(result, dict) or result.get("reward") is None:
-        return None
-    request_id = result.get("request_id")
-    return request_id if isinstance(request_id, str) else None
+def basis_of(pipeline: str, version: str, settings: Mapping[str, Any]) -> bytes:
+    """The part of a digest that all rows share."""
+    text = json.dumps([pipeline, version, settings], sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest()

@@ -1,72 +1,52 @@
-"""Scores rows of a file: batches in, results out as they come.
+"""Scores rows: batches in, results out as they come.
 
-Rows go in batches of `BATCH_ROWS`, `BATCHES_AT_ONCE` of them under way, so that a file of any
-length neither fills a quota nor leaves the workers idle between two batches.
+Rows go in batches of `BATCH_ROWS` or `BATCH_BYTES`, `BATCHES_AT_ONCE` of them under way, so that a
+file of any length neither fills a quota or our memory nor leaves the workers idle between two
+batches. A row that the service refuses is told and left out; the others of its message are sent
+again: after each refusal in messages half as large, after each success twice as large, so that the
+cost is linear in the number of rows however many are refused.
 """
 
 import asyncio
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import IO, Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import IO, Any, Final, Protocol
 
-from assay.cli.rows import Row
-from assay.client import Client, GroupSummary, Request, Result, Task
-from assay.core.errors import AssayError, InvalidRequest
+from assay.cli.rows import BadRow, Row, digest_of
+from assay.client import Batch, Client, Request, Result, Task
+from assay.core.errors import (
+    AssayError,
+    Conflict,
+    FailedPrecondition,
+    InvalidRequest,
+    TooLarge,
+)
 
-BATCH_ROWS = 2_048
-BATCHES_AT_ONCE = 2
+BATCH_ROWS: Final = 2_048
+BATCH_BYTES: Final = 64 * 1024**2
+BATCHES_AT_ONCE: Final = 2
+GROUP_ROWS_MAX: Final = 8_192
+"""A larger group is cut into several batches."""
+PIECE_ROWS: Final = 512
+_OF_REQUEST: Final = re.compile(r"requests\[(\d+)\]\.?(.*)", re.DOTALL)
+_REFUSALS: Final = (InvalidRequest, TooLarge, Conflict, FailedPrecondition)
 
 
-@dataclass(slots=True, kw_only=True)
-class Summary:
-    """What a run did."""
+class Ledger(Protocol):
+    """Who is told what became of rows."""
 
-    rows: int
-    resumed: int
-    outcomes: Counter[str] = field(default_factory=Counter)
-    reward_sum: float = 0.0
-    rewards: int = 0
-    groups: int = 0
-    groups_degenerate: int = 0
-    elapsed_s: float = 0.0
+    def finish(self, results: Sequence[Result]) -> None:
+        """These ended."""
 
-    def add(self, result: Result) -> None:
-        """Count one result."""
-        self.outcomes[result.outcome.value] += 1
-        if result.reward is not None:
-            self.rewards += 1
-            self.reward_sum += result.reward
+    def refuse(self, bad: BadRow) -> None:
+        """The service does not take this one.
 
-    def add_group(self, group: GroupSummary) -> None:
-        """Count one group."""
-        self.groups += 1
-        self.groups_degenerate += group.degenerate
-
-    @property
-    def without_reward(self) -> int:
-        """Requests that a rerun will try again."""
-        return self.outcomes.total() - self.rewards
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain data."""
-        mean = self.reward_sum / self.rewards if self.rewards else None
-        rate = self.outcomes.total() / self.elapsed_s if self.elapsed_s else None
-        return {
-            "rows": self.rows,
-            "resumed": self.resumed,
-            "scored": self.outcomes.total(),
-            "outcomes": dict(self.outcomes),
-            "without_reward": self.without_reward,
-            "reward_mean": mean,
-            "groups": self.groups,
-            "groups_degenerate": self.groups_degenerate,
-            "elapsed_s": self.elapsed_s,
-            "requests_per_s": rate,
-        }
+        Raises:
+            InvalidRequest: that ends the run.
+        """
 
 
 def task_name(pipeline: str, settings: Mapping[str, Any]) -> str:
@@ -75,28 +55,40 @@ def task_name(pipeline: str, settings: Mapping[str, Any]) -> str:
     return f"score-{pipeline}-{digest}"
 
 
-def chunked(rows: Sequence[Row], rows_wanted: int) -> Iterator[Sequence[Row]]:
-    """Cut into pieces of at least `rows_wanted` (the last may be shorter), no group in two."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        # A row without a group is one of its own; no group id holds a NUL.
-        groups.setdefault(row.group_id or f"\0{row.request_id}", []).append(row)
+def chunked(
+    rows: Iterable[Row],
+    *,
+    rows_wanted: int = BATCH_ROWS,
+    rows_max: int = GROUP_ROWS_MAX,
+    bytes_max: int = BATCH_BYTES,
+) -> Iterator[Sequence[Row]]:
+    """Cut into pieces of at least `rows_wanted` rows (the last may be shorter).
+
+    A group, whose rows stand together, is in one piece unless that would be larger than `rows_max`
+    rows or `bytes_max` bytes.
+    """
     piece: list[Row] = []
-    for group in groups.values():
-        piece.extend(group)
-        if len(piece) >= rows_wanted:
+    size = 0
+    for row in rows:
+        same_group = bool(piece) and row.group_id != "" and row.group_id == piece[-1].group_id
+        full = len(piece) >= rows_max or size + row.bytes > bytes_max
+        if piece and (full or (len(piece) >= rows_wanted and not same_group)):
             yield piece
-            piece = []
+            piece, size = [], 0
+        piece.append(row)
+        size += row.bytes
     if piece:
         yield piece
 
 
-def output_line(result: Result) -> str:
+def output_line(result: Result, *, line: int, digest: str) -> str:
     """One result as a line of JSON."""
     evidence = {name: value for name, value in asdict(result.evidence).items() if value}
-    line = {
+    fields = {
         "request_id": result.request_id,
         "group_id": result.group_id,
+        "line": line,
+        "digest": digest,
         "outcome": result.outcome.value,
         "reward": result.reward,
         "evidence": evidence,
@@ -104,39 +96,34 @@ def output_line(result: Result) -> str:
         "stages": [asdict(stage) for stage in result.stages],
         "attempts": result.attempts,
     }
-    return json.dumps(line, ensure_ascii=False) + "\n"
+    return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
 class Scorer:
     """Scores rows of one task and writes results as they come."""
 
     def __init__(
-        self,
-        client: Client,
-        task: Task,
-        out: IO[str],
-        summary: Summary,
-        advance: Callable[[int], None],
+        self, client: Client, task: Task, out: IO[str], *, basis: bytes, ledger: Ledger
     ) -> None:
         self._client = client
         self._task = task
         self._out = out
-        self._summary = summary
-        self._advance = advance
+        self._basis = basis
+        self._ledger = ledger
 
-    async def run(self, rows: Sequence[Row]) -> None:
+    async def run(self, rows: Iterable[Row]) -> None:
         """Score all rows.
 
         Raises:
-            AssayError: the service refuses a row (`field` says which) or is gone for good.
+            AssayError: the service is gone for good, or a refusal ends the run.
         """
-        chunks = iter(list(chunked(rows, BATCH_ROWS)))
+        chunks = chunked(rows)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(BATCHES_AT_ONCE):
                     group.create_task(self._work(chunks))
-        except* AssayError as errors:
-            raise errors.exceptions[0] from None
+        except* (AssayError, OSError) as errors:
+            raise _first(errors) from None
 
     async def _work(self, chunks: Iterator[Sequence[Row]]) -> None:
         for chunk in chunks:
@@ -144,57 +131,92 @@ class Scorer:
 
     async def _score(self, rows: Sequence[Row]) -> None:
         batch = await self._client.open_batch(self._task, size=len(rows))
+        places = {row.request_id: (row.line, digest_of(self._basis, row)) for row in rows}
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._submit(batch.submit, rows))
+                group.create_task(self._submit(batch, rows))
                 async for page in batch.pages():
-                    self._write(page.results)
-                    for summary in page.groups:
-                        self._summary.add_group(summary)
-        except* AssayError as errors:
-            await batch.cancel()
-            raise errors.exceptions[0] from None
+                    self._write(page.results, places)
+        except* (AssayError, OSError) as errors:
+            await _cancel(batch)
+            raise _first(errors) from None
         except* asyncio.CancelledError:
-            await batch.cancel()
+            await _cancel(batch)
             raise
 
-    async def _submit(
-        self, submit: Callable[[Iterable[Request]], Awaitable[object]], rows: Sequence[Row]
-    ) -> None:
-        requests = [
-            Request(
-                request_id=row.request_id,
-                group_id=row.group_id,
-                response=row.response,
-                reference=row.reference,
-            )
-            for row in rows
-        ]
-        try:
-            await submit(requests)
-        except AssayError as error:
-            raise _of_line(error, rows) from error
+    async def _submit(self, batch: Batch, rows: Sequence[Row]) -> None:
+        left = list(rows)
+        first, piece, refused = 0, PIECE_ROWS, 0
+        while first < len(left):
+            part = left[first : first + piece]
+            try:
+                await batch.submit(_request(row) for row in part)
+            except _REFUSALS as error:
+                index, field = _place(error, len(part))
+                if index is None:
+                    piece = len(part) // 2  # the message as a whole: too large, say
+                    continue
+                row = left.pop(first + index)
+                refused += 1
+                message = error.message.removeprefix(f"{error.field}: ")
+                self._refuse(row, field, message)
+                piece = max(1, piece // 2)
+            else:
+                first += len(part)
+                piece = min(PIECE_ROWS, piece * 2)
+        if refused == len(rows):
+            await batch.cancel()
+        elif refused:
+            await batch.seal()
 
-    def _write(self, results: Sequence[Result]) -> None:
-        self._out.write("".join(output_line(result) for result in results))
+    def _refuse(self, row: Row, field: str, message: str) -> None:
+        bad = BadRow(line=row.line, request_id=row.request_id, field=field, error=message)
+        self._ledger.refuse(bad)
+        self._out.write(bad.output_line())
         self._out.flush()
+
+    def _write(self, results: Sequence[Result], places: Mapping[str, tuple[int, str]]) -> None:
+        lines = []
         for result in results:
-            self._summary.add(result)
-        self._advance(len(results))
+            line, digest = places[result.request_id]
+            lines.append(output_line(result, line=line, digest=digest))
+        self._out.write("".join(lines))
+        self._out.flush()
+        self._ledger.finish(results)
 
 
-def _of_line(error: AssayError, rows: Sequence[Row]) -> AssayError:
-    """`requests[3].reference` of a batch is the reference on line 17 of the file."""
-    prefix, bracket, rest = error.field.partition("]")
-    index = prefix.removeprefix("requests[")
-    if not bracket or not index.isdigit() or int(index) >= len(rows):
-        return error
-    field_name = f"line {rows[int(index)].line}: {rest.removeprefix('.')}"
-    if isinstance(error, InvalidRequest):
-        return InvalidRequest(f"{field_name}: {error.message}", field=field_name)
-    return error
+def _request(row: Row) -> Request:
+    return Request(
+        request_id=row.request_id,
+        group_id=row.group_id,
+        response=row.response,
+        reference=row.reference,
+    )
 
 
-def open_output(path: Path) -> IO[str]:
-    """Append: what a former run finished is there already."""
-    return path.open("a", encoding="utf-8")
+def _place(error: AssayError, rows: int) -> tuple[int | None, str]:
+    """Which row of the message is wrong, and in what.
+
+    Raises:
+        AssayError: none is; the error is about something else.
+    """
+    found = _OF_REQUEST.fullmatch(error.field)
+    if found and int(found[1]) < rows:
+        return int(found[1]), found[2]
+    if not isinstance(error, (InvalidRequest, TooLarge)) or not rows:
+        raise error
+    return (0, error.field) if rows == 1 else (None, "")
+
+
+async def _cancel(batch: Batch) -> None:
+    """As good as it goes: the service may be what is gone."""
+    try:
+        await batch.cancel()
+    except AssayError:
+        return
+
+
+def _first(errors: BaseExceptionGroup[Exception]) -> Exception:
+    """What failed, out of groups in groups."""
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

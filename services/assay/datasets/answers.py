@@ -1,0 +1,73 @@
+"""GSM8K and MATH: the final answer of a worked solution."""
+
+import re
+from typing import Final
+
+from assay.datasets.port import Record, Refused, Row, Source, identity, text
+
+_THOUSANDS: Final = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
+_BOXED: Final = re.compile(r"\\(?:boxed|fbox)\s*(\{|\S)")
+_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
+
+
+def convert_gsm8k(record: Record, line: int, pipeline: str) -> Row:
+    """Return the row of a problem, whose answer stands after the last `####`."""
+    before, mark, answer = text(record, "answer").rpartition("####")
+    if not mark or not answer.strip():
+        raise Refused("an answer without `####`", before[-80:] or answer[-80:])
+    return Row(
+        request_id=identity(record, line, "gsm8k", "id"),
+        pipeline=pipeline,
+        reference={"answers": [_THOUSANDS.sub("", answer.strip())]},
+        prompt=text(record, "question", empty=True),
+    )
+
+
+def convert_math(record: Record, line: int, pipeline: str) -> Row:
+    """Return the row of a problem: `answer` where there is one, else the last box of `solution`."""
+    answer = record.get("answer")
+    if isinstance(answer, bool) or not isinstance(answer, (str, int, float)) or answer == "":
+        answer = last_boxed(text(record, "solution"))
+    prompt = record.get("problem") or record.get("question") or ""
+    return Row(
+        request_id=identity(record, line, "math", "unique_id", "id", "problem_id"),
+        pipeline=pipeline,
+        reference={"answers": [str(answer).strip()]},
+        prompt=prompt if isinstance(prompt, str) else "",
+    )
+
+
+def last_boxed(solution: str) -> str:
+    r"""Return what the last `\boxed{...}` holds; `\boxed 5` holds one token.
+
+    Raises:
+        Refused: there is none, it is not closed, or it is empty.
+    """
+    boxes = list(_BOXED.finditer(solution))
+    if not boxes:
+        raise Refused("a solution without a box")
+    if boxes[-1][1] != "{":
+        return boxes[-1][1].strip("$") or "$"
+    depth = 1
+    for brace in _BRACE.finditer(solution, boxes[-1].end()):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth == 0:
+            found = solution[boxes[-1].end() : brace.start()].strip()
+            if found:
+                return found
+            break
+    raise Refused("a box that is empty or not closed")
+
+
+GSM8K: Final = Source(
+    name="gsm8k",
+    about="GSM8K: the number after `####`.",
+    convert=convert_gsm8k,
+    pipelines=("math",),
+)
+MATH: Final = Source(
+    name="math",
+    about="MATH and files in its form: `answer`, or the last box of `solution`.",
+    convert=convert_math,
+    pipelines=("math",),
+)

@@ -1,0 +1,30 @@
+"""HumanEval, and the data sets in its form: HumanEval+ with tests, LeetCodeDataset."""
+
+from typing import Any, Final
+
+from assay.datasets.code_tests import PYTHON
+from assay.datasets.port import Record, Row, Source, identity, text
+
+
+def convert(record: Record, line: int, pipeline: str) -> Row:
+    """Return the row of a problem; `prompt` holds helpers that program and tests both use."""
+    prompt = text(record, "prompt", empty=True)
+    reference: dict[str, Any] = {
+        "prompt": prompt,
+        "entry_point": text(record, "entry_point"),
+        "test": text(record, "test"),
+    }
+    for key in ("canonical_solution", "completion"):
+        if isinstance(record.get(key), str) and record[key].strip():
+            reference["canonical_solution"] = record[key]
+            break
+    name = identity(record, line, "HumanEval", "task_id")
+    return Row(request_id=name, pipeline=pipeline, reference=reference, prompt=prompt)
+
+
+SOURCE: Final = Source(
+    name="humaneval",
+    about="HumanEval and data sets in its form (prompt, entry_point, test).",
+    convert=convert,
+    pipelines=(PYTHON,),
+)

@@ -1,0 +1,209 @@
+r"""IFEval and files in its form: instructions that one regular expression can judge together.
+
+Each instruction becomes a look-ahead at the start of the response, so that all of them must hold.
+The expressions follow IFEval's checkers. Instructions that need a language detector, a splitter of
+sentences, or a comparison of two parts of the response have no such form: their rows are refused,
+named by the instruction. Repetitions are possessive, so that the time to match is linear in the
+response for each instruction.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from assay.datasets.port import Record, Refused, Row, Source, identity, text
+
+Arguments = Mapping[str, Any]
+_COUNT_MAX: Final = 100_000
+_SPLITS_MAX: Final = 30
+"""Largest count that is a sum of two, each of which is tried."""
+_OPTIONS: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+
+
+def convert(record: Record, line: int, pipeline: str) -> Row:
+    """Return the row of a prompt."""
+    names, all_arguments = record.get("instruction_id_list"), record.get("kwargs")
+    if not isinstance(names, list) or not names or not isinstance(all_arguments, list):
+        raise Refused("no `instruction_id_list` with `kwargs`")
+    if len(names) != len(all_arguments):
+        raise Refused("instructions and `kwargs` differ in number")
+    pairs = zip(names, all_arguments, strict=True)
+    pattern = r"\A" + "".join(_look_ahead(name, given) for name, given in pairs)
+    return Row(
+        request_id=identity(record, line, "ifeval", "key"),
+        pipeline=pipeline,
+        reference={"pattern": pattern, "flags": ["dotall"]},
+        prompt=text(record, "prompt", empty=True),
+    )
+
+
+def _look_ahead(name: object, given: object) -> str:
+    write = _INSTRUCTIONS.get(name) if isinstance(name, str) else None
+    if write is None:
+        raise Refused(f"no pipeline judges {str(name)[:80]}")
+    if not isinstance(given, dict):
+        raise Refused("`kwargs` that are no object", str(name))
+    written = write({key: value for key, value in given.items() if value is not None})
+    try:
+        re.compile(written)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Refused("a keyword that is no regular expression", str(error)) from None
+    return written
+
+
+def _words(given: Arguments, key: str) -> list[str]:
+    value = given.get(key)
+    if not isinstance(value, list) or not value or not all(isinstance(w, str) and w for w in value):
+        raise Refused(f"no words under `{key}`")
+    return value
+
+
+def _word(given: Arguments, key: str) -> str:
+    value = given.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise Refused(f"no text under `{key}`")
+    return value.strip()
+
+
+def _number(given: Arguments, key: str) -> int:
+    value = given.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _COUNT_MAX:
+        raise Refused(f"no number under `{key}`")
+    return value
+
+
+def _times(one: str, given: Arguments, count: str, relation: str) -> str:
+    """`one` matches once up to and with the next occurrence."""
+    wanted = _number(given, count)
+    at_least = f"(?>{one}){{{wanted}}}"
+    if given.get(relation, "at least") == "at least":
+        return f"(?={at_least})"
+    if given[relation] == "less than":
+        return f"(?!{at_least})"
+    raise Refused(f"an unknown relation under `{relation}`", str(given[relation])[:80])
+
+
+def _existence(given: Arguments) -> str:
+    return "".join(f"(?=.*?(?i:{word}))" for word in _words(given, "keywords"))
+
+
+def _frequency(given: Arguments) -> str:
+    return _times(rf".*?(?i:{_word(given, 'keyword')})", given, "frequency", "relation")
+
+
+def _forbidden(given: Arguments) -> str:
+    words = _words(given, "forbidden_words")
+    return "".join(rf"(?!.*?\b(?i:{word})\b)" for word in words)
+
+
+def _letters(given: Arguments) -> str:
+    letter = _word(given, "letter")
+    if len(letter) != 1:
+        raise Refused("no single letter under `letter`")
+    return _times(rf".*?(?i:{re.escape(letter)})", given, "let_frequency", "let_relation")
+
+
+def _word_count(given: Arguments) -> str:
+    return _times(r"\W*+\w++", given, "num_words", "relation")
+
+
+def _placeholders(given: Arguments) -> str:
+    """A bracket that no other closes on its line is passed over with the rest of the line."""
+    unclosed = r"(?:[^\[]*+\[[^\]\n]*+(?=\n|\Z))*+"
+    one = rf"{unclosed}[^\[]*+\[[^\]\n]*+\]"
+    return _times(one, {"n": given.get("num_placeholders")}, "n", "relation")
+
+
+def _postscript(given: Arguments) -> str:
+    marker = _word(given, "postscript_marker")
+    known = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
+    return f"(?=.*?(?i:{known.get(marker, re.escape(marker))}))"
+
+
+def _ending(given: Arguments) -> str:
+    """A quotation mark may follow, and only white space after it."""
+    return rf"(?=.*(?i:{re.escape(_word(given, 'end_phrase'))})\"*+\s*+\Z)"
+
+
+def _sections(given: Arguments) -> str:
+    head = rf".*?\s?{_word(given, 'section_spliter')}\s?\d+\s?"
+    return _times(head, given, "num_sections", "relation")
+
+
+def _bullets(given: Arguments) -> str:
+    """Exactly so many; two kinds of mark are counted apart."""
+    wanted = _number(given, "num_bullets")
+    if wanted > _SPLITS_MAX:
+        raise Refused("too many bullets to count")
+    star, dash = r"(?m-s:^[^\S\n]*+\*[^\*].*$)", r"(?m-s:^[^\S\n]*+-.*$)"
+    ways = (f"{_exactly(star, k)}{_exactly(dash, wanted - k)}" for k in range(wanted + 1))
+    return f"(?:{'|'.join(ways)})"
+
+
+def _exactly(one: str, count: int) -> str:
+    return f"(?=(?>.*?{one}){{{count}}}(?!.*?{one}))"
+
+
+def _highlights(given: Arguments) -> str:
+    """At least so many that are not blank, with one asterisk or two."""
+    wanted = _number(given, "num_highlights")
+    if wanted > _SPLITS_MAX:
+        raise Refused("too many highlighted sections to count")
+    single, double = _highlighted(r"\*"), _highlighted(r"\*\*")
+    ways = (f"(?=(?:{single}){{{k}}})(?=(?:{double}){{{wanted - k}}})" for k in range(wanted + 1))
+    return f"(?:{'|'.join(ways)})"
+
+
+def _highlighted(mark: str) -> str:
+    """The next one that is not blank; blank ones before it are passed over."""
+    any_one, blank = rf"{mark}[^\n*]*{mark}", rf"{mark}[^\S\n]*{mark}"
+    next_one = rf"(?>.*?(?={any_one}))"
+    return rf"(?>(?:{next_one}{blank})*+{next_one}{any_one})"
+
+
+def _paragraphs(given: Arguments) -> str:
+    """Parted by `***`; blank ones only at the beginning and the end, where they do not count."""
+    wanted = _number(given, "num_paragraphs")
+    if not wanted:
+        raise Refused("no number under `num_paragraphs`")
+    parting = r"(?>\s?\*\*\*\s?)"
+    anything = r"(?:(?!\s?\*\*\*).)*+"
+    one = rf"(?!\s*+(?:\*\*\*|\Z)){anything}"
+    first, last = rf"(?:(?=\s*+\*\*\*){anything}{parting})?+", rf"(?:{parting}\s*+)?+\Z"
+    return rf"(?={first}{one}(?:{parting}{one}){{{wanted - 1}}}{last})"
+
+
+def _repeated(given: Arguments) -> str:
+    return rf"(?=\s*+(?i:{re.escape(_word(given, 'prompt_to_repeat'))}))"
+
+
+_TITLE: Final = r"(?=.*?(?m:^)(?:(?!<<)[^\n])*+<<<*+[^\S\n]*+(?:[^\s>]|>++[^>\n])[^\n]*>>)"
+"""Double angle brackets around what is neither space nor more brackets of the same side."""
+_INSTRUCTIONS: Final[Mapping[str, Callable[[Arguments], str]]] = {
+    "keywords:existence": _existence,
+    "keywords:frequency": _frequency,
+    "keywords:forbidden_words": _forbidden,
+    "keywords:letter_frequency": _letters,
+    "length_constraints:number_words": _word_count,
+    "detectable_content:number_placeholders": _placeholders,
+    "detectable_content:postscript": _postscript,
+    "detectable_format:constrained_response": lambda _given: (
+        f"(?=.*?(?:{'|'.join(re.escape(option) for option in _OPTIONS)}))"
+    ),
+    "combination:repeat_prompt": _repeated,
+    "detectable_format:multiple_sections": _sections,
+    "detectable_format:number_bullet_lists": _bullets,
+    "detectable_format:number_highlighted_sections": _highlights,
+    "length_constraints:number_paragraphs": _paragraphs,
+    "detectable_format:title": lambda _given: _TITLE,
+    "startend:end_checker": _ending,
+    "startend:quotation": lambda _given: r"(?=\s*+\".*\"\s*+\Z)",
+    "punctuation:no_comma": lambda _given: r"(?![^,]*+,)",
+}
+
+SOURCE: Final = Source(
+    name="ifeval",
+    about="IFEval-like prompts whose instructions one regular expression can judge.",
+    convert=convert,
+    pipelines=("regex",),
+)

@@ -1,0 +1,541 @@
+"""Records in the form in which their authors publish them; the rows were made here.
+
+Of every converter: it gives a row that its pipeline takes, or refuses with a reason; nothing else,
+whatever the record holds. Rows are judged by the real pipelines.
+"""
+
+import base64
+import contextlib
+import json
+import pickle
+import random
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.core.errors import InvalidRequest
+from assay.core.ids import PipelineName
+from assay.core.verdict import Ended
+from assay.datasets import livecodebench
+from assay.datasets.answers import last_boxed
+from assay.datasets.port import Outputs, Refused, Row
+from assay.datasets.registry import SOURCES, source_named
+from assay.verifiers.intake import parse_reference, parse_settings
+from assay.verifiers.registry import load_pipelines
+
+Judge = Callable[..., Ended]
+PIPELINES = load_pipelines(found=())
+
+
+def converted(source: str, record: dict[str, Any], pipeline: str = "") -> Row:
+    found = source_named(source)
+    assert found is not None
+    row = found.convert(record, 7, pipeline or found.pipelines[0])
+    assert isinstance(row, Row)
+    taken_by_its_pipeline(row)
+    return row
+
+
+def taken_by_its_pipeline(row: Row) -> None:
+    definition = PIPELINES[PipelineName(row.pipeline)]
+    parse_reference(definition, json.dumps(row.reference).encode())
+    parse_settings(definition, json.dumps(dict(row.settings)).encode())
+
+
+def reward(judge: Judge, row: Row, response: str, **more: Any) -> float | None:
+    return judge(row.pipeline, response, row.reference, **{**row.settings, **more}).reward
+
+
+def packed(tests: object) -> str:
+    return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(tests)))).decode()
+
+
+# --- LiveCodeBench -------------------------------------------------------------------------------
+
+LCB = {
+    "question_title": "Pairs",
+    "question_content": "Count pairs.",
+    "platform": "leetcode",
+    "question_id": "9001",
+    "starter_code": "class Solution:\n    def countPairs(self, nums: List[int], k: int) -> int:\n",
+    "difficulty": "easy",
+    "public_test_cases": json.dumps(
+        [{"input": "[1, 2, 3]\n2", "output": "2", "testtype": "functional"}]
+    ),
+    "private_test_cases": packed(
+        [{"input": "[12345678901234567890, 4]\n1", "output": "0", "testtype": "functional"}]
+    ),
+    "metadata": '{"func_name": "countPairs"}',
+}
+RIGHT = """
+class Solution:
+    def countPairs(self, nums: List[int], k: int) -> int:
+        return sum(1 for a, b in combinations(nums, 2) if abs(a - b) < k or a + b == 3 + k - k)
+"""
+
+
+def test_livecodebench_calls_have_their_starter_and_both_kinds_of_tests(judge: Judge) -> None:
+    row = converted("livecodebench", LCB)
+    assert row.request_id == "livecodebench/9001"
+    assert row.prompt.endswith(LCB["starter_code"])
+    cases = row.reference["calls"]["cases"]
+    assert [case["args"] for case in cases] == [[[1, 2, 3], 2], [[12345678901234567890, 4], 1]]
+    program = "class Solution:\n    def countPairs(self, nums: List[int], k: int) -> int:\n"
+    assert reward(judge, row, f"{program}        return 2 if len(nums) == 3 else 0\n") == 1.0
+    assert reward(judge, row, f"{program}        return 2\n") == 0.0
+
+
+def test_livecodebench_stdin(judge: Judge) -> None:
+    tests = [{"input": "2 3\n", "output": "5\n", "testtype": "stdin"}]
+    record = {**LCB, "public_test_cases": json.dumps(tests), "private_test_cases": packed(tests)}
+    row = converted("livecodebench", {**record, "metadata": "{}", "starter_code": ""})
+    assert len(row.reference["tests"]) == 2
+    assert reward(judge, row, "print(sum(map(int, input().split())))") == 1.0
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, ("import pathlib; pathlib.Path('/tmp/assay-pickle-ran').touch()",)
+
+
+HOSTILE_PICKLES = [
+    pickle.dumps(Evil()),
+    pickle.dumps(["[]", Evil()]),
+    b"cposix\nsystem\n(S'touch /tmp/assay-pickle-ran'\ntR.",
+    pickle.dumps(["[]"]),
+    pickle.dumps(b"[]"),
+    b"Pobject\n.",
+    b"(l.",
+    b"",
+    b"\x80\x04\x95" + b"\xff" * 8,
+    pickle.dumps("[]")[:-3],
+]
+
+
+@pytest.mark.parametrize("data", HOSTILE_PICKLES)
+def test_a_pickle_that_is_not_plain_text_is_refused_and_runs_nothing(data: bytes) -> None:
+    sign = Path("/tmp/assay-pickle-ran")
+    sign.unlink(missing_ok=True)
+    record = {**LCB, "private_test_cases": base64.b64encode(zlib.compress(data)).decode()}
+    with pytest.raises(Refused):
+        converted("livecodebench", record)
+    assert not sign.exists()
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=200)
+def test_any_bytes_in_place_of_a_pickle_are_refused_or_text(data: bytes) -> None:
+    value = base64.b64encode(zlib.compress(data)).decode()
+    with contextlib.suppress(Refused):
+        assert isinstance(livecodebench.unpacked(value), str)
+
+
+def test_packed_tests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(livecodebench, "PACKED_BYTES_MAX", 1_000)
+    with pytest.raises(Refused, match="too large"):
+        livecodebench.unpacked(packed("x" * 2_000))
+
+
+# --- APPS and TACO -------------------------------------------------------------------------------
+
+
+def apps(tests: object, **more: object) -> dict[str, Any]:
+    solutions = json.dumps(["print 'two'", "print(input()[::-1])"])
+    record = {"problem_id": 12, "question": "Reverse it.", "solutions": solutions}
+    return {**record, "input_output": json.dumps(tests), "difficulty": "interview", **more}
+
+
+def test_apps_stdin_and_its_first_solution_in_this_python(judge: Judge) -> None:
+    row = converted("apps", apps({"inputs": ["abc\n", ["d", "e"]], "outputs": ["cba\n", ["d"]]}))
+    assert row.request_id == "apps/12"
+    assert row.reference["solution"] == "print(input()[::-1])"
+    assert reward(judge, row, row.reference["solution"]) == 1.0
+
+
+def test_apps_results_wrapped_in_lists_stand_for_what_is_in_them(judge: Judge) -> None:
+    tests = {"fn_name": "f", "inputs": [[2], [3]], "outputs": [[4], [9]]}
+    row = converted("apps", apps(tests))
+    assert reward(judge, row, "def f(n): return n * n") == 1.0
+    assert reward(judge, row, "def f(n): return [n * n]") == 1.0
+    assert reward(judge, row, "def f(n): return n + 2") == 0.0
+    row = converted("apps", apps({"fn_name": "f", "inputs": [[2], [3]], "outputs": [[4], [3, 6]]}))
+    assert reward(judge, row, "def f(n): return [4] if n == 2 else [3, 6]") == 1.0
+    assert reward(judge, row, "def f(n): return 4 if n == 2 else [3, 6]") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("tests", "reason"),
+    [
+        ("", "nothing under `input_output`"),
+        ({"inputs": ["1"], "outputs": []}, "inputs and outputs differ in number"),
+        ({"inputs": [], "outputs": []}, "no tests"),
+        ({"inputs": [[1]], "outputs": ["1"]}, "a test that is no text"),
+        ({"fn_name": "f", "inputs": [[{"1": 2}]], "outputs": [[1]]}, "an argument whose keys"),
+    ],
+)
+def test_apps_problems_that_cannot_be_judged_are_refused(tests: object, reason: str) -> None:
+    record = apps(tests)
+    if tests == "":
+        record["input_output"] = ""
+    with pytest.raises(Refused, match=re.escape(reason)):
+        converted("apps", record)
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1e-400", "9" * 5_000, "NaN"])
+def test_numbers_that_cannot_be_held_are_refused_with_their_place(number: str) -> None:
+    content = f'{{"fn_name": "f", "inputs": [[1], [{number}]], "outputs": [[1], [2]]}}'
+    with pytest.raises(Refused, match=r"input_output\.inputs\[1\]\[0\]"):
+        converted("apps", {**apps({}), "input_output": content})
+
+
+def test_taco_limits_become_settings_where_they_are_wider() -> None:
+    tests = {"inputs": ["1"], "outputs": ["1"]}
+    row = converted("taco", apps(tests, time_limit="7.5 seconds", name="x"))
+    assert row.settings == {"cpu_s": 7.5}
+    assert converted("taco", apps(tests, time_limit="1.0 seconds")).settings == {}
+    assert converted("taco", apps(tests, time_limit=None)).settings == {}
+
+
+# --- CodeContests --------------------------------------------------------------------------------
+
+CONTEST = {
+    "name": "1_A. Sum",
+    "description": "Add.",
+    "public_tests": {"input": ["1 2\n"], "output": ["3\n"]},
+    "private_tests": {"input": ["5 5\n"], "output": ["10\n"]},
+    "generated_tests": {"input": [], "output": []},
+    "time_limit": {"seconds": 10, "nanos": 500_000_000},
+    "memory_limit_bytes": 1_073_741_824,
+    "input_file": "",
+    "output_file": "",
+    "solutions": {
+        "language": [2, 1, 3],
+        "solution": ["int main() {}", "print 1", "print(sum(map(int, input().split())))"],
+    },
+}
+
+
+def test_code_contests_in_both_languages(judge: Judge) -> None:
+    row = converted("code_contests", CONTEST)
+    assert row.settings == {"cpu_s": 10.5, "memory_bytes": 1_073_741_824}
+    assert reward(judge, row, row.reference["solution"]) == 1.0
+    row = converted("code_contests", CONTEST, "code.cpp")
+    assert row.reference["solution"] == "int main() {}"
+    with pytest.raises(Refused, match="file"):
+        converted("code_contests", {**CONTEST, "input_file": "in.txt"})
+
+
+# --- MBPP, HumanEval, EvalPlus -------------------------------------------------------------------
+
+SANITIZED = {
+    "source_file": "own",
+    "task_id": 2,
+    "prompt": "Write a function for the area of a circle.",
+    "code": "import math\r\ndef area(r):\r\n    return math.pi * r * r",
+    "test_imports": ["import math"],
+    "test_list": ["assert math.isclose(area(1), math.pi)", "assert area(0) == 0"],
+}
+FULL = {
+    "text": "Write a function that adds.",
+    "code": "def add(a, b):\r\n  return a + b",
+    "task_id": 3,
+    "test_setup_code": "TWO = 2",
+    "test_list": ["assert add(TWO, 3) == 5"],
+    "challenge_test_list": [],
+}
+
+
+@pytest.mark.parametrize("record", [SANITIZED, FULL])
+def test_mbpp_solutions_pass_their_tests_and_stubs_do_not(
+    judge: Judge, record: dict[str, Any]
+) -> None:
+    row = converted("mbpp", record)
+    assert reward(judge, row, row.reference["solution"]) == 1.0
+    name = "area" if record is SANITIZED else "add"
+    assert reward(judge, row, f"def {name}(*a): return 0") == 0.0
+    if record is SANITIZED:
+        assert reward(judge, row, "def area(r): return math.pi * r ** 2") == 1.0
+
+
+HUMAN_EVAL = {
+    "task_id": "HumanEval/900",
+    "prompt": "def helper(x: int) -> int:\n    return x + 1\n\n\ndef twice(x: int) -> int:\n",
+    "entry_point": "twice",
+    "canonical_solution": "    return 2 * (helper(x) - 1)\n",
+    "test": "def check(candidate):\n    assert candidate(4) == 8\n    assert helper(1) == 2\n",
+}
+
+
+def test_helpers_of_a_humaneval_prompt_are_there_for_program_and_tests(judge: Judge) -> None:
+    row = converted("humaneval", HUMAN_EVAL)
+    assert row.request_id == "HumanEval/900"
+    assert reward(judge, row, HUMAN_EVAL["canonical_solution"]) == 1.0
+    assert reward(judge, row, "def twice(x): return helper(x) + x - 1") == 1.0
+    assert reward(judge, row, "    return x\n") == 0.0
+
+
+EVAL_PLUS = {
+    "task_id": "HumanEval/901",
+    "prompt": "from typing import List, Tuple\ndef ends(xs: List[float]) -> Tuple[float, float]:\n",
+    "entry_point": "ends",
+    "canonical_solution": "    print('noise')\n    return min(xs), max(xs)\n",
+    "contract": "\n    assert xs\n",
+    "base_input": [[[1, 2.5]], [[3]]],
+    "plus_input": [[[12345678901234567890, -1]]],
+    "atol": 0.01,
+}
+
+
+def plus(**more: object) -> Outputs:
+    found = SOURCES["evalplus"].convert({**EVAL_PLUS, **more}, 1, "code.python")
+    assert isinstance(found, Outputs)
+    return found
+
+
+def test_evalplus_results_make_calls(judge: Judge) -> None:
+    wanted = plus()
+    assert wanted.inputs == [[[1, 2.5]], [[3]], [[12345678901234567890, -1]]]
+    row = wanted.row([[1, 2.5], [3, 3], [-1, 12345678901234567890]])
+    taken_by_its_pipeline(row)
+    assert row.settings == {"value_float_tolerance": 0.01}
+    program = "def ends(xs: List[float]) -> Tuple[float, float]:\n    return [min(xs), max(xs)]\n"
+    assert reward(judge, row, program) == 1.0
+    assert reward(judge, row, row.reference["solution"]) == 1.0
+    assert reward(judge, row, "def ends(xs): return [0, 0]") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"entry_point": "find_zero"}, "checker of its own"),
+        ({"assertion": "assert ends((1, 2)) == 1"}, "types that JSON does not have"),
+        ({"assertion": "assert ends([{1, 2}]) == 1"}, "types that JSON does not have"),
+        ({"base_input": [3]}, "base_input"),
+        ({"canonical_solution": ""}, "canonical_solution"),
+    ],
+)
+def test_evalplus_problems_that_cannot_be_judged_are_refused(
+    more: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(Refused, match=reason):
+        plus(**more)
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        ("16 - 3 = 13\n#### 13", "13"),
+        ("so #### 5\n#### 2,125", "2125"),
+        ("x\n#### -1,234,567", "-1234567"),
+        ("x\n#### 3, 4", "3, 4"),
+    ],
+)
+def test_gsm8k_answers(answer: str, gold: str) -> None:
+    row = converted("gsm8k", {"question": "q", "answer": answer})
+    assert row.reference == {"answers": [gold]}
+
+
+@pytest.mark.parametrize(
+    ("solution", "gold"),
+    [
+        (r"first \boxed{1}, then \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
+        (r"$\boxed{\left\{1, 2\right\}}$", r"\left\{1, 2\right\}"),
+        (r"so \boxed 5 it is", "5"),
+        (r"\fbox{x}", "x"),
+        (r"\boxed{ (3, \infty) }", r"(3, \infty)"),
+    ],
+)
+def test_the_last_box_of_a_math_solution(solution: str, gold: str) -> None:
+    assert converted("math", {"problem": "p", "solution": solution}).reference["answers"] == [gold]
+
+
+@given(st.text(alphabet="ab{}\\ $boxed", max_size=80))
+def test_boxes_are_found_or_refused(solution: str) -> None:
+    with contextlib.suppress(Refused):
+        assert last_boxed(solution).strip()
+
+
+def test_an_answer_field_goes_first() -> None:
+    record = {"problem": "p", "solution": r"\boxed{1}", "answer": 27, "unique_id": "test/a/1.json"}
+    row = converted("math", record)
+    assert row.reference == {"answers": ["27"]}
+    assert row.request_id == "math/test/a/1.json"
+
+
+# --- IFEval --------------------------------------------------------------------------------------
+
+NONE = dict.fromkeys(("num_highlights", "relation", "num_words", "keywords", "letter"))
+
+
+def ifeval(*instructions: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    names, arguments = zip(*instructions, strict=True)
+    kwargs = [{**NONE, **given} for given in arguments]
+    return {"key": 1, "prompt": "p", "instruction_id_list": list(names), "kwargs": kwargs}
+
+
+def words_of(text: str) -> int:
+    return len(re.findall(r"\w+", text))
+
+
+def bullets(text: str) -> int:
+    stars = re.findall(r"^\s*\*[^\*].*$", text, re.MULTILINE)
+    return len(stars) + len(re.findall(r"^\s*-.*$", text, re.MULTILINE))
+
+
+def highlights(text: str) -> int:
+    found = [one.strip("*") for one in re.findall(r"\*[^\n\*]*\*", text)]
+    found += [one[2:-2] for one in re.findall(r"\*\*[^\n\*]*\*\*", text)]
+    return sum(1 for one in found if one.strip())
+
+
+def paragraphs(text: str) -> int:
+    """-1 where one in the middle is blank."""
+    parts = re.split(r"\s?\*\*\*\s?", text)
+    if not all(part.strip() for part in parts[1:-1]):
+        return -1
+    ends = {0, len(parts) - 1}
+    return len(parts) - sum(1 for at in ends if not parts[at].strip())
+
+
+CHECKS: list[tuple[str, dict[str, Any], Callable[[str], bool]]] = [
+    ("punctuation:no_comma", {}, lambda t: "," not in t),
+    ("length_constraints:number_words", {"relation": "at least", "num_words": 4},
+     lambda t: words_of(t) >= 4),
+    ("length_constraints:number_words", {"relation": "less than", "num_words": 4},
+     lambda t: words_of(t) < 4),
+    ("keywords:existence", {"keywords": ["cat", "dog"]},
+     lambda t: "cat" in t.lower() and "dog" in t.lower()),
+    ("keywords:forbidden_words", {"forbidden_words": ["cat"]},
+     lambda t: not re.search(r"\bcat\b", t, re.IGNORECASE)),
+    ("keywords:frequency", {"keyword": "cat", "frequency": 2, "relation": "at least"},
+     lambda t: t.lower().count("cat") >= 2),
+    ("keywords:frequency", {"keyword": "cat", "frequency": 2, "relation": "less than"},
+     lambda t: t.lower().count("cat") < 2),
+    ("keywords:letter_frequency",
+     {"letter": "C", "let_frequency": 3, "let_relation": "at least"},
+     lambda t: t.lower().count("c") >= 3),
+    ("startend:quotation", {},
+     lambda t: len(t.strip()) > 1 and t.strip()[0] == '"' and t.strip()[-1] == '"'),
+    ("startend:end_checker", {"end_phrase": "The Dog."},
+     lambda t: t.strip().strip('"').lower().endswith("the dog.")),
+    ("detectable_content:number_placeholders", {"num_placeholders": 2},
+     lambda t: len(re.findall(r"\[.*?\]", t)) >= 2),
+    ("detectable_content:postscript", {"postscript_marker": "P.S."},
+     lambda t: bool(re.search(r"p\.\s?s\.", t.lower()))),
+    ("combination:repeat_prompt", {"prompt_to_repeat": " the Dog."},
+     lambda t: t.strip().lower().startswith("the dog.")),
+    ("detectable_format:multiple_sections", {"section_spliter": "cat", "num_sections": 2},
+     lambda t: len(re.split(r"\s?cat\s?\d+\s?", t)) - 1 >= 2),
+    ("detectable_format:number_bullet_lists", {"num_bullets": 2}, lambda t: bullets(t) == 2),
+    ("detectable_format:number_bullet_lists", {"num_bullets": 1}, lambda t: bullets(t) == 1),
+    ("detectable_format:number_highlighted_sections", {"num_highlights": 2},
+     lambda t: highlights(t) >= 2),
+    ("detectable_format:number_highlighted_sections", {"num_highlights": 1},
+     lambda t: highlights(t) >= 1),
+    ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, lambda t: paragraphs(t) == 2),
+    ("length_constraints:number_paragraphs", {"num_paragraphs": 1}, lambda t: paragraphs(t) == 1),
+    ("detectable_format:title", {},
+     lambda t: any(one.lstrip("<").rstrip(">").strip() for one in re.findall(r"<<[^\n]+>>", t))),
+    ("detectable_format:constrained_response", {}, lambda t: "My answer is yes." in t.strip()),
+]  # fmt: skip
+PIECES = ("*", "**", "***", "\n- ", "\n* ", "1", "cat 2",
+          "cat", "Cat", "concat", "dog", "the dog.", '"', ",", " ", "\n", "[x]", "[", "]", "P. S.",
+          "p.s.", "<<", ">>", "My answer is yes.", "a", "\u00e9t\u00e9", "\n\n", "c")  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(len(CHECKS)))
+def test_instructions_are_judged_as_their_checkers_do(seed: int) -> None:
+    name, given_, check = CHECKS[seed]
+    pattern = re.compile(
+        converted("ifeval", ifeval((name, given_))).reference["pattern"], re.DOTALL
+    )
+    rng = random.Random(seed)
+    told = []
+    for _ in range(1_500):
+        text = "".join(rng.choices(PIECES, k=rng.randint(0, 12)))
+        told.append(check(text))
+        assert (pattern.search(text) is not None) == told[-1], (name, text)
+    assert True in told
+    assert False in told
+
+
+LONG = (
+    "*",
+    "* ",
+    "word cat ",
+    "\n",
+    "\n- ",
+    "\n* ",
+    " ",
+    "[",
+    "[\n",
+    "<",
+    "<<> ",
+    "<< >",
+    '"',
+    "1",
+)
+
+
+@pytest.mark.parametrize("piece", LONG)
+def test_no_long_response_makes_matching_hang(piece: str) -> None:
+    """Hours with an expression that is quadratic or worse; milliseconds with these."""
+    text = piece * (40_000 // len(piece))
+    for name, given_, _ in CHECKS:
+        row = converted("ifeval", ifeval((name, given_)))
+        re.search(row.reference["pattern"], text, re.DOTALL)
+
+
+def test_all_instructions_of_a_prompt_must_hold(judge: Judge) -> None:
+    first = ("punctuation:no_comma", dict[str, Any]())
+    second = ("keywords:existence", {"keywords": ["cat"]})
+    row = converted("ifeval", ifeval(first, second))
+    assert reward(judge, row, "a cat\nsat") == 1.0
+    assert reward(judge, row, "a cat, sat") == 0.0
+    assert reward(judge, row, "a dog sat") == 0.0
+
+
+def test_an_instruction_that_no_pipeline_judges_refuses_the_row_by_name() -> None:
+    record = ifeval(
+        ("punctuation:no_comma", {}), ("language:response_language", {"language": "de"})
+    )
+    with pytest.raises(Refused, match="no pipeline judges language:response_language"):
+        converted("ifeval", record)
+
+
+# --- any record ----------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=8), one, max_size=3),
+    max_leaves=8,
+)
+RECORDS = [
+    LCB, apps({"inputs": ["1"], "outputs": ["1"]}), CONTEST, SANITIZED, FULL, HUMAN_EVAL, EVAL_PLUS,
+    apps({"fn_name": "f", "inputs": [[1]], "outputs": [[1]]}),
+    {"question": "q", "answer": "#### 1"}, {"problem": "p", "solution": r"\boxed{1}"},
+    ifeval(*[(name, given_) for name, given_, _ in CHECKS]),
+]  # fmt: skip
+
+
+@given(st.data())
+@settings(max_examples=400, deadline=None)
+def test_any_record_gives_a_row_or_a_reason(data: st.DataObject) -> None:
+    record = dict(data.draw(st.sampled_from(RECORDS)))
+    for key in data.draw(st.lists(st.sampled_from(sorted(record)), max_size=3)):
+        record[key] = data.draw(JSON | JSON.map(json.dumps))
+    source = data.draw(st.sampled_from(sorted(SOURCES.values(), key=lambda one: one.name)))
+    with contextlib.suppress(Refused, InvalidRequest):
+        row = source.convert(record, 1, source.pipelines[0])
+        if isinstance(row, Outputs):
+            row = row.row([1] * len(row.inputs))
+        taken_by_its_pipeline(row)
