@@ -2,6 +2,7 @@
 
     python benchmarks/accuracy.py                 all tables
     python benchmarks/accuracy.py math_verify     every disagreement with math-verify's own tests
+    python benchmarks/accuracy.py second_judge    its opinion of every answer to gsm8k
     python benchmarks/accuracy.py gsm8k humaneval code_contests --json
 
 Runs the pipelines' own handlers in this process, in the sandbox where they use one. The data lies
@@ -9,6 +10,7 @@ in `../shared/data`; the solutions of CodeContests problems in `tests/verifiers/
 """
 
 import argparse
+import collections
 import gzip
 import json
 import sys
@@ -20,6 +22,7 @@ from typing import Any
 
 from report import Report
 
+from assay.core.verdict import SECOND_JUDGE
 from assay.verifiers.local import LocalPipelines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -155,11 +158,36 @@ def _settings_of(row: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def second_judge(local: LocalPipelines, table: Report) -> None:
+    """What the second judge says of the same answers; those without an answer are not shown it."""
+    began_s = time.perf_counter()
+    said: collections.Counter[str] = collections.Counter()
+    passed = 0
+    for row in lines(DATA / "gsm8k" / "example_model_solutions.jsonl"):
+        gold = row["ground_truth"].rsplit("A:", 1)[1].strip()
+        for grader in GRADERS:
+            ended = local.judge(
+                "math", row[grader]["solution"], {"answers": [gold]}, second_judge_share=1.0
+            )
+            passed += ended.reward == 1.0
+            if ended.evidence.error.startswith(SECOND_JUDGE):
+                said[ended.evidence.error.removeprefix(SECOND_JUDGE)] += 1
+    table.add(
+        data="gsm8k, second judge",
+        responses=said.total(),
+        passed=passed,
+        agree=said["agrees"],
+        disagree=f"{said['disagrees']}, and abstains from {said['abstains']}",
+        seconds=round(time.perf_counter() - began_s, 1),
+    )
+
+
 TABLES: dict[str, Callable[[LocalPipelines, Report], None]] = {
     "gsm8k": gsm8k,
     "humaneval": humaneval,
     "code_contests": code_contests,
     "math_verify": math_verify,
+    "second_judge": second_judge,
 }
 
 

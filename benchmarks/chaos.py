@@ -33,11 +33,11 @@ from assay.client import Backoff, Client, Request, Result
 BATCH = 500
 RESULTS_KEPT_S = 15
 LASTING = frozenset(
-    {"t", "h", "used", "seq", "fence", "tasks", "ev", "pev", "lead", "leads"}
+    {"t", "tt", "h", "used", "cost", "seq", "fence", "tasks", "ev", "pev", "lead", "leads"}
     | {"a", "ax", "at", "az", "am"}
 )
-"""What does not belong to a request or a batch: tasks and their history, counters, events, the
-planner's lease, and artifacts, which are kept for requests to come."""
+"""What does not belong to a request or a batch: tasks and their history, what their requests
+cost, counters, events, the planner's lease, and artifacts, which are kept for requests to come."""
 KILL_EVERY_S = 0.5
 HOST, WORKER, BOXED, API, STORE = (
     "worker host",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from assay.config.settings import RewardSettings, Settings, StoreSettings
 from assay.core.codec import pack_body
@@ -29,6 +30,10 @@ from assay.store.valkey import ValkeyStore
 Judge = Callable[[Claim], Finish]
 
 PROCESS_S_MAX = 30.0
+
+# A test never judges time: the machine is shared.
+hypothesis_settings.register_profile("assay", deadline=None)
+hypothesis_settings.load_profile("assay")
 
 
 @pytest.fixture(scope="session")

@@ -71,6 +71,22 @@ async def test_a_batch_as_a_trainer_uses_it(client: Client, run_worker: RunWorke
     assert (status.over, status.ended, status.outcomes[Outcome.SCORED]) == (True, 8, 8)
 
 
+async def test_a_message_that_costs_too_much_to_read_is_sent_in_parts(client: Client) -> None:
+    """Each schema is checked where it is read; so many together are over a message's budget."""
+    requests = [
+        Request(
+            request_id=f"r{at}",
+            group_id="g",
+            response="{}",
+            reference={"schema": {"properties": {f"{at}.{n}": {} for n in range(20)}}},
+        )
+        for at in range(100)
+    ]
+    await client.register_task("schemas", pipeline="json_schema")
+    batch = await client.open_batch("schemas")
+    assert (await batch.submit(requests)).accepted == 100
+
+
 async def test_a_batch_is_taken_up_by_its_name(client: Client, run_worker: RunWorker) -> None:
     await run_worker()
     await client.register_task("task", pipeline="noop")
@@ -128,10 +144,10 @@ async def test_errors_are_those_of_the_server(client: Client) -> None:
     with pytest.raises(NotFound):
         await client.open_batch("none")
     batch = await client.open_batch("task")
-    bad = [*_requests(3), Request(request_id="r9", response="\0", reference={})]
+    bad = [*_requests(3), Request(request_id="r9", response="", reference={"no": 1})]
     with pytest.raises(InvalidRequest) as caught:
         await batch.submit(bad)
-    assert caught.value.field == "requests[3].response"
+    assert caught.value.field == "requests[3].reference.no"
     await batch.seal()
     with pytest.raises(FailedPrecondition):
         await batch.submit(_requests(1))
@@ -140,10 +156,10 @@ async def test_errors_are_those_of_the_server(client: Client) -> None:
 async def test_a_bad_request_far_behind_is_named_by_its_place(client: Client) -> None:
     await client.register_task("task", pipeline="noop")
     batch = await client.open_batch("task")
-    bad = [*_requests(700), Request(request_id="bad", response="\0", reference={})]
+    bad = [*_requests(700), Request(request_id="bad", response="", reference={"no": 1})]
     with pytest.raises(InvalidRequest) as caught:
         await batch.submit(bad)
-    assert caught.value.field == "requests[700].response"
+    assert caught.value.field == "requests[700].reference.no"
     assert (await batch.submit(_requests(700))).duplicates == 512
 
 

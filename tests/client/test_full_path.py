@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -42,6 +44,7 @@ async def test_right_rewards_come_out_of_both_doors(
         async with asyncio.timeout(WAIT_S):
             await _train(api.grpc)
             await _score_over_http(api.http)
+            await _any_bytes(api.grpc, api.http)
     finally:
         worker.terminate()
         await worker.wait()
@@ -81,3 +84,50 @@ async def _score_over_http(url: str) -> None:
     async with httpx.AsyncClient(base_url=url, timeout=WAIT_S) as http:
         answer = await http.post("/v1/score", json=body)
     assert [result["reward"] for result in answer.json()["results"]] == [1.0, 0.0]
+
+
+STRANGE = (b"\0", b"\xff\xfe", b"Paris\0", b"\xffParis", b"\xed\xa0\x80", b"\xc0\xaf\0")
+DEEP_SCHEMA = {
+    "type": "object",
+    "additionalProperties": {"$ref": "#/$defs/lists"},
+    "$defs": {"lists": {"type": "array", "items": {"$ref": "#/$defs/lists"}}},
+}
+JUDGED: dict[str, tuple[dict[str, Any], bytes]] = {
+    "exact": ({"answers": ["Paris"]}, b"Paris"),
+    "choice": ({"answer": "B"}, b"The answer is B."),
+    "regex": ({"pattern": "Paris", "whole": True}, b"Paris"),
+    "json_schema": ({"schema": DEEP_SCHEMA}, b'{"a": ' + b"[" * 900 + b"]" * 900 + b"}"),
+}
+
+
+async def _any_bytes(grpc_url: str, http_url: str) -> None:
+    """NUL, lone surrogates and what is not UTF-8 are judged among ordinary responses."""
+    async with Client(grpc_url) as client, httpx.AsyncClient(base_url=http_url) as http:
+        for pipeline, (reference, right) in JUDGED.items():
+            responses: list[str | bytes] = [right, *STRANGE, "\ud800", "a\0b", right.decode()]
+            wanted = [1.0, *[0.0] * (len(responses) - 2), 1.0]
+            requests = [
+                Request(request_id=f"r{at}", response=response, reference=reference)
+                for at, response in enumerate(responses)
+            ]
+            scores = await client.score(requests, pipeline=pipeline)
+            assert scores.rewards == wanted
+            for result in scores.results:
+                result.evidence.extracted.encode()  # valid text, whatever the response was
+            body = {
+                "pipeline": pipeline,
+                "requests": [
+                    {"request_id": f"r{at}", "reference": reference, **_as_json(response)}
+                    for at, response in enumerate(responses)
+                ],
+            }
+            content = json.dumps(body)
+            headers = {"content-type": "application/json"}
+            answer = await http.post("/v1/score", content=content, headers=headers, timeout=WAIT_S)
+            assert [result["reward"] for result in answer.json()["results"]] == wanted
+
+
+def _as_json(response: str | bytes) -> dict[str, str]:
+    if isinstance(response, bytes):
+        return {"response_base64": base64.b64encode(response).decode()}
+    return {"response": response}

@@ -1,5 +1,7 @@
 """Submissions are cut into messages: nothing is lost, nothing is reordered, none is too large."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +61,26 @@ def test_a_reference_that_is_no_json_is_refused_before_it_is_sent(reference: obj
     assert caught.value.field == "requests[1].reference"
 
 
-def test_a_response_with_a_lone_surrogate_is_refused_before_it_is_sent() -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        reward_requests([Request(request_id="a", response="\ud800", reference={})])
-    assert caught.value.field == "requests[0].response"
+@pytest.mark.parametrize(
+    ("response", "sent"),
+    [
+        ("\ud800", b"\xed\xa0\x80"),
+        ("\ud83d\ude00", "\N{GRINNING FACE}".encode()),
+        ("a\0b", b"a\0b"),
+        (b"caf\xe9\xff", b"caf\xe9\xff"),
+    ],
+)
+def test_any_text_and_any_bytes_are_sent(response: str | bytes, sent: bytes) -> None:
+    [message] = reward_requests([Request(request_id="a", response=response, reference={})])
+    assert message.response == sent
+
+
+def test_an_id_with_a_lone_surrogate_is_refused_before_it_is_sent() -> None:
+    good = Request(request_id="a", response="x", reference={})
+    for bad, field in (
+        (replace(good, request_id="\ud800"), "request_id"),
+        (replace(good, group_id="\ud800"), "group_id"),
+    ):
+        with pytest.raises(InvalidRequest) as caught:
+            reward_requests([good, bad])
+        assert caught.value.field == f"requests[1].{field}"

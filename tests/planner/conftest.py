@@ -13,7 +13,13 @@ from pathlib import Path
 import grpc
 import pytest
 
-from assay.config.settings import PlannerSettings, Settings, StoreSettings, WorkerSettings
+from assay.config.settings import (
+    OperatorSettings,
+    PlannerSettings,
+    Settings,
+    StoreSettings,
+    WorkerSettings,
+)
 from assay.core.ids import BatchId, GroupId, PipelineName, RequestId, TaskId, TenantId
 from assay.core.records import BatchSpec, NewRequest, Quota, TaskRecord
 from assay.edge.metrics import Metrics
@@ -208,10 +214,13 @@ async def run_planner(
     test."""
     async with AsyncExitStack() as stack:
 
-        async def run(store: Store | None = None, **planner: object) -> Own:
+        async def run(
+            store: Store | None = None, operator: OperatorSettings | None = None, **planner: object
+        ) -> Own:
             settings = Settings(
                 data_dir=tmp_path / "data",
                 store=store_settings,
+                operator=operator or OperatorSettings(),
                 worker=WorkerSettings(slots=0, control_port=1),
                 planner=PlannerSettings.model_validate(
                     {"grpc_port": 0, "slots_max": 4, **FAST, **planner}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.stage_pool import StagePool, Start
+from assay.core.stage_pool import StagePool
 from assay.planner import dst
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,16 +32,10 @@ def test_a_seed_replays_exactly_and_another_seed_does_not():
 
 
 def test_starting_out_of_order_is_caught(monkeypatch):
-    def last_first(self):
-        self._waiting.sort(reverse=True)
-        effects = []
-        while self._idle and self._waiting:
-            worker, item = self._idle.pop(), self._waiting.pop(0)
-            self._running[worker] = item
-            effects.append(Start(worker=worker, item=item))
-        return effects
+    def last(heap):
+        return heap.pop(heap.index(max(heap)))
 
-    monkeypatch.setattr(StagePool, "_start_waiting", last_first)
+    monkeypatch.setattr("assay.core.fair_queue.heappop", last)
     with pytest.raises(dst.Broken, match="started before"):
         dst.run_seed(6)
 

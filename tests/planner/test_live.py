@@ -10,9 +10,12 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from pydantic import SecretStr
 from tests.planner.conftest import (
     STAGE,
     TENANT,
@@ -26,9 +29,12 @@ from tests.planner.conftest import (
     until,
 )
 
-from assay.config.settings import StoreSettings
+from assay.config.settings import OperatorSettings, StoreSettings
+from assay.edge.auth import OpenToAllError, Operator
+from assay.edge.grpc_edge import operator_channel
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
+from assay.v1 import planner_pb2, planner_pb2_grpc
 
 
 def readyz(planner: Own) -> tuple[int, str]:
@@ -251,3 +257,39 @@ async def test_while_the_store_is_out_pools_stay_as_they_are_and_readiness_says_
         await until(lambda: host.slots() == 4, planner.why)
     finally:
         await store.close()
+
+
+async def test_with_an_operators_token_every_port_of_the_planner_asks_for_it(
+    run_planner: RunPlanner,
+) -> None:
+    settings = OperatorSettings(token=SecretStr("0p3rator"))
+    planner = await run_planner(operator=settings)
+    look = planner_pb2.GetPlanRequest()
+    explain = planner_pb2.ExplainPlanRequest(tenant=TENANT, batch_id="b")
+    async with grpc.aio.insecure_channel(planner.addresses["grpc"]) as channel:
+        stub = planner_pb2_grpc.PlannerServiceStub(channel)
+        for metadata in ((), (("authorization", "Bearer another"),)):
+            calls: tuple[tuple[Any, Any], ...] = (
+                (stub.GetPlan, look),
+                (stub.ExplainPlan, explain),
+            )
+            for method, request in calls:
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await method(request, metadata=metadata)
+                assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        check = getattr(health_pb2_grpc.HealthStub(channel), "Check")  # noqa: B009 untyped
+        assert await check(health_pb2.HealthCheckRequest())
+    async with operator_channel(planner.addresses["grpc"], Operator(settings)) as channel:
+        assert await planner_pb2_grpc.PlannerServiceStub(channel).GetPlan(look)
+    with pytest.raises(urllib.error.HTTPError) as hidden:
+        await asyncio.to_thread(
+            urllib.request.urlopen, f"http://{planner.addresses['http']}/metrics"
+        )
+    with hidden.value as answer:
+        assert answer.status == 401
+        assert b"assay_" not in answer.read()
+
+
+async def test_a_planners_port_open_to_the_network_is_refused(run_planner: RunPlanner) -> None:
+    with pytest.raises(OpenToAllError, match=r"planner\.host=0\.0\.0\.0.*operator\.token"):
+        await run_planner(host="0.0.0.0")

@@ -11,12 +11,12 @@ from tests.sim.builders import small_workload
 
 from assay.core.errors import InvalidRequest
 from assay.planner.demand import budget_ns
-from assay.planner.plan import PlanSettings, make_plan
+from assay.planner.plan import PlanSettings, make_plan, orders
 from assay.planner.policy import Assay
 from assay.sim.arrays import to_ns
 from assay.sim.cluster import Cluster, Faults, StartUp
 from assay.sim.observation import past_batch
-from assay.sim.runner import order_deadline, simulate
+from assay.sim.runner import order_deadline, simulate, swapped
 
 FEW = PlanSettings(futures=6, shape_futures=6, peak_factors=(1.0,))
 
@@ -210,3 +210,9 @@ def test_weight_brings_a_long_batch_forward():
     assert order_deadline(0, to_ns(600), to_ns(5), weight=4.0) == to_ns(155)
     with pytest.raises(InvalidRequest):
         order_deadline(0, 1, 1, weight=0.0)
+
+
+def test_an_order_moves_batches_within_their_tenant_only():
+    assert orders([2, 0, 1], ["a", "b", "a"]) == [[2, 0, 1], [0, 2, 1]]
+    assert orders([0, 1], ["a", "b"]) == [[0, 1]]
+    assert swapped([30, 10, 20, 5], ["a", "b", "a", "b"]) == [20, 5, 30, 10]

@@ -1,5 +1,7 @@
 """The compiled world does what the readable one does, and both do what they say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -38,17 +40,33 @@ def play(world, resizes):
     return [log.copy() for log in (*logs, s.lost)]
 
 
+def with_tenants(workload, weights):
+    """The same tasks, each of a tenant of its own."""
+    tasks = tuple(
+        replace(task, tenant=f"tenant{k}", weight=weights[k])
+        for k, task in enumerate(workload.tasks)
+    )
+    return replace(workload, tasks=tasks)
+
+
+WEIGHTS = st.none() | st.tuples(*[st.sampled_from([0.5, 1.0, 3.0])] * 2)
+"""`None` = one tenant."""
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
+    weights=WEIGHTS,
     hazard=st.sampled_from([0.0, 0.01]),
     fcfs=st.booleans(),
     resizes=st.lists(
         st.tuples(st.integers(1, 400), st.integers(0, 1), st.integers(0, 40)), max_size=8
     ),
 )
-def test_both_worlds_write_the_same_timed_log(seed, hazard, fcfs, resizes):
+def test_both_worlds_write_the_same_timed_log(seed, weights, hazard, fcfs, resizes):
     workload = small_workload(tasks=2, iterations=1, seed=seed, batch_size=60)
+    if weights is not None:
+        workload = with_tenants(workload, weights)
     faults = Faults(worker_deaths_per_s=hazard)
     logs = []
     for kind in (ReferenceWorld, FastWorld):
@@ -60,9 +78,16 @@ def test_both_worlds_write_the_same_timed_log(seed, hazard, fcfs, resizes):
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10**6), cpus=st.integers(5, 60), gpus=st.integers(1, 6))
-def test_the_planners_queueing_agrees_with_the_world(seed, cpus, gpus):
+@given(
+    seed=st.integers(0, 10**6),
+    weights=WEIGHTS,
+    cpus=st.integers(5, 60),
+    gpus=st.integers(1, 6),
+)
+def test_the_planners_queueing_agrees_with_the_world(seed, weights, cpus, gpus):
     workload = small_workload(tasks=2, iterations=1, seed=seed)
+    if weights is not None:
+        workload = with_tenants(workload, weights)
     cluster = Cluster(startup=(StartUp(median_s=0.0),))
     world = ReferenceWorld(
         workload, lay_out(workload, cluster, "shared", 0), draw_deaths(workload, Faults(), 0)
@@ -79,8 +104,10 @@ def test_the_planners_queueing_agrees_with_the_world(seed, cpus, gpus):
         service_ns=world.state.service_ns,
         key=np.repeat([700, 600], n // 2) * 10_000 + np.arange(n),
         running=np.full(n, -1, np.int64),
+        tenant=np.repeat([0, 1], n // 2) if weights else np.zeros(0, np.int64),
+        weight=np.array(weights or [1.0]),
     )
-    scratch = make_scratch(n)
+    scratch = make_scratch(n, len(demand.weight))
     assert serve_all(demand, constant_supply(np.array([cpus, gpus])), no_limits(n, 2), scratch)
     assert np.array_equal(scratch.clock_ns, world.state.ended_ns)
 

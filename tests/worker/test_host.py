@@ -171,7 +171,7 @@ async def test_a_stage_whose_handler_cannot_be_made_is_tried_again(
 # -- limits ----------------------------------------------------------------------------------------
 
 
-async def test_too_much_wall_time_is_the_requests_fault(
+async def test_too_much_time_asleep_is_the_requests_fault(
     run_host: RunHost, trainer: Trainer
 ) -> None:
     trainer.settings["reward_resource_limit"] = -0.5
@@ -179,7 +179,7 @@ async def test_too_much_wall_time_is_the_requests_fault(
     results = await trainer.judge("batch", "pass", "sleep 60", "pass")
     assert outcomes(results) == [SCORED, RESOURCE_LIMIT, SCORED]
     assert [one.record.reward for one in results] == [1.0, -0.5, 1.0]
-    assert results[1].evidence.verdict == "wall_limit"
+    assert results[1].evidence.verdict == "blocked_limit"
     assert attempts(results) == [1, 1, 1]
 
 
@@ -223,7 +223,7 @@ async def test_a_slot_that_was_stopped_costs_an_attempt_not_a_reward(
     run_host: RunHost, trainer: Trainer, tmp_path: Path
 ) -> None:
     await run_host("single", "patient", slots=1)
-    for stage in ("single", "patient"):  # found by its wall limit; by looking after its lease
+    for stage in ("single", "patient"):  # found by its time limit; by looking after its lease
         marker = tmp_path / stage
         results = await trainer.judge(stage, f"stop_once {marker}", "pass")
         assert outcomes(results) == [SCORED, SCORED]

@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from pydantic import SecretStr
 from tests.worker.conftest import (
     HostProcess,
     StartHost,
@@ -20,9 +21,11 @@ from tests.worker.conftest import (
     until,
 )
 
-from assay.config.settings import StoreSettings
+from assay.config.settings import OperatorSettings, StoreSettings
 from assay.core.outcome import Outcome
+from assay.edge.auth import Operator
 from assay.edge.clock import Clock
+from assay.edge.grpc_edge import operator_channel
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
 from assay.v1 import worker_pb2, worker_pb2_grpc
@@ -173,14 +176,15 @@ async def test_work_outlives_the_death_of_the_store(
         await alive
 
 
-async def test_a_host_whose_store_is_away_is_not_ready(start_host: StartHost) -> None:
-    host = await start_host("batch", ASSAY_STORE__URL="unix:///nowhere/valkey.sock")
-    async with asyncio.timeout(30):
-        while (await get(host, "/readyz"))[1] != "the store does not answer\n":
-            await asyncio.sleep(0.05)
-    assert await get(host, "/healthz") == (200, "ok\n")
-    host.process.terminate()
-    assert await host.process.wait() == 0
+async def test_a_host_whose_store_is_away_ends_and_names_it(start_host: StartHost) -> None:
+    """A store that goes away later is another thing: the host waits for it."""
+    nowhere = "unix:///nowhere/valkey.sock"
+    with pytest.raises(AssertionError) as died:
+        await start_host("batch", ASSAY_STORE__URL=nowhere, ASSAY_STORE__START_WAIT_S="0.5")
+    said = str(died.value)
+    assert "worker: dependency_down: store.url: /nowhere/valkey.sock" in said
+    assert "assert 69 is None" in said
+    assert "Traceback" not in said
 
 
 # -- doors -----------------------------------------------------------------------------------------
@@ -221,6 +225,35 @@ async def test_a_resize_that_cannot_be_is_refused(start_host: StartHost) -> None
                 await stub.ResizePool(worker_pb2.ResizePoolRequest(stage=stage, slots=slots))
             assert refused.value.code() == code
             assert ("field", field) in list(refused.value.trailing_metadata() or ())
+
+
+async def test_with_an_operators_token_every_port_asks_for_it(start_host: StartHost) -> None:
+    host = await start_host("batch", ASSAY_WORKER__SLOTS="0", ASSAY_OPERATOR__TOKEN="0p3rator")
+    request = worker_pb2.ListPoolsRequest()
+    async with grpc.aio.insecure_channel(host.addresses["control"]) as channel:
+        stub = worker_pb2_grpc.PoolServiceStub(channel)
+        for metadata in ((), (("authorization", "Bearer another"),)):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stub.ListPools(request, metadata=metadata)
+            assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        check = getattr(health_pb2_grpc.HealthStub(channel), "Check")  # noqa: B009 - as above
+        assert await check(health_pb2.HealthCheckRequest())
+    operator = Operator(OperatorSettings(token=SecretStr("0p3rator")))
+    async with operator_channel(host.addresses["control"], operator) as channel:
+        assert (await worker_pb2_grpc.PoolServiceStub(channel).ListPools(request)).pools
+    status, page = await get(host, "/metrics")
+    assert status == 401
+    assert "assay_" not in page
+    assert (await get(host, "/healthz"))[0] == 200
+
+
+async def test_a_port_open_to_the_network_is_refused_in_one_line(start_host: StartHost) -> None:
+    with pytest.raises(AssertionError) as died:
+        await start_host("batch", ASSAY_WORKER__CONTROL_HOST="0.0.0.0")
+    said = str(died.value)
+    assert "worker.control_host=0.0.0.0 is not loopback" in said
+    assert "set operator.token" in said
+    assert "Traceback" not in said
 
 
 async def test_what_happened_is_on_the_metrics_page(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import deque
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self
 
@@ -36,7 +37,7 @@ from assay.client.types import (
     Submitted,
     Task,
 )
-from assay.core.errors import AssayError, NotFound
+from assay.core.errors import AssayError, NotFound, TooLarge
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:
@@ -250,16 +251,22 @@ class Batch:
 
     async def _submit(self, messages: Sequence[reward_pb2.RewardRequest]) -> Submitted:
         accepted = duplicates = 0
-        for first, chunk in wire.chunks(
-            messages, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS
-        ):
+        waiting = deque(
+            wire.chunks(messages, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS)
+        )
+        while waiting:
+            first, chunk = waiting.popleft()
             request = reward_pb2.SubmitRequest(batch_id=self.batch_id, requests=chunk)
             try:
                 answer = await self._connection.call(self._stub.Submit, request)
             except NotFound as error:
                 raise self._gone(error) from error
             except AssayError as error:
-                raise shifted(error, first) from error
+                if not _is_too_much_together(error, chunk):
+                    raise shifted(error, first) from error
+                half = len(chunk) // 2
+                waiting.extendleft([(first + half, chunk[half:]), (first, chunk[:half])])
+                continue
             self._ledger.acknowledge(chunk)
             accepted += answer.accepted
             duplicates += answer.duplicates
@@ -379,6 +386,11 @@ class Batch:
                 results.update((result.request_id, result) for result in page.results)
                 groups.update((group.group_id, group) for group in page.groups)
         return Scores(results=list(results.values()), groups=list(groups.values()))
+
+
+def _is_too_much_together(error: AssayError, chunk: Sequence[object]) -> bool:
+    """Whether half of the message may pass: it was refused as a whole, for no one request."""
+    return isinstance(error, TooLarge) and error.field == "message" and len(chunk) > 1
 
 
 def _task_id(task: Task | str) -> str:

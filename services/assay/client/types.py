@@ -52,7 +52,7 @@ class Request:
     request_id: str
     """Yours; submitting it twice in a batch is one request."""
     response: str | bytes
-    """What the model wrote. UTF-8."""
+    """What the model wrote: any text, lone surrogates included, or any bytes."""
     reference: Mapping[str, Any] | bytes
     """What to judge it by: an object in the pipeline's form, or its JSON."""
     group_id: str = ""

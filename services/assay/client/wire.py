@@ -21,6 +21,7 @@ from assay.client.types import (
 )
 from assay.core.errors import InvalidRequest
 from assay.core.ids import GroupId
+from assay.core.response import response_bytes
 from assay.v1 import common_pb2, reward_pb2
 
 OUTCOME: Final = {
@@ -38,7 +39,7 @@ def reward_requests(requests: Sequence[Request]) -> list[reward_pb2.RewardReques
     """Requests as messages; one reference object shared by many is written once.
 
     Raises:
-        InvalidRequest: a text is not UTF-8, or a reference is no JSON object.
+        InvalidRequest: an id is not UTF-8, or a reference is no JSON object.
     """
     written: dict[int, bytes] = {}
     messages = []
@@ -49,9 +50,9 @@ def reward_requests(requests: Sequence[Request]) -> list[reward_pb2.RewardReques
             written[id(request.reference)] = reference
         messages.append(
             reward_pb2.RewardRequest(
-                request_id=request.request_id,
-                group_id=request.group_id,
-                response=_text_bytes(request.response, f"requests[{index}].response"),
+                request_id=_id(request.request_id, f"requests[{index}].request_id"),
+                group_id=_id(request.group_id, f"requests[{index}].group_id"),
+                response=response_bytes(request.response),
                 reference_json=reference,
             )
         )
@@ -210,11 +211,10 @@ def _group(message: reward_pb2.GroupSummary) -> GroupSummary:
     )
 
 
-def _text_bytes(text: str | bytes, field: str) -> bytes:
-    if isinstance(text, bytes):
-        return text
+def _id(text: str, field: str) -> str:
     try:
-        return text.encode()
+        text.encode()
     except UnicodeEncodeError as error:
         message = f"{field}: not UTF-8 (a lone surrogate at character {error.start})"
         raise InvalidRequest(message, field=field) from None
+    return text

@@ -8,7 +8,6 @@ branch. A leaf has one name in three spellings: `settings.store.attempts_max`,
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -29,12 +28,21 @@ class TenantSettings(Branch):
 
     token_sha256: SecretStr
     """SHA-256 of the tenant's bearer token, in hex; the token itself is never kept."""
+    weight: float = Field(default=1.0, ge=0.001, le=1_000.0, allow_inf_nan=False)
+    """Its share of each stage against the other tenants that have work there, and how much a second
+    of its waiting trainers counts in plans; batches keep the weight they were opened with."""
     requests_open_max: int = Field(default=200_000, gt=0)
     """Requests accepted and not ended."""
     bytes_open_max: int = Field(default=4 * 1024**3, gt=0)
     """Payload bytes of those."""
     batches_open_max: int = Field(default=1_000, gt=0)
     """Batches not over."""
+    tasks_max: int = Field(default=1_000, gt=0)
+    """Tasks registered; one is forgotten 30 days after it was last used, one that a `Score` with
+    settings of its own made after `store.implicit_tasks_kept_s`."""
+    results_kept_max: int = Field(default=1_000_000, gt=0)
+    """Results, and batches, of batches that are over and can still be read; beyond that the oldest
+    batches go before `store.results_kept_s`."""
 
 
 class RewardSettings(Branch):
@@ -48,24 +56,71 @@ class RewardSettings(Branch):
     """0 = any free port."""
     tenants: dict[str, TenantSettings] = Field(default_factory=dict)
     """Tenant name -> token and quotas. Empty: one tenant `default` without a token."""
-    message_bytes_max: int = Field(default=32 * 1024**2, gt=0)
-    """Largest gRPC message or HTTP body."""
+    message_bytes_max: int = Field(default=16 * 1024**2, gt=0)
+    """Largest gRPC message or HTTP body of `Submit` and `Score`; of other calls: 256 KiB."""
+    bytes_in_flight_max: int = Field(default=64 * 1024**2, gt=0)
+    """Bytes of messages that were received and not yet stored, of all calls together."""
+    read_inline_bytes_max: int = Field(default=16 * 1024, ge=0)
+    """Messages up to this size are read in the API itself; larger ones in processes of their own,
+    so that no message holds up other calls."""
+    readers_max: int = Field(default=3, ge=2)
+    """Those processes at once; one of them is kept for messages up to 1 MiB."""
+    read_cpu_s_per_mib: float = Field(default=0.25, gt=0, allow_inf_nan=False)
+    """CPU time that reading and checking a message may take per MiB of it, and at least for one."""
+    read_memory_bytes_max: int = Field(default=192 * 1024**2, ge=64 * 1024**2)
+    """Memory of one of those processes."""
+    body_s_max: float = Field(default=30.0, gt=0)
+    """How long a message or body may take to arrive, from the headers to its end; also how long a
+    caller may take to read a part of an answer."""
     requests_per_message_max: int = Field(default=4_096, gt=0)
     """Requests in one Submit or Score."""
     response_bytes_max: int = Field(default=4 * 1024**2, gt=0)
     """Largest `response` of one request."""
-    reference_bytes_max: int = Field(default=16 * 1024**2, gt=0)
+    reference_bytes_max: int = Field(default=12 * 1024**2, gt=0)
     """Largest `reference_json` of one request."""
     deadline_default_s: float = Field(default=600.0, gt=0)
     """Deadline of a batch that names none, until history says better."""
+    deadline_min_s: float = Field(default=1.0, ge=0)
+    """Earliest deadline, counted from the opening: a batch that asks for less is given this."""
     calls_concurrent_max: int = Field(default=1_024, gt=0)
-    """gRPC calls at once; more are turned away as saturated."""
+    """Calls at once, without streams; more are refused as saturated."""
+    streams_concurrent_max: int = Field(default=512, gt=0)
+    """Open `StreamResults` and `SubmitStream` at once; more are refused as saturated."""
+    tenant_share_max: float = Field(default=0.5, gt=0, le=1)
+    """Share of calls, streams and bytes in flight that one tenant may hold. Half of each total is
+    divided among the tenants and kept for them, whatever the others do."""
+    tenant_calls_per_s_max: float = Field(default=100.0, gt=0)
+    """Calls per second of one of several tenants, refused ones too; what comes faster waits."""
+    tenant_bytes_per_s_max: int = Field(default=16 * 1024**2, gt=0)
+    """Bytes per second of large messages of one of several tenants; what comes faster waits."""
+    stream_idle_s_max: float = Field(default=900.0, gt=0)
+    """A stream without a message for so long ends as saturated; its caller goes on from its
+    cursor."""
+    stream_s_max: float = Field(default=14_400.0, gt=0)
+    """So does one that is this old."""
+    connections_max: int = Field(default=4_096, gt=0)
+    """Connections at once, on each of the two ports."""
+    connections_per_peer_max: int = Field(default=256, gt=0)
+    """HTTP connections of one address at once; more are closed at once."""
     drain_s: float = Field(default=20.0, ge=0)
     """How long calls may go on after SIGTERM."""
     tls_certificate: Path | None = None
     """PEM chain; with `tls_key` switches TLS on."""
     tls_key: Path | None = None
     """PEM private key."""
+
+
+class OperatorSettings(Branch):
+    """Who may use the operator's ports: metrics, the pool service, the planner."""
+
+    token: SecretStr | None = None
+    """Bearer token of the operator's calls; services ask for it and show it to each other. Absent:
+    the operator's ports listen on loopback only, and with `reward.tenants` the API shows no
+    `/metrics`."""
+    token_file: Path | None = None
+    """A file that holds the token, instead of `token`."""
+    allow_open_ports: bool = False
+    """DANGER: listen on other addresses than loopback without asking for a token. Logged."""
 
 
 class StoreSettings(Branch):
@@ -91,7 +146,12 @@ class StoreSettings(Branch):
     history_batches: int = Field(default=20, gt=0)
     """Finished batches a task that are kept for the planner."""
     dead_letters_max: int = Field(default=10_000, gt=0)
-    """Dead letters a stage; the oldest go first."""
+    """Dead letters per stage; the oldest go first."""
+    dead_letters_per_tenant_max: int = Field(default=2_000, gt=0)
+    """Of those, one tenant's."""
+    implicit_tasks_kept_s: float = Field(default=7_200.0, ge=3_660)
+    """How long a task that a `Score` with settings of its own made is kept after its last use;
+    longer than the API remembers it."""
     artifact_bytes_max: int = Field(default=64 * 1024**2, gt=0)
     """Largest artifact (a compiled program)."""
     artifacts_bytes_max: int = Field(default=1024**3, gt=0)
@@ -100,6 +160,12 @@ class StoreSettings(Branch):
     """How long an artifact is kept after it was made."""
     timeout_s: float = Field(default=10.0, gt=0)
     """Of one non-blocking call to the store."""
+    start_wait_s: float = Field(default=10.0, ge=0)
+    """How long a service that starts waits for a store that does not answer, before it gives up."""
+    accept_data_loss: bool = False
+    """DANGER: take a server without an append-only file, whose end loses acknowledged work."""
+    accept_unverified: bool = False
+    """Take a server that does not tell its persistence and its eviction policy (INFO)."""
 
 
 class WorkerSettings(Branch):
@@ -114,7 +180,8 @@ class WorkerSettings(Branch):
     stages: tuple[str, ...] = ()
     """Stages to serve; empty = those of all pipelines."""
     control_host: str = "127.0.0.1"
-    """Where the internal pool service (resize) listens."""
+    """Where the internal pool service (resize) and probes listen. Other than loopback needs
+    `operator.token`."""
     control_port: int = Field(default=8472, ge=0, le=65_535)
     """0 = any free port."""
     http_port: int = Field(default=0, ge=0, le=65_535)
@@ -137,7 +204,8 @@ class PlannerSettings(Branch):
     enabled: bool = True
     """`assay up` starts a planner; false = pools keep their size."""
     host: str = "127.0.0.1"
-    """Where its gRPC (plans, explanations) and probes listen; as open as the pool service."""
+    """Where its gRPC (plans, explanations) and probes listen. Other than loopback needs
+    `operator.token`."""
     grpc_port: int = Field(default=8473, ge=0, le=65_535)
     """0 = any free port."""
     http_port: int = Field(default=0, ge=0, le=65_535)
@@ -155,11 +223,6 @@ class PlannerSettings(Branch):
     core_cost: float = Field(default=0.025, ge=0, allow_inf_nan=False)
     """Cost of a core for a second, in GPU-seconds (the unit of a task's `trainer_cost_rate`). A
     slot-second costs its stage's cores times this, and 1 for each of its GPUs."""
-    tenant_weights: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
-        default_factory=dict
-    )
-    """Tenant -> how much a second of its waiting trainers counts when there are not slots enough
-    for everybody; 1 where not named."""
     epsilon: float = Field(default=0.05, ge=0, lt=1)
     """Share of batches that may miss their delay budget."""
     delay_budget_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -205,7 +268,7 @@ class SandboxSettings(Branch):
     cgroup: str = Field(default="auto", pattern="^(auto|v2|v1|none)$")
     """Which cgroup backend; `auto` takes the best that works."""
     scratch_bytes_max: int = Field(default=64 * 1024**2, gt=0)
-    """Size of a run's scratch file system."""
+    """Largest scratch file system of a run, whatever its own limits say."""
 
 
 class VerifierSettings(Branch):
@@ -248,8 +311,7 @@ class Settings(BaseSettings):
 
     data_dir: Path = Path.home() / ".local" / "share" / "assay"
     """Embedded store, sockets, scratch space, artifact cache."""
-    owner_pid: int = 0
-    """The parent with whose death a service drains, however it comes about; `assay up` sets it."""
+    operator: OperatorSettings = OperatorSettings()
     reward: RewardSettings = RewardSettings()
     store: StoreSettings = StoreSettings()
     worker: WorkerSettings = WorkerSettings()

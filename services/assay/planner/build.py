@@ -13,9 +13,10 @@ import structlog
 from assay.config.settings import Settings
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
-from assay.edge.auth import Tenants, is_loopback
+from assay.edge.auth import Operator, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
+from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import NoTracer, Tracer
 from assay.planner.facts import MachineSize, stage_facts
@@ -26,6 +27,7 @@ from assay.planner.scaler import LocalScaler, Scaler
 from assay.planner.server import PlannerServer
 from assay.planner.shell import FactsOf, Planner
 from assay.planner.stage_order import in_pipeline_order
+from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition
@@ -35,6 +37,7 @@ SIGN: Final = "planner.json"
 """In `data_dir/run`: where the planner listens."""
 WORKER_SIGN: Final = "worker.json"
 CALLS_MAX: Final = 64
+CALLS_BYTES_MAX: Final = 16 * 1024**2
 
 log = structlog.get_logger(__name__)
 
@@ -55,8 +58,10 @@ class PlannerService:
             ExceptionGroup: a bug; it is in the log.
         """
         sign = self.settings.data_dir / "run" / SIGN
-        with lifecycle.stop_on_signals(self.settings.owner_pid) as stop:
-            addresses = await self.server.start()
+        with lifecycle.stop_on_signals() as stop:
+            await until_fit(self.store, wait_s=self.settings.store.start_wait_s)
+            with lifecycle.starting():
+                addresses = await self.server.start()
             log.info("listening", **addresses)
             try:
                 with lifecycle.listening(sign, addresses):
@@ -73,6 +78,7 @@ class PlannerService:
         jobs = [
             asyncio.create_task(self.planner.run(), name="planner"),
             asyncio.create_task(self.server.watch_readiness(), name="readiness"),
+            asyncio.create_task(self._watch_store(), name="store fitness"),
         ]
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
@@ -83,6 +89,10 @@ class PlannerService:
             await asyncio.gather(*jobs, stopping, return_exceptions=True)
         for job in done:
             job.result()
+
+    async def _watch_store(self) -> None:
+        async for why in watch_fitness(self.store):
+            self.planner.store_unfit = why
 
     async def stop(self) -> None:
         """Touch no pools any more, resign, hang up."""
@@ -103,13 +113,23 @@ def build(
     tracer: Tracer | None = None,
     metrics: Metrics | None = None,
 ) -> PlannerService:
-    """Build the planner from the settings; called inside the event loop that will run it."""
+    """Build the planner from the settings; called inside the event loop that will run it.
+
+    Raises:
+        OpenToAllError: it would listen to the network without asking for a token.
+    """
     planner_settings = settings.planner
+    operator = Operator(settings.operator)
+    refuse_open_listener(
+        planner_settings.host,
+        operator,
+        setting="planner.host",
+        needs="operator.token",
+        allow=settings.operator.allow_open_ports,
+    )
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
-    if not is_loopback(planner_settings.host):
-        log.warning("planner_port_is_open", host=planner_settings.host)
     name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     planner = Planner(
         store=store,
@@ -122,8 +142,10 @@ def build(
         metrics=metrics,
     )
     guard = CallGuard(
-        tenants=Tenants({}),
-        calls_max=CALLS_MAX,
+        callers=operator,
+        door=Door(
+            DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
+        ),
         clock=clock,
         tracer=tracer or NoTracer(),
         on_call=metrics.api_called,
@@ -132,6 +154,7 @@ def build(
         planner=planner,
         store=store,
         guard=guard,
+        operator=operator,
         settings=planner_settings,
         clock=clock,
         metrics=metrics,
@@ -145,6 +168,7 @@ def local_scaler(settings: Settings) -> LocalScaler:
     return LocalScaler(
         settings.data_dir / "run" / WORKER_SIGN,
         fallback=f"{worker.control_host}:{worker.control_port}",
+        operator=Operator(settings.operator),
     )
 
 

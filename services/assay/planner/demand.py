@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from assay.sim.arrays import FAR_NS, Flags, Ints, to_ns
+from assay.sim.arrays import FAR_NS, Flags, Floats, Ints, to_ns
 from assay.sim.observation import Observation, OpenBatch, TaskView
-from assay.sim.queueing import KEY_BITS, Demand
+from assay.sim.queueing import KEY_BITS, ONE_TENANT, WEIGHT_1, Demand
 
 DELAY_BUDGET_NS: Final = to_ns(5.0)
 DELAY_BUDGET_SHARE: Final = 0.02
@@ -65,8 +65,25 @@ def ranks(batches: Sequence[OpenBatch]) -> Ints:
     return rank
 
 
-def assemble(now_ns: int, batches: Sequence[OpenBatch], guesses: Sequence[Guess]) -> Future:
-    """Put all open batches into one demand."""
+def shares_of(tasks: Sequence[TaskView]) -> tuple[Ints, Floats]:
+    """(batches,): the tenant of each task's open batch, numbered by name, or empty where there is
+    one only; (tenants,): weights."""
+    names = sorted({task.tenant for task in tasks})
+    if len(names) == 1:
+        return ONE_TENANT, WEIGHT_1
+    weights = {task.tenant: task.weight for task in tasks}
+    tenant = np.array([names.index(task.tenant) for task in tasks], np.int64)
+    return tenant, np.array([weights[name] for name in names], np.float64)
+
+
+def assemble(
+    now_ns: int,
+    batches: Sequence[OpenBatch],
+    guesses: Sequence[Guess],
+    tasks: Sequence[TaskView] = (),
+) -> Future:
+    """Put all open batches into one demand; without `tasks` they are of one tenant."""
+    tenant, weight = shares_of(tasks) if tasks else (ONE_TENANT, WEIGHT_1)
     parts = [
         _assemble_one(now_ns, batch, guess) for batch, guess in zip(batches, guesses, strict=True)
     ]
@@ -79,6 +96,8 @@ def assemble(now_ns: int, batches: Sequence[OpenBatch], guesses: Sequence[Guess]
         service_ns=np.ascontiguousarray(np.concatenate([p.service_ns for p in parts])),
         key=(rank[batch_of] << SEQUENCE_BITS) | np.concatenate([p.key for p in parts]),
         running=np.concatenate([p.running for p in parts]),
+        tenant=tenant[batch_of] if len(tenant) else ONE_TENANT,
+        weight=weight,
     )
     left = demand.release_ns + demand.service_ns.reshape(-1, stages).sum(axis=1)
     natural = np.zeros(len(parts), np.int64)

@@ -49,7 +49,7 @@ def algorithm1(
     stages = demand.service_ns.shape[1]
     if len(cost) != stages:
         raise InvalidRequest("one cost a stage", field="cost")
-    scratch = scratch or make_scratch(len(demand.release_ns))
+    scratch = scratch or make_scratch(len(demand.release_ns), len(demand.weight))
     most = (demand.service_ns > 0).sum(axis=0)
     workers: Ints = most.astype(np.int64)
     for stage in sorted(range(stages), key=lambda j: (-cost[j], j)):
@@ -157,7 +157,9 @@ class Distrs(PoolPolicy):
     ) -> tuple[int, ...]:
         """Workers a pool (pools are shared, so pool = stage); one at least where a batch may come,
         as in the paper's search from 1, or an unforeseen request would wait for ever."""
-        future = assemble(observation.now_ns, [batch for _, batch in active], guesses)
+        future = assemble(
+            observation.now_ns, [batch for _, batch in active], guesses, [t for t, _ in active]
+        )
         budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
         timeout = np.max([task.timeout_ns for task, _ in active], axis=0)
         limits = make_limits(future, budgets, timeout, rule=self.timeout_rule)

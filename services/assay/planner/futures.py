@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from assay.planner.demand import SEQUENCE_BITS, Future, ranks
+from assay.planner.demand import SEQUENCE_BITS, Future, ranks, shares_of
 from assay.sim.arrays import SECOND_NS, Floats, Ints, to_ns
 from assay.sim.jit import jit
 from assay.sim.observation import OpenBatch, PastBatch, TaskView, past_batch
@@ -95,15 +95,18 @@ def draw_futures(
         random = np.random.default_rng([seed, batch.number, size])
         luck = random.random((count, max(size, batch.arrived) + 1))
         sources.append((task, batch, past, luck, int(mine), size))
-    return [draw_future(now_ns, k, count, sources) for k in range(count)]
+    shares = shares_of([task for task, _ in active])
+    return [draw_future(now_ns, k, count, sources, shares) for k in range(count)]
 
 
 Source = tuple[TaskView, OpenBatch, tuple[PastBatch, ...], Floats, int, int]
 """Task, batch, past, chance (futures, requests + 1), rank among the open batches, size."""
 
 
-def draw_future(now_ns: int, k: int, count: int, sources: Sequence[Source]) -> Future:
-    """The k-th future."""
+def draw_future(
+    now_ns: int, k: int, count: int, sources: Sequence[Source], shares: tuple[Ints, Floats]
+) -> Future:
+    """The k-th future; `shares` are the batches' tenants and the tenants' weights."""
     sizes = [len(batch.stage) + max(size - batch.arrived, 0) for _, batch, _, _, _, size in sources]
     requests, stages = sum(sizes), len(sources[0][0].timeout_ns)
     release = np.empty(requests, np.int64)
@@ -126,9 +129,18 @@ def draw_future(now_ns: int, k: int, count: int, sources: Sequence[Source]) -> F
             (release[part], service[part], key[part], running[part]),
         )
         key[part] |= rank << SEQUENCE_BITS
+    batch_of = np.repeat(np.arange(len(sources)), sizes)
+    tenant, weight = shares
     return Future(
-        demand=Demand(release_ns=release, service_ns=service, key=key, running=running),
-        batch_of=np.repeat(np.arange(len(sources)), sizes),
+        demand=Demand(
+            release_ns=release,
+            service_ns=service,
+            key=key,
+            running=running,
+            tenant=tenant[batch_of] if len(tenant) else tenant,
+            weight=weight,
+        ),
+        batch_of=batch_of,
         natural_ns=natural,
         earliest_ns=earliest,
     )

@@ -11,7 +11,7 @@ earlier than fits the history, so that pools stay warm for a trainer that is lat
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
@@ -159,8 +159,6 @@ class Assumed:
 
     delay_budget_ns: int | None = None
     """D; `None` = the policy's own default."""
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """Of tenants; 1 where not named."""
 
 
 def observation_of(
@@ -181,6 +179,7 @@ def observation_of(
         (work.task, work) for work in in_order(look.work)
     ]
     entries += [(task, hint) for hint, task in look.hints]
+    weights = {work.task.tenant: sane_weight(work.weight) for work in look.work}
     seen = {(task.tenant, task.task_id) for task, _ in entries}
     entries += [(past.task, None) for key, past in known.items() if key not in seen]
     placed = []
@@ -189,7 +188,7 @@ def observation_of(
         batches = past.batches if past is not None else ()
         key = task.tenant, task.task_id
         history = tuple(columns[key, one.batch_id] for one in batches)
-        view = view_of(task, what, look, history, assumed)
+        view = view_of(task, what, look, history, assumed, weights.get(task.tenant, 1.0))
         if view is not None:
             ids = tuple(one.batch_id for one in batches)
             placed.append((subject_of(task, what, view, ids), view))
@@ -205,12 +204,18 @@ def observation_of(
     )
 
 
+def sane_weight(weight: float) -> float:
+    """Nonsense counts as 1."""
+    return weight if isfinite(weight) and weight > 0 else 1.0
+
+
 def view_of(
     task: TaskRecord,
     what: OpenWork | HintRecord | None,
     look: Look,
     history: tuple[PastBatch, ...],
     assumed: Assumed,
+    weight: float = 1.0,
 ) -> TaskView | None:
     """The task with one batch of it; `None` where none of its stages has a pool."""
     timeout = timeouts(task, look.stages)
@@ -227,7 +232,8 @@ def view_of(
         timeout_ns=timeout,
         batch_size=batch.size if batch is not None and batch.size else max(task.batch_size, 0),
         delay_budget_ns=assumed.delay_budget_ns if budget_ms is None else budget_ms * NS_PER_MS,
-        weight=assumed.weights.get(task.tenant, 1.0),
+        weight=weight,
+        tenant=task.tenant,
         trainer_cost=cost_rate(task),
         history=history,
         open=batch,

@@ -149,7 +149,9 @@ class Trial:
         self.settings = settings
         self.budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
         self.stages = len(observation.pools)
-        self.scratch: Scratch = make_scratch(max(len(f.batch_of) for f in futures))
+        self.scratch: Scratch = make_scratch(
+            max(len(f.batch_of) for f in futures), len(futures[0].demand.weight)
+        )
         self.simulations = 0
         most = [(future.demand.service_ns > 0).sum(axis=0) for future in futures]
         self.most: Ints = np.max(most, axis=0)
@@ -391,7 +393,7 @@ def plan_under_caps(
     rates = np.array([task.weight * task.trainer_cost for task, _ in active])
     by_deadline = np.argsort(ranks([batch for _, batch in active])).tolist()
     best: tuple[float, list[int], Ints, Floats] | None = None
-    for order in orders(by_deadline):
+    for order in orders(by_deadline, [task.tenant for task, _ in active]):
         trial.reorder(order)
         busy, delays = trial.measure(peaks)
         lost = float(delays.mean(axis=0) @ rates)
@@ -405,12 +407,17 @@ def plan_under_caps(
     return replace(plan, order=tuple(indices[b] for b in order), reason="planned under caps")
 
 
-def orders(by_deadline: list[int]) -> list[list[int]]:
-    """As it is; each of the first few to the front; each of them to the end."""
+def orders(by_deadline: list[int], tenants: Sequence[str]) -> list[list[int]]:
+    """As it is; each of the first few to the front; each of them to the end. An order that serves
+    every tenant's batches as one before it does is left out: no rank passes another tenant's
+    share."""
     few = by_deadline[:REORDERED_MAX]
     front = [[b, *(o for o in by_deadline if o != b)] for b in few[1:]]
     back = [[*(o for o in by_deadline if o != b), b] for b in few[:-1]]
-    return [by_deadline, *front, *back]
+    distinct: dict[tuple[int, ...], list[int]] = {}
+    for order in (by_deadline, *front, *back):
+        distinct.setdefault(tuple(sorted(order, key=lambda b: tenants[b])), order)
+    return list(distinct.values())
 
 
 def check(observation: Observation, settings: PlanSettings) -> None:

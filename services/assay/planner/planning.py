@@ -29,6 +29,7 @@ from assay.planner.plan import Plan, PlanSettings, make_plan
 from assay.planner.policy import Assay
 from assay.planner.view import PlanView
 from assay.sim.observation import Observation, PoolView
+from assay.sim.runner import swapped
 
 TASKS_MAX: Final = 64
 """Tasks whose history is remembered; the one used longest ago goes first."""
@@ -176,9 +177,10 @@ def with_floors(scene: Scene, targets: Mapping[int, int]) -> tuple[SetSlots, ...
 
 
 def reorder(tasks: tuple[int, ...], scene: Scene) -> tuple[SetPriority, ...]:
-    """The open batches' deadlines change places."""
+    """The open batches' deadlines change places, within each tenant."""
     works = [work for k in tasks if (work := scene.subjects[k].work) is not None]
-    deadlines = sorted(work.order_deadline_ns for work in works)
+    tenants = [str(work.batch.tenant) for work in works]
+    deadlines = swapped([work.order_deadline_ns for work in works], tenants)
     return tuple(
         SetPriority(batch=(work.batch.tenant, work.batch.batch_id), deadline_ns=deadline_ns)
         for work, deadline_ns in zip(works, deadlines, strict=True)

@@ -25,8 +25,5 @@ def plan_settings(settings: PlannerSettings) -> PlanSettings:
 def new_planning(settings: PlannerSettings) -> Planning:
     """A planner that knows nothing yet."""
     budget_s = settings.delay_budget_s
-    assumed = Assumed(
-        delay_budget_ns=None if budget_s is None else to_ns(budget_s),
-        weights=settings.tenant_weights,
-    )
+    assumed = Assumed(delay_budget_ns=None if budget_s is None else to_ns(budget_s))
     return Planning(plan_settings(settings), assumed, history_batches=settings.history_batches)

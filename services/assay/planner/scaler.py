@@ -13,6 +13,8 @@ import grpc
 
 from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.ids import StageName
+from assay.edge.auth import Operator
+from assay.edge.grpc_edge import operator_channel
 from assay.planner.look import PoolFacts
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
@@ -38,8 +40,9 @@ class Scaler(Protocol):
 class LocalScaler:
     """The worker host that signs in `data_dir/run`, or that listens where the settings say."""
 
-    def __init__(self, sign: Path, *, fallback: str) -> None:
+    def __init__(self, sign: Path, *, fallback: str, operator: Operator) -> None:
         self._sign = sign
+        self._operator = operator
         self._fallback = fallback
         self._address = ""
         self._channel: grpc.aio.Channel | None = None
@@ -78,7 +81,7 @@ class LocalScaler:
             await self.close()
             self._address = address
         if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(address)
+            self._channel = operator_channel(address, self._operator)
         return worker_pb2_grpc.PoolServiceStub(self._channel)
 
     def _signed(self) -> str:

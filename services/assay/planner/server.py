@@ -9,6 +9,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from assay.config.settings import PlannerSettings
+from assay.edge.auth import Operator
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.grpc_edge import GrpcEdge, server_options
@@ -33,6 +34,7 @@ class PlannerServer:
         planner: Planner,
         store: Store,
         guard: CallGuard,
+        operator: Operator,
         settings: PlannerSettings,
         clock: Clock,
         metrics: Metrics,
@@ -42,9 +44,11 @@ class PlannerServer:
         self._clock = clock
         self._health = health.aio.HealthServicer()
         self._probes = Probes(
-            why_not_ready=lambda: planner.why_not_ready, registry=metrics.registry
+            why_not_ready=lambda: planner.why_not_ready,
+            registry=metrics.registry,
+            operator=operator,
         )
-        edge = GrpcEdge(guard=guard, message_bytes_max=MESSAGE_BYTES_MAX, prefix=f"/{SERVICE}/")
+        edge = GrpcEdge(guard=guard, message_bytes_max=MESSAGE_BYTES_MAX)
         self._grpc = grpc.aio.server(interceptors=[edge], options=server_options(MESSAGE_BYTES_MAX))
         servicer = PlannerServicer(planner, store)
         planner_pb2_grpc.add_PlannerServiceServicer_to_server(servicer, self._grpc)
@@ -62,7 +66,9 @@ class PlannerServer:
         try:
             port = self._grpc.add_insecure_port(f"{host}:{self._settings.grpc_port}")
         except RuntimeError as error:
-            message = f"cannot listen on {host}:{self._settings.grpc_port}: {error}"
+            message = (
+                f"planner.grpc_port: cannot listen on {host}:{self._settings.grpc_port}: {error}"
+            )
             raise OSError(message) from error
         await self._report()
         await self._grpc.start()

@@ -92,6 +92,8 @@ class Planner:
         self._look_again = asyncio.Event()
         self._why = "it has not looked yet"
         self._draining = False
+        self.store_unfit = ""
+        """Why the store must not be trusted with work any more."""
         self._planning_s = 0.0
         self.plan: PlanView | None = None
         """The present one; `None` where there was nothing to plan."""
@@ -107,7 +109,7 @@ class Planner:
         """Empty when it leads and plans, or stands by and could."""
         if self._draining:
             return "draining"
-        return self._lead.lost_store or self._why
+        return self._lead.lost_store or self.store_unfit or self._why
 
     @property
     def process(self) -> PlanningProcess:

@@ -3,21 +3,24 @@
 import uvloop
 
 from assay.config.settings import load_settings
-from assay.edge import logs, tracing
+from assay.edge import lifecycle, logs, tracing
 from assay.worker.build import build
 
 
 async def serve() -> None:
     """Settings, build, run."""
-    settings = load_settings()
+    with lifecycle.starting():
+        settings = load_settings()
     endpoint = settings.telemetry.otlp_endpoint
     tracer = tracing.tracer(service="assay-worker", endpoint=endpoint)
     logs.configure(settings.telemetry, tracer=tracer)
     try:
-        await build(settings, tracer=tracer if endpoint else None).run()
+        with lifecycle.starting():
+            service = build(settings, tracer=tracer if endpoint else None)
+        await service.run()
     finally:
         tracer.close()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve())
+    lifecycle.run_service("worker", serve(), run=uvloop.run)

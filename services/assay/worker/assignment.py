@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from assay.core.records import Claim
-from assay.worker.processes import Condition
+from assay.sandbox.blocked import BlockedTime
 
 RERUNS_MAX: Final = 3
 ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2
@@ -48,8 +48,10 @@ class Assignment:
     """When the current work was begun (the first, where they are run together)."""
     cpu_begun_ns: int = 0
     """The slot's CPU clock at that time."""
-    halfway: Condition | None = None
-    """How the slot fared at half of its time."""
+    blocked: BlockedTime | None = None
+    """Of the slot, from half of its time on."""
+    blocked_due_ns: int = 0
+    """When to look at it next."""
     open: dict[int, Held] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

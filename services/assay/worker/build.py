@@ -15,12 +15,15 @@ from assay.config.settings import Settings, WorkerSettings
 from assay.core.errors import NotFound
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.edge import lifecycle
-from assay.edge.auth import is_loopback
+from assay.edge.auth import Operator, refuse_open_listener
+from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
+from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.probes import Probes
-from assay.edge.tracing import Tracer
+from assay.edge.tracing import NoTracer, Tracer
 from assay.sandbox.probe import require_isolation
+from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
@@ -36,6 +39,9 @@ from assay.worker.supervisor import HostParts, Supervisor
 
 SIGN: Final = "worker.json"
 """In `data_dir/run`: where the host listens."""
+
+CALLS_MAX: Final = 64
+CALLS_BYTES_MAX: Final = 16 * 1024**2
 
 NO_SANDBOX: Final = "unused"
 """The mode of a host whose stages run nothing that is not ours."""
@@ -85,13 +91,20 @@ class WorkerService:
         Raises:
             HostFailed: a bug; it is in the log.
         """
-        with lifecycle.stop_on_signals(self.settings.owner_pid) as stop:
+        with lifecycle.stop_on_signals() as stop:
             try:
-                addresses = await self.start()
+                await until_fit(self.store, wait_s=self.settings.store.start_wait_s)
+                with lifecycle.starting():
+                    addresses = await self.start()
+                self.tasks.spawn(self._watch_store(), name="store fitness")
                 with lifecycle.listening(self.settings.data_dir / "run" / SIGN, addresses):
                     await self.host.run(stop)
             finally:
                 await self.stop()
+
+    async def _watch_store(self) -> None:
+        async for why in watch_fitness(self.store):
+            self.host.store_unfit = why
 
 
 def build(
@@ -108,7 +121,16 @@ def build(
     Raises:
         NotFound: `worker.stages` names one that no pipeline has.
         IsolationUnavailable: a stage runs untrusted code and this machine cannot isolate it.
+        OpenToAllError: it would listen to the network without asking for a token.
     """
+    operator = Operator(settings.operator)
+    refuse_open_listener(
+        settings.worker.control_host,
+        operator,
+        setting="worker.control_host",
+        needs="operator.token",
+        allow=settings.operator.allow_open_ports,
+    )
     clock = clock or Clock()
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
     stages = served_stages(settings.worker, stages_of(known))
@@ -152,14 +174,23 @@ def build(
         on_wanting=host.on_wanting,
     )
     supervisors.update({name: Supervisor(stage, parts) for name, stage in stages.items()})
-    if not is_loopback(settings.worker.control_host):
-        log.warning("control_port_is_open", host=settings.worker.control_host)
+    guard = CallGuard(
+        callers=operator,
+        door=Door(
+            DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
+        ),
+        clock=clock,
+        tracer=NoTracer(),
+        on_call=metrics.api_called,
+    )
     return WorkerService(
         settings=settings,
         store=store,
         host=host,
-        control=ControlServer(host, clock=clock),
-        probes=Probes(why_not_ready=lambda: host.why_not_ready, registry=metrics.registry),
+        control=ControlServer(host, guard=guard, clock=clock),
+        probes=Probes(
+            why_not_ready=lambda: host.why_not_ready, registry=metrics.registry, operator=operator
+        ),
         tasks=tasks,
         scratch=scratch,
     )

@@ -103,6 +103,8 @@ class WorkerHost:
         self._waiting: asyncio.Task[StageName | None] | None = None
         self._wanting = asyncio.Event()
         self._is_draining = False
+        self.store_unfit = ""
+        """Why the store must not be trusted with work any more."""
         self._loops: list[asyncio.Task[None]] = []
 
     # -- pools ---------------------------------------------------------------------------------
@@ -140,6 +142,8 @@ class WorkerHost:
             return "draining"
         if not self._health.is_up:
             return "the store does not answer"
+        if self.store_unfit:
+            return self.store_unfit
         for pool in self.pools():
             if pool.desired and not pool.ready:
                 return f"no slot of stage {pool.stage} is ready"

@@ -3,7 +3,7 @@
 import json
 from typing import Final
 
-from assay.core.codec import pack_body, unpack_handover
+from assay.core.codec import pack_body, unpack_body, unpack_handover
 from assay.core.ids import WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import (
@@ -14,10 +14,11 @@ from assay.core.records import (
     HandOver,
     StageReport,
 )
-from assay.core.verdict import Evidence, ResourceUse
+from assay.core.verdict import SECOND_JUDGE, Evidence, ResourceUse
 from assay.worker.messages import Said, SaidEnded, SaidHandedOver, Verdict
 
 ERROR_CHARS_MAX: Final = 4_000
+_OPINIONS: Final = ("agrees", "disagrees", "abstains")
 
 
 def finish_of(claim: Claim, said: Said) -> Finish:
@@ -30,6 +31,14 @@ def finish_of(claim: Claim, said: Said) -> Finish:
             return HandOver(next_stage=claim.task.stages[following], handover=said.handover)
         return FailAttempt(error=f"stage {claim.stage} hands over, but it is the last one")
     return FailAttempt(error=said.error[-ERROR_CHARS_MAX:])
+
+
+def second_opinion(said: Said) -> str | None:
+    """What a second judge said of it; `None` where none was asked. Most bodies are not unpacked."""
+    if not isinstance(said, SaidEnded) or SECOND_JUDGE.encode() not in said.body:
+        return None
+    opinion = unpack_body(said.body)[0].error.removeprefix(SECOND_JUDGE)
+    return opinion if opinion in _OPINIONS else None
 
 
 def broke_limit(claim: Claim, *, limit: str, error: str, cpu_s: float) -> EndRequest:

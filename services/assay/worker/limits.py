@@ -1,8 +1,11 @@
-"""Keeps the limits of running work: CPU time and wall time, counted from outside.
+"""Keeps the limits of running work: CPU time and blocked time, counted from outside.
 
 No slot is looked at before it could have passed a limit, so ten thousand short requests cost no
-look at all. Whose fault a passed limit is: CPU time is the request's own; so is wall time, unless
-the slot was held up, by a signal, in the kernel, or by a machine that gave it no CPU.
+look at all. A limit ends a request as its own doing for its CPU time, or because its slot was
+blocked (`assay.sandbox.blocked`) for half of the stage's `timeout_s` after the other half had
+passed. A slot that a signal or the kernel holds up, one that gets no CPU, and one whose own sandbox
+keeps the limits of its programs, is given up when it takes too long: the attempt has failed, and
+that is never the request's fault.
 """
 
 import asyncio
@@ -17,8 +20,10 @@ from assay.worker.slot_process import SlotProcess
 
 LOOK_S_MIN: Final = 0.02
 """Between two looks."""
-STARVED_SHARE: Final = 0.5
-"""A slot that waited for a CPU for this share of the time was held up by the machine."""
+BLOCKED_LOOK_S: Final = 0.25
+"""Between two looks at whether a slot is blocked."""
+SLOWED_MAX: Final = 20.0
+"""A slot that is not blocked may take so many times `timeout_s`: the machine is busy."""
 
 
 class LimitKeeper(Protocol):
@@ -38,11 +43,13 @@ class LimitWatch:
         self,
         spec: StageSpec,
         *,
+        has_own_sandbox: bool,
         clock: Clock,
         busy: Callable[[], Iterable[SlotProcess]],
         keeper: LimitKeeper,
     ) -> None:
         self._spec = spec
+        self._has_own_sandbox = has_own_sandbox
         self._clock = clock
         self._busy = busy
         self._keeper = keeper
@@ -51,7 +58,7 @@ class LimitWatch:
     def begin(self, slot: SlotProcess, assignment: Assignment) -> None:
         """The slot is at a new work now."""
         assignment.begun_ns = self._clock.monotonic_ns()
-        assignment.halfway = None
+        assignment.blocked = None
         if self._spec.cpu_s_max is not None:
             assignment.cpu_begun_ns = slot.cpu_ns()
         if self._look_next is None:
@@ -88,32 +95,51 @@ class LimitWatch:
 
     def _check(self, slot: SlotProcess, assignment: Assignment) -> float:
         """Seconds until the slot is to be looked at again; 0 when it was given up."""
-        wall_s = (self._clock.monotonic_ns() - assignment.begun_ns) / 1e9
-        left_s = self._spec.timeout_s - wall_s
-        if self._spec.cpu_s_max is not None:
+        now_ns = self._clock.monotonic_ns()
+        wall_s = (now_ns - assignment.begun_ns) / 1e9
+        left_s = self._left_s(slot, assignment, now_ns, wall_s)
+        if self._spec.cpu_s_max is not None and left_s > 0:
             cpu_s = (slot.cpu_ns() - assignment.cpu_begun_ns) / 1e9
             if cpu_s >= self._spec.cpu_s_max:
                 self._keeper.on_limit(slot, RunStatus.CPU_LIMIT, cpu_s)
                 return 0.0
             left_s = min(left_s, self._spec.cpu_s_max - cpu_s)
-        if left_s <= 0:
-            self._pass_wall_limit(slot, assignment, wall_s)
-            return 0.0
-        half_s = self._spec.timeout_s / 2
-        if wall_s < half_s:
-            return min(left_s, half_s - wall_s)
-        if assignment.halfway is None:
-            assignment.halfway = slot.condition()
         return left_s
 
-    def _pass_wall_limit(self, slot: SlotProcess, assignment: Assignment, wall_s: float) -> None:
-        now, halfway = slot.condition(), assignment.halfway
-        starved_s = 0.0 if halfway is None else (now.starved_ns - halfway.starved_ns) / 1e9
-        if now.is_held_up or starved_s > STARVED_SHARE * wall_s / 2:
-            why = f"held up for {wall_s:.1f} s (state {now.state}, starved {starved_s:.1f} s)"
-            self._keeper.on_held_up(slot, why)
+    def _left_s(
+        self, slot: SlotProcess, assignment: Assignment, now_ns: int, wall_s: float
+    ) -> float:
+        """Likewise, for all but CPU time."""
+        timeout_s, half_s = self._spec.timeout_s, self._spec.timeout_s / 2
+        if wall_s >= timeout_s and (self._has_own_sandbox or slot.condition().is_held_up):
+            return self._give_up(slot, wall_s)
+        if self._has_own_sandbox:
+            return timeout_s - wall_s
+        if wall_s < half_s:
+            return half_s - wall_s
+        if wall_s >= SLOWED_MAX * timeout_s:
+            return self._give_up(slot, wall_s)
+        if self._blocked_s(slot, assignment, now_ns) >= half_s and wall_s >= timeout_s:
+            self._keeper.on_limit(slot, RunStatus.BLOCKED_LIMIT, 0.0)
+            return 0.0
+        return min(BLOCKED_LOOK_S, half_s / 4)
+
+    def _blocked_s(self, slot: SlotProcess, assignment: Assignment, now_ns: int) -> float:
+        """How long the slot has been blocked since half of its time had passed."""
+        if assignment.blocked is None:
+            assignment.blocked = slot.blocked_time()
+            assignment.blocked.begin(now_ns)
         else:
-            self._keeper.on_limit(slot, RunStatus.WALL_LIMIT, 0.0)
+            assignment.blocked.look(now_ns, due_ns=max(assignment.blocked_due_ns, 0))
+        look_s = min(BLOCKED_LOOK_S, self._spec.timeout_s / 8)
+        assignment.blocked_due_ns = now_ns + int(look_s * 1e9)
+        return assignment.blocked.blocked_ns / 1e9
+
+    def _give_up(self, slot: SlotProcess, wall_s: float) -> float:
+        self._keeper.on_held_up(
+            slot, f"held up for {wall_s:.1f} s (state {slot.condition().state})"
+        )
+        return 0.0
 
     def look_for_stopped(self, *, longer_than_s: float) -> None:
         """A slot that somebody stopped is given up without waiting for its wall limit."""

@@ -1,4 +1,4 @@
-"""The host's internal gRPC: `PoolService`, health and reflection."""
+"""The operator's port of the host: `PoolService`, health and reflection over gRPC."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from assay.core.errors import AssayError
-from assay.edge.status import detail_of
+from assay.edge.grpc_edge import GrpcEdge, server_options
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 if TYPE_CHECKING:
+    from assay.edge.calls import CallGuard
     from assay.edge.clock import Clock
     from assay.worker.host import WorkerHost
     from assay.worker.slot_pool import PoolState
 
 SERVICE: Final = worker_pb2.DESCRIPTOR.services_by_name["PoolService"].full_name
 READINESS_EVERY_S: Final = 0.5
-CALLS_MAX: Final = 64
+MESSAGE_BYTES_MAX: Final = 64 * 1024
 STOP_S: Final = 1.0
 
 
@@ -33,12 +33,8 @@ class PoolServicer(worker_pb2_grpc.PoolServiceServicer):
         self, request: worker_pb2.ResizePoolRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> worker_pb2.ResizePoolResponse:
         """Set the size of a stage's pool."""
-        try:
-            state = self._host.resize(request.stage, request.slots)
-        except AssayError as error:
-            detail = detail_of(error)
-            await context.abort(detail.status.grpc, detail.message, detail.trailers())
-            raise  # for the checkers: abort never returns
+        del context
+        state = self._host.resize(request.stage, request.slots)
         return worker_pb2.ResizePoolResponse(pool=_message(state))
 
     async def ListPools(  # noqa: N802
@@ -64,12 +60,13 @@ def _message(state: PoolState) -> worker_pb2.StagePool:
 class ControlServer:
     """Listens on the control port."""
 
-    def __init__(self, host: WorkerHost, *, clock: Clock) -> None:
+    def __init__(self, host: WorkerHost, *, guard: CallGuard, clock: Clock) -> None:
         self._host = host
         self._clock = clock
         self._health = health.aio.HealthServicer()
+        edge = GrpcEdge(guard=guard, message_bytes_max=MESSAGE_BYTES_MAX)
         self._server = grpc.aio.server(
-            options=[("grpc.so_reuseport", 0)], maximum_concurrent_rpcs=CALLS_MAX
+            interceptors=[edge], options=server_options(MESSAGE_BYTES_MAX)
         )
         worker_pb2_grpc.add_PoolServiceServicer_to_server(PoolServicer(host), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -85,7 +82,7 @@ class ControlServer:
         try:
             port = self._server.add_insecure_port(address)
         except RuntimeError as error:
-            message = f"cannot listen on {address}: {error}"
+            message = f"worker.control_port: cannot listen on {address}: {error}"
             raise OSError(message) from error
         await self._report()
         await self._server.start()

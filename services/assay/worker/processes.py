@@ -87,8 +87,6 @@ class Condition:
 
     state: str
     """One letter of proc(5); empty when it is gone."""
-    starved_ns: int
-    """Time that it was ready to run and was not let."""
 
     @property
     def is_stopped(self) -> bool:
@@ -105,10 +103,9 @@ def condition(pid: int) -> Condition:
     """Look at the process's main thread."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        starved_ns = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
-    except (OSError, IndexError, ValueError):
-        return Condition(state="", starved_ns=0)
-    return Condition(state=state, starved_ns=starved_ns)
+    except (OSError, IndexError):
+        return Condition(state="")
+    return Condition(state=state)
 
 
 def set_name(name: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Never
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.codec import unpack_handover
 from assay.core.ids import PipelineName
+from assay.core.response import response_text
 from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse
 from assay.edge.clock import Clock
 from assay.sandbox.confine import confine_process
@@ -185,7 +186,7 @@ class SlotWorker:
         pipeline = self._pipeline_of(task)
         handover, before = unpack_handover(wire.handover)
         work = Work(
-            response=wire.response.decode(),
+            response=response_text(wire.response),
             reference=self._reference_of(pipeline, wire.reference),
             settings=self._settings_of(pipeline, task),
             handover=handover,

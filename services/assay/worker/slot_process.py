@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+from assay.sandbox.blocked import BlockedTime, tree
 from assay.worker import messages, processes
 from assay.worker.assignment import Assignment  # noqa: TC001 - seen by mypy and readers alike
 from assay.worker.forks import Forked
@@ -105,6 +106,10 @@ class SlotProcess(asyncio.Protocol):
     def cpu_ns(self) -> int:
         """CPU time that it has used."""
         return processes.cpu_ns(self.pid)
+
+    def blocked_time(self) -> BlockedTime:
+        """A meter of the time that it and all below it are blocked."""
+        return BlockedTime(lambda: tree(self.pid))
 
     def condition(self) -> processes.Condition:
         """How the kernel sees it."""

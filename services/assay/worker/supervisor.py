@@ -37,7 +37,7 @@ from assay.worker.assignment import (
 )
 from assay.worker.forks import Forks
 from assay.worker.frames import Nonsense
-from assay.worker.judgement import broke_limit, finish_of, times
+from assay.worker.judgement import broke_limit, finish_of, second_opinion, times
 from assay.worker.limits import LimitWatch
 from assay.worker.reports import Reports
 from assay.worker.slot_pool import PoolState, SlotPool, Spawn
@@ -98,7 +98,11 @@ class Supervisor:
             on_settled=self._on_settled,
         )
         self._limits = LimitWatch(
-            self._spec, clock=parts.clock, busy=lambda: self._pool.busy, keeper=self
+            self._spec,
+            has_own_sandbox=definition.runs_untrusted_code,
+            clock=parts.clock,
+            busy=lambda: self._pool.busy,
+            keeper=self,
         )
         self._clerk = ArtifactClerk(parts.desk, health=parts.health, spawn=parts.spawn)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
@@ -266,6 +270,8 @@ class Supervisor:
             )
             if isinstance(verdict.said, messages.SaidFailed):
                 self._log_failure(held, verdict.said.error)
+            if opinion := second_opinion(verdict.said):
+                self._parts.metrics.second_judged(pipeline=held.claim.task.pipeline, result=opinion)
             self._report(held, report, finish_of(held.claim, verdict.said))
         if assignment.open:
             self._limits.begin(slot, assignment)

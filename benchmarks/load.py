@@ -1,0 +1,179 @@
+"""Do rewards change when the machine is busy? The same responses, idle and beside busy processes.
+
+    python benchmarks/load.py [--busy 20] [--responses 200] [--callers 8] [--cpu 0.25] [--json]
+
+Right programs use 80 % of their CPU limit, or sleep for 80 % of what they may, in one test or
+several, with stdin, as calls, in C++, in a child process; wrong ones use 140 %. Each response is
+judged once on the machine as it is and once beside `--busy` processes that never sleep. What counts
+is that each reward is the right one and that both passes agree; the times show how slow it was.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from report import Report, percentile
+
+from assay.core.verdict import Ended
+from assay.verifiers.local import LocalPipelines
+
+SPIN = """
+import sys, time
+def spin(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end: pass
+"""
+CPP_SPIN = """
+#include <ctime>
+#include <iostream>
+int main() {{
+  while (std::clock() < {seconds} * CLOCKS_PER_SEC) ;
+  long number; std::cin >> number; std::cout << number * 2;
+}}
+"""
+TESTS = {"tests": [{"stdin": "21\n", "stdout": "42\n"}]}
+FOUR_TESTS = {"tests": [{"stdin": f"{n}\n", "stdout": f"{2 * n}\n"} for n in range(4)]}
+CALLS = {
+    "calls": {"function": "double", "cases": [{"args": [n], "expected": 2 * n} for n in (1, 2)]}
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One kind of response."""
+
+    name: str
+    pipeline: str = "code.python"
+    response: str
+    reference: dict[str, Any]
+    reward: float
+
+
+def cases(cpu_s: float) -> list[Case]:
+    """All kinds; both limits are `cpu_s`."""
+    most, more = 0.8 * cpu_s, 1.4 * cpu_s
+    answer = "print(int(input()) * 2)\n"
+    child = "import os\nif os.fork() == 0:\n    spin({0})\n    os._exit(0)\nos.wait()\n"
+    cpp, python = "code.cpp", "code.python"
+    told: list[tuple[str, str, str, dict[str, Any], float]] = [
+        ("busy", python, f"{SPIN}spin({most})\n{answer}", TESTS, 1.0),
+        ("asleep", python, f"{SPIN}time.sleep({most})\n{answer}", TESTS, 1.0),
+        ("both", python, f"{SPIN}time.sleep({most})\nspin({most})\n{answer}", TESTS, 1.0),
+        ("four tests", python, f"{SPIN}spin({most / 2})\n{answer}", FOUR_TESTS, 1.0),
+        ("in a child", python, f"{SPIN}{child.format(most)}{answer}", TESTS, 1.0),
+        (
+            "calls",
+            python,
+            f"{SPIN}def double(x):\n    spin({most})\n    return 2 * x\n",
+            CALLS,
+            1.0,
+        ),
+        ("C++", cpp, CPP_SPIN.format(seconds=most), TESTS, 1.0),
+        ("too busy", python, f"{SPIN}spin({more})\n{answer}", TESTS, 0.0),
+        ("too sleepy", python, f"{SPIN}time.sleep({more * 2})\n{answer}", TESTS, 0.0),
+        ("C++ too busy", cpp, CPP_SPIN.format(seconds=more), TESTS, 0.0),
+    ]
+    return [
+        Case(name=name, pipeline=pipeline, response=response, reference=reference, reward=reward)
+        for name, pipeline, response, reference, reward in told
+    ]
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """So many processes that never sleep."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def judge_all(
+    pipelines: LocalPipelines, responses: list[Case], *, callers: int, cpu_s: float
+) -> list[tuple[Ended | None, float]]:
+    """Judge each; `None` where the attempt failed. With the seconds that it took."""
+
+    def one(case: Case) -> tuple[Ended | None, float]:
+        began = time.perf_counter()
+        limits = {"cpu_s": cpu_s, "blocked_s": cpu_s}
+        try:
+            ended = pipelines.judge(case.pipeline, case.response, case.reference, **limits)
+        except Exception as error:  # noqa: BLE001 - a failed attempt is one of the figures
+            print(f"{case.name}: {error}", file=sys.stderr)
+            return None, time.perf_counter() - began
+        return ended, time.perf_counter() - began
+
+    with ThreadPoolExecutor(callers) as pool:
+        return list(pool.map(one, responses))
+
+
+def main() -> int:
+    """Measure and report; 1 where a reward was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--busy", type=int, default=20)
+    parser.add_argument("--responses", type=int, default=200)
+    parser.add_argument("--callers", type=int, default=8)
+    parser.add_argument("--cpu", type=float, default=0.25)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    kinds = cases(arguments.cpu)
+    responses = [kinds[at % len(kinds)] for at in range(arguments.responses)]
+    report = Report(
+        title=f"Rewards idle and beside {arguments.busy} busy processes",
+        columns=(
+            "case",
+            "responses",
+            "right_idle",
+            "right_busy",
+            "same",
+            "p50_s_idle",
+            "p50_s_busy",
+        ),
+    )
+    with tempfile.TemporaryDirectory() as scratch, LocalPipelines(scratch=Path(scratch)) as local:
+        judge_all(local, kinds, callers=1, cpu_s=arguments.cpu)  # handlers, compiled programs
+        order = {"callers": arguments.callers, "cpu_s": arguments.cpu}
+        idle = judge_all(local, responses, **order)
+        with busy(arguments.busy):
+            loaded = judge_all(local, responses, **order)
+            load = os.getloadavg()[0]
+    wrong = 0
+    for kind in kinds:
+        at = [number for number, one in enumerate(responses) if one is kind]
+        rewards = [[_reward(told[number]) for number in at] for told in (idle, loaded)]
+        right = [sum(reward == kind.reward for reward in found) for found in rewards]
+        wrong += 2 * len(at) - sum(right)
+        report.add(
+            case=kind.name,
+            responses=len(at),
+            right_idle=right[0],
+            right_busy=right[1],
+            same=sum(one == other for one, other in zip(*rewards, strict=True)),
+            p50_s_idle=percentile([idle[number][1] for number in at], 0.5),
+            p50_s_busy=percentile([loaded[number][1] for number in at], 0.5),
+        )
+    report.show(as_json=arguments.json)
+    print(
+        f"{wrong} rewards of {2 * len(responses)} wrong; load average {load:.0f}", file=sys.stderr
+    )
+    return 1 if wrong else 0
+
+
+def _reward(told: tuple[Ended | None, float]) -> float | None:
+    return told[0].reward if told[0] is not None else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

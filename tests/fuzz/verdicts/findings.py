@@ -1,0 +1,182 @@
+"""Runs cases on a real platform and says which verdicts are not true."""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.fuzz.verdicts.answers import answer_case, bomb_case
+from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
+from tests.fuzz.verdicts.cpp import cpp_case
+from tests.fuzz.verdicts.python import python_case, stdio_case
+from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
+
+from assay.client import Client, Request, Result
+from assay.core.errors import InvalidRequest
+from assay.core.outcome import Outcome
+
+GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
+    "python": (python_case, 30),
+    "stdio": (stdio_case, 8),
+    "cpp": (cpp_case, 0.2),
+    "answers": (answer_case, 34),
+    "bombs": (bomb_case, 0.5),
+    "choice": (choice_case, 8),
+    "exact": (exact_case, 3),
+    "regex": (regex_case, 2),
+    "schema": (schema_case, 14),
+}
+"""By name: how a case is drawn, and its share."""
+_BATCH_CASES: Final = 256
+_BATCHES_AT_ONCE: Final = 4
+_REFUSED: Final = "refused at the door"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A verdict that is not true."""
+
+    index: int
+    case: Case
+    outcome: str
+    reward: float | None
+    verdict: str
+    error: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data; bytes as their `repr`."""
+        response = self.case.response
+        return {
+            "index": self.index,
+            "pipeline": self.case.pipeline,
+            "kind": self.case.kind,
+            "expected": self.case.expected.value,
+            "outcome": self.outcome,
+            "reward": self.reward,
+            "verdict": self.verdict,
+            "error": self.error[:500],
+            "response": response if isinstance(response, str) else repr(response),
+            "reference": dict(self.case.reference),
+        }
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run saw."""
+
+    cases: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def draw(seed: int, index: int, only: Sequence[str] = ()) -> Case:
+    """The case of this seed and index: always the same.
+
+    Args:
+        seed: of the run.
+        index: of the case in the run.
+        only: names of `GENERATORS` to draw from; empty: all.
+    """
+    rng = random.Random(f"{seed}:{index}")
+    names = {name: share for name, (_, share) in GENERATORS.items() if not only or name in only}
+    return GENERATORS[one_of(rng, names)][0](rng)
+
+
+def is_true(expected: Expected, outcome: Outcome, reward: float | None) -> bool:
+    """Whether a verdict may stand."""
+    if expected is Expected.NOT_RIGHT:
+        return reward != 1.0
+    judged = outcome in {Outcome.SCORED, Outcome.RESOURCE_LIMIT} and reward is not None
+    if expected is Expected.EITHER:
+        return judged
+    return judged and (reward == 1.0) is (expected is Expected.RIGHT)
+
+
+async def judge(
+    client: Client, cases: Iterable[tuple[int, Case]], advance: Callable[[int], None]
+) -> Report:
+    """Score all cases, several batches at once."""
+    report = Report()
+    pieces = _pieces(cases)
+
+    async def work() -> None:
+        for key, piece in pieces:
+            await _judge_piece(client, json.loads(key), piece, report)
+            advance(len(piece))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_BATCHES_AT_ONCE):
+            group.create_task(work())
+    report.findings.sort(key=lambda finding: finding.index)
+    return report
+
+
+def _pieces(cases: Iterable[tuple[int, Case]]) -> Iterator[tuple[str, list[tuple[int, Case]]]]:
+    """Cases of one pipeline with one set of settings go together."""
+    waiting: dict[str, list[tuple[int, Case]]] = {}
+    for index, case in cases:
+        key = json.dumps([case.pipeline, dict(case.settings)])
+        piece = waiting.setdefault(key, [])
+        piece.append((index, case))
+        if len(piece) == _BATCH_CASES:
+            yield key, waiting.pop(key)
+    yield from waiting.items()
+
+
+async def _judge_piece(
+    client: Client, key: tuple[str, dict[str, Any]], piece: list[tuple[int, Case]], report: Report
+) -> None:
+    pipeline, settings = key
+    name = f"fuzz-{pipeline}-{abs(hash(json.dumps(settings)))}"
+    task = await client.register_task(name, pipeline=pipeline, settings=settings)
+    batch = await client.open_batch(task)
+    asked = dict(piece)
+    while asked:
+        requests = [
+            Request(request_id=str(index), response=case.response, reference=dict(case.reference))
+            for index, case in asked.items()
+        ]
+        try:
+            await batch.submit(requests)
+            break
+        except InvalidRequest as error:
+            index = _refused_index(error, list(asked))
+            case = asked.pop(index)
+            _add(report, index, case, (_REFUSED, None, "", error.message))
+    await batch.seal()
+    async for result in batch.results():
+        index = int(result.request_id)
+        _add(report, index, asked[index], _said(result))
+
+
+def _refused_index(error: InvalidRequest, indices: Sequence[int]) -> int:
+    place = error.field.partition("]")[0].removeprefix("requests[")
+    return indices[int(place)] if place.isdigit() else indices[0]
+
+
+def _said(result: Result) -> tuple[str, float | None, str, str]:
+    evidence = result.evidence
+    return result.outcome.value, result.reward, evidence.verdict, evidence.error
+
+
+def _add(report: Report, index: int, case: Case, said: tuple[str, float | None, str, str]) -> None:
+    outcome, reward, verdict, error = said
+    report.cases += 1
+    report.kinds[f"{case.pipeline}/{case.kind}"] += 1
+    report.verdicts[f"{outcome} {verdict}"] += 1
+    refused = outcome == _REFUSED
+    true = (
+        case.expected is Expected.NOT_RIGHT
+        if refused
+        else is_true(case.expected, Outcome(outcome), reward)
+    )
+    if not true:
+        report.findings.append(
+            Finding(
+                index=index, case=case, outcome=outcome, reward=reward, verdict=verdict, error=error
+            )
+        )
