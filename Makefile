@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up test check ci proto accuracy bench chaos clean
+.PHONY: help up test check ci proto accuracy bench chaos fuzz clean
 
 help:  ## print these targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ bench:  ## throughput and latency, side by side with the alternatives
 
 chaos:  ## 10,000 requests under kill -9 of workers, API and store
 	@.venv/bin/python benchmarks/chaos.py
+
+fuzz:  ## hostile and honest candidates of known worth in every pipeline (SEED=, MINUTES=)
+	@.venv/bin/python -m tests.fuzz.verdicts --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
 
 clean:  ## remove caches and the virtual environment
 	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

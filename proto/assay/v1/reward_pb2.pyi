@@ -297,7 +297,7 @@ class RewardRequest(_message.Message):
     group_id: _builtins.str
     """The group (prompt) it belongs to; empty = a group of its own, which is not summed up."""
     response: _builtins.bytes
-    """The model's response. UTF-8."""
+    """The model's response. Any bytes; usually UTF-8."""
     reference_json: _builtins.bytes
     """What to judge it by: a JSON object in the pipeline's schema (ListPipelines). UTF-8."""
     def __init__(

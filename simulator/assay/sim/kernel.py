@@ -5,6 +5,9 @@ instant: at each, pool by pool in the order of the stages, lost workers leave, e
 workers that came up join, requests are admitted, and idle workers start what waits.
 """
 
+import numpy as np
+
+from assay.core.ordering import COST_US_MIN
 from assay.sim.arrays import FAR_NS, Ints
 from assay.sim.jit import jit
 from assay.sim.state import ENDED, QUEUED, SEQUENCE_BITS, SEQUENCE_MASK, State
@@ -170,8 +173,62 @@ def enqueue(state: State, request: int, stage: int, now_ns: int, fcfs: bool) -> 
     state.stage_now[request] = stage
     state.since_ns[request] = QUEUED
     state.attempt[request] = 1
-    push(state.queue[pool], state.waiting[pool], state.entry[request])
+    state.charged_us[request] = 0
+    wait(state, pool, request, fcfs)
+
+
+@jit
+def wait(state: State, pool: int, request: int, fcfs: bool) -> None:  # noqa: FBT001 - as above
+    """The request joins its tenant's queue (`Shares.join`)."""
+    tenant = 0 if fcfs else state.tenant_of[state.task_of[request]]
+    if state.waiting_of[pool, tenant] == 0:
+        if state.waiting[pool] > 0 and state.since[pool] < 0:
+            state.since[pool] = state.claims[pool]
+        now_us = state.shares_now_us[pool]
+        state.virtual_us[pool, tenant] = max(state.virtual_us[pool, tenant], now_us)
+    push(state.queue[pool, tenant], state.waiting_of[pool, tenant], state.entry[request])
+    state.waiting_of[pool, tenant] += 1
     state.waiting[pool] += 1
+
+
+@jit
+def first_tenant(state: State, pool: int) -> int:
+    """Whose request is next (`Shares.first`)."""
+    first = -1
+    for tenant in range(state.waiting_of.shape[1]):
+        if state.waiting_of[pool, tenant] > 0 and (
+            first < 0 or state.virtual_us[pool, tenant] < state.virtual_us[pool, first]
+        ):
+            first = tenant
+    return first
+
+
+@jit
+def take_next(state: State, pool: int) -> int:
+    """The next request leaves its queue; its tenant is charged (`FairQueue.pop`)."""
+    tenant = first_tenant(state, pool)
+    entry = pop(state.queue[pool, tenant], state.waiting_of[pool, tenant])
+    request = entry & SEQUENCE_MASK
+    since = state.since[pool]
+    if since < 0:
+        state.charged_us[request] = 0
+    elif state.charged_us[request] == 0 or state.claim[request] <= since:
+        virtual_us = state.virtual_us[pool, tenant]
+        state.shares_now_us[pool] = max(state.shares_now_us[pool], virtual_us)
+        took_ns = state.service_ns[request, state.stage_now[request]]
+        cost_us = max(took_ns // 1_000, COST_US_MIN)
+        advance_us = int(np.ceil(cost_us / state.weight[state.task_of[request]]))
+        state.charged_us[request] = advance_us
+        state.virtual_us[pool, tenant] = virtual_us + advance_us
+    state.claims[pool] += 1
+    state.claim[request] = state.claims[pool]
+    state.waiting_of[pool, tenant] -= 1
+    state.waiting[pool] -= 1
+    if state.waiting[pool] == 0:
+        state.virtual_us[pool, :] = 0
+        state.shares_now_us[pool] = 0
+        state.since[pool] = -1
+    return int(request)
 
 
 @jit
@@ -195,15 +252,13 @@ def take_ends(state: State, pool: int, now_ns: int, fcfs: bool, attempts_max: in
             continue
         state.since_ns[request] = QUEUED
         state.attempt[request] += 1
-        push(state.queue[pool], state.waiting[pool], state.entry[request])
-        state.waiting[pool] += 1
+        wait(state, pool, request, fcfs)
 
 
 @jit
 def start_one(state: State, pool: int, now_ns: int, cold_ns: int) -> None:
     """The first of the queue starts to run."""
-    request = pop(state.queue[pool], state.waiting[pool]) & SEQUENCE_MASK
-    state.waiting[pool] -= 1
+    request = take_next(state, pool)
     stage = state.stage_now[request]
     state.since_ns[request] = now_ns
     state.start_ns[request, stage] = now_ns

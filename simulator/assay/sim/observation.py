@@ -98,6 +98,8 @@ class TaskView:
     history: tuple[PastBatch, ...]
     """Newest first."""
     open: OpenBatch | None
+    tenant: str = "default"
+    """Tenants share the stages by `weight`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,5 +154,5 @@ class Decision:
     wake_ns: int | None = None
     """When to ask again at the latest; `None` = at the next event."""
     order: tuple[int, ...] = ()
-    """Tasks with an open batch, first served first: swaps their deadlines among them for requests
-    that join a queue from now on. Empty = leave it to the deadlines."""
+    """Tasks with an open batch, first served first: swaps their deadlines, within each tenant, for
+    requests that join a queue from now on. Empty = leave it to the deadlines."""

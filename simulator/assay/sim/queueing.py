@@ -1,7 +1,9 @@
 """What a planner asks of the future: these requests, these worker counts over time - when done?
 
 Stages feed forward, so each is simulated for itself, in order; the queue discipline is that of the
-platform (earliest batch first, workers come free before requests are admitted, no preemption).
+platform (tenants by weight, earliest batch first within one, workers come free before requests are
+admitted, no preemption). A tenant is charged what a request will take; the store charges what it
+expects and corrects it at the end.
 `assay.sim.world.ReferenceWorld` is the readable counterpart, and tests compare the two.
 """
 
@@ -9,12 +11,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from assay.sim.arrays import FAR_NS, Ints
+from assay.core.ordering import COST_US_MIN
+from assay.sim.arrays import FAR_NS, Floats, Ints
 from assay.sim.jit import jit
 from assay.sim.kernel import pop, push
 
 KEY_BITS: Final = 20
 """A queue entry is `key << KEY_BITS | request`; at most a million requests a simulation."""
+ONE_TENANT: Final = np.zeros(0, np.int64)
+WEIGHT_1: Final = np.ones(1, np.float64)
 
 
 class Demand(NamedTuple):
@@ -28,6 +33,10 @@ class Demand(NamedTuple):
     """i: smaller is served first; ties by index."""
     running: Ints
     """i: the stage at which it is running at its release already, or -1."""
+    tenant: Ints = ONE_TENANT
+    """i: index into `weight`; empty = all are tenant 0."""
+    weight: Floats = WEIGHT_1
+    """By tenant: its share of each stage."""
 
 
 class Supply(NamedTuple):
@@ -58,15 +67,23 @@ class Scratch(NamedTuple):
     """i: when the request is done with the stages simulated so far."""
     order: Ints
     queue: Ints
+    """tenant, slot"""
+    waiting: Ints
+    """tenant: entries of `queue` in use."""
+    virtual_us: Ints
+    """tenant: as in `core.ordering.Shares`; the last entry is the time at which tenants join, -1
+    while one only has waited."""
     done_ns: Ints
 
 
-def make_scratch(requests: int) -> Scratch:
+def make_scratch(requests: int, tenants: int = 1) -> Scratch:
     """For up to `requests` requests."""
     return Scratch(
         clock_ns=np.zeros(requests, np.int64),
         order=np.zeros(requests, np.int64),
-        queue=np.zeros(requests + 1, np.int64),
+        queue=np.zeros((tenants, requests + 1), np.int64),
+        waiting=np.zeros(tenants, np.int64),
+        virtual_us=np.zeros(tenants + 1, np.int64),
         done_ns=np.zeros(requests + 1, np.int64),
     )
 
@@ -172,6 +189,55 @@ def serve_freely(
 
 
 @jit
+def forget_shares(scratch: Scratch) -> None:
+    """Nobody waits."""
+    scratch.virtual_us[:] = 0
+    scratch.virtual_us[-1] = -1
+
+
+@jit
+def wait(demand: Demand, scratch: Scratch, request: int, key: int, waiting: int) -> None:
+    """Join the tenant's queue (`Shares.join`); `waiting` requests are in all queues."""
+    tenant = demand.tenant[request] if demand.tenant.shape[0] else 0
+    if scratch.waiting[tenant] == 0:
+        if waiting > 0:
+            scratch.virtual_us[-1] = max(scratch.virtual_us[-1], 0)
+        joins_us = max(scratch.virtual_us[-1], 0)
+        scratch.virtual_us[tenant] = max(scratch.virtual_us[tenant], joins_us)
+    push(scratch.queue[tenant], scratch.waiting[tenant], (key << KEY_BITS) | request)
+    scratch.waiting[tenant] += 1
+
+
+@jit
+def first_tenant(scratch: Scratch) -> int:
+    """Whose request is next: of those that run already, else `Shares.first`."""
+    first = -1
+    for tenant in range(scratch.waiting.shape[0]):
+        if scratch.waiting[tenant] == 0:
+            continue
+        if scratch.queue[tenant, 0] < 0:
+            return tenant
+        if first < 0 or scratch.virtual_us[tenant] < scratch.virtual_us[first]:
+            first = tenant
+    return first
+
+
+@jit
+def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting: int) -> int:
+    """The tenant's first request leaves its queue and is charged (`FairQueue.pop`)."""
+    entry = pop(scratch.queue[tenant], scratch.waiting[tenant])
+    request = entry & ((1 << KEY_BITS) - 1)
+    scratch.waiting[tenant] -= 1
+    if waiting == 1:
+        forget_shares(scratch)
+    elif entry >= 0 and scratch.virtual_us[-1] >= 0:
+        scratch.virtual_us[-1] = max(scratch.virtual_us[-1], scratch.virtual_us[tenant])
+        cost_us = max(demand.service_ns[request, stage] // 1_000, COST_US_MIN)
+        scratch.virtual_us[tenant] += int(np.ceil(cost_us / demand.weight[tenant]))
+    return int(request)
+
+
+@jit
 def serve(
     demand: Demand,
     stage: int,
@@ -199,6 +265,8 @@ def serve(
     step, steps = 0, supply.steps[stage]
     capacity = supply.workers[stage, 0]
     running = waiting = at = 0
+    scratch.waiting[:] = 0
+    forget_shares(scratch)
     peak_bin = -1 if busy.shape[0] else FAR_NS
     while at < count or waiting > 0:
         now = clock[scratch.order[at]] if at < count else FAR_NS
@@ -223,11 +291,14 @@ def serve(
         while at < count and clock[scratch.order[at]] == now:
             i = scratch.order[at]
             key = -1 if demand.running[i] == stage else demand.key[i]
-            push(scratch.queue, waiting, (key << KEY_BITS) | i)
+            wait(demand, scratch, i, key, waiting)
             waiting += 1
             at += 1
-        while waiting > 0 and (running < capacity or scratch.queue[0] < 0):
-            i = pop(scratch.queue, waiting) & ((1 << KEY_BITS) - 1)
+        while waiting > 0:
+            tenant = first_tenant(scratch)
+            if running >= capacity and scratch.queue[tenant, 0] >= 0:
+                break
+            i = take_next(demand, stage, scratch, tenant, waiting)
             waiting -= 1
             queued = clock[i] < now
             finish = now + demand.service_ns[i, stage]

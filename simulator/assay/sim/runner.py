@@ -4,6 +4,8 @@ The loop is closed: a task's next batch opens `gap_s` after its last one complet
 pushes everything after it, as it does to a real trainer.
 """
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,6 +60,17 @@ def order_deadline(opened_ns: int, span_ns: int, budget_ns: int, *, weight: floa
     if not weight > 0:
         raise InvalidRequest(f"weight is {weight}", field="weight")
     return opened_ns + round(span_ns / weight) + budget_ns
+
+
+def swapped(deadlines_ns: Sequence[int], tenants: Sequence[str]) -> list[int]:
+    """Of batches in the order in which they should be served: the deadlines that say so, swapped
+    within each tenant."""
+    left: dict[str, list[int]] = defaultdict(list)
+    for deadline_ns, tenant in zip(deadlines_ns, tenants, strict=True):
+        left[tenant].append(deadline_ns)
+    for one in left.values():
+        one.sort(reverse=True)
+    return [left[tenant].pop() for tenant in tenants]
 
 
 class Runner:
@@ -176,8 +189,9 @@ class Runner:
         self.reorder(decision.order)
 
     def reorder(self, order: tuple[int, ...]) -> None:
-        """Give the earliest deadline of these tasks' open batches to the first, and so on."""
-        deadlines = sorted(self.deadline[task] for task in order)
+        """Give the earliest deadline of a tenant's open batches to its first task, and so on."""
+        tenants = [self.workload.tasks[task].tenant for task in order]
+        deadlines = swapped([self.deadline[task] for task in order], tenants)
         for task, deadline_ns in zip(order, deadlines, strict=True):
             self.deadline[task] = deadline_ns
             place = self.world.places[task][self.iteration[task]]
@@ -225,6 +239,7 @@ class Runner:
             trainer_cost=load.trainer_gpus,
             history=self.history[task],
             open=self.see_batch(task),
+            tenant=load.tenant,
         )
 
     def see_batch(self, task: int) -> OpenBatch | None:

@@ -1,9 +1,10 @@
 """The state of a simulated platform, as arrays that a compiled loop can work on.
 
 Requests are numbered task by task, batch by batch, in order of arrival; that number is their
-`sequence`. A queue entry is one integer, `rank << SEQUENCE_BITS | sequence`, which sorts exactly as
+`sequence`. Tenants are numbered in the order of their names and have a queue each at every pool. A
+queue entry is one integer, `rank << SEQUENCE_BITS | sequence`, which sorts exactly as
 `core.ordering.order_key`: `rank` is the batch's deadline in milliseconds under Earliest Batch First
-and the time of joining the queue under first come, first served.
+and the time of joining the queue under first come, first served (where all are tenant 0).
 """
 
 from typing import Final, NamedTuple
@@ -11,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from assay.core.errors import InvalidRequest
-from assay.sim.arrays import FAR_NS, Ints
+from assay.sim.arrays import FAR_NS, Floats, Ints
 from assay.sim.cluster import Pools
 from assay.sim.workload import Workload
 
@@ -89,7 +90,25 @@ class State(NamedTuple):
     waiting: Ints
     """p: entries of `queue` in use."""
     queue: Ints
-    """p, slot: binary heap of queue entries."""
+    """p, tenant, slot: binary heap of queue entries."""
+    waiting_of: Ints
+    """p, tenant: how many of them."""
+    tenant_of: Ints
+    """k"""
+    weight: Floats
+    """k: the tenant's."""
+    virtual_us: Ints
+    """p, tenant: as in `core.ordering.Shares`, of tenants that wait and of those that do not."""
+    shares_now_us: Ints
+    """p: the virtual time at which tenants join."""
+    since: Ints
+    """p: starts after which tenants are charged; -1 = one tenant only has waited."""
+    claims: Ints
+    """p: starts so far."""
+    charged_us: Ints
+    """r: by how much its tenant's virtual time was moved for it at the present stage ..."""
+    claim: Ints
+    """r: ... by the start of this number."""
     done_ns: Ints
     """p, slot: binary heap of the ends of running claims ..."""
     done_request: Ints
@@ -117,6 +136,7 @@ def build_state(workload: Workload, pools: Pools, deaths_ns: Ints) -> State:
     most = [max(len(b.arrived_ns) for b in task) for task in workload.batches]
     room = sum(most) + 1
     stages = len(workload.stages)
+    names = sorted({task.tenant for task in workload.tasks})
     return State(
         arrived_ns=np.full(requests, FAR_NS, np.int64),
         service_ns=np.concatenate([batch.service_ns for batch in flat]),
@@ -148,7 +168,16 @@ def build_state(workload: Workload, pools: Pools, deaths_ns: Ints) -> State:
         next_ready_ns=np.full(count, FAR_NS, np.int64),
         ordered=_zeros(count),
         waiting=_zeros(count),
-        queue=np.zeros((count, room), np.int64),
+        queue=np.zeros((count, len(names), room), np.int64),
+        waiting_of=np.zeros((count, len(names)), np.int64),
+        tenant_of=np.array([names.index(task.tenant) for task in workload.tasks], np.int64),
+        weight=np.array([task.weight for task in workload.tasks], np.float64),
+        virtual_us=np.zeros((count, len(names)), np.int64),
+        shares_now_us=_zeros(count),
+        since=np.full(count, -1, np.int64),
+        claims=_zeros(count),
+        charged_us=_zeros(requests),
+        claim=_zeros(requests),
         done_ns=np.zeros((count, 4 * room), np.int64),
         done_request=np.zeros((count, 4 * room), np.int64),
         held_ns=_zeros(count),

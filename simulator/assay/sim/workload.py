@@ -86,6 +86,8 @@ class TaskLoad:
     gap_s: float = 300.0
     """From the end of a batch to the start of the next rollouts (the training step)."""
     starts_after_s: float = 0.0
+    tenant: str = "default"
+    """Tenants share the stages by weight (`core.ordering`)."""
     weight: float = 1.0
     trainer_gpus: float = 64.0
     delay_budget_s: float = 5.0

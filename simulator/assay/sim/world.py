@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from assay.core.errors import InvalidRequest
-from assay.core.ordering import OrderKey, order_key
+from assay.core.ordering import OrderKey, cost_us, order_key
 from assay.core.stage_pool import (
     Arrived,
     Event,
@@ -249,7 +249,17 @@ class ReferenceWorld(BaseWorld):
             return
         state.stage_now[request] = stage
         pool = int(state.pool_of[state.task_of[request], stage])
-        inbox[pool].append(Arrived(item=Item(key=self.key(request))))
+        inbox[pool].append(Arrived(item=self.item(request, stage)))
+
+    def item(self, request: int, stage: int) -> Item:
+        """The request at a stage, with what its tenant is charged for it."""
+        state, task = self.state, self.state.task_of[request]
+        return Item(
+            key=self.key(request),
+            tenant=0 if self.fcfs else int(state.tenant_of[task]),
+            weight=float(state.weight[task]),
+            cost_us=cost_us(int(state.service_ns[request, stage])),
+        )
 
     def key(self, request: int) -> OrderKey:
         """Earliest batch first, or first come, first served."""
