@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 from common import CUDA, CUDA_STAGES, POLICIES, STRESSES, copies, row, save_rows, simulate, stressed
 
-from assay.sim.arrays import to_ns
-from assay.sim.queueing import Demand, constant_supply, make_scratch, no_limits, serve_all
-from assay.sim.runner import Options
-from assay.sim.workload import Workload
+from assay.model.arrays import to_ns
+from assay.model.queueing import Demand, constant_supply, make_scratch, no_limits, serve_all
+from assay.sim.pools.runner import Options
+from assay.sim.pools.workload import Workload
 
 SETTINGS = {
     "colocated": (6, 300.0, 130.0),

@@ -11,11 +11,11 @@ import numpy as np
 from common import CUDA, CUDA_STAGES, POLICIES, STRESSES, row, save_rows, simulate, stressed
 from optimum import least_cost
 
-from assay.planner.certificate import bound, bound_workers, certify
-from assay.planner.distrs import algorithm1
-from assay.sim.arrays import to_ns
-from assay.sim.queueing import Demand, Limits
-from assay.sim.runner import Options
+from assay.model.arrays import to_ns
+from assay.model.queueing import Demand, Limits
+from assay.planner.core.certificate import bound, bound_workers, certify
+from assay.sim.policies.distrs import algorithm1
+from assay.sim.pools.runner import Options
 
 COST = (1, 10)
 

@@ -14,10 +14,10 @@ from assay.core.records import (
     RequestHistory,
     TaskRecord,
 )
-from assay.planner.look import Look, PoolFacts, StageFacts, TaskHistory
-from assay.planner.observation import Assumed
-from assay.planner.plan import PlanSettings
-from assay.planner.planning import Planning
+from assay.planner.core.plan import PlanSettings
+from assay.planner.session.messages import Look, PoolFacts, StageFacts, TaskHistory
+from assay.planner.session.observe import Assumed
+from assay.planner.session.session import Planning
 
 S = 10**9
 NOW = 1_800_000_000 * S

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.planner.test_distrs import demand_of, limits_of
 
 from assay.core.errors import InvalidRequest
-from assay.planner.certificate import Bound, bound, bound_workers, certify
-from assay.planner.distrs import algorithm1
+from assay.planner.core.certificate import Bound, bound, bound_workers, certify
+from assay.sim.policies.distrs import algorithm1
 
 ROOT = Path(__file__).resolve().parents[2]
 requests = st.lists(

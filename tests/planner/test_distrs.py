@@ -10,12 +10,19 @@ from tests.planner.scenes import fresh_batch, scene, task
 from tests.sim.builders import small_workload
 
 from assay.core.errors import InvalidRequest
-from assay.planner.distrs import Distrs, Ideal, ZeroQueue, algorithm1, algorithm2, peak_concurrency
-from assay.sim.arrays import to_ns
-from assay.sim.cluster import Cluster, StartUp
-from assay.sim.observation import Cause, OpenBatch, past_batch
-from assay.sim.queueing import Demand, Limits, constant_supply, make_scratch, serve_all
-from assay.sim.runner import simulate
+from assay.model.arrays import to_ns
+from assay.model.observation import Cause, OpenBatch, past_batch
+from assay.model.queueing import Demand, Limits, constant_supply, make_scratch, serve_all
+from assay.sim.policies.distrs import (
+    Distrs,
+    Ideal,
+    ZeroQueue,
+    algorithm1,
+    algorithm2,
+    peak_concurrency,
+)
+from assay.sim.pools.cluster import Cluster, StartUp
+from assay.sim.pools.runner import simulate
 
 INSTANT = Cluster(startup=(StartUp(median_s=0.0),))
 

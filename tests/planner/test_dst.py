@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.stage_pool import StagePool
-from assay.planner import dst
+from assay.sim.pools import faults as dst
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,6 +47,6 @@ def test_a_request_lost_with_its_worker_is_caught(monkeypatch):
 
 
 def test_a_planner_that_forgets_a_batch_is_caught(monkeypatch):
-    monkeypatch.setattr("assay.planner.policy.is_stale", lambda plan, observation: False)
+    monkeypatch.setattr("assay.planner.core.policy.is_stale", lambda plan, observation: False)
     with pytest.raises(Exception, match="woken too often"):
         dst.run_seed(1)

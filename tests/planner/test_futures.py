@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 from tests.planner.scenes import fresh_batch, task
 
-from assay.planner.futures import Prior, draw_futures
-from assay.sim.arrays import to_ns
-from assay.sim.observation import past_batch
+from assay.model.arrays import to_ns
+from assay.model.observation import past_batch
+from assay.planner.core.futures import Prior, draw_futures
 
 
 def drawn(view, now_ns):

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 from tests.planner.scenes import fresh_batch, pool, scene, task
 
-from assay.planner.loop import AtRisk, Blind, PlannerLoop, Readiness, Resize, Seen, Wake
-from assay.planner.plan import PlanSettings
-from assay.planner.policy import Assay
-from assay.sim.arrays import to_ns
-from assay.sim.observation import past_batch
+from assay.model.arrays import to_ns
+from assay.model.observation import past_batch
+from assay.planner.core.loop import AtRisk, Blind, PlannerLoop, Readiness, Resize, Seen, Wake
+from assay.planner.core.plan import PlanSettings
+from assay.planner.core.policy import Assay
 
 FEW = PlanSettings(futures=4, shape_futures=4, peak_factors=(1.0,))
 

@@ -14,16 +14,16 @@ from assay.core.errors import InvalidRequest
 from assay.core.ids import StageName
 from assay.core.outcome import Outcome
 from assay.core.records import BatchHistory, BatchState, RequestHistory
-from assay.planner.look import fits_floor, resting
-from assay.planner.observation import (
+from assay.model.stage_order import in_pipeline_order
+from assay.planner.session.messages import fits_floor, resting
+from assay.planner.session.observe import (
     Assumed,
     in_columns,
     observation_of,
     read_batch,
     read_history,
 )
-from assay.planner.planning import reorder, with_floors
-from assay.planner.stage_order import in_pipeline_order
+from assay.planner.session.session import reorder, with_floors
 
 AT = looks.task()
 KEY = (AT.tenant, AT.task_id)

@@ -10,13 +10,14 @@ from tests.planner.scenes import EMPTY, fresh_batch, pool, scene, task
 from tests.sim.builders import small_workload
 
 from assay.core.errors import InvalidRequest
-from assay.planner.demand import budget_ns
-from assay.planner.plan import PlanSettings, make_plan, orders
-from assay.planner.policy import Assay
-from assay.sim.arrays import to_ns
-from assay.sim.cluster import Cluster, Faults, StartUp
-from assay.sim.observation import past_batch
-from assay.sim.runner import order_deadline, simulate, swapped
+from assay.model.arrays import to_ns
+from assay.model.observation import past_batch
+from assay.model.policy import swapped
+from assay.planner.core.demand import budget_ns
+from assay.planner.core.plan import PlanSettings, make_plan, orders
+from assay.planner.core.policy import Assay
+from assay.sim.pools.cluster import Cluster, Faults, StartUp
+from assay.sim.pools.runner import order_deadline, simulate
 
 FEW = PlanSettings(futures=6, shape_futures=6, peak_factors=(1.0,))
 

@@ -18,19 +18,19 @@ from assay.core.pipeline import Resources, StageSpec
 from assay.core.records import Leadership
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.planner import frames
-from assay.planner.chronicle import Chronicle
-from assay.planner.facts import MachineSize, facts_of, stage_facts
-from assay.planner.histories import Histories
-from assay.planner.lead import Lead
-from assay.planner.planning_process import PlanningProcess
-from assay.planner.replay import workload_of
-from assay.planner.shell import Planner
-from assay.planner.story import held_of, tell
-from assay.planner.view import PlanRecord, PoolSample, pack_record, unpack_record
-from assay.planner.wire import change_of, plan_message
-from assay.sim.cluster import Cluster
-from assay.sim.runner import simulate
+from assay.planner.process import frames
+from assay.planner.process.parent import PlanningProcess
+from assay.planner.service.controller import Planner
+from assay.planner.service.history_feed import Histories
+from assay.planner.service.leader import Lead
+from assay.planner.service.narrate import held_of, tell
+from assay.planner.service.plan_log import Chronicle
+from assay.planner.service.stage_limits import MachineSize, facts_of, stage_facts
+from assay.planner.service.wire import change_of, plan_message
+from assay.planner.session.plan_view import PlanRecord, PoolSample, pack_record, unpack_record
+from assay.sim.pools.cluster import Cluster
+from assay.sim.pools.replay import workload_of
+from assay.sim.pools.runner import simulate
 from assay.store.memory import MemoryStore
 from assay.v1 import planner_pb2
 
@@ -330,7 +330,7 @@ def test_exported_traces_are_played_by_the_simulator():
     workload = workload_of([trace("b1"), trace("b2", 7), trace("b3", 3)])
     assert [len(batch.arrived_ns) for batch in workload.batches[0]] == [7, 3]
     assert [stage.cost for stage in workload.stages] == [0.05, 0.025]
-    from assay.planner.policy import Assay
+    from assay.planner.core.policy import Assay
 
     result = simulate(workload, Cluster(), Assay())
     assert [sum(batch.outcomes.values()) for batch in result.batches] == [7, 3]

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.sim.builders import small_workload
 
 from assay.core.errors import InvalidRequest
-from assay.sim.arrays import FAR_NS, SECOND_NS, to_ns
-from assay.sim.cluster import Cluster, Faults, StartUp, draw_deaths, lay_out
-from assay.sim.queueing import (
+from assay.model.arrays import FAR_NS, SECOND_NS, to_ns
+from assay.model.queueing import (
     Demand,
     constant_supply,
     make_scratch,
@@ -20,7 +19,8 @@ from assay.sim.queueing import (
     serve,
     serve_all,
 )
-from assay.sim.world import FastWorld, ReferenceWorld
+from assay.sim.pools.cluster import Cluster, Faults, StartUp, draw_deaths, lay_out
+from assay.sim.pools.world import FastWorld, ReferenceWorld
 
 
 def play(world, resizes):

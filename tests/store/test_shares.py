@@ -34,11 +34,11 @@ from assay.core.records import (
     StageReport,
 )
 from assay.edge.clock import Clock
-from assay.sim.arrays import SECOND_NS
-from assay.sim.cluster import Cluster, Faults, draw_deaths, lay_out
-from assay.sim.queueing import Demand, constant_supply, make_scratch, no_limits, serve_all
-from assay.sim.workload import BatchLoad, Stage, StageLoad, TaskLoad, Workload, steady
-from assay.sim.world import FastWorld, ReferenceWorld
+from assay.model.arrays import SECOND_NS
+from assay.model.queueing import Demand, constant_supply, make_scratch, no_limits, serve_all
+from assay.sim.pools.cluster import Cluster, Faults, draw_deaths, lay_out
+from assay.sim.pools.workload import BatchLoad, Stage, StageLoad, TaskLoad, Workload, steady
+from assay.sim.pools.world import FastWorld, ReferenceWorld
 from assay.store.embedded import EmbeddedValkey
 from assay.store.link import Link
 from assay.store.memory import MemoryStore

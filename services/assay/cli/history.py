@@ -64,7 +64,7 @@ def traces(
     found: Sequence[tuple[TaskRecord, Sequence[BatchHistory]]], settings: Settings
 ) -> Iterator[dict[str, object]]:
     """A batch an object, oldest first, with what a replay needs to know of the task."""
-    from assay.planner.history import to_trace  # numpy
+    from assay.planner.session.past_batches import to_trace  # numpy
 
     specs = {
         name: each.spec for name, each in stages_of(load_pipelines(settings.verifiers)).items()

@@ -19,14 +19,14 @@ from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import NoTracer, Tracer
-from assay.planner.facts import MachineSize, stage_facts
-from assay.planner.lead import Lead
-from assay.planner.look import PoolFacts, StageFacts
-from assay.planner.planning_process import PlanningProcess
-from assay.planner.scaler import LocalScaler, Scaler
-from assay.planner.server import PlannerServer
-from assay.planner.shell import FactsOf, Planner
-from assay.planner.stage_order import in_pipeline_order
+from assay.model.stage_order import in_pipeline_order
+from assay.planner.process.parent import PlanningProcess
+from assay.planner.service.controller import FactsOf, Planner
+from assay.planner.service.leader import Lead
+from assay.planner.service.scaler import LocalScaler, Scaler
+from assay.planner.service.server import PlannerServer
+from assay.planner.service.stage_limits import MachineSize, stage_facts
+from assay.planner.session.messages import PoolFacts, StageFacts
 from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import Store
 from assay.store.valkey import open_store
