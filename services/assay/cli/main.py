@@ -21,18 +21,18 @@ from assay.edge.lifecycle import told
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "up": "assay.cli.up:up",
-        "score": "assay.cli.score:score",
-        "convert": "assay.cli.convert:convert",
-        "check": "assay.cli.check:check",
-        "status": "assay.cli.operate:status",
-        "pipelines": "assay.cli.operate:pipelines",
-        "doctor": "assay.cli.doctor:doctor",
+        "up": "assay.cli.platform.up:up",
+        "score": "assay.cli.score.command:score",
+        "convert": "assay.cli.data.convert:convert",
+        "check": "assay.cli.data.check:check",
+        "status": "assay.cli.operate.commands:status",
+        "pipelines": "assay.cli.operate.commands:pipelines",
+        "doctor": "assay.cli.operate.doctor:doctor",
         "replay-rollout": "assay.rollout.replay_command:replay_rollout",
-        "dlq": "assay.cli.operate:dlq",
-        "pool": "assay.cli.operate:pool",
-        "plan": "assay.cli.plan:plan",
-        "history": "assay.cli.history:history",
+        "dlq": "assay.cli.operate.commands:dlq",
+        "pool": "assay.cli.operate.commands:pool",
+        "plan": "assay.cli.plan.commands:plan",
+        "history": "assay.cli.operate.history:history",
         "bench": "assay.rollout.bench:bench_app",
     }
 )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
-from assay.cli.operate import open_running_store
+from assay.cli.operate.commands import open_running_store
 from assay.config.settings import Settings
 from assay.core.records import BatchHistory, TaskRecord
 from assay.verifiers.registry import load_pipelines, stages_of

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cli import rows as rows_module
-from assay.cli.rows import Fields, Row, basis_of, digest_of, parse_row, read_lines
-from assay.cli.worklist import Worklist
+from assay.cli.score import jsonl as jsonl_module
+from assay.cli.score.jsonl import Fields, Row, basis_of, digest_of, parse_row, read_lines
+from assay.cli.score.worklist import Worklist
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 
@@ -93,7 +93,7 @@ def test_a_bad_row_is_told_and_those_around_it_are_done(
 def test_a_row_that_is_too_long_is_told_and_the_next_one_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows_module, "ROW_BYTES_MAX", 100)
+    monkeypatch.setattr(jsonl_module, "ROW_BYTES_MAX", 100)
     content = text_of({"response": "x" * 1_000, "reference": "1"}, GOOD, b"[" + b"1," * 500)
     work = work_on(content, tmp_path / "o")
     assert [bad.line for bad in work.bad()] == [1, 3]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from assay.cli.data_files import Read
+from assay.cli.data.records import Read
 from assay.client import Client, Request, Result
 from assay.core.errors import AssayError, InvalidRequest
 from assay.core.ids import PipelineName

@@ -19,7 +19,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from assay.cli.attached import service
 from assay.cli.console import (
     EXIT_BAD_ROWS,
     EXIT_STOPPED,
@@ -30,9 +29,10 @@ from assay.cli.console import (
     out,
     print_json,
 )
-from assay.cli.rows import BadRow, Fields, basis_of
-from assay.cli.scorer import Scorer, task_name
-from assay.cli.worklist import Worklist, first_of
+from assay.cli.platform.attached import service
+from assay.cli.score.jsonl import BadRow, Fields, basis_of
+from assay.cli.score.scorer import Scorer, task_name
+from assay.cli.score.worklist import Worklist, first_of
 from assay.client import Client, Result
 from assay.core.errors import InvalidRequest
 from assay.edge.clock import Clock

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import grpc
 
-from assay.cli.snapshot import Pool, Snapshot
+from assay.cli.operate.snapshot import Pool, Snapshot
 from assay.config.settings import load_settings
 from assay.core.ids import StageName
 from assay.edge.auth import Operator

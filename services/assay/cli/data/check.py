@@ -10,8 +10,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from assay.cli.attached import service
-from assay.cli.audit import Auditor, Report, distinct, prepare
 from assay.cli.console import (
     EXIT_UNSOUND,
     EXIT_WITHOUT_REWARD,
@@ -21,7 +19,9 @@ from assay.cli.console import (
     out,
     print_json,
 )
-from assay.cli.data_files import Read, read_records
+from assay.cli.data.audit import Auditor, Report, distinct, prepare
+from assay.cli.data.records import Read, read_records
+from assay.cli.platform.attached import service
 from assay.client import Client
 from assay.core.errors import InvalidRequest
 from assay.edge.clock import Clock

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.cli.console import err, settings_with
-from assay.cli.local_platform import LocalPlatform, running
+from assay.cli.platform.local import LocalPlatform, running
 from assay.core.errors import NotFound
 from assay.edge.clock import Clock
 

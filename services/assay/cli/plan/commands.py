@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 from rich.table import Table
 
 from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
-from assay.cli.local_platform import planner_address
-from assay.cli.observe import operator_port
+from assay.cli.operate.status_client import operator_port
+from assay.cli.platform.local import planner_address
 from assay.core.errors import InvalidRequest, NotFound
 from assay.v1 import planner_pb2, planner_pb2_grpc
 
@@ -181,7 +181,7 @@ def draw(answer: planner_pb2.ExplainPlanResponse, path: Path, *, title: str) -> 
         InvalidRequest: there is nothing to draw, or nothing to draw with.
     """
     try:
-        from assay.cli.plan_plot import Point, plot_stages  # matplotlib, from the extra `sim`
+        from assay.cli.plan.plot import Point, plot_stages  # matplotlib, from the extra `sim`
     except ImportError as error:
         message = "drawing needs matplotlib: pip install 'assay[sim]'"
         raise InvalidRequest(message, field="--plot") from error

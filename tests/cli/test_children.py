@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.cli.platform import Child, Liveness, Platform
+from assay.cli.platform.children import Child, Liveness, Platform
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.restarts import RestartPolicy
 from assay.edge.clock import Clock

@@ -7,9 +7,9 @@ import typer
 from rich.live import Live
 
 from assay.cli.console import DataDir, out, settings_with
-from assay.cli.local_platform import Addresses, LocalPlatform, planner_address
-from assay.cli.observe import observe
-from assay.cli.snapshot import render
+from assay.cli.operate.snapshot import render
+from assay.cli.operate.status_client import observe
+from assay.cli.platform.local import Addresses, LocalPlatform, planner_address
 from assay.config.settings import Settings
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock

@@ -10,9 +10,9 @@ import typer
 from rich.table import Table
 
 from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
-from assay.cli.local_platform import planner_address, running
-from assay.cli.observe import observe, resize_pool
-from assay.cli.snapshot import render
+from assay.cli.operate.snapshot import render
+from assay.cli.operate.status_client import observe, resize_pool
+from assay.cli.platform.local import planner_address, running
 from assay.config.settings import Settings
 from assay.core.errors import NotFound
 from assay.core.ids import JobId, StageName

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.cli.platform import Child, Platform
+from assay.cli.platform.children import Child, Platform
 from assay.config.settings import Settings
 from assay.core.errors import FailedPrecondition, NotFound
 from assay.edge.clock import Clock

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import IO, Any, Final, Protocol
 
-from assay.cli.rows import BadRow, Row, digest_of
+from assay.cli.score.jsonl import BadRow, Row, digest_of
 from assay.client import Batch, Client, Request, Result, Task
 from assay.core.errors import (
     AssayError,

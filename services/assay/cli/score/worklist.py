@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from assay.cli.rows import BadRow, Fields, Row, digest_of, parse_row, read_lines
+from assay.cli.score.jsonl import BadRow, Fields, Row, digest_of, parse_row, read_lines
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 
