@@ -31,7 +31,7 @@ from assay.planner.view import PlanRecord, PoolSample, pack_record, unpack_recor
 from assay.planner.wire import change_of, plan_message
 from assay.sim.cluster import Cluster
 from assay.sim.runner import simulate
-from assay.store.memory import MemoryStore
+from assay.testing.memory_store import MemoryStore
 from assay.v1 import planner_pb2
 
 BATCH = (looks.TENANT, BatchId("b"))

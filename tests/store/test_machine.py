@@ -35,7 +35,6 @@ from assay.config.settings import StoreSettings
 from assay.core.errors import AssayError
 from assay.core.ids import BatchId, JobId, StageName, TenantId
 from assay.core.outcome import Outcome
-from assay.core.queue import QueueLimits, QueueModel
 from assay.core.records import (
     BatchSpec,
     BatchState,
@@ -51,6 +50,7 @@ from assay.core.records import (
 )
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
+from assay.testing.queue_model import QueueLimits, QueueModel
 
 F = TypeVar("F", bound=Callable[..., Any])
 QUOTA = Quota(requests_open_max=9, bytes_open_max=60, batches_open_max=3)

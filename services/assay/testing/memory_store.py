@@ -12,7 +12,6 @@ from typing import Final, Protocol
 
 from assay.core.errors import TooLarge
 from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
-from assay.core.queue import QueueLimits, QueueModel
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -34,6 +33,7 @@ from assay.core.records import (
     TaskRecord,
 )
 from assay.store.port import Fitness
+from assay.testing.queue_model import QueueLimits, QueueModel
 
 RECHECK_S: Final = 3.0
 ARTIFACT_BYTES_MAX: Final = 64 * 1024**2

@@ -17,7 +17,6 @@ from assay.core.ids import (
 )
 from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
-from assay.core.queue import QueueLimits, QueueModel
 from assay.core.records import (
     BatchSpec,
     BatchState,
@@ -34,6 +33,7 @@ from assay.core.records import (
     StageReport,
     TaskRecord,
 )
+from assay.testing.queue_model import QueueLimits, QueueModel
 
 TENANT = TenantId("acme")
 FIRST, SECOND = StageName("compile"), StageName("run")

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated, TooLarge
+from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated
 from assay.core.fair_queue import FairQueue, Price
 from assay.core.ids import (
     BatchId,
@@ -65,20 +65,19 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
+from assay.core.store_limits import (
+    BATCH_REQUESTS_MAX,
+    HINTS_MAX,
+    HINTS_PER_TENANT_MAX,
+    PLANS_MAX,
+    RETRY_AFTER_S,
+    check_plan,
+    too_many_tasks,
+    too_much_open_work,
+)
 
-RETRY_AFTER_S = 1.0
 LEASE_LOST = "the lease ran out"
 BATCHES_A_SWEEP_MAX = 8
-PLANS_MAX = 100
-"""Kept of a batch."""
-PLAN_BYTES_MAX = 1024**2
-HINTS_MAX = 1_000
-"""The oldest goes first."""
-HINTS_PER_TENANT_MAX = 100
-"""So does a tenant's own oldest."""
-BATCH_REQUESTS_MAX = 1_000_000
-"""Of a batch without a size too."""
-
 BatchKey = tuple[TenantId, BatchId]
 TaskKey = tuple[TenantId, TaskId]
 
@@ -927,31 +926,8 @@ class QueueModel:
         return list(self._batch(tenant, batch_id, now_ns).plans)
 
 
-def too_many_tasks(quota: Quota) -> Saturated:
-    """What `put_task` raises."""
-    message = f"tasks_max: {quota.tasks_max} tasks of the tenant are registered"
-    return Saturated(message, retry_after_s=RETRY_AFTER_S)
-
-
 def _oldest(letters: Iterable[_Job]) -> _Job:
     return min(letters, key=lambda one: (one.died_ns, one.job_id))
-
-
-def too_much_open_work(requests_max: int) -> Saturated:
-    """What `open_work` raises."""
-    message = f"more than {requests_max} requests have not ended"
-    return Saturated(message, retry_after_s=RETRY_AFTER_S)
-
-
-def check_plan(body: bytes) -> None:
-    """Refuse a plan that is too large to keep.
-
-    Raises:
-        TooLarge: it is.
-    """
-    if len(body) > PLAN_BYTES_MAX:
-        message = f"a plan of {len(body)} bytes is over {PLAN_BYTES_MAX}"
-        raise TooLarge(message, field="plan")
 
 
 def _waits(job: _Job) -> bool:
