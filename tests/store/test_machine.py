@@ -154,7 +154,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.opened: set[BatchId] = set()
         self.spent: Counter[str] = Counter()
         for task in TASKS.values():
-            self.both(self.store.put_task(task), partial(self.model.put_task, task))
+            self.both(self.store.put_task(task), partial(self.model.book.put_task, task))
         self.warm_up()
 
     def warm_up(self) -> None:
@@ -445,7 +445,7 @@ class StoreMachine(RuleBasedStateMachine):
         for tenant in TASKS:
             self.both(
                 self.store.history(tenant, TASK.task_id, batches_max=100),
-                partial(self.model.history, tenant, TASK.task_id, batches_max=100),
+                partial(self.model.book.history, tenant, TASK.task_id, batches_max=100),
             )
 
     @invariant()
