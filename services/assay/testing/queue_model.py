@@ -13,27 +13,24 @@ What a call changed is left in `changed` (batches), `work` (stages) and `plannin
 look again) for a shell to take.
 """
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
-from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated, TooLarge
+from assay.core.errors import Conflict, NotFound, Saturated
 from assay.core.fair_queue import FairQueue, Price
 from assay.core.ids import (
     BatchId,
     GroupId,
     JobId,
-    RequestId,
     StageName,
-    TaskId,
     TenantId,
     WorkerId,
 )
-from assay.core.ordering import Costs, OrderKey, advance_us, cost_us, order_key
+from assay.core.ordering import Costs, advance_us, cost_us
 from assay.core.outcome import Outcome
 from assay.core.records import (
-    BatchHistory,
     BatchRecord,
     BatchSpec,
     BatchState,
@@ -47,9 +44,6 @@ from assay.core.records import (
     GiveBack,
     GroupRecord,
     HandOver,
-    HintRecord,
-    InFlight,
-    Leadership,
     Lease,
     LogEntry,
     NewRequest,
@@ -63,167 +57,33 @@ from assay.core.records import (
     StageReport,
     StageTiming,
     Submitted,
-    TaskRecord,
 )
+from assay.core.store_limits import (
+    PLANS_MAX,
+    RETRY_AFTER_S,
+    check_plan,
+    too_much_open_work,
+)
+from assay.testing.queue_records import (
+    Batch,
+    BatchKey,
+    Group,
+    Held,
+    Job,
+    add_reward,
+    admit,
+    done,
+    leaves_stage,
+    oldest,
+    stages_gone,
+    waits,
+)
+from assay.testing.queue_records import QueueLimits as QueueLimits
+from assay.testing.queue_records import fresh as fresh_of
+from assay.testing.queue_tasks import PlannerLead, TaskBook
 
-RETRY_AFTER_S = 1.0
 LEASE_LOST = "the lease ran out"
 BATCHES_A_SWEEP_MAX = 8
-PLANS_MAX = 100
-"""Kept of a batch."""
-PLAN_BYTES_MAX = 1024**2
-HINTS_MAX = 1_000
-"""The oldest goes first."""
-HINTS_PER_TENANT_MAX = 100
-"""So does a tenant's own oldest."""
-BATCH_REQUESTS_MAX = 1_000_000
-"""Of a batch without a size too."""
-
-BatchKey = tuple[TenantId, BatchId]
-TaskKey = tuple[TenantId, TaskId]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLimits:
-    """What the store keeps, and for how long; defaults as in the settings."""
-
-    batch_overdue_ns: int = 3_600 * 10**9
-    results_kept_ns: int = 3_600 * 10**9
-    history_batches: int = 20
-    dead_letters_max: int = 10_000
-    dead_letters_per_tenant_max: int = 2_000
-
-
-@dataclass(slots=True, kw_only=True)
-class _Group:
-    submitted: int = 0
-    rewards: list[float | None] = field(default_factory=list)
-    told: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class _Job:
-    job_id: JobId
-    batch: "_Batch"
-    request: NewRequest
-    stage: StageName
-    arrived_ns: int
-    enqueued_ns: int
-    state: str = "queued"
-    attempts: int = 0
-    claims: int = 0
-    fence: int = 0
-    worker: WorkerId = field(default=WorkerId(""))
-    claimed_ns: int = 0
-    expires_ns: int = 0
-    handover: bytes = b""
-    timings: tuple[StageTiming, ...] = ()
-    services: dict[StageName, int] = field(default_factory=dict)
-    replayed: bool = False
-    error: str = ""
-    died_ns: int = 0
-    charged: int = 0
-    """By how much this stage's virtual time of the tenant was moved for it; 0 = not."""
-
-    @property
-    def payload_bytes(self) -> int:
-        return len(self.request.response) + len(self.request.reference)
-
-    @property
-    def key(self) -> OrderKey:
-        return order_key(deadline_ns=self.batch.order_deadline_ns, sequence=int(self.job_id))
-
-    def in_flight(self) -> InFlight:
-        return InFlight(
-            arrived_after_ns=self.arrived_ns - self.batch.opened_ns,
-            stage=self.stage,
-            service_ns=tuple(self.services.get(stage, 0) for stage in self.batch.task.stages),
-            enqueued_ns=self.enqueued_ns,
-            claimed_ns=self.claimed_ns if self.state == "leased" else 0,
-        )
-
-
-@dataclass(slots=True, kw_only=True)
-class _Batch:
-    spec: BatchSpec
-    task: TaskRecord
-    number: int
-    opened_ns: int
-    deadline_ns: int
-    overdue_ns: int
-    results_kept_max: int
-    prioritized_ns: int = 0
-    at_risk: bool = False
-    ended_natural_ns: int = 0
-    plans: list[bytes] = field(default_factory=list)
-    state: BatchState = BatchState.OPEN
-    closing: Outcome | None = None
-    completed_ns: int = 0
-    gone_ns: int = 0
-    running: int = 0
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    requests: dict[RequestId, NewRequest] = field(default_factory=dict)
-    groups: dict[GroupId, _Group] = field(default_factory=dict)
-    log: list[LogEntry] = field(default_factory=list)
-    live: dict[JobId, _Job] = field(default_factory=dict)
-    dead: dict[JobId, _Job] = field(default_factory=dict)
-    history: list[RequestHistory] = field(default_factory=list)
-
-    @property
-    def key(self) -> BatchKey:
-        return self.spec.tenant, self.spec.batch_id
-
-    @property
-    def order_deadline_ns(self) -> int:
-        return self.prioritized_ns or self.deadline_ns
-
-    @property
-    def open(self) -> bool:
-        return self.state is BatchState.OPEN
-
-    @property
-    def over(self) -> bool:
-        return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
-
-    def record(self) -> BatchRecord:
-        submitted, ended = len(self.requests), self.outcomes.total()
-        return BatchRecord(
-            tenant=self.spec.tenant,
-            batch_id=self.spec.batch_id,
-            task_id=self.spec.task_id,
-            state=self.state,
-            size=self.spec.size,
-            group_size=self.spec.group_size,
-            opened_ns=self.opened_ns,
-            deadline_ns=self.deadline_ns,
-            completed_ns=self.completed_ns,
-            submitted=submitted,
-            ended=ended,
-            queued=submitted - ended - self.running,
-            running=self.running,
-            outcomes={outcome: count for outcome, count in self.outcomes.items() if count},
-            deadline_at_risk=self.at_risk,
-        )
-
-    def open_work(self) -> OpenWork:
-        return OpenWork(
-            batch=self.record(),
-            task=self.task,
-            number=self.number,
-            order_deadline_ns=self.order_deadline_ns,
-            weight=self.spec.weight,
-            ended_natural_ns=self.ended_natural_ns,
-            requests=tuple(self.live[job_id].in_flight() for job_id in sorted(self.live)),
-        )
-
-
-@dataclass(slots=True, kw_only=True)
-class _Held:
-    """What a tenant holds, against its quota."""
-
-    requests: int = 0
-    payload_bytes: int = 0
-    batches: int = 0
 
 
 class QueueModel:
@@ -234,51 +94,28 @@ class QueueModel:
         self.work: set[StageName] = set()
         self.planning = False
         self._limits = limits or QueueLimits()
-        self._tasks: dict[TaskKey, TaskRecord] = {}  # the last used stands last
-        self._opened: Counter[TaskKey] = Counter()
-        self._hints: dict[TaskKey, HintRecord] = {}
-        self._leadership = Leadership(leads=False, planner="", fence=0, expires_ns=0)
-        self._histories: dict[TaskKey, deque[BatchHistory]] = {}
-        self._batches: dict[BatchKey, _Batch] = {}
-        self._over: dict[BatchKey, _Batch] = {}  # in the order in which they will be forgotten
-        self._held: dict[TenantId, _Held] = defaultdict(_Held)
-        self._jobs: dict[JobId, _Job] = {}
-        self._queues: dict[StageName, FairQueue[TenantId, _Job]] = defaultdict(
-            lambda: FairQueue(_waits)
+        self.book = TaskBook(
+            hints_kept_ns=self._limits.results_kept_ns,
+            history_batches=self._limits.history_batches,
+        )
+        self.lead = PlannerLead()
+        self._batches: dict[BatchKey, Batch] = {}
+        self._over: dict[BatchKey, Batch] = {}  # in the order in which they will be forgotten
+        self._held: dict[TenantId, Held] = defaultdict(Held)
+        self._jobs: dict[JobId, Job] = {}
+        self._queues: dict[StageName, FairQueue[TenantId, Job]] = defaultdict(
+            lambda: FairQueue(waits)
         )
         self._costs: dict[StageName, Costs[TenantId]] = defaultdict(Costs)
-        self._leases: dict[StageName, dict[JobId, _Job]] = defaultdict(dict)
-        self._letters: dict[StageName, dict[JobId, _Job]] = defaultdict(dict)
+        self._leases: dict[StageName, dict[JobId, Job]] = defaultdict(dict)
+        self._letters: dict[StageName, dict[JobId, Job]] = defaultdict(dict)
         self._sequence = 0
         self._fence = 0
-        self._joining: list[_Job] = []
-        self._touched: dict[BatchKey, tuple[_Batch, dict[GroupId, None]]] = {}
+        self._joining: list[Job] = []
+        self._touched: dict[BatchKey, tuple[Batch, dict[GroupId, None]]] = {}
         self._completed: list[CompletedBatch] = []
 
     # -- tasks and batches ---------------------------------------------------------------------
-
-    def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
-        """See `Store.put_task`."""
-        key = task.tenant, task.task_id
-        new = key not in self._tasks
-        if new and quota and sum(t == task.tenant for t, _ in self._tasks) >= quota.tasks_max:
-            raise too_many_tasks(quota)
-        if self._tasks.setdefault(key, task) != task:
-            message = f"task {task.task_id} is registered with other content"
-            raise Conflict(message, field="task.task_id")
-        self._use(key)
-        return new
-
-    def _use(self, key: TaskKey) -> None:
-        self._tasks[key] = self._tasks.pop(key)
-
-    def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
-        """See `Store.get_task`."""
-        try:
-            return self._tasks[tenant, task_id]
-        except KeyError:
-            message = f"no task {task_id}"
-            raise NotFound(message, field="task_id") from None
 
     def open_batch(self, spec: BatchSpec, quota: Quota, now_ns: int) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
@@ -291,27 +128,23 @@ class QueueModel:
                 message = f"batch {spec.batch_id} has another task, size or group size"
                 raise Conflict(message, field="batch_id")
             return there.record(), False
-        task = self.get_task(spec.tenant, spec.task_id)
+        task = self.book.get_task(spec.tenant, spec.task_id)
         held = self._held[spec.tenant]
         if held.batches >= quota.batches_open_max:
             message = f"{quota.batches_open_max} batches are open"
             raise Saturated(message, retry_after_s=RETRY_AFTER_S)
         held.batches += 1
         deadline_ns = now_ns + spec.deadline_after_ms * 1_000_000
-        key = spec.tenant, spec.task_id
-        batch = _Batch(
+        batch = Batch(
             spec=spec,
             task=task,
-            number=self._opened[key],
+            number=self.book.batch_opens((spec.tenant, spec.task_id)),
             opened_ns=now_ns,
             deadline_ns=deadline_ns,
             overdue_ns=deadline_ns + self._limits.batch_overdue_ns,
             results_kept_max=quota.results_kept_max,
         )
         self._batches[batch.key] = batch
-        self._opened[key] += 1
-        self._use(key)
-        self._hints.pop(key, None)
         self.planning = True
         return batch.record(), True
 
@@ -325,9 +158,9 @@ class QueueModel:
     ) -> Submitted:
         """See `Store.submit`."""
         batch = self._batch(tenant, batch_id, now_ns)
-        fresh = _fresh(batch, requests)
+        fresh = fresh_of(batch, requests)
         if fresh:
-            _admit(batch, requests, fresh, self._held[tenant], quota)
+            admit(batch, requests, fresh, self._held[tenant], quota)
             self.planning |= not batch.requests
         for request in fresh.values():
             self._take_in(batch, request, now_ns)
@@ -340,9 +173,9 @@ class QueueModel:
             sealed=not batch.open,
         )
 
-    def _take_in(self, batch: _Batch, request: NewRequest, now_ns: int) -> None:
+    def _take_in(self, batch: Batch, request: NewRequest, now_ns: int) -> None:
         self._sequence += 1
-        job = _Job(
+        job = Job(
             job_id=JobId(f"{self._sequence:016d}"),
             batch=batch,
             request=request,
@@ -353,7 +186,7 @@ class QueueModel:
         batch.requests[request.request_id] = request
         batch.live[job.job_id] = job
         if request.group_id:
-            batch.groups.setdefault(request.group_id, _Group()).submitted += 1
+            batch.groups.setdefault(request.group_id, Group()).submitted += 1
         held = self._held[batch.spec.tenant]
         held.requests += 1
         held.payload_bytes += job.payload_bytes
@@ -368,13 +201,13 @@ class QueueModel:
         self._take_completed()
         return batch.record()
 
-    def _seal(self, batch: _Batch, now_ns: int) -> None:
+    def _seal(self, batch: Batch, now_ns: int) -> None:
         batch.state = BatchState.SEALED
         self.changed.add(batch.spec.batch_id)
         self._tell_waiting(batch)
         self._finish_if_done(batch, now_ns)
 
-    def _tell_waiting(self, batch: _Batch) -> None:
+    def _tell_waiting(self, batch: Batch) -> None:
         for group_id in sorted(batch.groups):
             self._tell_if_all_ended(batch, group_id)
 
@@ -391,7 +224,7 @@ class QueueModel:
         return batch.record(), ended
 
     def _close(
-        self, batch: _Batch, outcome: Outcome, now_ns: int, jobs_max: int | None = None
+        self, batch: Batch, outcome: Outcome, now_ns: int, jobs_max: int | None = None
     ) -> int:
         """End what has not ended."""
         batch.closing = outcome
@@ -414,7 +247,7 @@ class QueueModel:
         """See `Store.results`."""
         return self._batch(tenant, batch_id, now_ns).log[cursor : cursor + entries_max]
 
-    def _batch(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> _Batch:
+    def _batch(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> Batch:
         self._forget(now_ns)
         try:
             return self._batches[tenant, batch_id]
@@ -448,14 +281,14 @@ class QueueModel:
             self.work.add(stage)
         return claims
 
-    def _price(self, job: _Job) -> Price | None:
+    def _price(self, job: Job) -> Price | None:
         """`None`: it was charged for this stage already."""
         if self._queues[job.stage].shares.charged(job.charged, job.fence):
             return None
         tenant, weight = job.batch.spec.tenant, job.batch.spec.weight
         return Price(self._costs[job.stage].expected_us(tenant), weight)
 
-    def _lease(self, job: _Job, now_ns: int, expires_ns: int, worker: WorkerId) -> Claim:
+    def _lease(self, job: Job, now_ns: int, expires_ns: int, worker: WorkerId) -> Claim:
         self._fence += 1
         job.state, job.fence, job.worker = "leased", self._fence, worker
         job.attempts += 1
@@ -479,7 +312,7 @@ class QueueModel:
             deadline_ns=job.batch.deadline_ns,
         )
 
-    def _held_by(self, stage: StageName, lease: Lease) -> _Job | None:
+    def _held_by(self, stage: StageName, lease: Lease) -> Job | None:
         job = self._leases[stage].get(lease.job_id)
         return job if job is not None and job.fence == lease.fence else None
 
@@ -509,7 +342,7 @@ class QueueModel:
                 statuses.append(FinishStatus.STALE)
                 continue
             self._release(job)
-            if _leaves_stage(job, report, attempts_max):
+            if leaves_stage(job, report, attempts_max):
                 account, tenant = report.report, job.batch.spec.tenant
                 cost = cost_us(account.finished_after_ns - account.started_after_ns)
                 served[tenant].append(cost)
@@ -522,7 +355,7 @@ class QueueModel:
         self._write_touched(now_ns)
         return Finished(statuses=tuple(statuses), completed=self._take_completed())
 
-    def _act(self, job: _Job, report: Report, attempts_max: int, now_ns: int) -> None:
+    def _act(self, job: Job, report: Report, attempts_max: int, now_ns: int) -> None:
         finish = report.finish
         match finish:
             case EndRequest():
@@ -591,15 +424,15 @@ class QueueModel:
             completed=self._take_completed(),
         )
 
-    def _overdue(self, now_ns: int) -> Sequence[_Batch]:
+    def _overdue(self, now_ns: int) -> Sequence[Batch]:
         return sorted(
-            (b for b in self._batches.values() if b.overdue_ns <= now_ns and not _done(b)),
+            (b for b in self._batches.values() if b.overdue_ns <= now_ns and not done(b)),
             key=lambda b: (b.overdue_ns, b.key),
         )[:BATCHES_A_SWEEP_MAX]
 
     # -- what happens to a request -------------------------------------------------------------
 
-    def _enqueue(self, job: _Job) -> None:
+    def _enqueue(self, job: Job) -> None:
         """Put it into its queue at the end of the call, when the virtual times are corrected."""
         job.state = "queued"
         self._joining.append(job)
@@ -611,7 +444,7 @@ class QueueModel:
             self.work.add(job.stage)
         self._joining.clear()
 
-    def _withdraw(self, job: _Job, now_ns: int) -> None:
+    def _withdraw(self, job: Job, now_ns: int) -> None:
         """Take it out of its queue, or out of a worker's hands; what it held of the worker counts
         by the second, where that is more than it was charged."""
         if job.state == "queued":
@@ -623,18 +456,18 @@ class QueueModel:
         self._queues[job.stage].shares.correct(job.batch.spec.tenant, more_us)
         self._release(job)
 
-    def _correction_us(self, job: _Job, cost_us: int) -> int:
+    def _correction_us(self, job: Job, cost_us: int) -> int:
         """From what the request was charged to what it has cost."""
         if not self._queues[job.stage].shares.charged(job.charged, job.fence):
             return 0
         return advance_us(cost_us, job.batch.spec.weight) - job.charged
 
-    def _release(self, job: _Job) -> None:
+    def _release(self, job: Job) -> None:
         """Take it out of a worker's hands, if it is there."""
         if self._leases[job.stage].pop(job.job_id, None) is not None:
             job.batch.running -= 1
 
-    def _leave_stage(self, job: _Job, account: StageReport, now_ns: int) -> None:
+    def _leave_stage(self, job: Job, account: StageReport, now_ns: int) -> None:
         timing = StageTiming(
             stage=job.stage,
             enqueued_ns=job.enqueued_ns,
@@ -648,7 +481,7 @@ class QueueModel:
         job.timings = (*job.timings, timing)
         job.services[job.stage] = account.finished_after_ns - account.started_after_ns
 
-    def _end(self, job: _Job, end: EndRequest, error: str = "") -> None:
+    def _end(self, job: Job, end: EndRequest, error: str = "") -> None:
         batch, request = job.batch, job.request
         job.state = "ended"
         del batch.live[job.job_id]
@@ -678,9 +511,9 @@ class QueueModel:
         _, groups = self._touched.setdefault(batch.key, (batch, {}))
         if request.group_id:
             groups[request.group_id] = None
-            _add_reward(batch.groups[request.group_id], end.reward, replayed=job.replayed)
+            add_reward(batch.groups[request.group_id], end.reward, replayed=job.replayed)
 
-    def _bury(self, job: _Job, error: str, now_ns: int) -> None:
+    def _bury(self, job: Job, error: str, now_ns: int) -> None:
         self._end(job, EndRequest(outcome=Outcome.INFRA_FAILED, reward=None, body=b""), error)
         job.state, job.error, job.died_ns = "dead", error, now_ns
         letters = self._letters[job.stage]
@@ -688,11 +521,11 @@ class QueueModel:
         job.batch.dead[job.job_id] = job
         own = [one for one in letters.values() if one.batch.spec.tenant == job.batch.spec.tenant]
         if len(own) > self._limits.dead_letters_per_tenant_max:
-            self._drop_letter(_oldest(own))
+            self._drop_letter(oldest(own))
         elif len(letters) > self._limits.dead_letters_max:
-            self._drop_letter(_oldest(own if len(own) > 1 else letters.values()))
+            self._drop_letter(oldest(own if len(own) > 1 else letters.values()))
 
-    def _drop_letter(self, job: _Job) -> None:
+    def _drop_letter(self, job: Job) -> None:
         del self._letters[job.stage][job.job_id]
         del job.batch.dead[job.job_id]
         del self._jobs[job.job_id]
@@ -707,7 +540,7 @@ class QueueModel:
                 self._tell_if_all_ended(batch, group_id)
             self._finish_if_done(batch, now_ns)
 
-    def _tell_if_all_ended(self, batch: _Batch, group_id: GroupId) -> None:
+    def _tell_if_all_ended(self, batch: Batch, group_id: GroupId) -> None:
         group = batch.groups[group_id]
         ended = len(group.rewards)
         full = 0 < ended == batch.spec.group_size
@@ -715,7 +548,7 @@ class QueueModel:
             group.told = True
             batch.log.append(GroupRecord(group_id=group_id, rewards=tuple(group.rewards)))
 
-    def _finish_if_done(self, batch: _Batch, now_ns: int) -> None:
+    def _finish_if_done(self, batch: Batch, now_ns: int) -> None:
         if batch.live or batch.open:
             return
         if batch.state is BatchState.SEALED:
@@ -726,12 +559,13 @@ class QueueModel:
             self.planning = True
             self._held[batch.spec.tenant].batches -= 1
             if not cancelled:
-                self._keep_history(batch)
+                self.book.keep_history(batch)
+                self._completed.append(_completed(batch))
         batch.gone_ns = now_ns + self._limits.results_kept_ns
         self._over[batch.key] = batch
         self._bound_results(batch)
 
-    def _bound_results(self, ended: _Batch) -> None:
+    def _bound_results(self, ended: Batch) -> None:
         """The tenant's oldest batches make room for the results of the one that ended."""
         own = [b for b in self._over.values() if b.spec.tenant == ended.spec.tenant]
         kept = sum(len(batch.requests) + 1 for batch in own)
@@ -740,30 +574,10 @@ class QueueModel:
                 kept -= len(batch.requests) + 1
                 self._drop_batch(batch)
 
-    def _drop_batch(self, batch: _Batch) -> None:
+    def _drop_batch(self, batch: Batch) -> None:
         for job in list(batch.dead.values()):
             self._drop_letter(job)
         del self._batches[batch.key], self._over[batch.key]
-
-    def _keep_history(self, batch: _Batch) -> None:
-        key = batch.spec.tenant, batch.spec.task_id
-        self._use(key)
-        kept = self._histories.setdefault(key, deque(maxlen=self._limits.history_batches))
-        kept.appendleft(
-            BatchHistory(
-                batch_id=batch.spec.batch_id,
-                opened_ns=batch.opened_ns,
-                completed_ns=batch.completed_ns,
-                deadline_ns=batch.deadline_ns,
-                requests=tuple(batch.history),
-            )
-        )
-        slack_ms = (batch.deadline_ns - batch.completed_ns) // 1_000_000
-        self._completed.append(
-            CompletedBatch(
-                tenant=batch.spec.tenant, batch_id=batch.spec.batch_id, slack_ms=slack_ms
-            )
-        )
 
     def _take_completed(self) -> tuple[CompletedBatch, ...]:
         completed, self._completed = self._completed, []
@@ -790,7 +604,7 @@ class QueueModel:
         """See `Store.batches`."""
         return [batch.record() for batch in self._not_over()[:batches_max]]
 
-    def _not_over(self) -> Sequence[_Batch]:
+    def _not_over(self) -> Sequence[Batch]:
         not_over = (batch for batch in self._batches.values() if not batch.over)
         return sorted(not_over, key=lambda batch: (batch.deadline_ns, batch.key))
 
@@ -828,7 +642,7 @@ class QueueModel:
         del self._letters[job.stage][job_id], batch.dead[job_id]
         batch.live[job_id] = job
         batch.outcomes[Outcome.INFRA_FAILED] -= 1
-        job.timings, job.services = _stages_gone(job)
+        job.timings, job.services = stages_gone(job)
         job.attempts, job.enqueued_ns, job.error, job.replayed = 0, now_ns, "", True
         job.charged = 0
         held = self._held[batch.spec.tenant]
@@ -844,13 +658,6 @@ class QueueModel:
         self._join()
         return True
 
-    def history(
-        self, tenant: TenantId, task_id: TaskId, *, batches_max: int
-    ) -> Sequence[BatchHistory]:
-        """See `Store.history`."""
-        kept = self._histories.get((tenant, task_id), ())
-        return list(kept)[:batches_max]
-
     # -- planners ------------------------------------------------------------------------------
 
     def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
@@ -859,45 +666,6 @@ class QueueModel:
         if sum(len(batch.live) for batch in batches) > requests_max:
             raise too_much_open_work(requests_max)
         return [batch.open_work() for batch in batches]
-
-    def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
-        """See `Store.tasks`; here none is forgotten."""
-        return list(reversed(self._tasks.values()))[:tasks_max]
-
-    def hint(self, tenant: TenantId, task_id: TaskId, size: int, now_ns: int) -> None:
-        """See `Store.hint`."""
-        key = tenant, task_id
-        self._hints.pop(key, None)
-        self._hints[key] = HintRecord(tenant=tenant, task_id=task_id, size=size, hinted_ns=now_ns)
-        own = [key for key in self._hints if key[0] == tenant]
-        if len(own) > HINTS_PER_TENANT_MAX:
-            del self._hints[own[0]]
-        if len(self._hints) > HINTS_MAX:
-            del self._hints[next(iter(self._hints))]
-        self.planning = True
-
-    def hints(self, now_ns: int) -> Sequence[HintRecord]:
-        """See `Store.hints`."""
-        kept_ns = self._limits.results_kept_ns
-        self._hints = {k: h for k, h in self._hints.items() if now_ns < h.hinted_ns + kept_ns}
-        return list(self._hints.values())
-
-    def lead(self, planner: str, *, lease_ns: int, now_ns: int) -> Leadership:
-        """See `Store.lead`."""
-        now = self._leadership
-        free = not now.leads or now.expires_ns <= now_ns
-        if not free and now.planner != planner:
-            return replace(now, leads=False)
-        self._leadership = Leadership(
-            leads=True, planner=planner, fence=now.fence + free, expires_ns=now_ns + lease_ns
-        )
-        return self._leadership
-
-    def resign(self, planner: str) -> None:
-        """See `Store.resign`."""
-        if self._leadership.leads and self._leadership.planner == planner:
-            self._leadership = replace(self._leadership, leads=False)
-            self.planning = True
 
     def mark_at_risk(
         self, tenant: TenantId, batch_id: BatchId, *, at_risk: bool, now_ns: int
@@ -927,119 +695,6 @@ class QueueModel:
         return list(self._batch(tenant, batch_id, now_ns).plans)
 
 
-def too_many_tasks(quota: Quota) -> Saturated:
-    """What `put_task` raises."""
-    message = f"tasks_max: {quota.tasks_max} tasks of the tenant are registered"
-    return Saturated(message, retry_after_s=RETRY_AFTER_S)
-
-
-def _oldest(letters: Iterable[_Job]) -> _Job:
-    return min(letters, key=lambda one: (one.died_ns, one.job_id))
-
-
-def too_much_open_work(requests_max: int) -> Saturated:
-    """What `open_work` raises."""
-    message = f"more than {requests_max} requests have not ended"
-    return Saturated(message, retry_after_s=RETRY_AFTER_S)
-
-
-def check_plan(body: bytes) -> None:
-    """Refuse a plan that is too large to keep.
-
-    Raises:
-        TooLarge: it is.
-    """
-    if len(body) > PLAN_BYTES_MAX:
-        message = f"a plan of {len(body)} bytes is over {PLAN_BYTES_MAX}"
-        raise TooLarge(message, field="plan")
-
-
-def _waits(job: _Job) -> bool:
-    """False for an entry of a queue whose request was ended while it waited."""
-    return job.state == "queued"
-
-
-def _leaves_stage(job: _Job, report: Report, attempts_max: int) -> bool:
-    """Whether its time at the stage is known by this report."""
-    match report.finish:
-        case GiveBack():
-            return False
-        case FailAttempt():
-            return job.attempts >= attempts_max
-    return True
-
-
-def _done(batch: _Batch) -> bool:
-    return batch.over and not batch.live
-
-
-def _stages_gone(job: _Job) -> tuple[tuple[StageTiming, ...], dict[StageName, int]]:
-    """Its account without the stage in which it died."""
-    timings = tuple(timing for timing in job.timings if timing.stage != job.stage)
-    services = {stage: held for stage, held in job.services.items() if stage != job.stage}
-    return timings, services
-
-
-def _fresh(batch: _Batch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]:
-    """Those that are not there yet, by index.
-
-    Raises:
-        Conflict: one is there with other content.
-    """
-    fresh: dict[int, NewRequest] = {}
-    seen: dict[RequestId, NewRequest] = {}
-    for index, request in enumerate(requests):
-        there = batch.requests.get(request.request_id) or seen.get(request.request_id)
-        if there is None:
-            fresh[index] = seen[request.request_id] = request
-        elif there != request:
-            message = f"request {request.request_id} is there with other content"
-            raise Conflict(message, field=f"requests[{index}].request_id")
-    return fresh
-
-
-def _admit(
-    batch: _Batch,
-    requests: Sequence[NewRequest],
-    fresh: dict[int, NewRequest],
-    held: _Held,
-    quota: Quota,
-) -> None:
-    """Check that the batch and the tenant have room.
-
-    Raises:
-        FailedPrecondition: the batch has not.
-        Saturated: the tenant has not.
-    """
-    spec = batch.spec
-    if not batch.open:
-        message = f"batch {spec.batch_id} takes no new requests"
-        raise FailedPrecondition(message, field="batch_id")
-    size_max = spec.size or BATCH_REQUESTS_MAX
-    if len(batch.requests) + len(fresh) > size_max:
-        message = f"batch {spec.batch_id} would pass its size"
-        raise FailedPrecondition(message, field="requests")
-    added: Counter[GroupId] = Counter()
-    for index, request in fresh.items():
-        added[request.group_id] += bool(request.group_id)
-        group = batch.groups.get(request.group_id, _Group())
-        if 0 < spec.group_size < group.submitted + added[request.group_id]:
-            message = f"group {request.group_id} would pass the batch's group size"
-            raise FailedPrecondition(message, field=f"requests[{index}].group_id")
-    payload_bytes = sum(len(r.response) + len(r.reference) for r in fresh.values())
-    if held.requests + len(fresh) > quota.requests_open_max:
-        message = "the tenant's quota of open requests is used up"
-        raise Saturated(message, retry_after_s=RETRY_AFTER_S)
-    if held.payload_bytes + payload_bytes > quota.bytes_open_max:
-        message = "the tenant's quota of open payload bytes is used up"
-        raise Saturated(message, retry_after_s=RETRY_AFTER_S)
-
-
-def _add_reward(group: _Group, reward: float | None, *, replayed: bool) -> None:
-    """A replayed request takes the place of its first end, which had no reward."""
-    if replayed and None in group.rewards:
-        group.rewards[group.rewards.index(None)] = reward
-    else:
-        group.rewards.append(reward)
-    if replayed:
-        group.told = False
+def _completed(batch: Batch) -> CompletedBatch:
+    slack_ms = (batch.deadline_ns - batch.completed_ns) // 1_000_000
+    return CompletedBatch(tenant=batch.spec.tenant, batch_id=batch.spec.batch_id, slack_ms=slack_ms)

@@ -17,7 +17,6 @@ from assay.core.ids import (
 )
 from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
-from assay.core.queue import QueueLimits, QueueModel
 from assay.core.records import (
     BatchSpec,
     BatchState,
@@ -34,6 +33,7 @@ from assay.core.records import (
     StageReport,
     TaskRecord,
 )
+from assay.testing.queue_model import QueueLimits, QueueModel
 
 TENANT = TenantId("acme")
 FIRST, SECOND = StageName("compile"), StageName("run")
@@ -57,7 +57,7 @@ FINISHES: list[Finish] = [
 def model_with(deadlines_s: list[int], sizes: list[int]) -> QueueModel:
     """Batches `0`, `1` ... opened at the same instant, filled one after the other and sealed."""
     model = QueueModel(QueueLimits(history_batches=100))
-    model.put_task(TASK)
+    model.book.put_task(TASK)
     for number, (deadline_s, size) in enumerate(zip(deadlines_s, sizes, strict=True)):
         spec = BatchSpec(
             tenant=TENANT,

@@ -12,7 +12,6 @@ from typing import Final, Protocol
 
 from assay.core.errors import TooLarge
 from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
-from assay.core.queue import QueueLimits, QueueModel
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -34,6 +33,7 @@ from assay.core.records import (
     TaskRecord,
 )
 from assay.store.port import Fitness
+from assay.testing.queue_model import QueueLimits, QueueModel
 
 RECHECK_S: Final = 3.0
 ARTIFACT_BYTES_MAX: Final = 64 * 1024**2
@@ -95,11 +95,11 @@ class MemoryStore:
         self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
     ) -> bool:
         """See `Store.put_task`; nothing is forgotten here."""
-        return self._model.put_task(task, quota)
+        return self._model.book.put_task(task, quota)
 
     async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
         """See `Store.get_task`."""
-        return self._model.get_task(tenant, task_id)
+        return self._model.book.get_task(tenant, task_id)
 
     async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
@@ -156,7 +156,8 @@ class MemoryStore:
 
     async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
         """See `Store.hint`."""
-        self._model.hint(tenant, task_id, size, self._clock.now_ns())
+        self._model.book.hint(tenant, task_id, size, self._clock.now_ns())
+        self._model.planning = True
         self._wake()
 
     # -- workers -------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ class MemoryStore:
         self, tenant: TenantId, task_id: TaskId, *, batches_max: int
     ) -> Sequence[BatchHistory]:
         """See `Store.history`."""
-        return self._model.history(tenant, task_id, batches_max=batches_max)
+        return self._model.book.history(tenant, task_id, batches_max=batches_max)
 
     # -- planners ------------------------------------------------------------------------------
 
@@ -254,20 +255,20 @@ class MemoryStore:
 
     async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
         """See `Store.tasks`."""
-        return self._model.tasks(tasks_max=tasks_max)
+        return self._model.book.tasks(tasks_max=tasks_max)
 
     async def hints(self) -> Sequence[HintRecord]:
         """See `Store.hints`."""
-        return self._model.hints(self._clock.now_ns())
+        return self._model.book.hints(self._clock.now_ns())
 
     async def lead(self, planner: str, *, lease_s: float) -> Leadership:
         """See `Store.lead`."""
         lease_ns = int(lease_s * 1e9)
-        return self._model.lead(planner, lease_ns=lease_ns, now_ns=self._clock.now_ns())
+        return self._model.lead.lead(planner, lease_ns=lease_ns, now_ns=self._clock.now_ns())
 
     async def resign(self, planner: str) -> None:
         """See `Store.resign`."""
-        self._model.resign(planner)
+        self._model.planning |= self._model.lead.resign(planner)
         self._wake()
 
     async def watch_planning(self) -> AsyncGenerator[None, None]:
