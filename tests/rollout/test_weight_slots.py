@@ -25,8 +25,8 @@ from assay.core.errors import InvalidRequest
 from assay.rollout import (
     Completed,
     InvalidWeights,
-    Outcome,
     PauseMode,
+    RolloutOutcome,
     Runtime,
     RuntimeOptions,
     Sampling,
@@ -222,7 +222,7 @@ def test_retracted_rollouts_can_be_cancelled_and_every_credit_comes_back(engine:
             runtime.cancel(ref)
             runtime.step()
         settle(runtime)
-        assert [c.outcome for c in runtime.poll()] == [Outcome.CANCELLED] * 4
+        assert [c.outcome for c in runtime.poll()] == [RolloutOutcome.CANCELLED] * 4
         after = runtime.stats()
         assert after.slots_free == before.slots_free
         assert after.words["kv_in_use"] == 0

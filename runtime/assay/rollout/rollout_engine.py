@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from assay.rollout.layout import PauseMode
-    from assay.rollout.runtime import Activation, Completed, RewardRequest, RolloutRef, Sampling
+    from assay.rollout.runtime import Activation, Completed, RolloutRef, Sampling, ScoreRequest
 
 
 class Held(Protocol):
@@ -89,7 +89,7 @@ class RolloutEngine(Protocol):
 
         Raises:
             InvalidRollout: can never succeed; `field` says what to change.
-            Saturated: no room for all of it now.
+            EngineSaturated: no room for all of it now.
         """
         ...
 
@@ -105,7 +105,7 @@ class RolloutEngine(Protocol):
         """Up to n rollouts that ended; their room is free again."""
         ...
 
-    def poll_rewards(self, n: int = 1024) -> list[RewardRequest]:
+    def poll_rewards(self, n: int = 1024) -> list[ScoreRequest]:
         """Up to n responses to score."""
         ...
 
@@ -114,7 +114,7 @@ class RolloutEngine(Protocol):
 
         Raises:
             RolloutGone: it does not wait for one.
-            Saturated: poll first, then score again.
+            EngineSaturated: poll first, then score again.
         """
         ...
 

@@ -7,7 +7,7 @@ decoding ended waits for its reward (`poll_rewards`, `score`), and comes back fr
 Always true:
   - every rollout submitted comes back from `poll` exactly once, or is named by `WorkerCrashed`;
     a call that is interrupted (Ctrl-C) loses nothing: what it had taken comes with the next call;
-  - `submit` takes a whole group or nothing (`Saturated`, `InvalidRollout`);
+  - `submit` takes a whole group or nothing (`EngineSaturated`, `InvalidRollout`);
   - a call holds the native runtime for its length: one beside or after `close`, or in a forked
     child, ends as `RuntimeClosed`;
   - nothing is called per token, and nothing here waits without a bound.
@@ -43,27 +43,27 @@ from assay.rollout.checks import (
 from assay.rollout.engines import AddressedEngine, ProbeEngine, native_ops
 from assay.rollout.errors import (
     CrashCause,
+    EngineSaturated,
     HostExhausted,
     InvalidRollout,
     Limit,
     RolloutGone,
     RuntimeClosed,
-    Saturated,
     WorkerCrashed,
     WorkerStalled,
 )
 from assay.rollout.layout import (
     STATS_WORDS,
+    AdmissionPolicy,
     Asked,
     Completion,
     Descriptor,
     Flag,
     Member,
     Order,
-    Outcome,
     PauseMode,
-    Policy,
     Ref,
+    RolloutOutcome,
     RuntimeSettings,
     Sampler,
     Shape,
@@ -120,7 +120,7 @@ class RuntimeOptions:
     """Decode rows of a step; None: what the engine carries."""
     prefill_chunk: int = 128
     """Prompt tokens a step may spend beside its decode rows."""
-    policy: Policy = Policy.FIFO
+    policy: AdmissionPolicy = AdmissionPolicy.FIFO
     aging_max: int = 1024
     """Admissions (and steps) after which a rollout goes first, whatever the policy."""
     prefix_cache: bool = True
@@ -160,7 +160,7 @@ class RolloutRef(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewardRequest:
+class ScoreRequest:
     """A response that waits for its score."""
 
     ref: RolloutRef
@@ -176,7 +176,7 @@ class Completed:
     ref: RolloutRef
     user_id: int
     reward_id: int
-    outcome: Outcome
+    outcome: RolloutOutcome
     stop: Stop
     reward: float | None
     prompt: array.array[int]
@@ -321,7 +321,7 @@ class Runtime:
         self._lib = load()
         self._polling, self._rewarding = threading.RLock(), threading.RLock()
         self._ready: dict[RolloutRef, Completed] = {}
-        self._waiting: dict[RolloutRef, RewardRequest] = {}
+        self._waiting: dict[RolloutRef, ScoreRequest] = {}
         self._crashed: dict[RolloutRef, int] | None = None
         self._done = _Mailbox(Completion, min(slots, _POLL_MAX))
         self._rewards = _Mailbox(Descriptor, min(slots, _POLL_MAX))
@@ -427,7 +427,7 @@ class Runtime:
         stop_strings: Sequence[bytes] = (),
         want_reward: bool = True,
     ) -> list[RolloutRef]:
-        """One group: a rollout for each seed. All are taken, or none (`Saturated`)."""
+        """One group: a rollout for each seed. All are taken, or none (`EngineSaturated`)."""
         sampling = sampling or Sampling()
         check_group(seeds, user_ids, reward_ids, group, slots=self.slots)
         limits = {"vocab_size": self.vocab_size, "seq_len_max": self.options.seq_len_max}
@@ -449,7 +449,7 @@ class Runtime:
             refs,
         )
         if status == Status.SATURATED:
-            raise Saturated(self.limit())
+            raise EngineSaturated(self.limit())
         if status != Status.OK:
             raise InvalidRollout("max_tokens", "prompt and response do not fit the KV arena")
         return [RolloutRef(r.slot, r.generation) for r in refs]
@@ -502,9 +502,9 @@ class Runtime:
 
     # ---- rewards
 
-    def poll_rewards(self, n: int = _POLL_MAX) -> list[RewardRequest]:
+    def poll_rewards(self, n: int = _POLL_MAX) -> list[ScoreRequest]:
         """Up to n responses to score. Each is handed out once."""
-        handed: dict[RolloutRef, RewardRequest] = {}
+        handed: dict[RolloutRef, ScoreRequest] = {}
         try:
             with self._rewarding:
                 self._take_rewards(n)
@@ -528,20 +528,20 @@ class Runtime:
                 self._waiting[request.ref] = request
         box.count.value = 0
 
-    def _reward_request(self, d: Descriptor) -> RewardRequest | None:
+    def _reward_request(self, d: Descriptor) -> ScoreRequest | None:
         ref = RolloutRef(d.slot, d.generation)
         buffer = (ct.c_int32 * d.seq_len)()
         status = self._call(self._lib.assay_host_copy, _word(ref), buffer, d.seq_len)
         if status != Status.OK:
             return None  # cancelled between the two calls
-        return RewardRequest(ref=ref, reward_id=d.reward_id, tokens=array.array("i", bytes(buffer)))
+        return ScoreRequest(ref=ref, reward_id=d.reward_id, tokens=array.array("i", bytes(buffer)))
 
     def score(self, ref: RolloutRef, reward: float) -> None:
-        """Attach a reward. `Saturated`: poll completions first, then score again."""
+        """Attach a reward. `EngineSaturated`: poll completions first, then score again."""
         check_number("reward", reward, -_FLOAT_MAX, _FLOAT_MAX)
         status = self._call(self._lib.assay_host_score, _word(ref), reward)
         if status == Status.SATURATED:
-            raise Saturated(Limit.TRAJECTORY)
+            raise EngineSaturated(Limit.TRAJECTORY)
         if status != Status.OK:
             raise RolloutGone(f"{ref} does not wait for a reward")
 
@@ -590,7 +590,7 @@ class Runtime:
 
     def _keep(self, c: Completion) -> None:
         ref = RolloutRef(c.slot, c.generation)
-        if c.outcome == Outcome.CRASHED and self._crashed is not None:
+        if c.outcome == RolloutOutcome.CRASHED and self._crashed is not None:
             self._crashed[ref] = c.user_data
         elif ref not in self._ready:
             completed = self._completed(c)
@@ -661,7 +661,7 @@ class Runtime:
             ref=RolloutRef(c.slot, c.generation),
             user_id=c.user_data,
             reward_id=c.reward_id,
-            outcome=Outcome(c.outcome),
+            outcome=RolloutOutcome(c.outcome),
             stop=Stop(c.stop),
             reward=c.reward if c.scored else None,
             prompt=prompt,

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from assay.rollout import (
     Activation,
     Completed,
+    EngineSaturated,
     InvalidRollout,
     Limit,
-    Outcome,
     PauseMode,
-    RewardRequest,
     RolloutGone,
+    RolloutOutcome,
     RolloutRef,
     RuntimeClosed,
     Sampling,
-    Saturated,
+    ScoreRequest,
     Stop,
     WeightsNotReady,
     WorkerStalled,
@@ -59,7 +59,7 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     stop: Stop = Stop.NONE
-    outcome: Outcome | None = None
+    outcome: RolloutOutcome | None = None
     reward: float | None = None
     asked: bool = False
     """Handed out by `poll_rewards`."""
@@ -136,7 +136,7 @@ class ReferenceEngine:
         if stop_strings:
             raise InvalidRollout("stop_strings", "this engine has no vocabulary")
         if len(seeds) > len(self._free):
-            raise Saturated(Limit.SLOTS)
+            raise EngineSaturated(Limit.SLOTS)
         users = user_ids if user_ids is not None else range(len(seeds))
         rewards = reward_ids if reward_ids is not None else users
         rows = [
@@ -161,12 +161,12 @@ class ReferenceEngine:
         row = self._rows.get(ref)
         if row is None or row.outcome is not None:
             raise RolloutGone("ended")
-        self._end(row, Outcome.CANCELLED)
+        self._end(row, RolloutOutcome.CANCELLED)
 
-    def _end(self, row: Row, outcome: Outcome) -> None:
+    def _end(self, row: Row, outcome: RolloutOutcome) -> None:
         row.outcome = outcome
-        self._completed += outcome is Outcome.COMPLETED
-        self._failed += outcome is not Outcome.COMPLETED
+        self._completed += outcome is RolloutOutcome.COMPLETED
+        self._failed += outcome is not RolloutOutcome.COMPLETED
 
     def poll(self, n: int = 1024) -> list[Completed]:
         self._open()
@@ -182,7 +182,7 @@ class ReferenceEngine:
             ref=row.ref,
             user_id=row.user_id,
             reward_id=row.reward_id,
-            outcome=row.outcome or Outcome.CANCELLED,
+            outcome=row.outcome or RolloutOutcome.CANCELLED,
             stop=row.stop,
             reward=row.reward,
             prompt=array.array("i", row.prompt),
@@ -191,13 +191,13 @@ class ReferenceEngine:
             policy_versions=array.array("I", row.versions),
         )
 
-    def poll_rewards(self, n: int = 1024) -> list[RewardRequest]:
+    def poll_rewards(self, n: int = 1024) -> list[ScoreRequest]:
         self._open()
         waiting = [r for r in self._rows.values() if self._waits(r) and not r.asked][:n]
         for row in waiting:
             row.asked = True
         return [
-            RewardRequest(
+            ScoreRequest(
                 ref=row.ref,
                 reward_id=row.reward_id,
                 tokens=array.array("i", [*row.prompt, *row.tokens]),
@@ -216,7 +216,7 @@ class ReferenceEngine:
         if row is None or not self._waits(row):
             raise RolloutGone("does not wait for a reward")
         row.reward = reward
-        self._end(row, Outcome.COMPLETED)
+        self._end(row, RolloutOutcome.COMPLETED)
 
     def wait(self, timeout_s: float) -> float:
         self._open()
@@ -241,7 +241,7 @@ class ReferenceEngine:
         elif len(row.tokens) == row.max_tokens:
             row.stop = Stop.LENGTH
         if row.stop is not Stop.NONE and not row.want_reward:
-            self._end(row, Outcome.COMPLETED)
+            self._end(row, RolloutOutcome.COMPLETED)
 
     @contextmanager
     def _paused(self, pause: Pause) -> Iterator[Held]:

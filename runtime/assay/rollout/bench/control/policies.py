@@ -15,11 +15,11 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assay.rollout.bench.machine import this_machine
-from assay.rollout.bench.report import Report
+from assay.rollout.bench.harness.machine import this_machine
+from assay.rollout.bench.harness.report import Report
 from assay.rollout.engines import ProbeEngine
-from assay.rollout.errors import Saturated
-from assay.rollout.layout import Event, Policy
+from assay.rollout.errors import EngineSaturated
+from assay.rollout.layout import AdmissionPolicy, Event
 from assay.rollout.runtime import Runtime, RuntimeOptions
 from assay.rollout.trace import percentile
 
@@ -43,21 +43,21 @@ STEPS_MAX = 100_000
 class Variant:
     """One policy with one bound on waiting."""
 
-    policy: Policy
+    policy: AdmissionPolicy
     aging_max: int
 
     def __str__(self) -> str:
         aging = "no aging" if self.aging_max == NEVER else f"aging {self.aging_max}"
         name = self.policy.name.lower().replace("_", " ")
-        return name if self.policy is Policy.FIFO else f"{name}, {aging}"
+        return name if self.policy is AdmissionPolicy.FIFO else f"{name}, {aging}"
 
 
 VARIANTS = (
-    Variant(Policy.FIFO, AGING_MAX),
-    Variant(Policy.SHORTEST_REMAINING, NEVER),
-    Variant(Policy.SHORTEST_REMAINING, AGING_MAX),
-    Variant(Policy.PREFIX_SHARING, NEVER),
-    Variant(Policy.PREFIX_SHARING, AGING_MAX),
+    Variant(AdmissionPolicy.FIFO, AGING_MAX),
+    Variant(AdmissionPolicy.SHORTEST_REMAINING, NEVER),
+    Variant(AdmissionPolicy.SHORTEST_REMAINING, AGING_MAX),
+    Variant(AdmissionPolicy.PREFIX_SHARING, NEVER),
+    Variant(AdmissionPolicy.PREFIX_SHARING, AGING_MAX),
 )
 
 
@@ -166,7 +166,7 @@ def _submitted(runtime: Runtime, request: Request, number: int) -> bool:
             user_ids=[number],
             want_reward=False,
         )
-    except Saturated:
+    except EngineSaturated:
         return False
     return True
 

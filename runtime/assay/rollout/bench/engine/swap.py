@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.rollout.bench.machine import realtime, this_machine
-from assay.rollout.bench.report import Report
+from assay.rollout.bench.harness.machine import realtime, this_machine
+from assay.rollout.bench.harness.report import Report
 from assay.rollout.models import DType, Engine, Model, ModelConfig, Tensor, tensors_of
 from assay.rollout.models.engine import EngineSettings
 from assay.rollout.runtime import Runtime, RuntimeOptions, Sampling
@@ -23,7 +23,7 @@ from assay.rollout.runtime import Runtime, RuntimeOptions, Sampling
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assay.rollout.bench.work import SwapWork
+    from assay.rollout.bench.engine.work import SwapWork
     from assay.rollout.models import StagedWeights
     from assay.rollout.runtime import Activation
 

@@ -31,10 +31,10 @@ from assay.rollout.layout import (
     Hold,
     Kind,
     Order,
-    Outcome,
     Queue,
     Region,
     Ring,
+    RolloutOutcome,
     Row,
     State,
     Status,
@@ -410,7 +410,7 @@ class Interpreter:
             self.credits[Credit.TRAJECTORY].available += 1
             return status
         self.rows[name.slot].holds |= Hold.TRAJECTORY
-        return self.end(name, State.TRAJECTORY_READY, Outcome.COMPLETED, ticks)
+        return self.end(name, State.TRAJECTORY_READY, RolloutOutcome.COMPLETED, ticks)
 
     def trajectory_take(self, ticks: int) -> tuple[Status, Name | None]:
         """The next scored rollout, moved to DONE."""
@@ -419,11 +419,11 @@ class Interpreter:
                 return Status.MISMATCH, None
             d = Descriptor.from_buffer_copy(line)
             name = Name(d.slot, d.generation)
-            if self.end(name, State.TRAJECTORY_READY, Outcome.COMPLETED, ticks) is Status.OK:
+            if self.end(name, State.TRAJECTORY_READY, RolloutOutcome.COMPLETED, ticks) is Status.OK:
                 return Status.OK, name
         return Status.EMPTY, None
 
-    def end(self, name: Name, before: State, outcome: Outcome, ticks: int) -> Status:
+    def end(self, name: Name, before: State, outcome: RolloutOutcome, ticks: int) -> Status:
         """`before` to DONE; the completion is staged, not yet shown."""
         status = self.advance(name, before, State.DONE)
         if status is not Status.OK:
@@ -431,7 +431,7 @@ class Interpreter:
         row = self.rows[name.slot]
         row.outcome = outcome
         self._give_holds(row, Hold.DECODE | Hold.REWARD)
-        if outcome is Outcome.COMPLETED:
+        if outcome is RolloutOutcome.COMPLETED:
             self.region.completed += 1
         else:
             self.region.failed += 1

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.rollout.bench.machine import this_machine
-from assay.rollout.bench.report import Report
+from assay.rollout.bench.harness.machine import this_machine
+from assay.rollout.bench.harness.report import Report
 from assay.rollout.models import DType, Engine, load_model
 from assay.rollout.models.driver import Driver, Sampling
 from assay.rollout.models.engine import EngineSettings

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.rollout.bench.machine import this_machine
-from assay.rollout.bench.report import Report
+from assay.rollout.bench.harness.machine import this_machine
+from assay.rollout.bench.harness.report import Report
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.runtime import Runtime, RuntimeOptions
 

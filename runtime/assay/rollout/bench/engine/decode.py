@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.rollout.bench.contenders import (
+from assay.rollout.bench.engine.contenders import (
     gguf_refusal,
     llama_cpp_decoder,
     torch_decoder,
     write_gguf,
 )
-from assay.rollout.bench.machine import this_machine
-from assay.rollout.bench.report import Report
-from assay.rollout.bench.work import Contender, DecodeWork
+from assay.rollout.bench.engine.work import Contender, DecodeWork
+from assay.rollout.bench.harness.machine import this_machine
+from assay.rollout.bench.harness.report import Report
 from assay.rollout.binding import load
 from assay.rollout.models import DType, Engine, load_model
 from assay.rollout.models.driver import Driver, Rollout, Sampling

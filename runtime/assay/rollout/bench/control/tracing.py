@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.rollout.bench.machine import cpus, this_machine
-from assay.rollout.bench.native import Drive, drive
-from assay.rollout.bench.pipeline import run_pipeline
-from assay.rollout.bench.report import Report
+from assay.rollout.bench.control.native import Drive, drive
+from assay.rollout.bench.control.pipeline import run_pipeline
+from assay.rollout.bench.harness.machine import cpus, this_machine
+from assay.rollout.bench.harness.report import Report
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.runtime import Runtime, RuntimeOptions
 from assay.rollout.trace import spans, summarise, write_perfetto

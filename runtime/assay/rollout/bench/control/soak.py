@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assay.rollout.bench.machine import resident_bytes
-from assay.rollout.bench.native import Drive, drive
+from assay.rollout.bench.control.native import Drive, drive
+from assay.rollout.bench.harness.machine import resident_bytes
 from assay.rollout.engines import ProbeEngine
-from assay.rollout.layout import Policy
+from assay.rollout.layout import AdmissionPolicy
 from assay.rollout.runtime import Runtime, RuntimeOptions
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ OPTIONS = RuntimeOptions(
     decode_credits=48,
     reward_credits=16,
     trajectory_credits=24,
-    policy=Policy.PREFIX_SHARING,
+    policy=AdmissionPolicy.PREFIX_SHARING,
     aging_max=64,
     native_scorer=True,
     generation_first=0xFFFFFC00,

@@ -13,7 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from assay.rollout.bench.machine import Machine
+    from assay.rollout.bench.harness.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.rollout.bench.machine import cpus, realtime, this_machine
-from assay.rollout.bench.native import (
+from assay.rollout.bench.control.native import (
     Drive,
     Driven,
     Tax,
@@ -21,7 +20,8 @@ from assay.rollout.bench.native import (
     ring_seconds,
     tax,
 )
-from assay.rollout.bench.report import Report
+from assay.rollout.bench.harness.machine import cpus, realtime, this_machine
+from assay.rollout.bench.harness.report import Report
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.runtime import Runtime, RuntimeOptions
 from assay.rollout.trace import percentile

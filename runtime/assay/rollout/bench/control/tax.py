@@ -9,9 +9,9 @@ does it. A step is counted by the worker when it has run it.
 
 from __future__ import annotations
 
-from assay.rollout.bench.machine import cpus, realtime, this_machine
-from assay.rollout.bench.native import Tax, tax
-from assay.rollout.bench.report import Report
+from assay.rollout.bench.control.native import Tax, tax
+from assay.rollout.bench.harness.machine import cpus, realtime, this_machine
+from assay.rollout.bench.harness.report import Report
 
 STEPS_AN_ORDER = 256
 
