@@ -25,7 +25,7 @@ from report import OUT, Report, bar_plot, percentile
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, Inside, ZygoteLauncher
+from assay.sandbox.launchers.base import BubblewrapLauncher, Inside, ZygoteLauncher
 from assay.sandbox.port import CommandRun, HarnessRun, PythonRun
 
 Orders = Any

@@ -19,7 +19,7 @@ from tests.sandbox.conftest import QUICK, Launcher, Way, until
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import (
+from assay.sandbox.launchers.base import (
     BubblewrapLauncher,
     Inside,
     UnisolatedLauncher,
@@ -27,7 +27,7 @@ from assay.sandbox.launcher import (
     open_command_launcher,
 )
 from assay.sandbox.port import MIB, CommandRun, Limits, PythonRun, RunStatus, SandboxError
-from assay.sandbox.slots import Slot
+from assay.sandbox.uid_number import Slot
 
 ROOMY = Limits(cpu_s=10)
 
@@ -206,7 +206,7 @@ ABANDONED = """
 import sys
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import ZygoteLauncher
+from assay.sandbox.launchers.base import ZygoteLauncher
 from assay.sandbox.port import PythonRun, Limits
 launcher = ZygoteLauncher(SandboxSettings(), Clock())
 print(launcher.zygote_pid, flush=True)
@@ -312,7 +312,7 @@ UNPRIVILEGED = """
 import json, os
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.launchers.base import BubblewrapLauncher, ZygoteLauncher
 from assay.sandbox.port import CommandRun, PythonRun
 from assay.sandbox.probe import require_isolation
 os.chdir("/")

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.launchers.base import BubblewrapLauncher, ZygoteLauncher
 from assay.sandbox.port import CommandRun, Limits, PythonRun, RunResult
 
 

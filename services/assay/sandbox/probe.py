@@ -20,8 +20,13 @@ from typing import Any, Final
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.sandbox import trial
-from assay.sandbox.cgroup import open_backend
-from assay.sandbox.launcher import BubblewrapLauncher, Inside, ZygoteLauncher, open_command_launcher
+from assay.sandbox.accounting.cgroup import open_backend
+from assay.sandbox.launchers.base import (
+    BubblewrapLauncher,
+    Inside,
+    ZygoteLauncher,
+    open_command_launcher,
+)
 from assay.sandbox.port import (
     CommandRun,
     HarnessRun,

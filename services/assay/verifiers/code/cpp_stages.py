@@ -17,7 +17,7 @@ from typing import Final
 
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.launchers.base import BubblewrapLauncher, ZygoteLauncher
 from assay.sandbox.port import MIB, CommandRun, Limits, RunResult, RunStatus
 from assay.verifiers.code.compare import output_equal
 from assay.verifiers.code.definition import CppReference, CppSettings, IoTest

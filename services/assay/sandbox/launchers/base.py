@@ -28,9 +28,11 @@ from typing import Final, Self
 
 from assay.config.settings import SandboxSettings
 from assay.core.errors import InvalidRequest, IsolationUnavailable
-from assay.sandbox import box
-from assay.sandbox.cgroup import Backend, open_backend
-from assay.sandbox.collect import check_name, collect
+from assay.sandbox.accounting.cgroup import Backend, open_backend
+from assay.sandbox.box import head
+from assay.sandbox.box.root import DEVICES
+from assay.sandbox.launchers.collect import check_name, collect
+from assay.sandbox.launchers.watch import Ending, Started, Watch
 from assay.sandbox.port import (
     CommandLauncher,
     CommandRun,
@@ -44,12 +46,10 @@ from assay.sandbox.port import (
     SandboxError,
 )
 from assay.sandbox.seccomp import compile_filter
-from assay.sandbox.slots import Slot
-from assay.sandbox.supervision import Ending, Started, Watch
-from assay.sandbox.template import DEVICES
+from assay.sandbox.uid_number import Slot
 
 _log = logging.getLogger(__name__)
-_ZYGOTE: Final = Path(__file__).with_name("zygote.py")
+_ZYGOTE: Final = Path(__file__).parent.parent.joinpath("box", "zygote.py")
 _START_S: Final = 20.0
 _BOX_S: Final = 20.0
 _MESSAGE_BYTES: Final = 64 * 1024
@@ -660,7 +660,7 @@ class BubblewrapLauncher(_Launcher):
         )
 
     def _arguments(self, environment: Mapping[str, str]) -> list[str]:
-        user = str(box.USER)
+        user = str(head.USER)
         arguments = [self._program, "--unshare-all", "--unshare-user", "--disable-userns"]
         arguments += ["--uid", user, "--gid", user, "--hostname", "box", "--cap-drop", "ALL"]
         arguments += ["--die-with-parent", "--new-session", "--clearenv"]
@@ -687,7 +687,7 @@ class BubblewrapLauncher(_Launcher):
         arguments += ["--remount-ro", "/", "--chdir", "/box"]
         for key, value in environment.items():
             arguments += ["--setenv", key, value]
-        return [*arguments, "--seccomp", box.FILTER, "--json-status-fd", box.STATUS]
+        return [*arguments, "--seccomp", head.FILTER, "--json-status-fd", head.STATUS]
 
 
 def _mount_point(shown: Sequence[str]) -> str:
