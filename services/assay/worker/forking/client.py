@@ -20,8 +20,8 @@ import structlog
 
 from assay.core.codec import CodecError, unpack
 from assay.core.ids import StageName
-from assay.worker.nursery import MESSAGE_BYTES_MAX, packed_settings
-from assay.worker.slot import SlotSettings
+from assay.worker.forking.server import MESSAGE_BYTES_MAX, packed_settings
+from assay.worker.slots.main import SlotSettings
 
 WARM_S_MAX: Final = 120.0
 """How long the import of a handler may take."""
@@ -242,7 +242,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 def _start(channel: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
-        [sys.executable, "-m", "assay.worker.nursery", str(channel.fileno())],
+        [sys.executable, "-m", "assay.worker.forking.server", str(channel.fileno())],
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         pass_fds=[channel.fileno()],

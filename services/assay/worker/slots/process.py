@@ -11,11 +11,12 @@ import os
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from assay.sandbox.blocked import BlockedTime, tree
-from assay.worker import messages, processes
+from assay.sandbox.accounting.blocked import BlockedTime, tree
 from assay.worker.assignment import Assignment  # noqa: TC001 - seen by mypy and readers alike
-from assay.worker.forks import Forked
-from assay.worker.frames import FrameReader, Nonsense, encode
+from assay.worker.forking import processes
+from assay.worker.forking.client import Forked
+from assay.worker.slots import messages
+from assay.worker.slots.frames import FrameReader, Nonsense, encode
 
 LAST_WORDS_S: Final = 1.0
 """How long a dead process's channel may stay open."""
