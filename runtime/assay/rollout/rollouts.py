@@ -137,6 +137,15 @@ class ScoreRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a rollout has generated beyond what its reader knew; the three have one length."""
+
+    tokens: array.array[int]
+    logps: array.array[float]
+    policy_versions: array.array[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
     """A rollout that ended. `reward` is None unless it was scored."""
 

@@ -66,7 +66,15 @@ from assay.rollout.layout import (
 )
 from assay.rollout.options import RuntimeOptions, check_options, given, native_settings
 from assay.rollout.receipts import receipt_of
-from assay.rollout.rollouts import Activation, Bounds, Completed, Group, RolloutRef, ScoreRequest
+from assay.rollout.rollouts import (
+    Activation,
+    Bounds,
+    Completed,
+    Group,
+    Progress,
+    RolloutRef,
+    ScoreRequest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,6 +88,7 @@ _CAUSES = (*CrashCause,)
 _WORKER_CRASHED = 3
 _FLOAT_MAX = sys.float_info.max
 _POLL_MAX = 1024
+_PEEK_MAX = 256
 _PAGES = ("base", "advised_huge", "huge")
 CLOSE_S_MAX = 30.0
 """How long `close` waits for calls in other threads and for the worker's step."""
@@ -480,6 +489,30 @@ class Runtime:
             logps=logps,
             policy_versions=versions,
             receipt=receipt_of(asked, prompt, made, logps, versions, self.engine),
+        )
+
+    def peek(self, ref: RolloutRef, start: int = 0, n: int = _PEEK_MAX) -> Progress:
+        """Up to n tokens that a rollout has generated, from the `start`-th on, while it decodes.
+
+        Raises:
+            RolloutGone: it ended and was polled.
+        """
+        check_integer("start", start, 0, U32_MAX)
+        room = check_integer("n", n, 1, _PEEK_MAX)
+        tokens, logps, versions, got = (
+            (ct.c_int32 * room)(),
+            (ct.c_float * room)(),
+            (ct.c_uint32 * room)(),
+            ct.c_uint32(),
+        )
+        places = (tokens, logps, versions, ct.byref(got))
+        if self._call(self._lib.assay_host_peek, _word(ref), start, room, *places) != Status.OK:
+            raise RolloutGone(f"{ref} ended and was polled")
+        made = 4 * got.value
+        return Progress(
+            tokens=array.array("i", bytes(tokens)[:made]),
+            logps=array.array("f", bytes(logps)[:made]),
+            policy_versions=array.array("I", bytes(versions)[:made]),
         )
 
     # ---- crashes
