@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assay.rollout.rollout_engine import RolloutEngine
-    from assay.rollout.runtime import Completed, ScoreRequest
+    from assay.rollout.rollouts import Completed, ScoreRequest
 
 WAIT_S: Final = 0.2
 """Longest sleep in the engine; a stop is noticed within it."""

@@ -9,14 +9,14 @@ import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from assay.core.outcome import Outcome
 from assay.core.verdict import Evidence
 from assay.rollout.layout import Stop
-from assay.rollout.runtime import Sampling
+from assay.rollout.rollouts import Sampling
 
 if TYPE_CHECKING:
     from assay.core.group import GroupSummary
     from assay.core.ids import TenantId
+    from assay.core.outcome import Outcome
 
 
 class SessionKey(NamedTuple):

@@ -50,12 +50,11 @@ from assay.rollout.service.records import (
 from assay.rollout.service.rewards import Response, infra_failed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-    from assay.core.ids import TenantId
     from assay.edge.clock import Clock
     from assay.rollout.rollout_engine import RolloutEngine
-    from assay.rollout.runtime import Activation, Completed, RolloutRef, ScoreRequest
+    from assay.rollout.rollouts import Activation, Completed, RolloutRef, ScoreRequest
     from assay.rollout.service.groups import ReadGroup
     from assay.rollout.service.rewards import RewardDesk
 
@@ -68,6 +67,7 @@ HOLD_S_MAX: Final = 60.0
 """For the engine to be held by a pause or an activation."""
 PAGE_GROUPS_MAX: Final = 64
 PAGE_TOKENS_MAX: Final = 1 << 18
+ENGINE_COUNTS: Final = ("submitted", "completed", "failed", "in_flight", "slots_free")
 
 CANCELLED: Final = Judged(outcome=Outcome.CANCELLED)
 
@@ -114,6 +114,8 @@ class Status:
     groups_ended: int
     rewards_waiting: int
     policy_version: int
+    engine: Mapping[str, int]
+    """The engine's own counts, by name."""
 
 
 class RolloutService:
@@ -156,15 +158,24 @@ class RolloutService:
         self._pump = Pump(self._engine, self, asyncio.get_running_loop())
         self._pump.start()
 
-    async def close(self) -> None:
-        """End all sessions and streams."""
-        for session in list(self._sessions.values()):
+    def end_streams(self) -> None:
+        """Let every reader have what has ended, and no more."""
+        for session in self._sessions.values():
             session.closed = True
             session.changed.set()
+
+    async def close(self) -> None:
+        """End all sessions, pauses and streams."""
+        self.end_streams()
         for pause_id in list(self._pauses):
             self._let_go(pause_id)
         await self._desk.close()
         await asyncio.to_thread(self._pump.stop)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the engine makes no more tokens."""
+        return self._down is not None
 
     def check(self) -> None:
         """Raise `DependencyDown` when the engine makes no more tokens."""
@@ -209,6 +220,14 @@ class RolloutService:
         self._turns.remove(key)
         await self._desk.close_session(key)
         return cancelled
+
+    def spec(self, key: SessionKey) -> SessionSpec:
+        """What a session was opened with.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        return self._session(key).spec
 
     def _session(self, key: SessionKey) -> Session:
         session = self._sessions.get(key)
@@ -355,9 +374,7 @@ class RolloutService:
         return True
 
     def _refuse(self, session: Session, running: Running, error: InvalidRollout) -> None:
-        judged = Judged(
-            outcome=Outcome.REJECTED_INVALID, evidence=Evidence(error=error.message)
-        )
+        judged = Judged(outcome=Outcome.REJECTED_INVALID, evidence=Evidence(error=error.message))
         now_ns = self._clock.now_ns()
         for member in running.members:
             session.groups.end(running, member, NOT_DECODED, judged, now_ns)
@@ -529,6 +546,7 @@ class RolloutService:
 
     def status(self) -> Status:
         """What is where."""
+        stats = self._engine.stats()
         counts = [session.groups.counts() for session in self._sessions.values()]
         return Status(
             sessions=len(self._sessions),
@@ -536,7 +554,8 @@ class RolloutService:
             groups_running=sum(c.running for c in counts),
             groups_ended=sum(c.ended + c.read for c in counts),
             rewards_waiting=self._desk.waiting,
-            policy_version=self._engine.stats().policy_version,
+            policy_version=stats.policy_version,
+            engine={name: getattr(stats, name) for name in ENGINE_COUNTS},
         )
 
 
@@ -556,5 +575,3 @@ def _judged(flight: _Flight, completed: Completed) -> Judged:
         judged = flight.member.judged
         return judged if judged is not None and judged.reward is None else CANCELLED
     return infra_failed(f"the engine ended it as {completed.outcome.name}")
-
-

@@ -1,6 +1,6 @@
 """Weights that arrive in messages, staged into the engine's second slot while tokens are made.
 
-Tensors are put together one at a time and handed to the staging thread, which checks and packs them.
+Tensors are put together one at a time; the staging thread checks and packs them.
 
 Always true:
   - memory is taken for a tensor only once its name and shape are known to be the model's;
@@ -16,7 +16,7 @@ import math
 import queue
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TENSORS_AHEAD: Final = 2
 HAND_OVER_S_MAX: Final = 60.0
 """For the staging thread to take the next tensor."""
-_DTYPES: Final = {
+_DTYPES: Final[dict[str, tuple[DType, np.dtype[Any]]]] = {
     "F32": (DType.F32, np.dtype("<f4")),
     "F16": (DType.F16, np.dtype("<f2")),
     "BF16": (DType.BF16, np.dtype("<u2")),
@@ -91,9 +91,9 @@ class _Hand:
     """From the event loop to the staging thread."""
 
     def __init__(self) -> None:
-        self._tensors: queue.Queue[StagedTensor | None | _CutShort] = queue.Queue(TENSORS_AHEAD)
+        self._tensors: queue.Queue[StagedTensor | _CutShort | None] = queue.Queue(TENSORS_AHEAD)
 
-    def give(self, one: StagedTensor | None | _CutShort, timeout_s: float) -> None:
+    def give(self, one: StagedTensor | _CutShort | None, timeout_s: float) -> None:
         """Blocks while the thread is behind.
 
         Raises:
@@ -133,7 +133,7 @@ class _Assembly:
             raise InvalidWeights(where, WeightsProblem.SHAPE, found)
         self._shape = wanted
         self._values = np.empty(math.prod(wanted), dtype=stored)
-        self._bytes = memoryview(self._values).cast("B")
+        self._bytes = self._values.view(np.uint8).data
         self._filled = 0
 
     @property
@@ -259,6 +259,3 @@ def _is_redundant(name: str, key: TensorKey | None, config: ModelConfig) -> bool
     """What trainers' state dicts carry along although the model has no use for it."""
     tied = config.tied_embeddings and key == (TensorKind.LM_HEAD, 0)
     return tied or name.endswith(IGNORED_SUFFIX)
-
-
-
