@@ -424,7 +424,10 @@ class SubmitPromptsRequest(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     PROMPTS_FIELD_NUMBER: _builtins.int
     BATCHES_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
+    acknowledged: _builtins.int
+    """Groups up to this cursor of StreamGroups were handled and are let go."""
     @_builtins.property
     def prompts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Prompt]: ...
     @_builtins.property
@@ -437,10 +440,11 @@ class SubmitPromptsRequest(_message.Message):
         session_id: _builtins.str = ...,
         prompts: _abc.Iterable[Global___Prompt] | None = ...,
         batches: _abc.Iterable[Global___RewardBatch] | None = ...,
+        acknowledged: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "prompts", b"prompts", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "batches", b"batches", "prompts", b"prompts", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from assay.core.errors import Conflict, Saturated
 from assay.core.group import summarize
 from assay.core.ids import GroupId
-from assay.core.outcome import Outcome
 from assay.rollout.service.records import (
     NOT_DECODED,
     Decoded,
@@ -173,13 +172,15 @@ class Groups:
         self.ended.append(_ended(running))
         return True
 
-    def cancel_waiting(self, group_ids: frozenset[str] | None, now_ns: int) -> int:
-        """End groups that no rollout was started for; `None` = all. Return their rollouts."""
+    def end_waiting(
+        self, group_ids: frozenset[str] | None, judged: Judged, now_ns: int
+    ) -> list[GroupSpec]:
+        """End groups that no rollout was started for (`None` = all), and return them."""
         gone = [s for s in self.waiting if group_ids is None or s.group_id in group_ids]
         for spec in gone:
             self.waiting.remove(spec)
-            self.ended.append(_never_started(spec, now_ns))
-        return sum(spec.k for spec in gone)
+            self.ended.append(_never_started(spec, judged, now_ns))
+        return gone
 
     # -- out -----------------------------------------------------------------------------------
     def acknowledge(self, cursor: int) -> None:
@@ -228,13 +229,13 @@ def _ended(running: Running) -> EndedGroup:
     )
 
 
-def _never_started(spec: GroupSpec, now_ns: int) -> EndedGroup:
+def _never_started(spec: GroupSpec, judged: Judged, now_ns: int) -> EndedGroup:
     trajectories = tuple(
         Trajectory(
             member=i,
             seed=(spec.seed + i) & SEED_MASK,
             decoded=NOT_DECODED,
-            judged=Judged(outcome=Outcome.CANCELLED),
+            judged=judged,
             attempts=0,
             submitted_ns=now_ns,
             decoded_ns=now_ns,

@@ -4,11 +4,10 @@ Everything here runs on one event loop; the engine's calls are short and never w
 and activations, which wait in a thread.
 
 Always true:
-  - each group taken in comes back from `read` once acknowledged order is kept, with K trajectories,
-    each with exactly one outcome; a reward only where a judge gave one;
+  - each group that was taken in comes back from `read` with K trajectories, each with one outcome,
+    and a reward only where a judge gave one;
   - a rollout holds its place in the engine until its reward came, was given up, or was not wanted:
-    a slow reward service is back-pressure, and `wait_s_max` ends it;
-  - a pause that its holder forgot ends after `PAUSE_S_MAX`.
+    a slow reward service is back-pressure, and `wait_s_max` ends it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -26,16 +24,16 @@ from assay.core.errors import (
     AssayError,
     Conflict,
     DependencyDown,
-    FailedPrecondition,
     InvalidRequest,
     NotFound,
     Saturated,
 )
 from assay.core.outcome import Outcome
 from assay.core.verdict import Evidence
-from assay.rollout.errors import EngineSaturated, InvalidRollout, RolloutGone
+from assay.rollout.errors import EngineSaturated, InvalidRollout, RolloutGone, WorkerCrashed
 from assay.rollout.layout import PauseMode, RolloutOutcome
 from assay.rollout.service.groups import Groups, Member, Running
+from assay.rollout.service.pauses import HOLD_S_MAX, Pauses
 from assay.rollout.service.pump import Pump
 from assay.rollout.service.records import (
     NOT_ASKED,
@@ -61,10 +59,6 @@ if TYPE_CHECKING:
 ATTEMPTS_MAX: Final = 2
 """Of a rollout that the engine failed."""
 SESSIONS_MAX: Final = 256
-PAUSES_MAX: Final = 64
-PAUSE_S_MAX: Final = 600.0
-HOLD_S_MAX: Final = 60.0
-"""For the engine to be held by a pause or an activation."""
 PAGE_GROUPS_MAX: Final = 64
 PAGE_TOKENS_MAX: Final = 1 << 18
 ENGINE_COUNTS: Final = ("submitted", "completed", "failed", "in_flight", "slots_free")
@@ -150,7 +144,7 @@ class RolloutService:
         self._numbers = 0
         self._unplaced: dict[int, float] = {}
         """Rewards that the engine had no room for yet."""
-        self._pauses: dict[str, tuple[ExitStack, asyncio.TimerHandle]] = {}
+        self.pauses = Pauses(engine, new_id)
         self._down: AssayError | None = None
 
     def start(self) -> None:
@@ -167,8 +161,7 @@ class RolloutService:
     async def close(self) -> None:
         """End all sessions, pauses and streams."""
         self.end_streams()
-        for pause_id in list(self._pauses):
-            self._let_go(pause_id)
+        self.pauses.close()
         await self._desk.close()
         await asyncio.to_thread(self._pump.stop)
 
@@ -237,9 +230,20 @@ class RolloutService:
 
     # -- groups --------------------------------------------------------------------------------
     def submit(
-        self, key: SessionKey, specs: Sequence[GroupSpec], batches: Sequence[RewardBatch] = ()
+        self,
+        key: SessionKey,
+        specs: Sequence[GroupSpec],
+        batches: Sequence[RewardBatch] = (),
+        *,
+        acknowledged: int = 0,
     ) -> int:
         """Take all groups in, or none; return how many are new.
+
+        Args:
+            key: the session.
+            specs: checked.
+            batches: what is known of their reward batches.
+            acknowledged: cursor up to which groups were handled and are let go.
 
         Raises:
             NotFound: no such session.
@@ -247,6 +251,7 @@ class RolloutService:
         """
         self.check()
         session = self._session(key)
+        session.groups.acknowledge(acknowledged)
         fresh = session.groups.accept(specs)
         if session.spec.reward is not None:
             self._count_in(session, fresh, batches)
@@ -259,15 +264,23 @@ class RolloutService:
         They come back as CANCELLED, or as what they became meanwhile.
         """
         session = self._session(key)
-        cancelled = session.groups.cancel_waiting(group_ids, self._clock.now_ns())
+        cancelled = self._end_waiting(session, group_ids, CANCELLED)
         for flight in list(self._flights.values()):
             if flight.session is session and (
                 group_ids is None or flight.running.spec.group_id in group_ids
             ):
                 self._cancel(flight)
                 cancelled += 1
-        session.changed.set()
         return cancelled
+
+    def _end_waiting(
+        self, session: Session, group_ids: frozenset[str] | None, judged: Judged
+    ) -> int:
+        gone = session.groups.end_waiting(group_ids, judged, self._clock.now_ns())
+        for spec in gone:
+            self._count_out(session, spec.batch_id)
+        session.changed.set()
+        return sum(spec.k for spec in gone)
 
     async def read(self, key: SessionKey, cursor: int) -> AsyncGenerator[list[ReadGroup], None]:
         """Groups in the order in which they ended, after `cursor`, until the session is closed.
@@ -326,6 +339,8 @@ class RolloutService:
             del self._flights[number]
             self._desk.forget(number)
             self._settle(flight, NOT_DECODED, infra_failed(error.message))
+        for session in self._sessions.values():
+            self._end_waiting(session, None, infra_failed(error.message))
 
     def on_judged(self, number: int, judged: Judged) -> None:
         """An answer of the desk."""
@@ -361,7 +376,7 @@ class RolloutService:
         numbers = [self._next_number() for _ in running.members]
         try:
             refs = self._give(session, spec, [m.seed for m in running.members], numbers)
-        except EngineSaturated:
+        except (EngineSaturated, WorkerCrashed):  # of a crash the pump will tell
             session.groups.put_back(running)
             return False
         except InvalidRollout as error:  # what only the engine can know: its arena is too small
@@ -450,7 +465,7 @@ class RolloutService:
         number, member = self._next_number(), flight.member
         try:
             [ref] = self._give(flight.session, flight.running.spec, [member.seed], [number])
-        except EngineSaturated:
+        except (EngineSaturated, WorkerCrashed):
             return False
         member.attempts += 1
         member.judged = None
@@ -502,47 +517,6 @@ class RolloutService:
         return await asyncio.to_thread(
             self._engine.activate, version, mode=mode, timeout_s=HOLD_S_MAX
         )
-
-    async def pause(self, mode: PauseMode) -> str:
-        """Make no more tokens until `resume`, or for `PAUSE_S_MAX`.
-
-        Raises:
-            Saturated: there are `PAUSES_MAX` pauses.
-            WorkerStalled: the engine was not held in time.
-        """
-        self.check()
-        if len(self._pauses) >= PAUSES_MAX:
-            raise Saturated(f"at most {PAUSES_MAX} pauses", retry_after_s=1.0)
-        held = ExitStack()
-        await asyncio.to_thread(self._hold, held, mode)
-        pause_id = self._new_id()
-        timer = asyncio.get_running_loop().call_later(PAUSE_S_MAX, self._forgotten, pause_id)
-        self._pauses[pause_id] = (held, timer)
-        return pause_id
-
-    def _hold(self, held: ExitStack, mode: PauseMode) -> None:
-        held.enter_context(self._engine.pause(HOLD_S_MAX, mode=mode))
-
-    def resume(self, pause_id: str) -> None:
-        """End a pause.
-
-        Raises:
-            FailedPrecondition: it has ended.
-        """
-        if not self._let_go(pause_id):
-            raise FailedPrecondition("no such pause, or it has ended", field="pause_id")
-
-    def _forgotten(self, pause_id: str) -> None:
-        log.warning("pause_forgotten", after_s=PAUSE_S_MAX)
-        self._let_go(pause_id)
-
-    def _let_go(self, pause_id: str) -> bool:
-        held, timer = self._pauses.pop(pause_id, (None, None))
-        if held is None or timer is None:
-            return False
-        timer.cancel()
-        held.close()
-        return True
 
     def status(self) -> Status:
         """What is where."""

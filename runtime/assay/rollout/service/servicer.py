@@ -71,7 +71,9 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         request = parsed_message(rollout_pb2.SubmitPromptsRequest.FromString, body)
         key = _key(request.session_id)
         specs = wire.group_specs(request, self._service.spec(key), self._served)
-        accepted = self._service.submit(key, specs, wire.reward_batches(request))
+        accepted = self._service.submit(
+            key, specs, wire.reward_batches(request), acknowledged=request.acknowledged
+        )
         return rollout_pb2.SubmitPromptsResponse(
             accepted=accepted, duplicates=len(specs) - accepted
         )
@@ -135,14 +137,14 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self, request: rollout_pb2.PauseRequest, context: Context
     ) -> rollout_pb2.PauseResponse:
         """Make no more tokens."""
-        pause_id = await self._service.pause(wire.pause_mode(request.mode))
+        pause_id = await self._service.pauses.hold(wire.pause_mode(request.mode))
         return rollout_pb2.PauseResponse(pause_id=pause_id)
 
     async def Continue(
         self, request: rollout_pb2.ContinueRequest, context: Context
     ) -> rollout_pb2.ContinueResponse:
         """End a pause."""
-        self._service.resume(request.pause_id)
+        self._service.pauses.resume(request.pause_id)
         return rollout_pb2.ContinueResponse()
 
     async def GetStatus(
