@@ -4,7 +4,7 @@ Stages feed forward, so each is simulated for itself, in order; the queue discip
 platform (tenants by weight, earliest batch first within one, workers come free before requests are
 admitted, no preemption). A tenant is charged what a request will take; the store charges what it
 expects and corrects it at the end.
-`assay.sim.pools.world.ReferenceWorld` is the readable counterpart, and tests compare the two.
+`assay.sim.pools.reference.ReferenceWorld` is the readable counterpart, and tests compare the two.
 """
 
 from typing import Final, NamedTuple
