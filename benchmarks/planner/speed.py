@@ -110,9 +110,9 @@ def main() -> None:
             "requests": requests,
             "stages": stages,
             "distrs_ms": best_ms(partial(Distrs().decide, seen), times),
-            "assay_ms": best_ms(partial(make_plan, seen), times),
+            "assay_ms": best_ms(partial(make_plan, seen, LARGE_POOLS), times),
             "assay_again_ms": best_ms(
-                partial(make_plan, seen, peaks_hint=peaks, search=False), times
+                partial(make_plan, seen, LARGE_POOLS, peaks_hint=peaks, search=False), times
             ),
         }
         print(found, flush=True)

@@ -276,6 +276,7 @@ class ReferenceWorld(BaseWorld):
             self.end(job.request)
             return
         job.attempt += 1
+        self.state.attempt[job.request] = job.attempt
         workers.wait(job)
 
     def move_on(self, request: int, after: int, inboxes: Inboxes) -> None:
@@ -287,6 +288,7 @@ class ReferenceWorld(BaseWorld):
             self.end(request)
             return
         state.stage_now[request] = stage
+        state.attempt[request] = 1
         pool = int(state.pool_of[state.task_of[request], stage])
         inboxes[pool].arrived.append(self.job(request, stage))
 
@@ -332,7 +334,6 @@ class ReferenceWorld(BaseWorld):
         state, request = self.state, job.request
         stage = int(state.stage_now[request])
         state.since_ns[request] = state.start_ns[request, stage] = self.now_ns
-        state.attempt[request] = job.attempt
         lasts, kind = self.holds_ns(request, stage), Kind.FINISHED
         if len(state.deaths_ns):
             after = int(state.deaths_ns[request, stage, job.attempt - 1])
