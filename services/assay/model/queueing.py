@@ -238,101 +238,6 @@ def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting
     return int(request)
 
 
-NO_BINS: Final = FAR_NS
-"""In place of a bin's number: the peaks by bin are not kept."""
-
-
-@jit
-def take_ends(
-    scratch: Scratch, busy: Ints, now: int, running: int, peak_bin: int, origin_ns: int, bin_ns: int
-) -> tuple[int, int]:
-    """Requests that end until `now` leave; returns the requests that still run and the bin."""
-    while running > 0 and scratch.done_ns[0] <= now:
-        if peak_bin != NO_BINS:
-            upto = (scratch.done_ns[0] - origin_ns - 1) // bin_ns
-            peak_bin = spread(busy, peak_bin, upto, running)
-        drop_done(scratch.done_ns, running)
-        running -= 1
-    return running, peak_bin
-
-
-@jit
-def next_instant(
-    supply: Supply, stage: int, step: int, scratch: Scratch, arrival_ns: int, running: int
-) -> int:
-    """When something changes next while requests wait; FAR = never."""
-    now = arrival_ns
-    if running > 0:
-        now = min(now, scratch.done_ns[0])
-    if step + 1 < supply.steps[stage]:
-        now = min(now, supply.since_ns[stage, step + 1])
-    return int(now)
-
-
-@jit
-def admit(
-    demand: Demand, stage: int, scratch: Scratch, now: int, at: int, count: int, waiting: int
-) -> int:
-    """Requests that reach the stage `now` join their queues; returns how many."""
-    admitted = 0
-    while at + admitted < count and scratch.clock_ns[scratch.order[at + admitted]] == now:
-        request = scratch.order[at + admitted]
-        key = -1 if demand.running[request] == stage else demand.key[request]
-        wait(demand, scratch, request, key, waiting + admitted)
-        admitted += 1
-    return admitted
-
-
-@jit
-def work_after(demand: Demand, request: int, stage: int) -> int:
-    """Time that the request still needs at later stages."""
-    left = 0
-    for later in range(stage + 1, demand.service_ns.shape[1]):
-        left += demand.service_ns[request, later]
-    return left
-
-
-@jit
-def start_waiting(
-    demand: Demand,
-    stage: int,
-    constraints: Constraints,
-    scratch: Scratch,
-    now: int,
-    running: int,
-    waiting: int,
-    capacity: int,
-    tail_timeout: int,
-) -> int:
-    """Free workers take what waits; returns how many started, -1 = a constraint is broken."""
-    started = 0
-    while waiting > started:
-        tenant = first_tenant(scratch)
-        if running + started >= capacity and scratch.queue[tenant, 0] >= 0:
-            break
-        request = take_next(demand, stage, scratch, tenant, waiting - started)
-        queued = scratch.clock_ns[request] < now
-        finish = now + demand.service_ns[request, stage]
-        due = constraints.finish_ns[request]
-        if finish + work_after(demand, request, stage) > due:
-            return -1
-        if constraints.timeouts[0] and queued and now + tail_timeout > due:
-            return -1
-        scratch.clock_ns[request] = finish
-        push(scratch.done_ns, running + started, finish)
-        started += 1
-    return started
-
-
-@jit
-def remaining_timeouts(constraints: Constraints, stage: int) -> int:
-    """Timeouts of this and all later stages together."""
-    total = 0
-    for later in range(stage, constraints.timeout_ns.shape[0]):
-        total += constraints.timeout_ns[later]
-    return total
-
-
 @jit
 def serve(
     demand: Demand,
@@ -348,46 +253,78 @@ def serve(
 
     `busy` receives the most running requests per bin of time; empty = do not keep it. Returns false
     as soon as a constraint is broken or work is left that no worker will ever take.
+
+    One long function on purpose: a plan spends most of its time here, and cut into compiled
+    functions per step, planning takes more than twice as long.
     """
+    clock = scratch.clock_ns
     if busy.shape[0] == 0:
         free = serve_freely(demand, stage, supply, constraints, scratch)
         if free >= 0:
             return free == 1
     count = sort_by_release(demand, stage, scratch)
-    tail_timeout = remaining_timeouts(constraints, stage)
-    step, capacity = 0, supply.workers[stage, 0]
+    tail_timeout = 0
+    for later in range(stage, constraints.timeout_ns.shape[0]):
+        tail_timeout += constraints.timeout_ns[later]
+    step, steps = 0, supply.steps[stage]
+    capacity = supply.workers[stage, 0]
     running = waiting = at = 0
     scratch.waiting[:] = 0
     forget_shares(scratch)
-    peak_bin = -1 if busy.shape[0] else NO_BINS
+    peak_bin = -1 if busy.shape[0] else FAR_NS
     while at < count or waiting > 0:
-        now = scratch.clock_ns[scratch.order[at]] if at < count else FAR_NS
+        now = clock[scratch.order[at]] if at < count else FAR_NS
         if waiting > 0:
-            now = next_instant(supply, stage, step, scratch, now, running)
+            if running > 0:
+                now = min(now, scratch.done_ns[0])
+            if step + 1 < steps:
+                now = min(now, supply.since_ns[stage, step + 1])
             if now == FAR_NS:
                 return False
-        running, peak_bin = take_ends(scratch, busy, now, running, peak_bin, origin_ns, bin_ns)
-        if peak_bin != NO_BINS:
+        while running > 0 and scratch.done_ns[0] <= now:
+            if peak_bin != FAR_NS:
+                upto = (scratch.done_ns[0] - origin_ns - 1) // bin_ns
+                peak_bin = spread(busy, peak_bin, upto, running)
+            drop_done(scratch.done_ns, running)
+            running -= 1
+        if peak_bin != FAR_NS:
             peak_bin = spread(busy, peak_bin, (now - origin_ns - 1) // bin_ns, running)
-        while step + 1 < supply.steps[stage] and supply.since_ns[stage, step + 1] <= now:
+        while step + 1 < steps and supply.since_ns[stage, step + 1] <= now:
             step += 1
             capacity = supply.workers[stage, step]
-        admitted = admit(demand, stage, scratch, now, at, count, waiting)
-        at += admitted
-        waiting += admitted
-        started = start_waiting(
-            demand, stage, constraints, scratch, now, running, waiting, capacity, tail_timeout
-        )
-        if started < 0:
-            return False
-        running += started
-        waiting -= started
-        if peak_bin != NO_BINS:
+        while at < count and clock[scratch.order[at]] == now:
+            i = scratch.order[at]
+            key = -1 if demand.running[i] == stage else demand.key[i]
+            wait(demand, scratch, i, key, waiting)
+            waiting += 1
+            at += 1
+        while waiting > 0:
+            tenant = first_tenant(scratch)
+            if running >= capacity and scratch.queue[tenant, 0] >= 0:
+                break
+            i = take_next(demand, stage, scratch, tenant, waiting)
+            waiting -= 1
+            queued = clock[i] < now
+            finish = now + demand.service_ns[i, stage]
+            left = 0
+            for later in range(stage + 1, demand.service_ns.shape[1]):
+                left += demand.service_ns[i, later]
+            if finish + left > constraints.finish_ns[i]:
+                return False
+            if constraints.timeouts[0] and queued and now + tail_timeout > constraints.finish_ns[i]:
+                return False
+            clock[i] = finish
+            push(scratch.done_ns, running, finish)
+            running += 1
+        if peak_bin != FAR_NS:
             here = (now - origin_ns) // bin_ns
             if 0 <= here < busy.shape[0]:
                 busy[here] = max(busy[here], running)
-    if peak_bin != NO_BINS:
-        take_ends(scratch, busy, FAR_NS, running, peak_bin, origin_ns, bin_ns)
+    while peak_bin != FAR_NS and running > 0:
+        upto = (scratch.done_ns[0] - origin_ns - 1) // bin_ns
+        peak_bin = spread(busy, peak_bin, upto, running)
+        drop_done(scratch.done_ns, running)
+        running -= 1
     return True
 
 
