@@ -38,7 +38,7 @@ from assay.v1 import planner_pb2, planner_pb2_grpc
 
 
 def readyz(planner: Own) -> tuple[int, str]:
-    """What a probe is told."""
+    """What a probe answers."""
     try:
         with urllib.request.urlopen(f"http://{planner.addresses['http']}/readyz") as answer:
             return answer.status, answer.read().decode()

@@ -32,7 +32,7 @@ from assay.sim.pools.workload import OUTCOMES, Workload
 from assay.sim.pools.world import FastWorld, World
 
 HISTORY_MAX: Final = 20
-"""Past batches a task that policies are shown."""
+"""Past batches per task that policies see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
