@@ -32,7 +32,7 @@ from assay.planner.session.plan_view import PlanRecord, PoolSample, pack_record,
 from assay.sim.pools.cluster import Cluster
 from assay.sim.pools.replay import workload_of
 from assay.sim.pools.runner import simulate
-from assay.store.memory import MemoryStore
+from assay.testing.memory_store import MemoryStore
 from assay.v1 import planner_pb2
 
 BATCH = (snapshots.TENANT, BatchId("b"))

@@ -23,7 +23,6 @@ from assay.core.errors import NotFound, Saturated
 from assay.core.ids import BatchId, TaskId, TenantId
 from assay.core.ordering import advance_us, cost_us
 from assay.core.outcome import Outcome
-from assay.core.queue import HINTS_PER_TENANT_MAX
 from assay.core.records import (
     BatchRecord,
     BatchSpec,
@@ -33,6 +32,7 @@ from assay.core.records import (
     Report,
     StageReport,
 )
+from assay.core.store_limits import HINTS_PER_TENANT_MAX
 from assay.edge.clock import Clock
 from assay.model.arrays import SECOND_NS
 from assay.model.queueing import Demand, constant_supply, make_scratch, serve_all, unconstrained
@@ -42,9 +42,9 @@ from assay.sim.pools.workload import BatchLoad, Stage, StageLoad, TaskLoad, Work
 from assay.sim.pools.world import FastWorld
 from assay.store.embedded import EmbeddedValkey
 from assay.store.link import Link
-from assay.store.memory import MemoryStore
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
+from assay.testing.memory_store import MemoryStore
 
 MS = 1_000_000
 END = EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b"")
