@@ -159,8 +159,10 @@ class Launcher:
             self._send(
                 order, forked, directory, account.open_joins(), [writers for _, writers in streams]
             )
-            account.watch(_pid_of(forked.pidfd))
+            pid = _pid_of(forked.pidfd)
+            account.watch(pid)
             started = Started(
+                pid=pid,
                 pidfd=forked.pidfd,
                 box=forked.channel,
                 streams={reader: bytearray() for reader, _ in streams},
