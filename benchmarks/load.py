@@ -3,10 +3,10 @@
     python -m benchmarks.load [--busy 20] [--responses 200] [--callers 8] [--cpu 0.25] [--json]
 
 `--responses` right programs use 80 % of their CPU limit, or sleep for 80 % of what they may, in one
-test or several, with stdin, as calls, in C++, in a child process. As many wrong ones of each kind
-use 140 % of their CPU limit, or sleep for 115 % or 280 % of what they may. Each is judged once on the
-machine as it is and once beside `--busy` processes that never sleep. What counts is that each reward
-is the right one and that both passes agree; the times show how slow it was.
+test or several, with stdin, as calls, in C++, in a child process. Wrong ones beside them use 140 % of
+their CPU limit, or sleep for 115 % or 280 % of what they may. Each is judged once on the machine as
+it is and once beside `--busy` processes that never sleep. What counts is that each reward is the
+right one and that both passes agree; the times show how slow it was.
 """
 
 import argparse
