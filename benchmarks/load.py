@@ -3,9 +3,9 @@
     python -m benchmarks.load [--busy 20] [--responses 200] [--callers 8] [--cpu 0.25] [--json]
 
 `--responses` right programs use 80 % of their CPU limit, or sleep for 80 % of what they may, in one
-test or several, with stdin, as calls, in C++, in a child process. Wrong ones beside them use 140 % of
-their CPU limit, or sleep for 115 % or 280 % of what they may. Each is judged once on the machine as
-it is and once beside `--busy` processes that never sleep. What counts is that each reward is the
+test or several, with stdin, as calls, in C++, in a child process. Wrong ones beside them use 140 %
+of their CPU limit, or sleep for 115 % or 280 % of what they may. Each is judged once on the machine
+as it is and once beside `--busy` processes that never sleep. What counts is that each reward is the
 right one and that both passes agree; the times show how slow it was.
 """
 
@@ -169,9 +169,9 @@ def main() -> int:
         )
     report.show(as_json=arguments.json)
     honest = [at for at, one in enumerate(responses) if one.reward]
-    right = sum(_reward(loaded[at]) == 1.0 for at in honest)
+    upheld = sum(_reward(loaded[at]) == 1.0 for at in honest)
     print(
-        f"{right} of {len(honest)} honest programs right beside {arguments.busy} busy processes; "
+        f"{upheld} of {len(honest)} honest programs right beside {arguments.busy} busy processes; "
         f"{wrong} rewards of {2 * len(responses)} wrong; load average {load:.0f}",
         file=sys.stderr,
     )
