@@ -146,6 +146,7 @@ class DoorLimits:
     tenant_share: float = 0.5
     tenant_calls_per_s: float = math.inf
     tenant_bytes_per_s: float = math.inf
+    tenant_requests_per_s: float = math.inf
     body_s_max: float = 30.0
     stream_idle_s_max: float = 900.0
     stream_s_max: float = 14_400.0
@@ -170,6 +171,7 @@ class Door:
         several = limits.tenants > 1
         self._calls_pace = Pace(limits.tenant_calls_per_s if several else math.inf)
         self._bytes_pace = Pace(limits.tenant_bytes_per_s if several else math.inf)
+        self._requests_pace = Pace(limits.tenant_requests_per_s if several else math.inf)
         self._refusals = self._limit("refusals", REFUSALS_MAX)
         self._reads: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(READS_MAX)
@@ -196,6 +198,13 @@ class Door:
             wait_s = self._bytes_pace.wait_s(tenant, bytes_read, now_s)
         else:
             wait_s = self._calls_pace.wait_s(tenant, not bytes_read, now_s)
+        if wait_s:
+            await asyncio.sleep(wait_s)
+
+    async def pace_requests(self, tenant: TenantId, count: int) -> None:
+        """Wait until so many more requests of the tenant are due to be stored."""
+        now_s = asyncio.get_running_loop().time()
+        wait_s = self._requests_pace.wait_s(tenant, count, now_s)
         if wait_s:
             await asyncio.sleep(wait_s)
 

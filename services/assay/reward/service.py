@@ -83,6 +83,14 @@ Checked = Callable[[PipelineDefinition], Awaitable[list[NewRequest]]]
 """Gives a message's requests once the pipeline is known that they are checked against."""
 
 
+Pace = Callable[[TenantId, int], Awaitable[None]]
+"""Waits until so many requests of a tenant may be stored."""
+
+
+async def _at_once(_tenant: TenantId, _count: int) -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTask:
     """A task and what its pipeline is."""
@@ -103,8 +111,11 @@ class RewardService:
         clock: Clock,
         metrics: Metrics,
         new_id: Callable[[], str],
+        pace: Pace | None = None,
     ) -> None:
+        """Serve over `store`; `pace` is awaited before requests are stored (absent: no wait)."""
         self._store = store
+        self._pace = pace or _at_once
         self._clock = clock
         self._metrics = metrics
         self._pipelines = pipelines
@@ -175,6 +186,7 @@ class RewardService:
         batch = admission.batch_name(batch_id)
         task = await self._task_of(tenant, batch)
         requests = await checked(task.definition)
+        await self._pace(tenant.tenant_id, len(requests))
         return await self._store.submit(tenant.tenant_id, batch, requests, tenant.quota)
 
     async def seal(self, tenant: Tenant, batch_id: str) -> BatchRecord:
@@ -413,6 +425,7 @@ class RewardService:
             while requests and len(part) < PART_REQUESTS_MAX and size < PART_BYTES_MAX:
                 part.append(requests.pop())
                 size += len(part[-1].response) + len(part[-1].reference)
+            await self._pace(tenant.tenant_id, len(part))
             await self._store.submit(tenant.tenant_id, batch_id, part, tenant.quota)
 
     async def _until_over(
