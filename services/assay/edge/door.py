@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 RETRY_AFTER_S: Final = 0.25
 """What a call that finds the service full is told; clients add jitter of their own."""
-READS_MAX: Final = 4
-"""gRPC messages of one tenant that are received at the same time; their size is not known before.
-The others wait their turn within `body_s_max`."""
+READS_MAX: Final = 2
+"""Large messages of one tenant that are received at the same time (gRPC: all, for their size is not
+known before). The others wait their turn within `body_s_max`."""
 UPLOADS_MAX: Final = 4
 """Streams of one tenant that send; each may be in the middle of a message at any time."""
 

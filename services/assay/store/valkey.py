@@ -5,8 +5,11 @@ be lost: tasks and large payload parts, which never change, are remembered; the 
 """
 
 import asyncio
+import hashlib
+import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -65,10 +68,14 @@ from assay.store.wake import PLANNING, RECHECK_S, Watchers
 SLICE: Final = 64
 """Most requests that one script call moves: the server runs one call at a time, and every tenant's
 next call waits that long (about 2 ms)."""
+CLAIMS_SLICE: Final = 32
+"""Likewise of claims and reports, which cost more each."""
 LEASES_SLICE: Final = 512
 """Most leases that one script call extends."""
 PART_BYTES_MAX: Final = 256 * 1024
 """Payload that one script call stores."""
+PIECE_BYTES: Final = 512 * 1024
+"""Of a large payload part that one call carries."""
 STAGED_KEPT_MS: Final = 120_000
 """After which what was staged and not taken in is dropped."""
 TASK_KEPT_S: Final = 30 * 86_400.0
@@ -227,7 +234,7 @@ class ValkeyStore:
         self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
     ) -> Submitted:
         """See `Store.submit`."""
-        parcel = codec.Parcel(requests, inline_bytes_max=self._settings.inline_bytes_max)
+        parcel = await self._parcel(requests)
         unknown = [name for name in parcel.blobs if self._uploaded.get(name) is None]
         await self._upload(parcel.blobs, unknown)
         parts = parcel.parts(requests_max=self._part_requests_max, bytes_max=PART_BYTES_MAX)
@@ -276,11 +283,28 @@ class ValkeyStore:
             for first, count in zip(staged[::2], staged[1::2], strict=True):
                 await self._link.run(self._unstage_part, first, count)
 
+    async def _parcel(self, requests: Sequence[NewRequest]) -> codec.Parcel:
+        parcel = partial(codec.Parcel, requests, inline_bytes_max=self._settings.inline_bytes_max)
+        size = sum(len(request.response) + len(request.reference) for request in requests)
+        # Hashing lets go of the interpreter's lock: other calls go on.
+        return await asyncio.to_thread(parcel) if size > PIECE_BYTES else parcel()
+
     async def _upload(self, blobs: Mapping[str, bytes], names: Sequence[str]) -> None:
         for name in names:
-            key = self._key("bl", name)
-            await self._link.call("SET", key, blobs[name], "NX", "EX", UPLOAD_KEPT_S)
+            await self._upload_one(self._key("bl", name), blobs[name])
             self._uploaded.put(name, len(blobs[name]))
+
+    async def _upload_one(self, key: str, content: bytes) -> None:
+        """Piece by piece under a name of its own, then whole under its name, unless it is there."""
+        if len(content) <= PIECE_BYTES:
+            await self._link.call("SET", key, content, "NX", "EX", UPLOAD_KEPT_S)
+            return
+        trial = self._key("up", secrets.token_hex(16))
+        await self._link.call("SET", trial, content[:PIECE_BYTES], "EX", UPLOAD_KEPT_S)
+        for first in range(PIECE_BYTES, len(content), PIECE_BYTES):
+            await self._link.call("APPEND", trial, content[first : first + PIECE_BYTES])
+        if not await self._link.call("RENAMENX", trial, key):
+            await self._link.call("UNLINK", trial)
 
     async def _settle_on(
         self, tenant: TenantId, batch_id: BatchId, action: str
@@ -352,7 +376,7 @@ class ValkeyStore:
         found: list[Claim] = []
         full = True
         while full and len(found) < claims_max:
-            count = min(claims_max - len(found), SLICE)
+            count = min(claims_max - len(found), CLAIMS_SLICE)
             try:
                 some, claimed = await self._claim_some(stage, count, lease_s, worker)
             except DependencyDown:
@@ -401,11 +425,25 @@ class ValkeyStore:
         names = {part for part in parts if isinstance(part, str)}
         found = {name: content for name in names if (content := self._blobs.get(name))}
         for name in names - found.keys():
-            content = await self._link.call("GET", self._key("bl", name))
+            content = await self._download(name)
             if content is not None:
                 self._blobs.put(name, content)
                 found[name] = content
         return found
+
+    async def _download(self, name: str) -> bytes | None:
+        """`None`: it is kept no longer."""
+        key = self._key("bl", name)
+        pieces: list[bytes] = []
+        while not pieces or len(pieces[-1]) == PIECE_BYTES:
+            first = len(pieces) * PIECE_BYTES
+            piece = await self._link.call("GETRANGE", key, first, first + PIECE_BYTES - 1)
+            pieces.append(piece)
+        if len(pieces) == 1:
+            return pieces[0] or None
+        content = b"".join(pieces)  # not whole where it was dropped meanwhile
+        digest = await asyncio.to_thread(hashlib.sha256, content)
+        return content if digest.hexdigest() == name else None
 
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
@@ -425,9 +463,9 @@ class ValkeyStore:
         """See `Store.finish`."""
         statuses: list[FinishStatus] = []
         completed: list[Reply] = []
-        for first in range(0, len(reports), SLICE):
+        for first in range(0, len(reports), CLAIMS_SLICE):
             arguments: list[Argument] = []
-            for report in reports[first : first + SLICE]:
+            for report in reports[first : first + CLAIMS_SLICE]:
                 arguments += codec.report_arguments(report)
             done, batches = await self._link.run(
                 self._finish,
