@@ -13,12 +13,11 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import Final, Protocol
 
 import structlog
 
@@ -31,9 +30,6 @@ from assay.reward.admission import RequestCheck
 from assay.reward.drafts import ScoreDraft
 from assay.reward.reading import Form, Message
 from assay.verifiers.port import PipelineDefinition
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 SMALL_BYTES_MAX: Final = 1024**2
 MIB: Final = 1024**2
@@ -234,26 +230,22 @@ class Readers:
                 raise
         return ours
 
-    async def exchange(
+    def exchange(
         self,
         channel: socket.socket,
         parts: Sequence[object],
         body: bytes,
         found: list[NewRequest],
-    ) -> list[object]:
+    ) -> Future[list[object]]:
         """Say `parts`, send `body` and wait for the answer, in a thread.
 
-        Requests that come before the answer are added to `found`.
+        Requests that come before the answer are added to `found`. There are as many threads as
+        messages being read apart.
 
-        Raises:
+        Raises (the future):
             EOFError, OSError: the process is gone, or does not answer in time.
         """
-        return await self.in_a_thread(_exchange, channel, parts, body, found)
-
-    async def in_a_thread(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """There are as many as there are messages being read apart."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, partial(work, *args, **kwargs))
+        return self._threads.submit(_exchange, channel, parts, body, found)
 
     def give_back(self, place: Place) -> None:
         """A message was read."""
@@ -295,6 +287,7 @@ class ReadingApart:
         self._channel: socket.socket | None = None
         self._cpu_s = 0.0
         self._charged = False
+        self._exchange: Future[list[object]] | None = None
 
     async def begin(self, form: Form, body: bytes) -> None:
         """Have the head read."""
@@ -327,7 +320,10 @@ class ReadingApart:
                 self._charge(self._cpu_s)
             with suppress(OSError):
                 channel.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits at it
-            channel.close()
+            if self._exchange is None:
+                channel.close()
+            else:  # not before the thread is done: its descriptor might be another's by then
+                self._exchange.add_done_callback(lambda _: channel.close())
         place, self._place = self._place, None
         if place is not None:
             self._readers.give_back(place)
@@ -343,7 +339,8 @@ class ReadingApart:
             if self._channel is None:
                 self._channel = self._readers.connect(self._tenant)
             requests = [] if found is None else found
-            answer = await self._readers.exchange(self._channel, parts, body, requests)
+            self._exchange = self._readers.exchange(self._channel, parts, body, requests)
+            answer = await asyncio.wrap_future(self._exchange)
         except (OSError, EOFError) as error:
             raise _unread(repr(error)) from error
         match answer:
