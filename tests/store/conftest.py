@@ -18,7 +18,6 @@ from assay.core.ids import (
     WorkerId,
 )
 from assay.core.outcome import Outcome
-from assay.core.queue import QueueLimits
 from assay.core.records import (
     BatchRecord,
     BatchSpec,
@@ -41,9 +40,10 @@ from assay.core.records import (
     TaskRecord,
 )
 from assay.edge.clock import Clock
-from assay.store.memory import MemoryStore
 from assay.store.port import Report, Store
 from assay.store.valkey import SLICE, ValkeyStore
+from assay.testing.memory_store import MemoryStore
+from assay.testing.queue_model import QueueLimits
 
 TENANT = TenantId("acme")
 TASK = TaskRecord(

@@ -30,13 +30,6 @@ from assay.core.ids import (
     TenantId,
     WorkerId,
 )
-from assay.core.queue import (
-    HINTS_MAX,
-    HINTS_PER_TENANT_MAX,
-    PLANS_MAX,
-    check_plan,
-    too_many_tasks,
-)
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -54,6 +47,13 @@ from assay.core.records import (
     StageDepth,
     Submitted,
     TaskRecord,
+)
+from assay.core.store_limits import (
+    HINTS_MAX,
+    HINTS_PER_TENANT_MAX,
+    PLANS_MAX,
+    check_plan,
+    too_many_tasks,
 )
 from assay.store import codec
 from assay.store.cache import LastUsed
