@@ -64,7 +64,8 @@ async def test_open_work_shows_where_each_request_is_and_what_it_took_so_far(
     assert (on_b.claimed_ns, on_d.claimed_ns, on_e.claimed_ns) == (0, 0, 0), "they wait"
     assert on_a.enqueued_ns == first.enqueued_ns > on_d.enqueued_ns == d.enqueued_ns
     arrivals = [one.arrived_after_ns for one in (on_a, on_b, on_d, on_e)]
-    assert 0 <= arrivals[0] and arrivals == sorted(arrivals)
+    assert arrivals == sorted(arrivals)
+    assert arrivals[0] >= 0
     assert on_a.enqueued_ns > work.batch.opened_ns + on_a.arrived_after_ns
 
 

@@ -110,7 +110,7 @@ def build(
         clock=clock,
         metrics=metrics,
         new_id=lambda: secrets.token_hex(16),
-        pace=door.pace_requests,
+        pace=door.pace_requests if len(reward.tenants) > 1 else None,
     )
     readers = Readers(reward, settings.verifiers)
     readiness = Readiness(store, metrics)

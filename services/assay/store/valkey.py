@@ -61,7 +61,7 @@ from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
 from assay.store.link import Argument, Link, Reply
 from assay.store.open_work import read_open_work
-from assay.store.port import Finished, Fitness, Reaped, Report
+from assay.store.port import Finished, Fitness, Pace, Reaped, Report
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
 
@@ -70,6 +70,9 @@ SLICE: Final = 64
 next call waits that long (about 2 ms)."""
 CLAIMS_SLICE: Final = 32
 """Likewise of claims and reports, which cost more each."""
+RELEASE_SLICE: Final = 32
+"""Requests that a paced message puts into the queue at once: what the workers then do with them is
+over before another tenant's call notices."""
 LEASES_SLICE: Final = 512
 """Most leases that one script call extends."""
 PART_BYTES_MAX: Final = 256 * 1024
@@ -143,6 +146,7 @@ class ValkeyStore:
         self._stage = load_script("stage")
         self._unstage_part = load_script("unstage")
         self._submit = load_script("submit")
+        self._release = load_script("release")
         self._claim = load_script("claim")
         self._beat = load_script("beat")
         self._finish = load_script("finish")
@@ -231,7 +235,13 @@ class ValkeyStore:
         return codec.batch_record(reply[1]), reply[0] == b"NEW"
 
     async def submit(
-        self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        *,
+        pace: Pace | None = None,
     ) -> Submitted:
         """See `Store.submit`."""
         parcel = await self._parcel(requests)
@@ -247,7 +257,9 @@ class ValkeyStore:
                 rows = [codec.without_payload(row) for row in rows]
             limits = (quota.requests_open_max, quota.bytes_open_max)
             ranges = codec.packed_rows([staged]) if staged else b""
-            arguments = (tenant, batch_id, *limits, codec.packed_rows(rows), ranges)
+            queue_max = len(rows) if pace is None else RELEASE_SLICE
+            packed = codec.packed_rows(rows)
+            arguments = (tenant, batch_id, *limits, packed, ranges, queue_max)
             reply = await self._link.run(self._submit, *arguments)
             if reply[0] == b"NO_BLOB":  # kept no longer; nothing was taken in
                 await self._upload(parcel.blobs, list(parcel.blobs))
@@ -260,6 +272,8 @@ class ValkeyStore:
         _, accepted, duplicates, sealed, more = reply
         if more:
             await self._settle_on(tenant, batch_id, "CONTINUE")
+        if pace is not None and accepted > RELEASE_SLICE:
+            await self._release_all(tenant, batch_id, pace)
         return Submitted(accepted=accepted, duplicates=duplicates, sealed=bool(sealed))
 
     async def _stage_parts(
@@ -276,6 +290,13 @@ class ValkeyStore:
             if reply[0] == b"NOT_FOUND":
                 raise _no_batch(batch_id)
             staged += (reply[1], len(part))
+
+    async def _release_all(self, tenant: TenantId, batch_id: BatchId, pace: Pace) -> None:
+        """Who is cut short here leaves the rest to `reap`: the requests are accepted."""
+        left = 1
+        while left:
+            await pace(tenant, RELEASE_SLICE)
+            left = await self._link.run(self._release, tenant, batch_id, RELEASE_SLICE)
 
     async def _unstage(self, staged: Sequence[int]) -> None:
         """Where this fails too, `reap` drops them."""
