@@ -90,6 +90,9 @@ class RewardSettings(Branch):
     """Calls per second of one of several tenants, refused ones too; what comes faster waits."""
     tenant_bytes_per_s_max: int = Field(default=16 * 1024**2, gt=0)
     """Bytes per second of large messages of one of several tenants; what comes faster waits."""
+    tenant_requests_per_s_max: float = Field(default=500.0, gt=0)
+    """Requests per second of one of several tenants that are stored, one second's worth at once;
+    what comes faster waits."""
     stream_idle_s_max: float = Field(default=900.0, gt=0)
     """A stream without a message for so long ends as saturated; its caller goes on from its
     cursor."""
