@@ -17,7 +17,7 @@ import assay.rollout.binding as binding
 
 NATIVE = Path(binding.__file__).parent / "native"
 OWN = Path(__file__).parents[1] / "native"
-CORE = ["bell", "clock", "contain", "core", "guard", "host", "kv", "policy", "probe"]
+CORE = ["arena", "bell", "clock", "contain", "core", "guard", "host", "kv", "policy", "probe"]
 CORE += ["runtime", "worker"]
 FLAGS = [
     "-std=c11",
