@@ -59,20 +59,25 @@ static int has_parked(assay_pool *pool, uint64_t parks) {
     for (int ms = 0; ms < FOLLOW_MS_MAX; ms++) {
         usleep(1000);
         if (atomic_load(&pool->parks) != parks) return usleep(1000) == 0;
+        if (ms % 100 == 99) assay_pool_rouse(pool); /* it slept when `parks` was read */
     }
     return 0;
 }
 
+static void run_watched(assay_pool *pool) {
+    assay_guard_hot_begin();
+    assay_pool_run(pool);
+    assay_guard_hot_end();
+}
+
 static int run_after_idling(assay_pool *pool, bool roused) {
     uint64_t parks = atomic_load(&pool->parks);
-    assay_pool_run(pool); /* from here on it has to park again */
+    assay_pool_rouse(pool); /* so that it has to park again */
     for (int i = 0; i < IDLE_RUNS; i++) {
         if (!has_parked(pool, parks)) return 0;
         if (roused) assay_pool_rouse(pool);
         parks = atomic_load(&pool->parks);
-        assay_guard_hot_begin();
-        assay_pool_run(pool);
-        assay_guard_hot_end();
+        run_watched(pool);
     }
     return 1;
 }
