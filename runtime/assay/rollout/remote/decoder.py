@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from assay.rollout.errors import ServerLost, ServerRefused, WorkerStalled
 from assay.rollout.layout import PauseMode
+from assay.rollout.remote.dialects import COMPLETIONS
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from assay.rollout.remote.ledger import Ledger, Row
     from assay.rollout.remote.options import RemoteOptions
     from assay.rollout.remote.transport import Transport
+
+
+NOT_FOUND = 404
 
 
 class Decoder:
@@ -80,12 +85,11 @@ class Decoder:
             known = len(row.tokens)
             try:
                 await self._request(row)
-            except ServerRefused as error:
-                self._note(row, str(error), crash=True)
-            except ServerLost as error:
+            except (ServerLost, ServerRefused) as error:
                 failures = 1 if len(row.tokens) > known else failures + 1
                 self._suspect = True
-                self._note(row, str(error), crash=failures >= self._options.attempts_max)
+                last = failures >= self._options.attempts_max or not _may_recover(error)
+                self._note(row, str(error), crash=last)
                 await asyncio.sleep(self._backoff_s(failures))
 
     def _note(self, row: Row, why: str, *, crash: bool) -> None:
@@ -111,11 +115,12 @@ class Decoder:
             self._ledger.requests += 1
             version = self._ledger.policy_version
             body = self._dialect.body(row)
-        async for event in self._transport.events("/v1/completions", body):
-            part = self._dialect.part(event, version)
-            await self._gate.wait()
-            if part is not None:
-                self._take(row, part)
+        async with aclosing(self._transport.events(COMPLETIONS, body)) as events:
+            async for event in events:
+                part = self._dialect.part(event, version)
+                await self._gate.wait()
+                if part is not None:
+                    self._take(row, part)
         if row.decoding:
             raise ServerLost("the stream ended before the response did")
 
@@ -235,3 +240,9 @@ class Decoder:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), *self._aside, return_exceptions=True)
         await self._transport.close()
+        await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def _may_recover(error: ServerLost | ServerRefused) -> bool:
+    """A model that is not there any more is one that a new process was not given yet."""
+    return isinstance(error, ServerLost) or error.status == NOT_FOUND

@@ -8,6 +8,7 @@ the log-prob of each.
 from __future__ import annotations
 
 import array
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -162,8 +163,9 @@ async def check_logps(transport: Transport, body: dict[str, Any]) -> None:
         ServerRefused: it is not, so the server reports those of another distribution.
     """
     probe = {**body, "prompt": [1, 2, 3], "max_tokens": 1, "temperature": 1.0, "top_k": 1}
-    async for event in transport.events(COMPLETIONS, probe):
-        part = completion_part(event, 0)
+    async with aclosing(transport.events(COMPLETIONS, probe)) as events:
+        parts = [completion_part(event, 0) async for event in events]
+    for part in parts:
         for logp in part.progress.logps if part is not None else ():
             if not _LOGP_OF_CERTAINTY <= logp <= 1e-6:
                 raise ServerRefused(
@@ -212,6 +214,8 @@ class AssayServer:
         return {**completion_body(row, None), "return_receipt": not row.tokens}
 
     def part(self, event: dict[str, Any], version: int) -> Part | None:
+        if event.get("system_fingerprint") != self._boot:
+            raise ServerLost("another process answers: its weights may be others")
         return completion_part(event, version)
 
     async def greet(self, transport: Transport, options: RemoteOptions) -> int:
@@ -245,14 +249,13 @@ class AssayServer:
 
     async def restore(self, transport: Transport, version: int) -> None:
         model = await _the_model(transport, None)
-        if model.get("boot") == self._boot or model.get("policy_version") == version:
-            return
-        if version not in self._paths:
-            raise ServerRefused(f"a new server process has no weights of version {version}")
-        body = {"version": version, "path": self._paths[version]}
-        await transport.call("POST", "/stage_weights", body)
-        await transport.call("POST", "/activate_weights", {"version": version})
-        self._boot = str(model["boot"])
+        if model.get("policy_version") != version:
+            if version not in self._paths:
+                raise ServerRefused(f"a new server process has no weights of version {version}")
+            body = {"version": version, "path": self._paths[version]}
+            await transport.call("POST", "/stage_weights", body)
+            await transport.call("POST", "/activate_weights", {"version": version})
+        self._boot = str(model.get("boot"))
 
 
 class Vllm:

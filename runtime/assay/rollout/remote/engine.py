@@ -62,6 +62,18 @@ class _Loop:
         except asyncio.CancelledError:
             raise RuntimeClosed("the engine is closed") from None
 
+    def stop(self, timeout_s: float) -> None:
+        """End the thread.
+
+        Raises:
+            WorkerStalled: not in time.
+        """
+        self.post(self.loop.stop)
+        self.thread.join(timeout_s)
+        if self.thread.is_alive():
+            raise WorkerStalled(f"still busy after {timeout_s} s")
+        self.loop.close()
+
     def post(self, call: Callable[..., None], *arguments: object) -> None:
         """Have the loop call it soon."""
         try:
@@ -87,11 +99,7 @@ def _shut(loop: _Loop, decoder: Decoder, owner: int, timeout_s: float = CLOSE_S_
     if os.getpid() != owner or loop.loop.is_closed():
         return
     loop.run(decoder.close(), timeout_s)
-    loop.post(loop.loop.stop)
-    loop.thread.join(timeout_s)
-    if loop.thread.is_alive():
-        raise WorkerStalled(f"still busy after {timeout_s} s")
-    loop.loop.close()
+    loop.stop(timeout_s)
 
 
 class RemotePause:
@@ -163,7 +171,7 @@ class RemoteEngine:
             greeting = _make(make, lambda transport: dialect.greet(transport, options))
             self._decoder = self._loop.run(greeting, options.admin_s + options.connect_s)
         except BaseException:
-            self._loop.post(self._loop.loop.stop)
+            self._loop.stop(CLOSE_S_MAX)
             raise
         self._abandon = weakref.finalize(
             self, _shut, self._loop, self._decoder, self._owner, CLOSE_S_MAX

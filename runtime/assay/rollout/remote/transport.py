@@ -13,7 +13,7 @@ import httpx
 from assay.rollout.errors import ServerLost, ServerRefused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from assay.rollout.remote.options import RemoteOptions
 
@@ -52,7 +52,7 @@ class Transport:
         _check(path, answer.status_code, answer.text)
         return _json(path, answer.text) if answer.content else None
 
-    async def events(self, path: str, body: object) -> AsyncIterator[dict[str, Any]]:
+    async def events(self, path: str, body: object) -> AsyncGenerator[dict[str, Any], None]:
         """The events of a stream until `[DONE]`.
 
         Raises:
@@ -74,7 +74,7 @@ class Transport:
             raise ServerLost(f"{path}: {type(error).__name__} {error}") from error
         raise ServerLost(f"{path}: the stream ended before its end")
 
-    async def _lines(self, path: str, answer: httpx.Response) -> AsyncIterator[str]:
+    async def _lines(self, path: str, answer: httpx.Response) -> AsyncGenerator[str, None]:
         held = ""
         async for text in answer.aiter_text():
             held += text

@@ -140,6 +140,7 @@ class Answer:
             "id": f"cmpl-{uuid.uuid4().hex}",
             "object": "text_completion",
             "model": server.served.name,
+            "system_fingerprint": server.boot,
         }
         tokenizer = server.served.tokenizer
         self._text = None if tokenizer is None else TextStream(tokenizer)
