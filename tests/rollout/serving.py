@@ -21,7 +21,7 @@ class _Announcing(uvicorn.Server):
         super().__init__(config)
         self.listening = threading.Event()
 
-    async def startup(self, sockets: object = None) -> None:  # type: ignore[override]  # none are given
+    async def startup(self, sockets: object = None) -> None:
         del sockets
         await super().startup()
         self.listening.set()

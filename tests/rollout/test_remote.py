@@ -41,6 +41,7 @@ from assay.rollout.errors import ServerLost, ServerRefused
 from assay.rollout.models import Engine, load_model
 from assay.rollout.models.driver import Driver
 from assay.rollout.models.driver import Sampling as DriverSampling
+from assay.rollout.models.engine import EngineSettings
 from assay.rollout.receipts import result_hash
 from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, Vllm
 from assay.rollout.server.app import Served, build_app
@@ -104,9 +105,15 @@ def process(models: Path) -> Iterator[Process]:
     process.kill()
 
 
-def alone(model: Path, prompt: list[int], n: int, seed: int) -> list[int]:
+COMMANDS = EngineSettings(threads=1, seq_len_max=SEQ_MAX)
+"""What the server's command decodes with."""
+
+
+def alone(
+    model: Path, prompt: list[int], n: int, seed: int, settings: EngineSettings = COMMANDS
+) -> list[int]:
     """n tokens after the prompt, by a fresh engine in this process."""
-    with Engine.create(load_model(model), SETTINGS) as engine:
+    with Engine.create(load_model(model), settings) as engine:
         driver = Driver(engine, 64)
         how = DriverSampling(temperature=0.8, top_k=40, seed=seed)
         rollout = driver.new(len(prompt) + n, how)
@@ -325,7 +332,7 @@ def test_vllms_dialect_retracts_where_it_cannot_hold(models: Path) -> None:
         assert engine.stats().retracted == 1
         with pytest.raises(InvalidRollout, match="token_bytes"):
             engine.submit([5], max_tokens=3, seeds=[9], stop_strings=[b"x"])
-    assert list(c.tokens) == alone(models / "base.bin", [5], 300, 9)
+    assert list(c.tokens) == alone(models / "base.bin", [5], 300, 9, SETTINGS)
 
 
 def test_a_response_of_one_request_carries_its_servers_receipt(models: Path) -> None:

@@ -31,8 +31,8 @@ def _tokenizer(model: Path) -> Tokenizer | None:
 
 
 def _stage_below(root: Path, engine: Engine) -> Callable[[int, str], None]:
-    """Stages model files; a path that leaves `root` is refused."""
-    from assay.rollout.models import load_model, tensors_of
+    """Stages model files and adapter folders; a path that leaves `root` is refused."""
+    from assay.rollout.models import load_model, read_adapter, tensors_of
 
     root = root.resolve()
 
@@ -40,7 +40,10 @@ def _stage_below(root: Path, engine: Engine) -> Callable[[int, str], None]:
         place = (root / path).resolve()
         if not place.is_relative_to(root):
             raise InvalidRollout("path", f"outside {root}")
-        engine.stage(version, tensors_of(load_model(place)))
+        if (place / "adapter_config.json").is_file():
+            engine.stage_adapter(version, read_adapter(place, engine.config))
+        else:
+            engine.stage(version, tensors_of(load_model(place)))
 
     return stage
 
