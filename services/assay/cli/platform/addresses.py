@@ -14,6 +14,7 @@ from assay.store.embedded import embedded_url
 REWARD_SIGN = "reward.json"
 WORKER_SIGN = "worker.json"
 PLANNER_SIGN = "planner.json"
+ROLLOUT_SIGN = "rollout.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,8 @@ class Addresses:
     http: str
     control: str
     store: str
+    rollout: str = ""
+    """Of the rollout service; empty where no model is served."""
 
 
 def running(settings: Settings) -> Addresses:

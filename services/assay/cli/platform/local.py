@@ -14,7 +14,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from assay.cli.platform.addresses import PLANNER_SIGN, REWARD_SIGN, WORKER_SIGN, Addresses
+from assay.cli.platform.addresses import (
+    PLANNER_SIGN,
+    REWARD_SIGN,
+    ROLLOUT_SIGN,
+    WORKER_SIGN,
+    Addresses,
+)
 from assay.cli.platform.children import Child, Platform
 from assay.config.settings import Settings
 from assay.core.errors import FailedPrecondition
@@ -92,7 +98,37 @@ class LocalPlatform:
         if self._settings.planner.enabled:
             environment["ASSAY_WORKER__CONTROL_PORT"] = _port(pools["control"])
             await self._start_planner(run_dir / PLANNER_SIGN, environment)
-        return Addresses(grpc=api["grpc"], http=api["http"], control=pools["control"], store=store)
+        rollout = ""
+        if self._settings.rollout.model is not None:
+            rollout = await self._start_rollout(run_dir / ROLLOUT_SIGN, environment, api["grpc"])
+        return Addresses(
+            grpc=api["grpc"],
+            http=api["http"],
+            control=pools["control"],
+            store=store,
+            rollout=rollout,
+        )
+
+    async def _start_rollout(
+        self, sign: Path, environment: Mapping[str, str], reward_url: str
+    ) -> str:
+        """Load the model and serve it; returns its address."""
+        child = await self._platform.start(
+            "rollout",
+            ["-m", "assay.rollout"],
+            sign=sign,
+            drain_s=self._settings.rollout.drain_s,
+            environment={
+                **environment,
+                "ASSAY_ROLLOUT__MODEL": str(self._settings.rollout.model),
+                "ASSAY_ROLLOUT__REWARD_URL": reward_url,
+            },
+        )
+        where = json.loads(await self._addresses(child))
+        # One that is started again keeps the ports that callers know.
+        child.environment["ASSAY_ROLLOUT__GRPC_PORT"] = _port(where["grpc"])
+        child.environment["ASSAY_ROLLOUT__HTTP_PORT"] = _port(where["http"])
+        return str(where["grpc"])
 
     async def _start_planner(self, sign: Path, environment: Mapping[str, str]) -> None:
         """Without one pools keep their size, so the platform outlives it."""
