@@ -9,7 +9,7 @@ objects, huge pages, pipe sizes).
 
 Some calls are answered without being made, because refusing them would break honest programs and
 making them would touch what runs share: file locks are granted (a lock on a shared library could be
-seen by the run beside it; within one box they exclude nobody), and flushing the machine's disks
+seen by the run beside it; within one box they exclude no one), and flushing the machine's disks
 does nothing (the box's own files are in memory).
 
 `clone3` fails with ENOSYS because its flags lie behind a pointer that no filter can read: the C

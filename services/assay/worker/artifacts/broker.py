@@ -1,7 +1,7 @@
 """Answers slots that ask for artifacts: from disk, from the store, or with leave to make them.
 
-Invariants: on one host one question to the store per key, however many slots ask; over all hosts one
-maker per key, by the store's lease on the making. A maker that dies gives its leave back.
+Invariants: on one host one question to the store per key, however many slots ask; over all hosts
+one maker per key, by the store's lease on the making. A maker that dies gives its leave back.
 """
 
 import asyncio
