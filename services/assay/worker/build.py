@@ -1,4 +1,4 @@
-"""Puts the worker host together; the only module here that knows every concrete class."""
+"""Builds the worker host; the only module of the package that knows every concrete class."""
 
 import asyncio
 import os

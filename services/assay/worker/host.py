@@ -1,8 +1,8 @@
 """The worker host: all stages that this process serves.
 
 One blocked connection waits for work of all stages that have idle slots; a stage that comes to want
-some while the others are waited for joins them at once. Whatever fails here that is no error of the
-contract is a bug: it is logged and the host ends, for whoever watches it to start it anew.
+some while the others are waited for joins them at once. A failure here that is no error of the
+contract is a bug: it is logged and the host ends, to be started again by its supervisor.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class HostSettings:
     """How the host works."""
 
     slots: Mapping[StageName, int]
-    """Slots at start, a stage each."""
+    """Slots at start, per stage."""
     slots_max: int
     drain_s: float
     reap_every_s: float

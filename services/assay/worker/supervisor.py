@@ -399,7 +399,7 @@ class Supervisor:
             self._waiting.remove(held)
         for slot in self._pool.busy:
             assignment = slot.assignment
-            if assignment is not None and _works_for_nobody(assignment):
+            if assignment is not None and _works_in_vain(assignment):
                 slot.assignment = None
                 self._settle(slot, blame_for_end(assignment), "its lease was lost")
                 slot.kill("its lease was lost")
@@ -478,7 +478,7 @@ def _ids(held: HeldClaim) -> dict[str, str]:
     }
 
 
-def _works_for_nobody(assignment: Assignment) -> bool:
+def _works_in_vain(assignment: Assignment) -> bool:
     """What the slot is at is lost, or all that it may be at."""
     current = assignment.current
     if current is not None:

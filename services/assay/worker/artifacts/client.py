@@ -45,7 +45,7 @@ class SlotArtifacts:
         """See `Artifacts.get_or_make`.
 
         Raises:
-            ArtifactUnavailable: whoever makes it does not get ready.
+            ArtifactUnavailable: the producer did not finish in time.
         """
         kept = self._kept.get(key)
         if kept is not None:
@@ -54,7 +54,7 @@ class SlotArtifacts:
         if content is not None:
             return self._keep(key, content)
         if not is_ours:
-            message = f"artifact {key} is not to be had"
+            message = f"artifact {key} is not available"
             raise ArtifactUnavailable(message)
         try:
             made = make()

@@ -151,7 +151,7 @@ class ForkClient:
 
 def _fail_quietly(future: asyncio.Future[Any], error: ForkFailed) -> None:
     future.set_exception(error)
-    future.exception()  # nobody may be waiting any more
+    future.exception()  # perhaps no one waits any more
 
 
 class ForkServers:

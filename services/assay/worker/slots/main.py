@@ -123,7 +123,7 @@ class SlotWorker:
         return retiring
 
     def _say(self, verdicts: list[tuple[object, ...]], *, is_last: bool) -> bool:
-        """Caches of a handler grow; the memory limit is for requests, so begin anew in time."""
+        """Caches of a handler grow; the memory limit is for requests, so retire in time."""
         limit = self._memory_bytes_max
         retiring = is_last and bool(limit) and _peak_bytes() > limit
         self._frames.send(messages.VERDICTS, verdicts, retiring)

@@ -1,7 +1,7 @@
-"""The slots of one stage: as many as wanted, begun anew when they end.
+"""The slots of one stage: as many as wanted, replaced when they end.
 
 Invariants: slots that start or serve number `desired`, but while some start and while busy ones
-that are not wanted any more finish what they hold; a slot that ends before it served is begun anew
+that are not wanted any more finish what they hold; a slot that ends before it served is replaced
 after a pause that grows, so that a broken handler costs no more than a start now and then.
 """
 

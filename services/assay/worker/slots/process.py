@@ -1,7 +1,7 @@
 """The host's handle on one slot: its process and its channel.
 
-Tells its owner of every frame, and once of its end, whichever is seen first: the channel closes,
-the process dies, or it talks nonsense (then it is killed).
+Reports every frame to its owner, and its end once, whichever is seen first: the channel closes, the
+process dies, or it breaks the protocol (then it is killed).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class SlotState(enum.Enum):
 
 
 class SlotOwner(Protocol):
-    """Who is told."""
+    """Receives what happens to a slot."""
 
     def on_frame(self, slot: "SlotProcess", frame: list[object]) -> None:
         """The slot said something.
@@ -81,8 +81,8 @@ class SlotProcess(asyncio.Protocol):
                 if self.is_gone:
                     return
                 self._owner.on_frame(self, frame)
-        except ProtocolError as nonsense:
-            self.kill(f"it talked nonsense: {nonsense}")
+        except ProtocolError as error:
+            self.kill(f"it broke the protocol: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Asyncio's call."""
