@@ -28,8 +28,8 @@ from platform_run import Run, local_platform  # noqa: E402 - the folder above
 from report import OUT, Report  # noqa: E402
 from workloads import SHARED, gsm8k  # noqa: E402
 
-from assay.cli.observe import list_pools  # noqa: E402
-from assay.cli.plan_plot import Point, plot_stages  # noqa: E402
+from assay.cli.operate.status_client import list_pools  # noqa: E402
+from assay.cli.plan.plot import Point, plot_stages  # noqa: E402
 from assay.client import Client, Request  # noqa: E402
 from assay.core.ids import TaskId, TenantId  # noqa: E402
 from assay.reward.deadline import natural_span_ns  # noqa: E402

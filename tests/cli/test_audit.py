@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assay.cli.audit import Auditor, distinct, prepare
-from assay.cli.check import _table
-from assay.cli.data_files import read_records
+from assay.cli.data.audit import Auditor, distinct, prepare
+from assay.cli.data.check import _table
+from assay.cli.data.records import read_records
 from assay.client import Client, Outcome
 from assay.client.types import Evidence, Request, ResourceUse, Result
 from assay.core.errors import InvalidRequest

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.local_platform import LocalPlatform
+from assay.cli.platform.local import LocalPlatform
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
 from assay.core.restarts import RestartPolicy

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cli.rows import BadRow, Row, basis_of
-from assay.cli.scorer import Scorer, chunked, output_line, task_name
+from assay.cli.score.jsonl import BadRow, Row, basis_of
+from assay.cli.score.scorer import Scorer, chunked, output_line, task_name
 from assay.client import Batch, Client, Evidence, Outcome, Request, ResourceUse, Result, Task
 from assay.core.errors import InvalidRequest, NotFound, TooLarge
 

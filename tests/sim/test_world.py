@@ -9,18 +9,21 @@ from hypothesis import strategies as st
 from tests.sim.builders import small_workload
 
 from assay.core.errors import InvalidRequest
-from assay.sim.arrays import FAR_NS, SECOND_NS, to_ns
-from assay.sim.cluster import Cluster, Faults, StartUp, draw_deaths, lay_out
-from assay.sim.queueing import (
+from assay.model.arrays import FAR_NS, SECOND_NS, to_ns
+from assay.model.queueing import (
     Demand,
     constant_supply,
     make_scratch,
-    no_limits,
     release_all,
     serve,
     serve_all,
+    unconstrained,
 )
-from assay.sim.world import FastWorld, ReferenceWorld
+from assay.sim.pools.cluster import Cluster, Faults, StartUp, draw_deaths, lay_out
+from assay.sim.pools.kernel import next_instant
+from assay.sim.pools.reference import ReferenceWorld
+from assay.sim.pools.replay import workload_of
+from assay.sim.pools.world import FastWorld
 
 
 def play(world, resizes):
@@ -77,6 +80,33 @@ def test_both_worlds_write_the_same_timed_log(seed, weights, hazard, fcfs, resiz
         assert np.array_equal(readable, compiled)
 
 
+def test_both_worlds_agree_after_every_instant_of_a_replayed_trace():
+    requests = [[k * SECOND_NS // 2, [4 * SECOND_NS, 3 * SECOND_NS], "SCORED"] for k in range(40)]
+    trace = {"opened_ns": 0, "completed_ns": 1, "deadline_ns": 1, "stages": ["compile", "run"]}
+    lines = [trace | {"batch_id": name, "requests": requests} for name in ("past", "played")]
+    workload = workload_of(lines)
+    deaths = draw_deaths(workload, Faults(worker_deaths_per_s=0.02), 5)
+    readable, compiled = (
+        kind(workload, lay_out(workload, Cluster(), "shared", 0), deaths)
+        for kind in (ReferenceWorld, FastWorld)
+    )
+    for world in (readable, compiled):
+        world.open_batch(0, 0, to_ns(60))
+        world.set_target(0, 6)
+        world.set_target(1, 4)
+    instants = 0
+    while (next_ns := next_instant(compiled.state)) < FAR_NS:
+        for world in (readable, compiled):
+            world.advance(next_ns)
+        for name in ("stage_now", "since_ns", "attempt", "idle", "running", "starting", "waiting",
+                     "held_ns", "busy_ns", "deaths", "lost"):  # fmt: skip
+            left, right = getattr(readable.state, name), getattr(compiled.state, name)
+            assert np.array_equal(left, right), f"{name} at {next_ns}"
+        instants += 1
+    assert instants > 40
+    assert readable.state.remaining.sum() == 0
+
+
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -108,7 +138,7 @@ def test_the_planners_queueing_agrees_with_the_world(seed, weights, cpus, gpus):
         weight=np.array(weights or [1.0]),
     )
     scratch = make_scratch(n, len(demand.weight))
-    assert serve_all(demand, constant_supply(np.array([cpus, gpus])), no_limits(n, 2), scratch)
+    assert serve_all(demand, constant_supply(np.array([cpus, gpus])), unconstrained(n, 2), scratch)
     assert np.array_equal(scratch.clock_ns, world.state.ended_ns)
 
 
@@ -128,7 +158,7 @@ def test_busy_peaks_are_what_the_starts_and_ends_say():
         demand,
         0,
         constant_supply(np.array([n, n])),
-        no_limits(n, 2),
+        unconstrained(n, 2),
         scratch,
         busy,
         0,

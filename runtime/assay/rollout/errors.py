@@ -5,7 +5,7 @@ one table it has.
 
 RolloutError
 +-- InvalidRollout    (InvalidRequest)      the caller changes the request
-+-- Saturated         (Saturated)           the caller comes back later
++-- EngineSaturated   (Saturated)           the caller comes back later
 +-- RolloutGone       (FailedPrecondition)  the rollout is not in the state the call is about
 +-- InvalidWeights    (InvalidRequest)      the sender of the weights changes them, or their number
 +-- WeightsNotReady   (FailedPrecondition)  the caller stages first, or waits for who stages
@@ -13,6 +13,8 @@ RolloutError
 +-- EngineLent        (FailedPrecondition)  the caller closes the engine's runtime first
 +-- WorkerStalled     (DeadlinePassed)      the worker did not answer in the caller's time
 +-- WorkerCrashed     (DependencyDown)      the operator restarts it; names what went down with it
++-- ServerLost        (DependencyDown)      the operator of the remote server, or a later attempt
++-- ServerRefused     (FailedPrecondition)  the operator: the server cannot do what was asked of it
 +-- HostExhausted     (DependencyDown)      the operator: no memory or thread left on the machine
 +-- NativeUnavailable (DependencyDown)      the operator: no compiled library is installed
 """
@@ -75,7 +77,7 @@ class InvalidRollout(RolloutError, core.InvalidRequest):
         super().__init__(f"{field}: {problem}", field=field)
 
 
-class Saturated(RolloutError, core.Saturated):
+class EngineSaturated(RolloutError, core.Saturated):
     """There is no room now; nothing was changed. `limit` is the stage that holds work up."""
 
     def __init__(self, limit: Limit) -> None:
@@ -119,6 +121,18 @@ class WorkerCrashed(RolloutError, core.DependencyDown):
         self.cause = cause
         self.detail = detail
         self.rollouts = tuple(rollouts)
+
+
+class ServerLost(RolloutError, core.DependencyDown):
+    """A remote server did not answer, broke off, or asked to come back later."""
+
+
+class ServerRefused(RolloutError, core.FailedPrecondition):
+    """A remote server will never do what it was asked; `status` is its HTTP status, 0 if none."""
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class HostExhausted(RolloutError, core.DependencyDown):

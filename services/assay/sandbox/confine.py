@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Final
 
 from assay.config.settings import SandboxSettings
-from assay.sandbox import linux, template
+from assay.sandbox import linux
+from assay.sandbox.box import root
 from assay.sandbox.seccomp import compile_filter
-from assay.sandbox.slots import Slot
+from assay.sandbox.uid_claim import UidClaim
 
-_held: list[Slot] = []
+_held: list[UidClaim] = []
 """Claims that last as long as the process."""
 
 _SHOWN_ANYWAY: Final = ("/usr", "/lib", "/lib32", "/lib64", "/libx32")
@@ -119,7 +120,7 @@ def _leave_files(shown: set[str]) -> None:
     # Python asks for them by the names that it has, links and all.
     wanted |= {os.path.realpath(path) for path in wanted}
     own = [path for path in sorted(wanted) if not _is_shown_anyway(path)]
-    template.enter(own, for_boxes=False)
+    root.enter(own, for_boxes=False)
 
 
 def _is_shown_anyway(path: str) -> bool:
@@ -139,10 +140,10 @@ def _unreadable(paths: list[str]) -> list[str]:
 
 def _claim_uid(settings: SandboxSettings) -> int:
     """A uid that no other process of this host runs as; claimed before the network is left, whose
-    names tell the slots apart."""
-    slot = Slot()
-    _held.append(slot)
-    return settings.uid + slot.number
+    names tell the launchers apart."""
+    claim = UidClaim()
+    _held.append(claim)
+    return settings.uid + claim.number
 
 
 def _leave_root(uid: int) -> None:

@@ -1,11 +1,11 @@
-"""The store as the services see it; `memory` and `valkey` pass one conformance suite.
+"""The store as the services see it. `store.valkey` and `testing.memory_store` pass one suite.
 
 Promises: an acknowledged request is durable and ends in exactly one outcome; a call may be repeated
 after a lost answer (submit, open, seal, cancel and finish are idempotent; a repeated claim only
 leaves a lease to expire); all instants are the store's own.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,6 +46,10 @@ class Fitness:
     """Risks that the settings accept, and what could not be found out."""
 
 
+Pace = Callable[[TenantId, int], Awaitable[None]]
+"""Waits until so many requests of a tenant may go on."""
+
+
 class Store(Protocol):
     """Every method raises `DependencyDown` when the store cannot be reached."""
 
@@ -73,9 +77,18 @@ class Store(Protocol):
         """
 
     async def submit(
-        self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        *,
+        pace: Pace | None = None,
     ) -> Submitted:
         """Take in all or none; durable on return.
+
+        `pace` is awaited before each part of a large message becomes claimable; all of it is
+        accepted before the first wait.
 
         Raises:
             NotFound: no such batch.
@@ -218,11 +231,11 @@ class Store(Protocol):
 
     async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
         """Add a plan to the batch's record, kept as long as its results. The first and the last
-        `assay.core.queue.PLANS_MAX - 1` stay.
+        `assay.core.store_limits.PLANS_MAX - 1` stay.
 
         Raises:
             NotFound: no such batch.
-            TooLarge: it is over `assay.core.queue.PLAN_BYTES_MAX`.
+            TooLarge: it is over `assay.core.store_limits.PLAN_BYTES_MAX`.
         """
 
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:

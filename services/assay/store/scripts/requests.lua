@@ -28,6 +28,8 @@
 --                              m timings and v services of the stages gone, packed
 --   p:<job>            STRING  packed [response, reference]: bytes, or the hash of a large part
 --   o:<job>            STRING  what the stage before handed over
+--   staged             ZSET    '<first job> <count>' of jobs that no batch has yet -> when they are
+--                              dropped (ms)
 --   q:<stage>:<tenant> ZSET    job -> deadline or rank of its batch (ms): EBF, then arrival by the
 --                              name
 --   s:<stage>          ZSET    tenant with waiting jobs -> its virtual time (us): the smallest is
@@ -37,6 +39,8 @@
 --   sd:<stage>         ZSET    tenant without waiting jobs -> its virtual time, if ahead of `now`
 --   cost:<stage>       HASH    tenant, '' = all -> expected cost of a request (us)
 --   q:<stage>          ZSET    of the layout before tenants had queues; `reap` moves its jobs
+--   held:<uid>         ZSET    job -> its place in the queue: accepted, not yet in it
+--   holding            ZSET    uid -> since when some of its jobs are held (ms)
 --   l:<stage>          ZSET    job -> expiry of its lease (ms)
 --   m:<stage>          ZSET    {"0": 0} while the queue may hold work: what idle workers wait on
 --   dlq:<stage>        ZSET    job -> when it died (ms)
@@ -54,6 +58,7 @@
 --   lead               STRING  the planner that leads, until its lease expires
 --   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)
 --   bl:<sha256>        STRING  a payload part that is too large for its job
+--   up:<random>        STRING  such a part while it is uploaded in pieces
 --   br:<sha256>        STRING  how many jobs hold it
 --   ev                 STREAM  {b: batch}: something changed; a hint, the state is in the keys above
 --   pev                STREAM  {t: 'planning'}: planners should look again
@@ -117,6 +122,26 @@ end
 
 local function write_job(job, j)
   call('HSET', P .. 'j:' .. job, 'D', pack_job(j))
+end
+
+local function job_name(number)
+  return string.format('%016.0f', number)
+end
+
+-- The changing part of a job that has just arrived; requests of one call share it.
+local function pack_new_job(uid, stage)
+  return pack_job({ uid = uid, stage = stage, state = 'Q', attempts = 0, claims = 0, fence = 0,
+    enqueued = NOW_US, claimed = 0, arrived = NOW_US, worker = '', stages_gone = 0, replayed = 0,
+    error = '', charged = 0, weight = 1 })
+end
+
+local function store_new_job(job, packed, static, payload)
+  call('HSET', P .. 'j:' .. job, 'S', static, 'D', packed)
+  call('SET', P .. 'p:' .. job, payload)
+end
+
+local function staged_name(first, count)
+  return string.format('%.0f %.0f', first, count)
 end
 
 local function array_head(count)
@@ -242,6 +267,17 @@ end
 
 local doomed = {} -- keys to delete, last
 
+local function forget_new_job(job)
+  doomed[#doomed + 1] = P .. 'j:' .. job
+  doomed[#doomed + 1] = P .. 'p:' .. job
+end
+
+-- Drop jobs that no batch has taken in; nothing where one has, or they are dropped already.
+local function unstage(first, count)
+  if call('ZREM', P .. 'staged', staged_name(first, count)) == 0 then return end
+  for n = 0, count - 1 do forget_new_job(job_name(first + n)) end
+end
+
 local function drop_blobs(hashes)
   for hash in string.gmatch(hashes, '%S+') do
     if call('DECR', P .. 'br:' .. hash) <= 0 then
@@ -283,6 +319,20 @@ local function enqueue(stage, job, uid)
   end
   list[#list + 1] = score_of(uid)
   list[#list + 1] = job
+end
+
+-- Put jobs of a batch that were held back into their queue.
+local function release(uid, jobs_max)
+  local jobs = call('ZPOPMIN', P .. 'held:' .. uid, jobs_max)
+  for i = 1, #jobs, 2 do
+    enqueue(read_job(jobs[i]).stage, jobs[i], uid)
+  end
+  if call('EXISTS', P .. 'held:' .. uid) == 0 then
+    call('ZREM', P .. 'holding', uid)
+  else
+    call('ZADD', P .. 'holding', NOW_MS, uid)
+  end
+  return #jobs / 2
 end
 
 local function timing(j, started_ns, finished_ns)
@@ -600,7 +650,9 @@ end
 -- second, where that is more than it was charged.
 local function withdraw(job, j, tenant)
   if j.state ~= 'L' then
-    call('ZREM', P .. 'q:' .. j.stage .. ':' .. tenant, job)
+    if call('ZREM', P .. 'q:' .. j.stage .. ':' .. tenant, job) == 0 then
+      call('ZREM', P .. 'held:' .. j.uid, job)
+    end
     leave_if_empty(j.stage, tenant)
     return
   end

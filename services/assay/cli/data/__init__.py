@@ -1,0 +1,1 @@
+"""`assay convert` and `assay check`: published data sets become audited rows."""

@@ -1,0 +1,116 @@
+"""`assay check`: the references of a data set, audited before anything is trained on them."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from assay.cli.console import (
+    EXIT_UNSOUND,
+    EXIT_WITHOUT_REWARD,
+    AsJson,
+    DataDir,
+    err,
+    out,
+    print_json,
+)
+from assay.cli.data.audit import Auditor, Report, distinct, prepare
+from assay.cli.data.records import Read, read_records
+from assay.cli.platform.attached import service
+from assay.client import Client
+from assay.core.errors import InvalidRequest
+from assay.edge.clock import Clock
+from assay.verifiers.registry import load_pipelines
+
+
+def check(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One JSON a line.")],
+    pipeline: Annotated[str, typer.Option(help="Default: each row's own `pipeline`.")] = "",
+    settings: Annotated[str, typer.Option(help="The pipeline's settings, as JSON.")] = "{}",
+    output: Annotated[Path | None, typer.Option("--out", help="Where the report goes.")] = None,
+    url: Annotated[str, typer.Option(help="host:port; default: the running one, or its own.")] = "",
+    data_dir: DataDir = None,
+    reference_field: Annotated[str, typer.Option(help="Key of the reference.")] = "reference",
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Try each distinct reference with responses of known verdict, before training."""
+    rows = _with_bar(file)
+    report = distinct(rows, key=reference_field, pipeline=pipeline, settings=_object(settings))
+    prepare(report.references, load_pipelines())
+    clock = Clock()
+    started_ns = clock.monotonic_ns()
+    if any(one.controls for one in report.references):
+        asyncio.run(_audit(report, url, data_dir, clock))
+    report.elapsed_s = (clock.monotonic_ns() - started_ns) / 1e9
+    if output is not None:
+        output.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        print_json(report.as_json())
+    else:
+        out.print(_table(report))
+    if report.bad_rows or report.states["refused"]:
+        raise typer.Exit(EXIT_UNSOUND)
+    if report.states["not_judged"]:
+        raise typer.Exit(EXIT_WITHOUT_REWARD)
+
+
+async def _audit(report: Report, url: str, data_dir: Path | None, clock: Clock) -> None:
+    total = sum(len(one.controls) for one in report.references)
+    async with service(url, data_dir, clock) as address, Client(address) as client:
+        with _progress() as progress:
+            bar = progress.add_task("controls", total=total)
+            await Auditor(client, lambda n: progress.advance(bar, n)).run(report.references)
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=err,
+    )
+
+
+def _with_bar(path: Path) -> Iterator[Read]:
+    with Progress(TextColumn("{task.description}"), BarColumn(), console=err) as progress:
+        bar = progress.add_task(f"reading {path.name}", total=1.0)
+        for read in read_records(path):
+            yield read
+            progress.update(bar, completed=read.done)
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidRequest(f"settings: not JSON: {error}", field="settings") from error
+    if not isinstance(value, dict):
+        raise InvalidRequest("settings: not a JSON object", field="settings")
+    return value
+
+
+def _table(report: Report) -> Table:
+    plain, states = report.as_json(), report.states
+    table = Table(title="References", title_justify="left", show_header=False)
+    table.add_row("rows", f"{report.rows:,}", "")
+    if report.bad_rows:
+        first = "\n".join(f"line {line}: {error}" for line, error in report.bad_rows[:5])
+        table.add_row("bad rows", f"{len(report.bad_rows):,}", first, style="red")
+    table.add_row("distinct references", f"{len(report.references):,}", "")
+    for state in ("sound", "refused", "not_judged", "without_controls"):
+        style = "" if state == "sound" or not states[state] else "yellow"
+        table.add_row(state.replace("_", " "), f"{states[state]:,}", "", style=style)
+    for reason, count, examples in report.reasons():
+        table.add_row(f"  {reason}", f"{count:,}", "\n".join(examples), style="yellow")
+    table.add_row("controls judged", f"{plain['controls']:,}", "")
+    table.add_row("elapsed", f"{report.elapsed_s:.1f} s", "with the start of a platform of its own")
+    per_reference = f"{plain['cpu_s_per_reference']:.3g} s"
+    table.add_row("CPU time", f"{report.cpu_s:.1f} s", f"{per_reference} per distinct reference")
+    return table

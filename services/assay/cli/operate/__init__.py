@@ -1,0 +1,1 @@
+"""Commands that read or change a running platform: status, dlq, pool, history, doctor."""

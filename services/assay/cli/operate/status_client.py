@@ -1,0 +1,133 @@
+"""Read the state of a platform: from its store, its worker host and its planner.
+
+Imports no pipeline: the stages come from the worker host. Only where none answers, or where it
+serves a part of the stages, are the pipelines loaded.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import grpc
+
+from assay.cli.operate.snapshot import Pool, Snapshot
+from assay.config.settings import load_settings
+from assay.core.ids import StageName
+from assay.edge.auth import Operator
+from assay.edge.clock import Clock
+from assay.store.port import Store
+from assay.v1 import planner_pb2, planner_pb2_grpc, worker_pb2, worker_pb2_grpc
+
+BATCHES_MAX = 100
+POOLS_TIMEOUT_S = 2.0
+
+
+def stages_of_all_pipelines() -> Sequence[StageName]:
+    """Return the stages of all pipelines, in the order of the pipelines."""
+    from assay.verifiers.registry import load_pipelines  # half as much again as all of the above
+
+    pipelines = load_pipelines().values()
+    return list(dict.fromkeys(stage for pipeline in pipelines for stage in pipeline.spec.stages))
+
+
+def operator_metadata() -> tuple[tuple[str, str], ...]:
+    """Return what a call to an operator's port carries: the token of the settings, if any."""
+    return Operator(load_settings().operator).metadata
+
+
+async def list_pools(control: str) -> worker_pb2.ListPoolsResponse | None:
+    """Ask a worker host; `None` when it does not answer."""
+    async with grpc.aio.insecure_channel(control) as channel:
+        stub = worker_pb2_grpc.PoolServiceStub(channel)
+        try:
+            return await stub.ListPools(
+                worker_pb2.ListPoolsRequest(),
+                timeout=POOLS_TIMEOUT_S,
+                metadata=operator_metadata(),
+            )
+        except grpc.aio.AioRpcError:
+            return None
+
+
+async def resize_pool(control: str, *, stage: str, slots: int) -> Pool:
+    """Set the size of a stage's pool.
+
+    Raises:
+        grpc.aio.AioRpcError: the worker host refuses or does not answer.
+    """
+    async with grpc.aio.insecure_channel(control) as channel:
+        stub = worker_pb2_grpc.PoolServiceStub(channel)
+        request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
+        answer = await stub.ResizePool(
+            request, timeout=POOLS_TIMEOUT_S, metadata=operator_metadata()
+        )
+    return _pool(answer.pool)
+
+
+async def ask_planner(address: str) -> str:
+    """Return the state of the planner in a few words."""
+    if not address:
+        return "none: pools keep their size"
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub = planner_pb2_grpc.PlannerServiceStub(channel)
+        try:
+            answer = await stub.GetPlan(
+                planner_pb2.GetPlanRequest(),
+                timeout=POOLS_TIMEOUT_S,
+                metadata=operator_metadata(),
+            )
+        except grpc.aio.AioRpcError:
+            return "does not answer"
+    if not answer.ready:
+        return f"not ready: {answer.why}"
+    if answer.plan.batches:
+        return f"{answer.why}, plans {len(answer.plan.batches)} batches"
+    return answer.why
+
+
+async def observe(
+    store: Store,
+    control: str,
+    *,
+    clock: Clock,
+    planner: str = "",
+    all_stages_served: bool = False,
+) -> Snapshot:
+    """Take a snapshot.
+
+    Args:
+        store: of the platform.
+        control: address of its worker host.
+        clock: for the time of the snapshot.
+        planner: address of its planner; empty: there is none.
+        all_stages_served: the worker host serves every stage, so its pools name them all.
+
+    Raises:
+        DependencyDown: the store cannot be reached.
+    """
+    round_trip_s = await store.ping()
+    batches, pools, planning = await asyncio.gather(
+        store.batches(batches_max=BATCHES_MAX), list_pools(control), ask_planner(planner)
+    )
+    if pools and all_stages_served:
+        stages = [StageName(pool.stage) for pool in pools.pools]
+    else:
+        stages = list(stages_of_all_pipelines())
+    depths = await store.depths(stages)
+    return Snapshot(
+        at_ns=clock.now_ns(),
+        store_round_trip_s=round_trip_s,
+        sandbox_mode=pools.sandbox_mode if pools else "",
+        depths=depths,
+        pools={pool.stage: _pool(pool) for pool in pools.pools} if pools else {},
+        batches=batches,
+        planner=planning,
+    )
+
+
+def _pool(pool: worker_pb2.StagePool) -> Pool:
+    return Pool(
+        stage=pool.stage,
+        slots_desired=pool.slots_desired,
+        slots_ready=pool.slots_ready,
+        slots_busy=pool.slots_busy,
+    )

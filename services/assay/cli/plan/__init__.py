@@ -1,0 +1,1 @@
+"""`assay plan`: the current plan, its reasons, and plans under other conditions."""

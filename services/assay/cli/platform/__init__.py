@@ -1,0 +1,1 @@
+"""`assay up`, and the platform that other commands start for themselves."""

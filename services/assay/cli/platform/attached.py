@@ -1,0 +1,81 @@
+"""The service that a command works with: the named one, the running one, or one of its own."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from assay.cli.console import err, settings_with
+from assay.cli.platform.addresses import running
+from assay.core.errors import NotFound
+from assay.edge.clock import Clock
+
+OWN_DIR_PREFIX: Final = "assay-own-"
+OWN_DIR_AGE_S_MIN: Final = 60.0
+"""A younger directory without a lock may be one that is being made."""
+
+
+@asynccontextmanager
+async def service(url: str, data_dir: Path | None, clock: Clock) -> AsyncIterator[str]:
+    """Give the address of `url`, of what runs on the data directory, or of a platform just for
+    this block.
+
+    Raises:
+        DependencyDown: a part of the platform does not start.
+    """
+    address = url or _running(data_dir)
+    if address:
+        yield address
+        return
+    _sweep(clock)
+    with tempfile.TemporaryDirectory(prefix=OWN_DIR_PREFIX, ignore_cleanup_errors=True) as own:
+        any_port = {
+            f"ASSAY_{name}": "0"
+            for name in ("REWARD__GRPC_PORT", "REWARD__HTTP_PORT", "WORKER__CONTROL_PORT")
+        }
+        # One job alone has all slots from the start: there is nothing to plan.
+        overrides = {**any_port, "ASSAY_PLANNER__ENABLED": "false"}
+        from assay.cli.platform.local import LocalPlatform
+
+        platform = LocalPlatform(settings_with(data_dir or Path(own), **overrides), clock=clock)
+        with err.status("starting the platform"):
+            addresses = await platform.start()
+        try:
+            async with platform.kept():
+                yield addresses.grpc
+        finally:
+            await platform.stop()
+
+
+def _sweep(clock: Clock) -> None:
+    """Remove the directories of jobs that were killed; nobody holds the locks of those."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{OWN_DIR_PREFIX}*"):
+        with suppress(OSError):
+            info = folder.lstat()
+            young = clock.now_ns() / 1e9 - info.st_mtime < OWN_DIR_AGE_S_MIN
+            if info.st_uid == os.getuid() and not young and not _is_held(folder):
+                shutil.rmtree(folder)
+
+
+def _is_held(folder: Path) -> bool:
+    locks = [folder / "platform.lock", folder / "store" / "server.lock"]
+    for path in (*locks, *folder.glob("run/*.lock")):
+        if not path.exists():
+            continue
+        with path.open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    return False
+
+
+def _running(data_dir: Path | None) -> str:
+    try:
+        return running(settings_with(data_dir)).grpc
+    except NotFound:
+        return ""

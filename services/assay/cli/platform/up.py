@@ -1,0 +1,93 @@
+"""`assay up`: the platform on this machine, with a live table; Ctrl-C drains."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.live import Live
+
+from assay.cli.console import DataDir, out, settings_with
+from assay.cli.operate.snapshot import render
+from assay.cli.operate.status_client import observe
+from assay.cli.platform.addresses import Addresses, planner_address
+from assay.cli.platform.local import LocalPlatform
+from assay.config.settings import Settings
+from assay.core.errors import AssayError
+from assay.edge.clock import Clock
+from assay.edge.lifecycle import stop_on_signals
+from assay.store.port import Store
+from assay.store.valkey import open_store
+
+REFRESH_S = 0.5
+
+
+def up(
+    data_dir: DataDir = None,
+    slots: Annotated[int | None, typer.Option(min=0, help="Worker slots a stage.")] = None,
+    *,
+    planner: Annotated[
+        bool | None, typer.Option("--planner/--no-planner", help="Size pools by plans.")
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="No live table.")] = False,
+) -> None:
+    """Start the API, an embedded store, workers and a planner; Ctrl-C drains."""
+    overrides = {} if slots is None else {"ASSAY_WORKER__SLOTS": str(slots)}
+    if planner is not None:
+        overrides["ASSAY_PLANNER__ENABLED"] = str(planner).lower()
+    settings = settings_with(data_dir, **overrides)
+    asyncio.run(_up(settings, live=out.is_terminal and not plain))
+
+
+async def _up(settings: Settings, *, live: bool) -> None:
+    clock = Clock()
+    platform = LocalPlatform(settings, clock=clock)
+    with stop_on_signals() as stop:
+        addresses = await platform.start()
+        store = open_store(settings.store, data_dir=settings.data_dir)
+        try:
+            out.print(
+                f"gRPC {addresses.grpc}   HTTP {addresses.http}/docs   "
+                f"logs {settings.data_dir / 'logs'}   Ctrl-C drains",
+                highlight=False,
+                soft_wrap=True,
+            )
+            showing = _show(store, addresses, settings, clock) if live else None
+            await _until_told(stop, platform, showing)
+        finally:
+            await store.close()
+            out.print("draining")
+            await platform.stop()
+
+
+async def _until_told(stop: asyncio.Event, platform: LocalPlatform, showing: object) -> None:
+    """Keep the platform alive, and the table fresh, until a signal or until it cannot live."""
+    jobs = [asyncio.create_task(platform.run()), asyncio.create_task(stop.wait())]
+    if asyncio.iscoroutine(showing):
+        jobs.append(asyncio.create_task(showing))
+    try:
+        done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+    for job in done:
+        job.result()
+
+
+async def _show(store: Store, addresses: Addresses, settings: Settings, clock: Clock) -> None:
+    with Live(console=out, auto_refresh=False, transient=True) as live:
+        while True:
+            try:
+                planner = planner_address(settings)
+                seen = await observe(
+                    store,
+                    addresses.control,
+                    clock=clock,
+                    planner=planner,
+                    all_stages_served=not settings.worker.stages,
+                )
+                live.update(render(seen))
+            except AssayError as error:
+                live.update(f"[red]{error.reason}[/red]: {error.message}")
+            live.refresh()
+            await clock.sleep(REFRESH_S)

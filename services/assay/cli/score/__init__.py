@@ -1,0 +1,1 @@
+"""`assay score`: rows in, rewards out, resumed by content."""

@@ -1,0 +1,333 @@
+"""`assay score`: the main job. Rows in, rewards out, a bar in between; a rerun resumes.
+
+Each row of the file comes to one line of the output: a result, or what is wrong with the row. One
+bad row costs nothing but itself. However this process ends, nothing that it started goes on.
+"""
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from pathlib import Path
+from typing import IO, Annotated, Any, Final
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from assay.cli.console import (
+    EXIT_BAD_ROWS,
+    EXIT_STOPPED,
+    EXIT_WITHOUT_REWARD,
+    AsJson,
+    DataDir,
+    err,
+    out,
+    print_json,
+)
+from assay.cli.platform.attached import service
+from assay.cli.score.jsonl import BadRow, Fields, basis_of
+from assay.cli.score.scorer import Scorer, task_name
+from assay.cli.score.worklist import Worklist, first_of
+from assay.client import Client, Result
+from assay.core.errors import InvalidRequest
+from assay.edge.clock import Clock
+from assay.edge.lifecycle import stop_on_signals
+from assay.verifiers.intake import parse_reference
+from assay.verifiers.registry import load_pipelines
+
+BAD_ROWS_SHOWN: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to score, by what, where to."""
+
+    pipeline: str
+    settings: Mapping[str, Any]
+    output: Path
+    url: str
+    data_dir: Path | None
+    strict: bool
+
+    @property
+    def basis(self) -> bytes:
+        """What the digests of all rows have in common."""
+        return basis_of(self.pipeline, _version(self.pipeline), self.settings)
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """What became of the rows, as it becomes."""
+
+    work: Worklist
+    strict: bool
+    progress: Progress
+    bar: Any = None
+    scored: int = 0
+    elapsed_s: float = 0.0
+    shown: int = field(default=0)
+
+    def finish(self, results: Sequence[Result]) -> None:
+        """See `Ledger.finish`."""
+        for result in results:
+            self.work.finish(result.request_id, result.outcome, result.reward)
+        self.scored += len(results)
+        self._advance(len(results))
+
+    def refuse(self, bad: BadRow) -> None:
+        """See `Ledger.refuse`."""
+        if self.strict:
+            raise _of_row(bad)
+        self.work.refuse(bad.line, bad.request_id, bad.field, bad.error)
+        self._advance(1)
+
+    def _advance(self, rows: int) -> None:
+        if self.bar is not None:
+            self.progress.advance(self.bar, rows)
+
+    def as_json(self) -> dict[str, Any]:
+        """Of all rows of the file, those of former runs too; `scored` and the rate of this run."""
+        outcomes = self.work.outcomes()
+        rewards, mean = self.work.rewards()
+        groups, degenerate = self.work.groups()
+        return {
+            "rows": self.work.rows,
+            "bad_rows": self.work.bad_count,
+            "resumed": self.work.resumed,
+            "scored": self.scored,
+            "outcomes": dict(outcomes),
+            "without_reward": outcomes.total() - rewards,
+            "reward_mean": mean,
+            "groups": groups,
+            "groups_degenerate": degenerate,
+            "foreign": self.work.foreign,
+            "elapsed_s": self.elapsed_s,
+            "requests_per_s": self.scored / self.elapsed_s if self.elapsed_s else None,
+        }
+
+
+def score(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One JSON a line.")],
+    pipeline: Annotated[str, typer.Option(help="`assay pipelines` lists them.")],
+    output: Annotated[Path, typer.Option("--out", help="Where results go; a rerun resumes.")],
+    settings: Annotated[str, typer.Option(help="The pipeline's settings, as JSON.")] = "{}",
+    url: Annotated[str, typer.Option(help="host:port; default: the running one, or its own.")] = "",
+    data_dir: DataDir = None,
+    response_field: Annotated[str, typer.Option(help="Key of the response.")] = "response",
+    reference_field: Annotated[str, typer.Option(help="Key of the reference.")] = "reference",
+    id_field: Annotated[str, typer.Option(help="Key of the request id.")] = "request_id",
+    group_field: Annotated[str, typer.Option(help="Key of the group id.")] = "group_id",
+    *,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a bad row, before anything is scored.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score a file of responses: the main command.
+
+    Exit code: 0 every row has a reward; 2 nothing was done (bad arguments, no service, --strict and
+    a bad row); 3 rows ended without a reward, and the same command tries them again; 5 rows are
+    bad, and the output says what is wrong with each; 130 stopped by a signal.
+    """
+    fields = Fields(
+        request_id=id_field,
+        group_id=group_field,
+        response=response_field,
+        reference=reference_field,
+    )
+    job = Job(
+        pipeline=pipeline,
+        settings=_object(settings),
+        output=output,
+        url=url,
+        data_dir=data_dir,
+        strict=strict,
+    )
+    with _seekable(file) as rows:
+        work = Worklist(rows, fields, job.basis)
+        try:
+            run = Run(work=work, strict=strict, progress=_progress())
+            _read(job, work)
+            asyncio.run(_until_stopped(job, run))
+            _tell(run, as_json=as_json)
+        finally:
+            work.close()
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidRequest(f"settings: not JSON: {error}", field="settings") from error
+    if not isinstance(value, dict):
+        raise InvalidRequest("settings: not a JSON object", field="settings")
+    return value
+
+
+@contextmanager
+def _seekable(path: Path) -> Iterator[IO[bytes]]:
+    """The file; of a pipe, a copy."""
+    with path.open("rb") as file:
+        if file.seekable():
+            yield file
+            return
+        with tempfile.TemporaryFile() as copy:
+            shutil.copyfileobj(file, copy)
+            copy.seek(0)
+            yield copy
+
+
+def _version(pipeline: str) -> str:
+    """Of what judges: the distribution that brings the pipeline, as installed here."""
+    with suppress(PackageNotFoundError):
+        for entry in entry_points(group="assay.pipelines"):
+            if entry.name == pipeline and entry.dist is not None:
+                return f"{entry.dist.name} {entry.dist.version}"
+        return f"assay {version('assay')}"
+    return ""
+
+
+def _read(job: Job, work: Worklist) -> None:
+    """Read the rows, and what a former run left.
+
+    Raises:
+        InvalidRequest: a row is bad, and the run is strict.
+    """
+    work.read()
+    if job.strict:
+        for bad in work.bad(1):
+            raise _of_row(bad)
+    work.resume(job.output)
+    if job.strict:
+        _check_references(job, work)
+
+
+def _check_references(job: Job, work: Worklist) -> None:
+    definition = next((p for p in load_pipelines().values() if p.spec.name == job.pipeline), None)
+    if definition is None:
+        return  # the service's own; it has the word
+    before = b""
+    for row in work.todo():
+        reference = json.dumps(row.reference).encode()
+        if reference == before:
+            continue
+        before = reference
+        try:
+            parse_reference(definition, reference)
+        except InvalidRequest as error:
+            message = error.message.removeprefix(f"{error.field}: ")
+            bad = BadRow(line=row.line, request_id=row.request_id, field=error.field, error=message)
+            raise _of_row(bad) from error
+
+
+def _of_row(bad: BadRow) -> InvalidRequest:
+    place = f"line {bad.line}: {bad.field}" if bad.field else f"line {bad.line}"
+    return InvalidRequest(str(bad), field=place)
+
+
+async def _until_stopped(job: Job, run: Run) -> None:
+    """Score, and clean up however that ends.
+
+    Raises:
+        typer.Exit: a signal came first.
+    """
+    with stop_on_signals() as stop:
+        working = asyncio.create_task(_score(job, run), name="score")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                working.cancel()
+                await asyncio.wait((working,))
+                err.print("stopped; the same command goes on where this one ended")
+                raise typer.Exit(EXIT_STOPPED)
+            working.result()
+        finally:
+            for task in (working, stopping):
+                task.cancel()
+            await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+async def _score(job: Job, run: Run) -> None:
+    clock = Clock()
+    if not run.work.left:
+        _write_bad(job, run)
+        return
+    async with service(job.url, job.data_dir, clock) as address, Client(address) as client:
+        started_ns = clock.monotonic_ns()
+        task = await client.register_task(
+            task_name(job.pipeline, job.settings), pipeline=job.pipeline, settings=job.settings
+        )
+        _write_bad(job, run)
+        with run.progress as progress, job.output.open("a", encoding="utf-8") as file:
+            run.bar = progress.add_task(job.pipeline, total=run.work.left)
+            scorer = Scorer(client, task, file, basis=job.basis, ledger=run)
+            await scorer.run(run.work.todo())
+        run.elapsed_s = (clock.monotonic_ns() - started_ns) / 1e9
+
+
+def _write_bad(job: Job, run: Run) -> None:
+    with job.output.open("a", encoding="utf-8") as file:
+        for bad in run.work.bad():
+            file.write(bad.output_line())
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+        console=err,
+    )
+
+
+def _tell(run: Run, *, as_json: bool) -> None:
+    """Print what became of the rows; the exit code says the same.
+
+    Raises:
+        typer.Exit: not every row has a reward.
+    """
+    summary = run.as_json()
+    if as_json:
+        print_json(summary)
+    else:
+        out.print(_table(summary))
+    if summary["foreign"]:
+        err.print(f"{summary['foreign']:,} results in the output belong to no row; they stay there")
+    if summary["without_reward"]:
+        number = summary["without_reward"]
+        err.print(f"{number:,} ended without a reward; the same command tries again")
+    if summary["bad_rows"]:
+        bad = list(run.work.bad(BAD_ROWS_SHOWN))
+        err.print(f"{summary['bad_rows']:,} rows are bad:", highlight=False)
+        told = first_of(bad, summary["bad_rows"] - len(bad))
+        err.print(told, markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_ROWS)
+    if summary["without_reward"]:
+        raise typer.Exit(EXIT_WITHOUT_REWARD)
+
+
+def _table(summary: Mapping[str, Any]) -> Table:
+    table = Table(title="Rewards", title_justify="left", show_header=False)
+    names = ("rows", "bad_rows", "resumed", "scored", "reward_mean", "groups", "groups_degenerate")
+    for name in names:
+        style = "yellow" if name == "bad_rows" and summary[name] else ""
+        table.add_row(name.replace("_", " "), _text(summary[name]), style=style)
+    for outcome, count in sorted(summary["outcomes"].items()):
+        table.add_row(outcome, f"{count:,}", style="" if outcome == "SCORED" else "yellow")
+    table.add_row("elapsed", f"{summary['elapsed_s']:.1f} s")
+    table.add_row("requests/s", _text(summary["requests_per_s"]))
+    return table
+
+
+def _text(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

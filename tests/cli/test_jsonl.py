@@ -1,0 +1,218 @@
+"""Rows of `assay score`: a bad one is told and hides no other; a rerun does what is left."""
+
+import io
+import itertools
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.cli.score import jsonl as jsonl_module
+from assay.cli.score.jsonl import Fields, Row, basis_of, digest_of, parse_row, read_lines
+from assay.cli.score.worklist import Worklist
+from assay.core.errors import InvalidRequest
+from assay.core.outcome import Outcome
+
+BASIS = basis_of("math", "1", {})
+GOOD = {"response": "x", "reference": {"answers": ["1"]}}
+
+
+def text_of(*rows: object) -> bytes:
+    lines = (row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows)
+    return b"".join(line + b"\n" for line in lines)
+
+
+def work_on(content: bytes, output: Path, basis: bytes = BASIS) -> Worklist:
+    work = Worklist(io.BytesIO(content), Fields(), basis)
+    work.read()
+    work.resume(output)
+    return work
+
+
+def score_all(work: Worklist, output: Path, reward: float = 1.0) -> None:
+    """As `assay score` does it."""
+    with output.open("a") as file:
+        for row in work.todo():
+            result = {"request_id": row.request_id, "outcome": "SCORED", "reward": reward}
+            file.write(json.dumps({**result, "digest": digest_of(BASIS, row)}) + "\n")
+            work.finish(row.request_id, Outcome.SCORED, reward)
+
+
+def test_rows_are_read_with_their_line(tmp_path: Path) -> None:
+    content = text_of(
+        {"response": "1", "reference": {"answers": ["1"]}},
+        b"",
+        {"request_id": "x", "group_id": "g", "response": "2", "reference": "2"},
+    )
+    first, second = work_on(content, tmp_path / "o").todo()
+    assert (first.request_id, first.line) == ("line-1", 1)
+    assert (second.request_id, second.group_id, second.line) == ("x", "g", 3)
+    assert second.reference == {"answers": ["2"]}
+
+
+def test_a_number_or_a_list_is_taken_as_right_answers() -> None:
+    fields = Fields(response="q", reference="gold")
+    for gold, answers in ((18, ["18"]), ([1, "2"], ["1", "2"])):
+        row = parse_row(1, json.dumps({"q": "r", "gold": gold}).encode(), fields)
+        assert row.reference == {"answers": answers}
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        (b"{not json", ""),
+        (b"[" * 100_000, ""),
+        (b'{"response": "\xff", "reference": {}}', ""),
+        ([1], ""),
+        ({"reference": {}}, "response"),
+        ({"response": 7, "reference": {}}, "response"),
+        ({"response": "x"}, "reference"),
+        ({"request_id": "a", "response": "x", "reference": {}}, "request_id"),
+        ({"request_id": ["b"], "response": "x", "reference": {}}, "request_id"),
+        ({"request_id": "\ud800", "response": "x", "reference": {}}, "request_id"),
+        ({"response_base64": "no base64", "reference": {}}, "response_base64"),
+        ({"response": "x", "response_base64": "eA==", "reference": {}}, "response"),
+    ],
+)
+def test_a_bad_row_is_told_and_those_around_it_are_done(
+    tmp_path: Path, row: object, field: str
+) -> None:
+    content = text_of({**GOOD, "request_id": "a"}, row, {**GOOD, "request_id": "b"})
+    work = work_on(content, tmp_path / "o")
+    assert [(bad.line, bad.field) for bad in work.bad()] == [(2, field)]
+    assert [row.request_id for row in work.todo()] == ["a", "b"]
+    assert (work.rows, work.left, work.bad_count) == (3, 2, 1)
+    written = json.loads(next(work.bad()).output_line())
+    assert (written["line"], written["reward"], written["field"]) == (2, None, field)
+    assert written["error"]
+
+
+def test_a_row_that_is_too_long_is_told_and_the_next_one_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl_module, "ROW_BYTES_MAX", 100)
+    content = text_of({"response": "x" * 1_000, "reference": "1"}, GOOD, b"[" + b"1," * 500)
+    work = work_on(content, tmp_path / "o")
+    assert [bad.line for bad in work.bad()] == [1, 3]
+    assert [row.line for row in work.todo()] == [2]
+
+
+@given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b" ")), max_size=20))
+def test_lines_stand_where_they_are_said_to(lines: list[bytes]) -> None:
+    content = b"\n".join(lines)
+    for number, position, raw in read_lines(io.BytesIO(content)):
+        assert content[position : position + len(raw)] == raw
+        assert raw.rstrip(b"\n") == lines[number - 1]
+
+
+three = st.tuples(*(st.sampled_from(["a", "b"]),) * 3)
+
+
+@given(three, three)
+def test_a_digest_tells_apart_what_a_reward_depends_on(
+    one: tuple[str, str, str], other: tuple[str, str, str]
+) -> None:
+    def digest(pipeline: str, reference: str, response: str) -> str:
+        row = Row(
+            line=1, request_id="r", group_id="", response=response, reference={"x": reference}
+        )
+        return digest_of(basis_of(pipeline, "1", {}), row)
+
+    assert (digest(*one) == digest(*other)) == (one == other)
+
+
+def test_settings_and_version_are_part_of_the_digest() -> None:
+    assert len({basis_of("p", "1", {}), basis_of("p", "2", {}), basis_of("p", "1", {"a": 1})}) == 3
+    assert basis_of("p", "1", {"a": 1, "b": 2}) == basis_of("p", "1", {"b": 2, "a": 1})
+
+
+def test_a_rerun_keeps_what_is_unchanged_and_does_the_rest(tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    rows = [{**GOOD, "request_id": f"r{n}"} for n in range(6)]
+    score_all(work_on(text_of(*rows), output), output)
+    rows[1] = {**rows[1], "response": "y"}
+    rows[2] = {**rows[2], "reference": {"answers": ["2"]}}
+    rows[3], rows[4] = rows[4], rows[3]
+    again = work_on(text_of(*rows), output)
+    assert [row.request_id for row in again.todo()] == ["r1", "r2"]
+    assert again.resumed == 4
+    score_all(again, output, reward=0.0)
+    assert again.outcomes() == {"SCORED": 6}
+    number, mean = again.rewards()
+    assert (number, mean) == (6, 4 / 6)
+    ids = [json.loads(line)["request_id"] for line in output.read_text().splitlines()]
+    assert sorted(ids) == [f"r{n}" for n in range(6)]
+    other = work_on(text_of(*rows), output, basis_of("math", "2", {}))
+    assert other.left == 6
+    assert output.read_text() == ""
+
+
+def test_a_result_without_a_reward_is_tried_again_and_one_of_no_row_stays(tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    other = {"request_id": "of another file", "reward": 1.0}
+    output.write_bytes(
+        text_of({"request_id": "line-1", "reward": None, "outcome": "INFRA_FAILED"}, other, b"torn")
+    )
+    work = work_on(text_of(GOOD), output)
+    assert (work.left, work.foreign) == (1, 1)
+    assert output.read_bytes() == text_of(other)
+
+
+@given(cut=st.integers(0, 1_000))
+def test_a_kill_at_any_byte_costs_at_most_the_torn_line(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    output = tmp_path_factory.mktemp("out") / "o.jsonl"
+    rows = text_of(*({**GOOD, "request_id": f"r{n}"} for n in range(5)))
+    score_all(work_on(rows, output), output)
+    whole = output.read_bytes()
+    output.write_bytes(whole[:cut])
+    complete = whole[:cut].count(b"\n")
+    for _ in range(2):
+        assert work_on(rows, output).resumed == complete
+        assert output.read_bytes().count(b"\n") == complete
+
+
+def test_rows_of_a_group_come_together_wherever_they_stand(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    groups = [f"g{n % 7}" if n % 3 else "" for n in range(60)]
+    random.Random(seed).shuffle(groups)
+    work = work_on(text_of(*({**GOOD, "group_id": group} for group in groups)), tmp_path / "o")
+    found = [row.group_id for row in work.todo() if row.group_id]
+    changes = sum(one != other for one, other in itertools.pairwise(found))
+    assert changes == len(set(found)) - 1
+    assert len(list(work.todo())) == len(groups)
+
+
+def test_groups_are_summed_up_over_old_and_new_rewards(tmp_path: Path) -> None:
+    output = tmp_path / "o"
+    rows = [{**GOOD, "group_id": group} for group in ("g", "g", "h", "h", "")]
+    score_all(work_on(text_of(*rows[:3]), output), output)
+    again = work_on(text_of(*rows), output)
+    score_all(again, output, reward=0.0)
+    assert again.groups() == (2, 1)  # "h" has 1 of the first run and 0 of the second
+
+
+def test_a_file_that_changes_while_it_is_scored_is_told(tmp_path: Path) -> None:
+    file = io.BytesIO(text_of(GOOD))
+    work = Worklist(file, Fields(), BASIS)
+    work.read()
+    work.resume(tmp_path / "o")
+    file.seek(0)
+    file.write(text_of({**GOOD, "response": "y"}))
+    with pytest.raises(InvalidRequest, match="line 1: the file was changed"):
+        list(work.todo())
+
+
+def test_a_response_may_be_any_text_or_bytes_in_base64(tmp_path: Path) -> None:
+    content = text_of(
+        b'{"response": "\\ud800\\u0000", "reference": {}}',
+        {"response_base64": "/wA=", "reference": {}},
+    )
+    rows = list(work_on(content, tmp_path / "o").todo())
+    assert [row.response for row in rows] == ["\ud800\0", b"\xff\0"]
+    assert len({digest_of(BASIS, row) for row in rows}) == 2
