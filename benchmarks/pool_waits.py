@@ -1,7 +1,8 @@
 """System calls that the threads of a step make to wait for each other, per step.
 
-Decodes a random model on a pool of threads while the hot-path guard counts every thread, first with the
-machine as it is, then with processes that spin until there is one more runnable thread than cores.
+Decodes a random model on a pool of threads while the hot-path guard counts every thread: first with
+the machine as it is, then with processes that spin until one more thread is runnable than there are
+cores.
 
     python benchmarks/pool_waits.py --threads 2
 """
