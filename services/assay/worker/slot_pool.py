@@ -19,7 +19,7 @@ from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.worker import messages
-from assay.worker.forks import ForkFailed, Forks
+from assay.worker.forks import ForkFailed, SlotForks
 from assay.worker.frames import Nonsense
 from assay.worker.slot_process import SlotProcess, SlotState
 
@@ -75,7 +75,7 @@ class SlotPool:
         self,
         *,
         stage: StageName,
-        forks: Forks,
+        forks: SlotForks,
         scratch: Path,
         clock: Clock,
         metrics: Metrics,
@@ -90,8 +90,8 @@ class SlotPool:
         self._spawn = spawn
         self._user = user
         self._desired = 0
-        self._slots: set[SlotProcess] = set()
-        self._ending: set[SlotProcess] = set()
+        self._slots: dict[SlotProcess, None] = {}  # oldest first: its order decides who goes
+        self._ending: dict[SlotProcess, None] = {}
         self._idle: list[SlotProcess] = []
         self._number = 0
         self._failures = 0
@@ -123,8 +123,8 @@ class SlotPool:
             slot.kill(NOT_WANTED)
 
     def _finish(self, slot: SlotProcess) -> None:
-        self._slots.discard(slot)
-        self._ending.add(slot)
+        self._slots.pop(slot, None)
+        self._ending[slot] = None
         slot.finish()
         asyncio.get_running_loop().call_later(END_S_MAX, slot.kill, "it did not end")
 
@@ -201,8 +201,8 @@ class SlotPool:
     def on_gone(self, slot: SlotProcess, why: str) -> None:
         """See `SlotOwner.on_gone`."""
         was, said = slot.state, slot.last_words or why
-        self._ending.discard(slot)
-        self._slots.discard(slot)
+        self._ending.pop(slot, None)
+        self._slots.pop(slot, None)
         with contextlib.suppress(ValueError):
             self._idle.remove(slot)
         has_failed = was is SlotState.STARTING and why != NOT_WANTED
@@ -255,15 +255,14 @@ class SlotPool:
         number = self._number
         forked = await self._forks.fork_slot(self._stage, number)
         slot = SlotProcess(forked, number=number, scratch=self._scratch / str(number), owner=self)
-        self._slots.add(slot)
-        loop = asyncio.get_running_loop()
-        await loop.create_unix_connection(lambda: slot, sock=forked.channel)
+        self._slots[slot] = None
+        await slot.connect()
 
         def check() -> None:
             if slot.state is SlotState.STARTING:
                 slot.kill("it did not get ready")
 
-        loop.call_later(START_S_MAX, check)
+        asyncio.get_running_loop().call_later(START_S_MAX, check)
 
     async def close(self) -> None:
         """End all slots: idle ones in order, others at once."""

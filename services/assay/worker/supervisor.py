@@ -35,7 +35,7 @@ from assay.worker.assignment import (
     blame_for_end,
     no_blame,
 )
-from assay.worker.forks import Forks
+from assay.worker.forks import SlotForks
 from assay.worker.frames import Nonsense
 from assay.worker.judgement import broke_limit, finish_of, second_opinion, times
 from assay.worker.limits import LimitWatch
@@ -58,7 +58,7 @@ class HostParts:
     store: Store
     health: StoreHealth
     clock: Clock
-    forks: Forks
+    forks: SlotForks
     desk: ArtifactDesk
     metrics: Metrics
     tracer: Tracer | None
