@@ -1,0 +1,71 @@
+"""Shell of the whole-platform simulation.
+
+    python -m assay.sim.platform --seed N               one seed; prints it first
+    python -m assay.sim.platform --seed N --runs 1000   so many seeds from N on
+    python -m assay.sim.platform --seed N --hash        with the hash of all that happened
+
+A seed that breaks a promise prints itself, the faults that are needed for it, and what replays it;
+the exit code is then 1.
+"""
+
+import argparse
+import json
+import sys
+import time
+
+from assay.sim.platform.run import Report, run_seed, shrunk
+
+
+def main() -> int:
+    """Run seeds."""
+    parser = argparse.ArgumentParser(prog="assay.sim.platform", description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=1, help="so many seeds from --seed on")
+    parser.add_argument("--seconds", type=float, default=0.0, help="end after so long")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
+    parser.add_argument("--no-shrink", action="store_true", help="print all faults of a finding")
+    parser.add_argument("--hash", action="store_true", help="print the hash of each run")
+    parser.add_argument("--json", action="store_true", help="one line of figures per run of this")
+    args = parser.parse_args()
+    began_s, virtual_s, done, found = time.monotonic(), 0.0, 0, 0
+    for seed in range(args.seed, args.seed + args.runs):
+        if args.runs == 1:
+            print(f"seed {seed}", flush=True)
+        report = run_seed(seed, hashed=args.hash)
+        done += 1
+        virtual_s += report.virtual_s
+        if args.hash:
+            print(f"seed {seed} {report.digest}")
+        if report.finding:
+            found += 1
+            show(report if args.no_shrink else shrunk(report))
+            if not args.keep_going:
+                break
+        if args.seconds and time.monotonic() - began_s > args.seconds:
+            break
+    figures(done, found, virtual_s, time.monotonic() - began_s, as_json=args.json)
+    return 1 if found else 0
+
+
+def show(report: Report) -> None:
+    """A finding, for a person."""
+    print(f"seed {report.seed}: {report.finding}")
+    for fault in report.faults:
+        print(f"    {fault}")
+    print(f"    replay: python -m assay.sim.platform --seed {report.seed}", flush=True)
+
+
+def figures(done: int, found: int, virtual_s: float, took_s: float, *, as_json: bool) -> None:
+    """What the runs came to."""
+    facts = {
+        "seeds": done,
+        "findings": found,
+        "seconds": round(took_s, 2),
+        "seeds_per_hour": round(done / took_s * 3600),
+        "simulated_seconds_per_second": round(virtual_s / took_s, 1),
+    }
+    print(json.dumps(facts) if as_json else "  ".join(f"{k} {v}" for k, v in facts.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
