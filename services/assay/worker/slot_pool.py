@@ -257,6 +257,9 @@ class SlotPool:
         slot = SlotProcess(forked, number=number, scratch=self._scratch / str(number), owner=self)
         self._slots[slot] = None
         await slot.connect()
+        if len(self._slots) > self._desired:  # the pool was made smaller meanwhile
+            slot.kill(NOT_WANTED)
+            return
 
         def check() -> None:
             if slot.state is SlotState.STARTING:
