@@ -26,7 +26,7 @@ class InstantChecks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._idle_since: dict[str, float] = {}
-        self._seen: tuple[int, int] = (-1, -1)
+        self._seen: dict[str, int] = {}
 
     def look(self) -> None:
         """Hold every promise against what is.
@@ -41,7 +41,8 @@ class InstantChecks:
         if not self._lead_is_unsafe():
             require(len(leaders) <= 1, "two planners lead", leaders=leaders)
         for life in world.hosts.values():
-            if life.node.is_alive:
+            if life.node.is_alive and self._seen.get(life.node.name) != life.node.events:
+                self._seen[life.node.name] = life.node.events
                 self._look_at_host(life)
 
     def _lead_is_unsafe(self) -> bool:

@@ -48,6 +48,8 @@ class Node:
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.crash_in: int | None = None
         """Awaits on the outside that are left until it dies; `None` = it lives."""
+        self.events = 0
+        """Grows with all that reaches it or leaves it."""
         self.died: asyncio.Event = asyncio.Event()
 
     def spawn(self, work: Coroutine[object, object, T], *, name: str) -> asyncio.Task[T]:
@@ -62,6 +64,7 @@ class Node:
         Raises:
             CancelledError: the node is dead, or dies now.
         """
+        self.events += 1
         if self.is_alive and self.crash_in is not None:
             self.crash_in -= 1
             if self.crash_in <= 0:

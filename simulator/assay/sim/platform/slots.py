@@ -140,6 +140,7 @@ class SimSlot:
         """See `ForkedSlot.kill`."""
         if not self.is_dead:
             self.is_dead = True
+            self._node.events += 1
             self._forks.slots.pop(self, None)
             if self._running is not None:
                 self._running.cancel()
@@ -179,6 +180,7 @@ class SimSlot:
             self._loop.call_soon(protocol.connection_lost, None)
 
     def _say(self, *parts: object) -> None:
+        self._node.events += 1
         if not self.is_dead and self._node.is_alive and self._protocol is not None:
             self._protocol.data_received(encode(*parts))
 
