@@ -1,8 +1,12 @@
 """Build hook: compile the rollout runtime's C into the wheel, or in place for an editable install.
 
-Two libraries come out of `runtime/assay/rollout/native/`: `libassay_rollout.so`, everything, and
+Two libraries are made from `runtime/assay/rollout/native/`: `libassay_rollout.so`, the runtime, and
 `libassay_guard.so`, the allocation counter that the hot-path guard preloads. Only a C11 compiler is
 needed (`$CC`, else `cc`). `python hatch_build.py` compiles in place, without installing.
+
+The runtime is Linux only, and clients do not need it: without a compiler, or on another system, the
+wheel is made without the libraries, tagged for every platform, and `assay.rollout` then raises
+`NativeUnavailable` when it is used. `ASSAY_NATIVE=required` makes that case an error instead.
 """
 
 from __future__ import annotations
@@ -24,16 +28,26 @@ PRELOAD = "guard_preload"
 FLAGS = ["-std=c11", "-O3", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread"]
 
 
-class CompilerMissing(RuntimeError):
-    """There is no C compiler; the message says what to install."""
+REQUIRED_VARIABLE = "ASSAY_NATIVE"
+"""Set to `required`: no wheel without the libraries."""
+
+
+class NativeImpossible(RuntimeError):
+    """The libraries cannot be compiled here; the message says what is missing."""
 
 
 def compiler() -> str:
-    """The system's C compiler: `$CC` if set, else `cc`."""
+    """Return the path of the C compiler: `$CC` if set, else `cc`.
+
+    Raises:
+        NativeImpossible: there is none, or this is not Linux.
+    """
+    if sys.platform != "linux":
+        raise NativeImpossible(f"assay's rollout runtime needs Linux, and this is {sys.platform}")
     name = os.environ.get("CC", "cc")
     found = shutil.which(name)
     if found is None:
-        raise CompilerMissing(
+        raise NativeImpossible(
             f"assay needs a C11 compiler to build its rollout runtime and found no {name!r}:"
             " install gcc or clang (Debian: apt-get install gcc libc6-dev), or name one in $CC"
         )
@@ -41,14 +55,14 @@ def compiler() -> str:
 
 
 def run(command: list[str]) -> None:
-    """Run a compiler command; its complaints become the error."""
+    """Run a compiler command; its error output becomes the message of the error."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
 
 
 def compile_objects(sources: list[Path], objects: Path, flags: list[str]) -> list[Path]:
-    """One object a source, in parallel; those newer than their source and every header are kept."""
+    """Compile in parallel; keep objects that are newer than their source and every header."""
     objects.mkdir(parents=True, exist_ok=True)
     headers_ns = max(h.stat().st_mtime_ns for s in sources for h in s.parent.glob("*.h"))
 
@@ -66,7 +80,7 @@ def compile_objects(sources: list[Path], objects: Path, flags: list[str]) -> lis
 
 
 def link(objects: list[Path], output: Path, flags: list[str]) -> Path:
-    """One shared library, replaced at once, so that a running process keeps the one it has."""
+    """Link one shared library; it replaces the old file, which running processes keep."""
     scratch = output.with_suffix(f".{os.getpid()}.tmp")
     run([compiler(), *flags, "-shared", "-o", str(scratch), *map(str, objects), "-lm", "-ldl"])
     scratch.replace(output)
@@ -76,7 +90,14 @@ def link(objects: list[Path], output: Path, flags: list[str]) -> Path:
 def build(
     native: Path, objects: Path, *, sanitize: str = "", output: Path | None = None
 ) -> list[Path]:
-    """Compile both libraries, next to their sources unless `output` says where; returns paths."""
+    """Compile both libraries and return their paths.
+
+    Args:
+        native: folder of the sources.
+        objects: folder for object files, kept between builds.
+        sanitize: value of `-fsanitize`; empty: none.
+        output: folder for the libraries; by default that of the sources.
+    """
     extra = [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer"] if sanitize else []
     flags = [*FLAGS, *extra]
     output = output or native
@@ -96,7 +117,19 @@ class NativeBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, include the libraries, and mark the wheel as made for this platform."""
+        """Compile, include the libraries, and mark the wheel as made for this platform.
+
+        Raises:
+            NativeImpossible: as its name says, and the libraries are required.
+            RuntimeError: the compiler reports an error.
+        """
+        try:
+            compiler()
+        except NativeImpossible as reason:
+            if os.environ.get(REQUIRED_VARIABLE) == "required":
+                raise
+            self.app.display_warning(f"without the rollout runtime: {reason}")
+            return
         libraries = build(Path(self.root) / NATIVE, Path(self.root) / OBJECTS)
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False

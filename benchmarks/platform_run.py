@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from assay.cli.platform.local import Addresses, LocalPlatform
+from assay.cli.platform.addresses import Addresses
+from assay.cli.platform.local import LocalPlatform
 from assay.config.settings import Settings, load_settings
 from assay.edge.clock import Clock
 

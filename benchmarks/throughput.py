@@ -23,7 +23,7 @@ from report import OUT, Report, Spread, bar_plot, percentile
 from workloads import Case, gsm8k, ten_test_cpp, trivial_python
 
 from assay.cli.operate.status_client import ask_planner, list_pools
-from assay.cli.platform.local import planner_address
+from assay.cli.platform.addresses import planner_address
 from assay.client import Client, Request
 
 MATHS = 2_000
@@ -33,7 +33,7 @@ KINDS = {
     "valkey": "store",
     "assay.reward": "reward API",
     "assay.planner": "planner",
-    "assay.worker.nursery": "slots",
+    "assay.worker.forking.server": "slots",
     "assay.worker": "worker host",
     "assay-zygote": "zygotes of the sandbox",
 }

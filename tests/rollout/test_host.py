@@ -344,8 +344,6 @@ def test_an_interrupt_at_any_bytecode_of_poll_loses_no_rollout_and_no_slot() -> 
             assert sorted(c.user_id for c in came) == [0, 1, 2, 3], at
             whole = [len(c.tokens) == 3 and c.outcome is RolloutOutcome.COMPLETED for c in came]
             assert all(whole), at
-                len(c.tokens) == 3 and c.outcome is RolloutOutcome.COMPLETED for c in came
-            ), at
             assert free_slots_settled(runtime) == 4, at
         at += 1
     assert at > 60

@@ -1,67 +1,109 @@
-"""`assay`: start the platform, score files, look at it, mend it.
+"""`assay`: the command line.
 
-A command's module is imported when it is called: most commands need little of what others do.
+Start-up is kept light: the help is made from `COMMANDS` alone, and a command's module is imported
+only when that command runs. This module imports typer and nothing heavier.
 """
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final
 
-import grpc
 import typer
-from pydantic import ValidationError
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from assay.cli.console import EXIT_BAD_INPUT, err
-from assay.config.settings import UnknownSettingError
-from assay.core.errors import AssayError
-from assay.edge.lifecycle import told
 
-COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a command is implemented, and its line in the help."""
+
+    target: str
+    """`module:attribute`; the attribute is a function or a `typer.Typer`."""
+    summary: str
+    """The first line of the function's docstring, or the help of the `typer.Typer`."""
+
+
+COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
     {
-        "up": "assay.cli.platform.up:up",
-        "score": "assay.cli.score.command:score",
-        "convert": "assay.cli.data.convert:convert",
-        "check": "assay.cli.data.check:check",
-        "status": "assay.cli.operate.commands:status",
-        "pipelines": "assay.cli.operate.commands:pipelines",
-        "doctor": "assay.cli.operate.doctor:doctor",
-        "replay-rollout": "assay.rollout.replay_command:replay_rollout",
-        "dlq": "assay.cli.operate.commands:dlq",
-        "pool": "assay.cli.operate.commands:pool",
-        "plan": "assay.cli.plan.commands:plan",
-        "history": "assay.cli.operate.history:history",
-        "bench": "assay.rollout.bench:bench_app",
+        "up": Entry(
+            "assay.cli.platform.up:up",
+            "Start the API, an embedded store, workers and a planner; Ctrl-C drains.",
+        ),
+        "score": Entry(
+            "assay.cli.score.command:score", "Score a file of responses: the main command."
+        ),
+        "convert": Entry(
+            "assay.cli.data.convert:convert",
+            "Convert a data set, as its authors publish it, to rows for `check` and `score`.",
+        ),
+        "check": Entry(
+            "assay.cli.data.check:check",
+            "Try each distinct reference with responses of known verdict, before training.",
+        ),
+        "status": Entry("assay.cli.operate.status:status", "Show queues, slots and batches."),
+        "pipelines": Entry(
+            "assay.cli.operate.pipelines:pipelines",
+            "List the pipelines and the form of their references and settings.",
+        ),
+        "doctor": Entry(
+            "assay.cli.operate.doctor:doctor",
+            "Try what the platform needs: isolation, limits, compilers, the store.",
+        ),
+        "replay-rollout": Entry(
+            "assay.rollout.replay_command:replay_rollout",
+            "Regenerate a rollout from its receipt and its model; exit 1 when it differs.",
+        ),
+        "dlq": Entry(
+            "assay.cli.operate.dead_letters:dlq",
+            "Dead letters: requests that ran out of attempts.",
+        ),
+        "pool": Entry("assay.cli.operate.pool:pool", "Worker pools."),
+        "plan": Entry("assay.cli.plan.commands:plan", "The planner: pool sizes, and why."),
+        "history": Entry(
+            "assay.cli.operate.history:history", "Export the history of finished batches."
+        ),
+        "bench": Entry(
+            "assay.rollout.bench:bench_app", "Measure the rollout runtime on this machine."
+        ),
     }
 )
-"""Name to function or group of commands, in the order of the help."""
+"""Commands and groups of commands by name, in the order of the help."""
 
 
-class LateGroup(TyperGroup):
-    """The commands of `COMMANDS`."""
+class LazyGroup(TyperGroup):
+    """The commands of `COMMANDS`: a summary for the help, the implementation on use."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 its type is not exported
-        """Their names."""
+        """Return the names."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any | None:  # noqa: ANN401 likewise
-        """Import one."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
-        found = getattr(import_module(module), attribute)
-        holder = typer.Typer(add_completion=False)
-        if isinstance(found, typer.Typer):
-            holder.add_typer(found, name=cmd_name)
-        else:
-            holder.command(cmd_name)(found)
-        return typer.main.get_group(holder).commands[cmd_name]
+        """Return a placeholder with the summary; it is never run."""
+        entry = COMMANDS.get(cmd_name)
+        return entry and TyperCommand(cmd_name, help=entry.summary)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 likewise
+        """Import the command that is called."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load_command(command.name or ""), rest
+
+
+def load_command(name: str) -> Any:  # noqa: ANN401 its type is not exported
+    """Import the implementation of a command of `COMMANDS`."""
+    module, _, attribute = COMMANDS[name].target.partition(":")
+    found = getattr(import_module(module), attribute)
+    holder = typer.Typer(add_completion=False)
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name)
+    else:
+        holder.command(name)(found)
+    return typer.main.get_group(holder).commands[name]
 
 
 app = typer.Typer(
-    cls=LateGroup,
+    cls=LazyGroup,
     help="Disaggregated rewards for reinforcement learning with verifiable rewards.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -74,28 +116,16 @@ def _every_command() -> None:
 
 
 def main() -> None:
-    """Run the command; errors of the contract are one line and an exit code, never a traceback."""
+    """Run a command; an expected error is one line and an exit code, never a traceback."""
     try:
         app()
-    except (AssayError, ValueError, OSError, grpc.aio.AioRpcError, ExceptionGroup) as error:
-        line = _line(error)
+    except Exception as error:
+        # Imported here: what describes an error needs gRPC and the settings.
+        from assay.cli.console import EXIT_BAD_INPUT, err
+        from assay.cli.errors import error_line
+
+        line = error_line(error)
         if line is None:
             raise
         err.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(EXIT_BAD_INPUT)
-
-
-def _line(error: Exception) -> str | None:
-    """`None`: a bug, which is shown whole."""
-    match error:
-        case ExceptionGroup():  # several things failed together; the first tells why
-            return _line(error.exceptions[0])
-        case AssayError():
-            return f"{error.reason}: {' '.join(error.message.split())}"
-        case UnknownSettingError() | ValidationError():
-            return f"settings: {told(error)}"
-        case OSError():
-            return f"file: {told(error)}"
-        case grpc.aio.AioRpcError():
-            return f"{error.code().name.lower()}: {error.details() or ''}"
-    return None

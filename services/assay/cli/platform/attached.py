@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.cli.console import err, settings_with
-from assay.cli.platform.local import LocalPlatform, running
+from assay.cli.platform.addresses import running
 from assay.core.errors import NotFound
 from assay.edge.clock import Clock
 
@@ -39,6 +39,8 @@ async def service(url: str, data_dir: Path | None, clock: Clock) -> AsyncIterato
         }
         # One job alone has all slots from the start: there is nothing to plan.
         overrides = {**any_port, "ASSAY_PLANNER__ENABLED": "false"}
+        from assay.cli.platform.local import LocalPlatform
+
         platform = LocalPlatform(settings_with(data_dir or Path(own), **overrides), clock=clock)
         with err.status("starting the platform"):
             addresses = await platform.start()

@@ -12,31 +12,17 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from assay.cli.platform.addresses import PLANNER_SIGN, REWARD_SIGN, WORKER_SIGN, Addresses
 from assay.cli.platform.children import Child, Platform
 from assay.config.settings import Settings
-from assay.core.errors import FailedPrecondition, NotFound
+from assay.core.errors import FailedPrecondition
 from assay.edge.clock import Clock
 from assay.edge.lifecycle import starting
 from assay.store.embedded import EmbeddedValkey
 from assay.store.fitness import until_fit
 from assay.store.valkey import open_store
-
-REWARD_SIGN = "reward.json"
-WORKER_SIGN = "worker.json"
-PLANNER_SIGN = "planner.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Where a platform listens."""
-
-    grpc: str
-    http: str
-    control: str
-    store: str
 
 
 class LocalPlatform:
@@ -179,36 +165,6 @@ class LocalPlatform:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def running(settings: Settings) -> Addresses:
-    """Where the platform of this data directory listens.
-
-    Raises:
-        NotFound: none does.
-    """
-    run_dir = settings.data_dir / "run"
-    api, pools = _living(run_dir / REWARD_SIGN), _living(run_dir / WORKER_SIGN)
-    if api is None or pools is None:
-        message = f"no platform runs on {settings.data_dir}; start one with: assay up"
-        raise NotFound(message)
-    store = settings.store.url or EmbeddedValkey(settings.data_dir).url
-    return Addresses(grpc=api["grpc"], http=api["http"], control=pools["control"], store=store)
-
-
-def planner_address(settings: Settings) -> str:
-    """Where the planner of this data directory listens (gRPC); empty when none does."""
-    sign = _living(settings.data_dir / "run" / PLANNER_SIGN)
-    return sign["grpc"] if sign is not None else ""
-
-
-def _living(sign: Path) -> dict[str, str] | None:
-    """What a sign says, unless who wrote it was killed."""
-    try:
-        content = json.loads(sign.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return content if Path(f"/proc/{content['pid']}").exists() else None
 
 
 def _port(address: str) -> str:

@@ -9,7 +9,8 @@ from rich.live import Live
 from assay.cli.console import DataDir, out, settings_with
 from assay.cli.operate.snapshot import render
 from assay.cli.operate.status_client import observe
-from assay.cli.platform.local import Addresses, LocalPlatform, planner_address
+from assay.cli.platform.addresses import Addresses, planner_address
+from assay.cli.platform.local import LocalPlatform
 from assay.config.settings import Settings
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock
@@ -78,7 +79,13 @@ async def _show(store: Store, addresses: Addresses, settings: Settings, clock: C
         while True:
             try:
                 planner = planner_address(settings)
-                seen = await observe(store, addresses.control, clock=clock, planner=planner)
+                seen = await observe(
+                    store,
+                    addresses.control,
+                    clock=clock,
+                    planner=planner,
+                    all_stages_served=not settings.worker.stages,
+                )
                 live.update(render(seen))
             except AssayError as error:
                 live.update(f"[red]{error.reason}[/red]: {error.message}")

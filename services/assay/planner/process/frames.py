@@ -1,60 +1,56 @@
-"""Frames between the planner and its planning process: a length, then one pickled value.
+"""Frames between the planner and its planning process: one pickled value per frame.
 
-Pickle, because both ends are ours, started by us and fed by nobody else; what comes from outside is
-plain data inside the values. Invariant: no frame is longer than `FRAME_BYTES_MAX`.
+Pickle, because both ends are our own processes and read from no one else; what comes from outside
+is plain data inside the values. Always true: no frame is longer than `FRAME_BYTES_MAX`.
 """
 
 import pickle
-import struct
 from typing import BinaryIO, Final
 
+from assay.core.framing import HEAD, FramingError, body_bytes, frame, read_body
+
 FRAME_BYTES_MAX: Final = 1024**3
-LENGTH: Final = struct.Struct(">Q")
-
-
-class FrameError(Exception):
-    """The other end is gone, or does not speak our protocol."""
 
 
 def encode(value: object) -> bytes:
-    """One frame."""
-    body = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    if len(body) > FRAME_BYTES_MAX:
-        message = f"a frame of {len(body)} bytes"
-        raise FrameError(message)
-    return LENGTH.pack(len(body)) + body
-
-
-def length_of(head: bytes) -> int:
-    """How long the body is that follows.
+    """One frame.
 
     Raises:
-        FrameError: longer than any frame.
+        FramingError: the value is too large.
     """
-    (length,) = LENGTH.unpack(head)
-    if length > FRAME_BYTES_MAX:
-        message = f"a frame of {length} bytes"
-        raise FrameError(message)
-    return int(length)
+    body = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    return frame(body, bytes_max=FRAME_BYTES_MAX)
 
 
 def decode(body: bytes) -> object:
     """The value of a frame's body.
 
     Raises:
-        FrameError: it is none.
+        FramingError: the body holds no value.
     """
     try:
         return pickle.loads(body)  # noqa: S301 - from our own child or parent, see above
     except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError) as error:
-        raise FrameError(repr(error)) from error
+        raise FramingError(repr(error)) from error
+
+
+def length_of(head: bytes) -> int:
+    """Bytes of the body that follows a head of `HEAD.size` bytes.
+
+    Raises:
+        FramingError: longer than any frame.
+    """
+    return body_bytes(head, bytes_max=FRAME_BYTES_MAX)
 
 
 def receive(stream: BinaryIO) -> object | None:
-    """Wait for the next frame; `None` at the end of the stream."""
-    head = stream.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    length = length_of(head)
-    body = stream.read(length)
-    return decode(body) if len(body) == length else None
+    """Wait for the next value; `None` at the end of the stream.
+
+    Raises:
+        FramingError: the stream holds no frame of ours, or ends inside one.
+    """
+    body = read_body(stream, bytes_max=FRAME_BYTES_MAX)
+    return None if body is None else decode(body)
+
+
+__all__ = ["HEAD", "FramingError", "decode", "encode", "length_of", "receive"]

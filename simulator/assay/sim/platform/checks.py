@@ -13,7 +13,7 @@ from assay.sim.platform.ledger import require
 from assay.sim.platform.pipelines import BATCH_MAX, FIRST
 from assay.sim.platform.planning import SLOTS_MAX
 from assay.sim.platform.world import LEASE_S, HostNode, World
-from assay.worker.slot_process import SlotProcess, SlotState
+from assay.worker.slots.process import SlotProcess, SlotState
 from assay.worker.supervisor import Supervisor
 
 IDLE_S_MAX: Final = 2.0

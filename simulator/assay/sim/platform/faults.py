@@ -89,7 +89,7 @@ def draw_faults(seed: int, *, until_s: float) -> tuple[Fault, ...]:
     draw = random.Random(f"{seed}/faults")  # noqa: S311 - to be repeated, not secret
     if draw.random() < CALM_SHARE:
         return ()
-    kinds = [kind for kind in Kind if draw.random() < 0.5]  # noqa: PLR2004 - swarm
+    kinds = [kind for kind in Kind if draw.random() < 0.5]
     if not kinds:
         return ()
     found = [

@@ -48,7 +48,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Virtual seconds."""
         return self._now_s
 
-    def call_at(
+    def call_at(  # type: ignore[override]  # asyncio's stub binds the arguments' types
         self,
         when: float,
         callback: Callable[..., object],

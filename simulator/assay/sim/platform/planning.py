@@ -104,16 +104,16 @@ def any_answer(look: Look, draw: random.Random) -> Answer:
     slots = tuple(
         SetSlots(stage=facts.stage, slots=draw.randint(facts.slots_min, facts.slots_max))
         for facts in look.stages
-        if draw.random() < 0.6  # noqa: PLR2004 - most of the time
+        if draw.random() < 0.6
     )
     priorities, risks = [], []
     for work in look.work:
         key = (work.batch.tenant, work.batch.batch_id)
-        if draw.random() < 0.1:  # noqa: PLR2004 - now and then
+        if draw.random() < 0.1:
             earlier_ns = work.batch.deadline_ns - draw.randrange(LATE_PRIORITY_NS)
             priorities.append(SetPriority(batch=key, deadline_ns=draw.choice([0, earlier_ns])))
-        if draw.random() < 0.1:  # noqa: PLR2004 - now and then
-            risks.append(SetRisk(batch=key, at_risk=draw.random() < 0.5, late_share=0.5))  # noqa: PLR2004
+        if draw.random() < 0.1:
+            risks.append(SetRisk(batch=key, at_risk=draw.random() < 0.5, late_share=0.5))
     return Answer(
         ready=True,
         why="",

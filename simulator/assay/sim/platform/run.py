@@ -62,7 +62,12 @@ def run_seed(
     if faults is None:
         faults = draw_faults(seed, until_s=FAULTS_UNTIL_S)
     checks: list[InstantChecks] = []
-    loop = VirtualLoop(str(seed), on_instant=lambda: [one.look() for one in checks] and None)
+
+    def on_instant() -> None:
+        for one in checks:
+            one.look()
+
+    loop = VirtualLoop(str(seed), on_instant=on_instant)
     loop.set_task_factory(task_factory)  # type: ignore[arg-type]  # asyncio's stub has no context
     broken: list[str] = []
     loop.set_exception_handler(lambda _, context: _note(broken, context))

@@ -14,13 +14,13 @@ from assay.core.errors import AssayError
 from assay.core.ids import StageName
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse
-from assay.sandbox.blocked import BlockedTime
+from assay.sandbox.accounting.blocked import BlockedTime
 from assay.sim.platform.nodes import Node
 from assay.sim.platform.pipelines import SECOND, Deed, Script, script_of
-from assay.worker import messages
-from assay.worker.forks import ForkFailed
-from assay.worker.frames import FrameReader, encode
-from assay.worker.processes import Condition
+from assay.worker.forking.client import ForkFailed
+from assay.worker.forking.processes import Condition
+from assay.worker.slots import messages
+from assay.worker.slots.frames import FrameReader, encode
 
 FORK_S_MAX: Final = 0.05
 WARM_S_MAX: Final = 0.4

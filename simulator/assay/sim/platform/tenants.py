@@ -79,7 +79,7 @@ class Trainer:
             await asyncio.sleep(LOST_S)
             raise DependencyDown("no API answers")
         node, service = draw.choice(alive)
-        times = 2 if self._network.double and draw.random() < 0.3 else 1  # noqa: PLR2004
+        times = 2 if self._network.double and draw.random() < 0.3 else 1
         tasks = [node.spawn(_made(calling, service), name="call") for _ in range(times)]
         try:
             await asyncio.wait(tasks)
@@ -88,7 +88,7 @@ class Trainer:
                 task.cancel()
         await asyncio.sleep(draw.random() * CALL_S_MAX)
         last = tasks[-1]
-        if last.cancelled() or (self._network.lose and draw.random() < 0.2):  # noqa: PLR2004
+        if last.cancelled() or (self._network.lose and draw.random() < 0.2):
             await asyncio.sleep(LOST_S)
             raise DependencyDown("no answer")
         found = last.result()
@@ -359,12 +359,12 @@ class Hostile(Trainer):
             await self.call(lambda service: service.open_batch(self.tenant, draft))
             return
         name = self._draw.choice(names)
-        if deed == 2:  # noqa: PLR2004 - one of six
+        if deed == 2:
             await self.call(lambda service: service.cancel(self.tenant, name))
-        elif deed == 3:  # noqa: PLR2004
+        elif deed == 3:
             await self.call(lambda service: service.seal(self.tenant, name))
         else:
-            drafts = self.requests(name, self._draw.randint(1, 12), 0, plain=self._draw.random() < 0.5)  # noqa: E501, PLR2004
+            drafts = self.requests(name, self._draw.randint(1, 12), 0, plain=self._draw.random() < 0.5)  # noqa: E501
             await self.call(self.submitting(name, drafts))
 
 

@@ -39,8 +39,8 @@ from assay.sim.platform.store import Command, NodeStore, StoreServer
 from assay.sim.platform.tenants import Honest, Hostile, Network, Plan, Scorer
 from assay.store.port import Store
 from assay.verifiers.registry import stages_of
-from assay.worker.artifact_cache import ArtifactCache
-from assay.worker.artifact_desk import ArtifactDesk
+from assay.worker.artifacts.broker import ArtifactDesk
+from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import HostParts, Supervisor
@@ -411,22 +411,22 @@ class World:
                 batches=draw.randint(1, 3),
                 requests=requests,
                 group=group,
-                sized=draw.random() < 0.7,  # noqa: PLR2004
+                sized=draw.random() < 0.7,
                 pause_s=draw.uniform(0.1, 4.0),
                 span_s=draw.uniform(0.2, 8.0),
-                hints=draw.random() < 0.3,  # noqa: PLR2004
+                hints=draw.random() < 0.3,
             )
             own = random.Random(f"{self.seed}/tenant{number}")  # noqa: S311
             trainer = Honest(tenant, self.network, own, plan, is_calm=self.is_calm)
             self.honest.append(trainer)
             honest.append(self.loop.create_task(trainer.train(), name=f"tenant{number}"))
-        if draw.random() < 0.6:  # noqa: PLR2004
+        if draw.random() < 0.6:
             scorer = Scorer(
                 Tenant(tenant_id=TenantId("scorer"), quota=Quota()), self.network,
                 random.Random(f"{self.seed}/scorer"),  # noqa: S311
             )  # fmt: skip
             others.append(self.loop.create_task(scorer.score(draw.randint(1, 6)), name="scorer"))
-        if draw.random() < 0.5:  # noqa: PLR2004
+        if draw.random() < 0.5:
             quota = Quota(requests_open_max=16, bytes_open_max=700, batches_open_max=4, tasks_max=2)
             hostile = Hostile(
                 Tenant(tenant_id=TenantId("hostile"), quota=quota), self.network,

@@ -20,11 +20,11 @@ import structlog
 
 from assay.core.codec import CodecError, unpack
 from assay.core.ids import StageName
-from assay.sandbox.blocked import BlockedTime, tree
-from assay.worker import processes
-from assay.worker.nursery import MESSAGE_BYTES_MAX, packed_settings
-from assay.worker.slot import SlotSettings
-from assay.worker.slot_process import ForkedSlot
+from assay.sandbox.accounting.blocked import BlockedTime, tree
+from assay.worker.forking import processes
+from assay.worker.forking.server import MESSAGE_BYTES_MAX, packed_settings
+from assay.worker.slots.main import SlotSettings
+from assay.worker.slots.process import ForkedSlot
 
 WARM_S_MAX: Final = 120.0
 """How long the import of a handler may take."""
@@ -296,7 +296,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 def _start(channel: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
-        [sys.executable, "-m", "assay.worker.nursery", str(channel.fileno())],
+        [sys.executable, "-m", "assay.worker.forking.server", str(channel.fileno())],
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         pass_fds=[channel.fileno()],

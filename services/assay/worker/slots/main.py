@@ -34,9 +34,10 @@ from assay.verifiers.port import (
     Work,
     resource_limited,
 )
-from assay.worker import messages, processes
-from assay.worker.frames import BlockingFrames
-from assay.worker.slot_artifacts import SlotArtifacts
+from assay.worker.artifacts.client import SlotArtifacts
+from assay.worker.forking import processes
+from assay.worker.slots import messages
+from assay.worker.slots.frames import BlockingFrames
 
 SETTINGS_REMEMBERED_MAX: Final = 256
 REFERENCE_BYTES_REMEMBERED_MAX: Final = 16 * 1024**2

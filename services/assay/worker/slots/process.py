@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from assay.sandbox.blocked import BlockedTime
-from assay.worker import messages
+from assay.sandbox.accounting.blocked import BlockedTime
 from assay.worker.assignment import Assignment  # noqa: TC001 - seen by mypy and readers alike
-from assay.worker.frames import FrameReader, Nonsense, encode
-from assay.worker.processes import Condition
+from assay.worker.forking.processes import Condition
+from assay.worker.slots import messages
+from assay.worker.slots.frames import FrameReader, Nonsense, encode
 
 LAST_WORDS_S: Final = 1.0
 """How long a dead process's channel may stay open."""

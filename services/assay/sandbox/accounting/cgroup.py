@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from assay.sandbox.blocked import tree
+from assay.sandbox.accounting.blocked import tree
 from assay.sandbox.port import Limits, SandboxError
 
 HOST_LEAF: Final = "assay-host"

@@ -44,7 +44,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
-from assay.sandbox import blocked, linux
+from assay.sandbox import linux
+from assay.sandbox.accounting import blocked
 
 USER: Final = 1_000
 """uid and gid inside a box."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from assay.store.cache import LastUsed
-from assay.worker import messages
-from assay.worker.frames import BlockingFrames, Nonsense
+from assay.worker.slots import messages
+from assay.worker.slots.frames import BlockingFrames, Nonsense
 
 BYTES_REMEMBERED_MAX: Final = 32 * 1024**2
 BYTES_REMEMBERED_EACH: Final = 1_024

@@ -1,4 +1,4 @@
-"""Where slots come from: `python -m assay.worker.nursery FD`, started by the host.
+"""Where slots come from: `python -m assay.worker.forking.server FD`, started by the host.
 
 Two levels of one small fork server. The nursery, started with a scrubbed environment, forks a
 template a stage; a template imports the stage's handler once and forks the stage's slots. Neither
@@ -28,9 +28,9 @@ from assay.core.ids import StageName
 from assay.core.verdict import TEXT_CHARS_MAX
 from assay.verifiers.port import HandlerContext, StageHandler
 from assay.verifiers.registry import load_handler, load_pipelines, stages_of
-from assay.worker import processes
-from assay.worker.slot import SlotSettings, Workshop, be_slot
-from assay.worker.slot_artifacts import SlotArtifacts
+from assay.worker.artifacts.client import SlotArtifacts
+from assay.worker.forking import processes
+from assay.worker.slots.main import SlotSettings, Workshop, be_slot
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 

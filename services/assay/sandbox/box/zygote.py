@@ -23,7 +23,8 @@ from typing import Any, Final
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 1)[0])
 
-from assay.sandbox import box, linux, template
+from assay.sandbox import linux
+from assay.sandbox.box import head, root
 
 sys.path.pop(0)
 
@@ -33,7 +34,7 @@ _MODULES_WARM: Final = (
 )
 """What most programs import; each costs every box a little and saves its users more."""
 _NAMESPACES: Final = {
-    "own": box.NAMESPACES,
+    "own": head.NAMESPACES,
     "bubblewrap": linux.CLONE_NEWPID | linux.CLONE_NEWNS,
     "bare": 0,
 }
@@ -90,8 +91,8 @@ def _write(path: str, text: str) -> None:
 def _map_user(pid: str, outside: int) -> None:
     """Let the box's user be `outside` of this process's user namespace."""
     _write(f"/proc/{pid}/setgroups", "deny")
-    _write(f"/proc/{pid}/uid_map", f"{box.USER} {outside} 1")
-    _write(f"/proc/{pid}/gid_map", f"{box.USER} {outside} 1")
+    _write(f"/proc/{pid}/uid_map", f"{head.USER} {outside} 1")
+    _write(f"/proc/{pid}/gid_map", f"{head.USER} {outside} 1")
 
 
 def _own_mounts(setup: Setup) -> int:
@@ -113,9 +114,9 @@ def _own_mounts(setup: Setup) -> int:
         uid, gid = os.geteuid(), os.getegid()
         linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
         _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{box.USER} {uid} 1")
-        _write("/proc/self/gid_map", f"{box.USER} {gid} 1")
-        outside = box.USER
+        _write("/proc/self/uid_map", f"{head.USER} {uid} 1")
+        _write("/proc/self/gid_map", f"{head.USER} {gid} 1")
+        outside = head.USER
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     return outside
 
@@ -136,74 +137,74 @@ def _own_box(setup: Setup, channel: socket.socket) -> None:
     """Be pid 1 of a box of our own making."""
     if not channel.recv(1):
         return
-    box.become(box.USER)
+    head.become(head.USER)
     linux.set_hostname(b"box")
-    box.mount_proc()
-    request = box.receive(channel)
+    head.mount_proc()
+    request = head.receive(channel)
     if request is None:
         return
-    box.join_cgroup(request.cgroup)
+    head.join_cgroup(request.cgroup)
     linux.unshare(linux.CLONE_NEWCGROUP)
-    box.mount_scratch(request.limits, setup.covered)
+    head.mount_scratch(request.limits, setup.covered)
     _work(setup, request, channel, "/box")
 
 
 def _bare_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     """Be the head of a process tree that nothing but resource limits holds."""
-    request = box.receive(channel)
+    request = head.receive(channel)
     if request is None:
         return
-    box.join_cgroup(request.cgroup)
+    head.join_cgroup(request.cgroup)
     linux.adopt_orphans()
     if os.geteuid() == 0:
-        box.become(outside)
+        head.become(outside)
     if request.kind != "command":
         # A program that cannot import must not look like a program that is wrong.
         os.stat(os.__file__)
     _work(setup, request, channel, request.directory)
-    box.kill_descendants()
+    head.kill_descendants()
 
 
-def _work(setup: Setup, request: box.Request, channel: socket.socket, where: str) -> None:
+def _work(setup: Setup, request: head.Request, channel: socket.socket, where: str) -> None:
     """Do what the request asks for, in a box that stands."""
-    box.write_files(where, request.files)
+    head.write_files(where, request.files)
     if request.kind == "harness":
         _run_harness(setup, request, channel, where)
         return
 
     def prepare() -> None:
-        box.be_first_out_of_memory()
-        box.give_up(setup.filter)
+        head.be_first_out_of_memory()
+        head.give_up(setup.filter)
 
     def run() -> None:
         if request.kind == "python":
-            box.run_source(where, request.source, request.argv, request.env)
-        box.execute(request.argv, request.env)
+            head.run_source(where, request.source, request.argv, request.env)
+        head.execute(request.argv, request.env)
 
-    box.tell_end(channel, *_run(request, channel, where, prepare, run))
+    head.tell_end(channel, *_run(request, channel, where, prepare, run))
 
 
-def _run_harness(setup: Setup, request: box.Request, channel: socket.socket, where: str) -> None:
-    box.take_stdio(request.stdio, keep=[channel.fileno(), *request.special])
-    box.renew_standard_streams()
+def _run_harness(setup: Setup, request: head.Request, channel: socket.socket, where: str) -> None:
+    head.take_stdio(request.stdio, keep=[channel.fileno(), *request.special])
+    head.renew_standard_streams()
     os.chdir(where)
-    box.set_limits(request.limits)
+    head.set_limits(request.limits)
     nested = setup.mode == "own"
-    inside = box.Box(request, setup.filter, nested=nested, shown=setup.covered)
-    box.tell(channel, "started")
+    inside = head.Box(request, setup.filter, nested=nested, shown=setup.covered)
+    head.tell(channel, "started")
     setup.harnesses[request.argv[0]].main(request.source, inside)
     sys.stdout.flush()
-    box.tell_end(channel, 0)
+    head.tell_end(channel, 0)
 
 
 def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     """Be pid 1 of a pid and mount namespace around bubblewrap, which makes the others."""
-    request = box.receive(channel)
+    request = head.receive(channel)
     if request is None:
         return
-    box.join_cgroup(request.cgroup)
+    head.join_cgroup(request.cgroup)
     limits = request.limits
-    own = 4 + len(setup.readable) + len(template.DEVICES)
+    own = 4 + len(setup.readable) + len(root.DEVICES)
     bounds = f"size={limits['disk_bytes']},nr_inodes={limits['inodes'] + own}"
     owner = f"uid={outside},gid={outside},mode=0755"
     flags = linux.MS_NOSUID | linux.MS_NODEV
@@ -212,17 +213,17 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         # Bound while this process may still pass through every directory on the way.
         os.mkdir(f"{setup.scratch}/{number}", 0o755)
         linux.mount(path, f"{setup.scratch}/{number}", flags=linux.MS_BIND | linux.MS_REC)
-    for name in template.DEVICES:
-        template.show_device(name, f"{setup.scratch}/{name}")
-    box.become(outside)
+    for name in root.DEVICES:
+        root.show_device(name, f"{setup.scratch}/{name}")
+    head.become(outside)
     for name in ("box", "tmp"):
         os.mkdir(f"{setup.scratch}/{name}", 0o755)
-    box.write_files(f"{setup.scratch}/box", request.files)
+    head.write_files(f"{setup.scratch}/box", request.files)
 
     reader, writer = os.pipe()
 
     def prepare() -> None:
-        box.be_first_out_of_memory()
+        head.be_first_out_of_memory()
         linux.drop_capabilities()
         linux.forbid_new_privileges()
         # A fresh one a run: bubblewrap reads the filter to its end.
@@ -230,35 +231,35 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         os.write(program, setup.filter.program)
         os.lseek(program, 0, os.SEEK_SET)
         os.set_inheritable(writer, True)  # noqa: FBT003 - the standard library's form
-        request.argv[request.argv.index(box.FILTER)] = str(program)
-        request.argv[request.argv.index(box.STATUS)] = str(writer)
+        request.argv[request.argv.index(head.FILTER)] = str(program)
+        request.argv[request.argv.index(head.STATUS)] = str(writer)
 
     where = f"{setup.scratch}/box"
     status, blocked_ns = _run(
-        request, channel, where, prepare, lambda: box.execute(request.argv, {}), keep=[writer]
+        request, channel, where, prepare, lambda: head.execute(request.argv, {}), keep=[writer]
     )
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
         # Bubblewrap says so only of a program that it started.
         if b'"exit-code"' not in file.read():
             raise OSError("bubblewrap did not start the program")
-    box.tell_end(channel, status, blocked_ns)
+    head.tell_end(channel, status, blocked_ns)
 
 
 def _run(
-    request: box.Request,
+    request: head.Request,
     channel: socket.socket,
     where: str,
     prepare: Callable[[], None],
     run: Callable[[], None],
     keep: Sequence[int] = (),
 ) -> tuple[int, int]:
-    """Start the program and wait for its end; returns what `box.await_program` does."""
+    """Start the program and wait for its end; returns what `head.await_program` does."""
     directory = os.open(where, os.O_PATH | os.O_DIRECTORY)
-    pid = box.start_program(request, where, prepare, run, keep)
-    box.tell(channel, "started", descriptors=[directory])
+    pid = head.start_program(request, where, prepare, run, keep)
+    head.tell(channel, "started", descriptors=[directory])
     os.close(directory)
-    return box.await_program(pid)
+    return head.await_program(pid)
 
 
 def _is_asked(control: socket.socket) -> bool:
@@ -279,7 +280,7 @@ class Zygote:
         self._outside = setup.uid if setup.mode == "bare" else _own_mounts(setup)
         if setup.mode == "own":
             # The kernel grants a new /proc only where a full one is in sight; each box covers it.
-            setup.covered = template.enter(setup.readable, for_boxes=True)
+            setup.covered = root.enter(setup.readable, for_boxes=True)
         if setup.mode == "bare":
             linux.adopt_orphans()
 
@@ -298,7 +299,7 @@ class Zygote:
                     os.close(descriptor)
                     os.waitpid(self._boxes.pop(descriptor), 0)
                     if self._setup.mode == "bare":
-                        box.kill_descendants(spared=list(self._boxes.values()))
+                        head.kill_descendants(spared=list(self._boxes.values()))
 
     def _fork(self) -> int:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -331,7 +332,7 @@ class Zygote:
                 _bare_box(self._setup, self._outside, channel)
             code = 0
         except BaseException:  # noqa: BLE001 - whatever it is, the launcher must hear of it
-            box.tell(channel, "failed", traceback.format_exc())
+            head.tell(channel, "failed", traceback.format_exc())
         finally:
             os._exit(code)
 

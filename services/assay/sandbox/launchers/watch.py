@@ -16,8 +16,8 @@ import socket
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.sandbox.blocked import BlockedTime
-from assay.sandbox.cgroup import Account, Usage
+from assay.sandbox.accounting.blocked import BlockedTime
+from assay.sandbox.accounting.cgroup import Account, Usage
 from assay.sandbox.port import HeldUp, Limits, MonotonicClock, RunStatus, SandboxError
 
 _CHUNK_BYTES: Final = 1 << 20

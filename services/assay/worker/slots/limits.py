@@ -2,7 +2,7 @@
 
 No slot is looked at before it could have passed a limit, so ten thousand short requests cost no
 look at all. A limit ends a request as its own doing for its CPU time, or because its slot was
-blocked (`assay.sandbox.blocked`) for half of the stage's `timeout_s` after the other half had
+blocked (`BlockedTime`) for half of the stage's `timeout_s` after the other half had
 passed. A slot that a signal or the kernel holds up, one that gets no CPU, and one whose own sandbox
 keeps the limits of its programs, is given up when it takes too long: the attempt has failed, and
 that is never the request's fault.
@@ -16,7 +16,7 @@ from assay.core.pipeline import StageSpec
 from assay.edge.clock import Clock
 from assay.sandbox.port import RunStatus
 from assay.worker.assignment import Assignment
-from assay.worker.slot_process import SlotProcess
+from assay.worker.slots.process import SlotProcess
 
 LOOK_S_MIN: Final = 0.02
 """Between two looks."""

@@ -15,7 +15,7 @@ from assay.core.records import (
     StageReport,
 )
 from assay.core.verdict import SECOND_JUDGE, Evidence, ResourceUse
-from assay.worker.messages import Said, SaidEnded, SaidHandedOver, Verdict
+from assay.worker.slots.messages import Said, SaidEnded, SaidHandedOver, Verdict
 
 ERROR_CHARS_MAX: Final = 4_000
 _OPINIONS: Final = ("agrees", "disagrees", "abstains")

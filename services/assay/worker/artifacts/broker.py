@@ -14,7 +14,7 @@ import structlog
 from assay.core.errors import AssayError
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
-from assay.worker.artifact_cache import ArtifactCache
+from assay.worker.artifacts.cache import ArtifactCache
 
 MAKING_LEASE_S: Final = 30.0
 """How long others wait for a maker whose host died. One that is slower than that gets a second

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Coroutine
 from typing import Final
 
 from assay.core.errors import AssayError
-from assay.worker import messages
-from assay.worker.artifact_desk import Answer, ArtifactDesk
-from assay.worker.frames import Nonsense
-from assay.worker.slot_pool import Spawn
-from assay.worker.slot_process import SlotProcess
+from assay.worker.artifacts.broker import Answer, ArtifactDesk
+from assay.worker.slots import messages
+from assay.worker.slots.frames import Nonsense
+from assay.worker.slots.pool import Spawn
+from assay.worker.slots.process import SlotProcess
 from assay.worker.store_health import StoreHealth
 
 WORDS: Final = frozenset({messages.FIND, messages.ASK, messages.MADE, messages.GIVEN_UP})

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from assay.core.codec import CodecError, pack_body, pack_handover, unpack_body, unpack_handover
 from assay.core.outcome import Outcome
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, HandedOver, ResourceUse, StageVerdict
-from assay.worker.frames import Nonsense
+from assay.worker.slots.frames import Nonsense
 
 WORK: Final = "work"
 ARTIFACT: Final = "artifact"

@@ -18,10 +18,10 @@ import structlog
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.worker import messages
-from assay.worker.forks import ForkFailed, SlotForks
-from assay.worker.frames import Nonsense
-from assay.worker.slot_process import SlotProcess, SlotState
+from assay.worker.forking.client import ForkFailed, SlotForks
+from assay.worker.slots import messages
+from assay.worker.slots.frames import Nonsense
+from assay.worker.slots.process import SlotProcess, SlotState
 
 START_S_MAX: Final = 120.0
 """How long a handler may take to be made."""

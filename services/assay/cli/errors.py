@@ -1,0 +1,24 @@
+"""Errors that a user can act on, as one line each."""
+
+import grpc
+from pydantic import ValidationError
+
+from assay.config.settings import UnknownSettingError
+from assay.core.errors import AssayError
+from assay.edge.lifecycle import told
+
+
+def error_line(error: Exception) -> str | None:
+    """Return the line to print; `None` for a bug, whose traceback is to be shown."""
+    match error:
+        case ExceptionGroup():  # several things failed together; the first has the cause
+            return error_line(error.exceptions[0])
+        case AssayError():
+            return f"{error.reason}: {' '.join(error.message.split())}"
+        case UnknownSettingError() | ValidationError():
+            return f"settings: {told(error)}"
+        case OSError():
+            return f"file: {told(error)}"
+        case grpc.aio.AioRpcError():
+            return f"{error.code().name.lower()}: {error.details() or ''}"
+    return None

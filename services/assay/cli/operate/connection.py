@@ -1,0 +1,34 @@
+"""Connections to the parts of the platform that runs on a data directory."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from assay.cli.platform.addresses import running
+from assay.config.settings import Settings
+from assay.core.errors import NotFound
+from assay.store.port import Store
+from assay.store.valkey import open_store
+
+
+@asynccontextmanager
+async def open_running_store(settings: Settings) -> AsyncIterator[Store]:
+    """Open the store of the platform that runs on the data directory, for the block.
+
+    Raises:
+        NotFound: no platform runs.
+    """
+    if not settings.store.url:
+        running(settings)  # raises when the embedded store is not up
+    store = open_store(settings.store, data_dir=settings.data_dir)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def control_address(settings: Settings) -> str:
+    """Return the address of this machine's worker host; the configured one where none runs."""
+    try:
+        return running(settings).control
+    except NotFound:
+        return f"{settings.worker.control_host}:{settings.worker.control_port}"

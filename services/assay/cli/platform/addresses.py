@@ -1,0 +1,56 @@
+"""Where the platform of a data directory listens, read from the files of its parts.
+
+Imports little: `assay status` and its like read an address and make one call.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.config.settings import Settings
+from assay.core.errors import NotFound
+from assay.store.embedded import embedded_url
+
+REWARD_SIGN = "reward.json"
+WORKER_SIGN = "worker.json"
+PLANNER_SIGN = "planner.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a platform listens."""
+
+    grpc: str
+    http: str
+    control: str
+    store: str
+
+
+def running(settings: Settings) -> Addresses:
+    """Where the platform of this data directory listens.
+
+    Raises:
+        NotFound: none does.
+    """
+    run_dir = settings.data_dir / "run"
+    api, pools = _living(run_dir / REWARD_SIGN), _living(run_dir / WORKER_SIGN)
+    if api is None or pools is None:
+        message = f"no platform runs on {settings.data_dir}; start one with: assay up"
+        raise NotFound(message)
+    store = settings.store.url or embedded_url(settings.data_dir)
+    return Addresses(grpc=api["grpc"], http=api["http"], control=pools["control"], store=store)
+
+
+def planner_address(settings: Settings) -> str:
+    """Where the planner of this data directory listens (gRPC); empty when none does."""
+    sign = _living(settings.data_dir / "run" / PLANNER_SIGN)
+    return sign["grpc"] if sign is not None else ""
+
+
+def _living(sign: Path) -> dict[str, str] | None:
+    """What a sign says, unless who wrote it was killed."""
+    try:
+        content = json.loads(sign.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return content if Path(f"/proc/{content['pid']}").exists() else None

