@@ -8,7 +8,7 @@ under both, and when the process dies, hangs or starts slowly.
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from assay.config.settings import PlannerSettings
@@ -25,6 +25,7 @@ from assay.planner.session.messages import (
     SetSlots,
     StageFacts,
 )
+from assay.sim.platform.ledger import require
 from assay.sim.platform.nodes import Node
 from assay.sim.platform.pipelines import STAGES, TIMEOUT_S
 from assay.worker.host import WorkerHost
@@ -36,7 +37,6 @@ THINK_S_MAX: Final = 0.3
 START_S: Final = 0.5
 CALL_S_MAX: Final = 0.02
 SLOTS_MAX: Final = 6
-STARTUP_S: Final = 0.4
 LATE_PRIORITY_NS: Final = 60 * 10**9
 
 
@@ -87,9 +87,11 @@ class SimPlanningProcess(PlanningProcess):
             self._troubles.deaths -= 1
             self._is_up = False
             raise PlanningDown("simulated")
-        if self._session is not None:
-            return self._session.step(look)
-        return any_answer(look, self._node.random)
+        if self._session is None:
+            return any_answer(look, self._node.random)
+        answer = self._session.step(look)
+        orders_ahead(look, answer)
+        return replace(answer, planning_ns=int(self._node.random.random() * THINK_S_MAX * 1e9))
 
     async def rest(self) -> None:
         """See `PlanningProcess.rest`."""
@@ -97,6 +99,30 @@ class SimPlanningProcess(PlanningProcess):
     async def stop(self) -> None:
         """See `PlanningProcess.stop`."""
         self._is_up = False
+
+
+def orders_ahead(look: Look, answer: Answer) -> None:
+    """What the plan itself needs within a start-up time is ordered now.
+
+    Raises:
+        Finding: it is not.
+    """
+    if answer.plan is None or not answer.ready:
+        return
+    ordered = {pool.stage: pool.desired for pool in look.pools}
+    ordered |= {one.stage: one.slots for one in answer.slots}
+    for stage in answer.plan.stages:
+        facts = next(facts for facts in look.stages if facts.stage == stage.stage)
+        first = (look.now_ns - answer.plan.made_ns) // answer.plan.bin_ns
+        last = (look.now_ns + facts.startup_ns - answer.plan.made_ns) // answer.plan.bin_ns
+        needed = max(stage.slots_by_bin[first : last + 1], default=0)
+        require(
+            ordered[stage.stage] >= min(needed, facts.slots_max),
+            "a slot is ordered later than its start-up time before it is needed",
+            stage=stage.stage,
+            ordered=ordered[stage.stage],
+            needed=needed,
+        )
 
 
 def any_answer(look: Look, draw: random.Random) -> Answer:
@@ -181,7 +207,7 @@ def _sum(stage: StageName, hosts: Sequence[WorkerHost]) -> PoolFacts:
     )
 
 
-def stage_facts(pools: Sequence[PoolFacts]) -> tuple[StageFacts, ...]:
+def stage_facts(pools: Sequence[PoolFacts], startup_s: float) -> tuple[StageFacts, ...]:
     """What an operator would have said of the stages."""
     return tuple(
         StageFacts(
@@ -190,7 +216,7 @@ def stage_facts(pools: Sequence[PoolFacts]) -> tuple[StageFacts, ...]:
             slots_min=1,
             slots_max=SLOTS_MAX,
             cost=1.0,
-            startup_ns=int(STARTUP_S * 1e9),
+            startup_ns=int(startup_s * 1e9),
         )
         for pool in pools
     )

@@ -50,6 +50,7 @@ def shape_of(seed: int) -> Shape:
         apis=draw.randint(1, 2),
         hosts=draw.randint(1, 3),
         planners=draw.randint(1, 2),
+        startup_s=draw.choice([0.4, 3.0]),
         real_plans=seed % REAL_PLANS_EVERY == REAL_PLANS_EVERY - 1,
     )
 

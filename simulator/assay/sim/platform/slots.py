@@ -23,7 +23,6 @@ from assay.worker.slots import messages
 from assay.worker.slots.frames import FrameReader, encode
 
 FORK_S_MAX: Final = 0.05
-WARM_S_MAX: Final = 0.4
 ARTIFACT_KEY: Final = "program"
 
 
@@ -34,6 +33,8 @@ class SlotWorld:
     tried: set[bytes] = field(default_factory=set)
     forks_fail: int = 0
     """So many forks will fail."""
+    warm_s_max: float = 0.4
+    """How long a slot takes to get ready."""
     slow: float = 1.0
     """Everything takes so many times as long: a busy machine."""
 
@@ -133,7 +134,7 @@ class SimSlot:
         """See `ForkedSlot.connect`."""
         self._protocol = protocol
         protocol.connection_made(SimTransport(self))
-        warm_s = self._node.random.random() * WARM_S_MAX * self._world.slow
+        warm_s = self._node.random.random() * self._world.warm_s_max * self._world.slow
         self._loop.call_later(warm_s, self._say, messages.READY, [])
 
     def kill(self) -> None:

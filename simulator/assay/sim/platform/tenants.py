@@ -206,7 +206,7 @@ class Honest(Trainer):
         self, name: str, opening: BatchDraft, drafts: Sequence[RequestDraft]
     ) -> None:
         """As rollouts end."""
-        await self.insist(lambda service: service.open_batch(self.tenant, opening))
+        await self._open(opening)
         at = 0
         while at < len(drafts):
             count = self._draw.randint(1, 6)
@@ -214,7 +214,8 @@ class Honest(Trainer):
             try:
                 await self.insist(self.submitting(name, part))
             except NotFound:  # the store forgot the batch
-                await self._send(name, opening, drafts[:at])
+                at = 0
+                await self._open(opening)
                 continue
             at += count
             await asyncio.sleep(self._draw.random() * self._plan.span_s * count / len(drafts))
@@ -224,14 +225,21 @@ class Honest(Trainer):
     async def _send(self, name: str, opening: BatchDraft, drafts: Sequence[RequestDraft]) -> None:
         """All again; what is there counts as a duplicate."""
         try:
-            await self.insist(lambda service: service.open_batch(self.tenant, opening))
+            await self._open(opening)
             await self.insist(self.submitting(name, drafts))
             if not self._plan.sized:
                 await self._seal(name)
         except FailedPrecondition:  # the seal survived what it closed over: nothing more can come
             await asyncio.sleep(AGAIN_S)
         except NotFound:
+            return
+
+    async def _open(self, opening: BatchDraft) -> None:
+        try:
+            await self.insist(lambda service: service.open_batch(self.tenant, opening))
+        except NotFound:  # the store forgot the task too
             await self.register(self._plan.task)
+            await self.insist(lambda service: service.open_batch(self.tenant, opening))
 
     async def _seal(self, name: str) -> None:
         try:

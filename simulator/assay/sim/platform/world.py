@@ -104,6 +104,8 @@ class Shape:
     hosts: int
     planners: int
     real_plans: bool
+    startup_s: float
+    """The longest time that a slot takes to get ready."""
 
 
 @dataclass(slots=True)
@@ -130,6 +132,7 @@ class World:
     def __post_init__(self) -> None:
         """The store stands before everything else."""
         self.ledger = Ledger(is_calm=self.is_calm)
+        self.slots.warm_s_max = self.shape.startup_s
         self.server = StoreServer(str(self.seed), self.loop, self._on_command)
 
     @property
@@ -232,7 +235,7 @@ class World:
                 troubles=self.troubles,
                 planning=_real_planning(settings) if self.shape.real_plans else None,
             ),
-            facts_of=stage_facts,
+            facts_of=lambda pools: stage_facts(pools, self.shape.startup_s),
             history_batches=6,
             clock=node.clock,
             metrics=self.metrics,
@@ -332,8 +335,10 @@ class World:
         if fault.kind is Kind.CRASH_API:
             names = list(self.network.apis)
             name = names[fault.target % len(names)]
-            await self._die(self.network.apis[name][0], fault)
-            self.start_api(name)
+            api = self.network.apis[name]
+            await self._die(api[0], fault)
+            if self.network.apis[name] is api:
+                self.start_api(name)
         elif fault.kind is Kind.CRASH_HOST:
             name = list(self.hosts)[fault.target % len(self.hosts)]
             life = self.hosts[name]
@@ -343,8 +348,10 @@ class World:
                 self.start_host(name)
         else:
             name = list(self.planners)[fault.target % len(self.planners)]
-            await self._die(self.planners[name].node, fault)
-            self.start_planner(name)
+            planner = self.planners[name]
+            await self._die(planner.node, fault)
+            if self.planners[name] is planner:
+                self.start_planner(name)
 
     async def _die(self, node: Node, fault: Fault) -> None:
         """At the given await on the outside, or a while later where there are not so many."""
