@@ -49,17 +49,17 @@ def copied(into: Path) -> Path:
 def simulate(tree: Path, seeds: int, timeout_s: float) -> tuple[bool, int | None, str]:
     """Run seeds in the copy; whether a promise was broken, by which seed, and which.
 
-    A run that does not end, or that cannot start, has seen the mutant too.
+    A run that is not over in time has seen nothing; one that cannot start has.
     """
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(str(tree / s) for s in SOURCES))
     command = [sys.executable, "-m", "assay.sim.platform", "--runs", str(seeds), "--no-shrink"]
     try:
-        done = subprocess.run(  # noqa: S603 - our own interpreter, fixed arguments
+        done = subprocess.run(
             command, env=environment, cwd=tree, capture_output=True, text=True, timeout=timeout_s,
             check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return True, None, f"no end within {timeout_s:g} s"
+        return False, None, f"no end within {timeout_s:g} s"
     found = SEED_LINE.search(done.stdout)
     if found:
         return True, int(found[1]), found[2][:100]
@@ -86,7 +86,13 @@ def tried(number: int, mutant: Mutant, tree: Path, options: argparse.Namespace) 
 
 def row(result: Result) -> str:
     """For a person."""
-    where = "missed" if not result.caught else f"seed {result.seed}" if result.seed is not None else "stuck"
+    where = (
+        "missed"
+        if not result.caught
+        else f"seed {result.seed}"
+        if result.seed is not None
+        else "stuck"
+    )
     name = Path(result.file).name
     return f"{result.number:3} {result.kind:10} {where:9} {name:18} {result.change[:70]:70} {result.finding[:60]}"
 
@@ -129,7 +135,9 @@ def main() -> int:
         print(json.dumps({"share": share, "mutants": [asdict(r) for r in results]}, indent=1))
     else:
         missed = [result.number for result in results if not result.caught]
-        print(f"{len(results)} mutants, {share:.1%} caught within {options.seeds} seeds, missed {missed}")
+        print(
+            f"{len(results)} mutants, {share:.1%} caught within {options.seeds} seeds, missed {missed}"
+        )
     return 0 if share >= options.share_min else 1
 
 

@@ -41,7 +41,10 @@ ORDERING: Final = [
         f"{CORE}/fair_queue.py",
         ("        tenant = self.shares.first()", "        tenant = max(self.shares.waiting)"),
         ("            self.shares.leave(tenant)\n", "            pass\n"),
-        ("        _, entry = heappop(heap)\n        while", "        _, entry = heap.pop()\n        while"),
+        (
+            "        _, entry = heappop(heap)\n        while",
+            "        _, entry = heap.pop()\n        while",
+        ),
     ),
     *_of(
         "ordering",
@@ -58,16 +61,31 @@ LEASES: Final = [
         "leases",
         f"{MODEL}/queue_model.py",
         ("                job.expires_ns = now_ns + lease_ns\n", "                pass\n"),
-        ("(job for job in leases if job.expires_ns <= now_ns)", "(job for job in leases if job.expires_ns < 0)"),
-        ("(job for job in leases if job.expires_ns <= now_ns)", "(job for job in leases if job.claimed_ns <= now_ns)"),
-        ("            if job is None:\n                lost.append(lease)", "            if job is None:\n                pass"),
-        ("job.claimed_ns, job.expires_ns = now_ns, expires_ns", "job.claimed_ns, job.expires_ns = now_ns, now_ns"),
+        (
+            "(job for job in leases if job.expires_ns <= now_ns)",
+            "(job for job in leases if job.expires_ns < 0)",
+        ),
+        (
+            "(job for job in leases if job.expires_ns <= now_ns)",
+            "(job for job in leases if job.claimed_ns <= now_ns)",
+        ),
+        (
+            "            if job is None:\n                lost.append(lease)",
+            "            if job is None:\n                pass",
+        ),
+        (
+            "job.claimed_ns, job.expires_ns = now_ns, expires_ns",
+            "job.claimed_ns, job.expires_ns = now_ns, now_ns",
+        ),
     ),
     *_of(
         "leases",
         f"{WORKER}/supervisor.py",
         ("min(self._spec.lease_s / 3, BEAT_S_MAX)", "self._spec.lease_s * 1.5"),
-        ("            held.is_lost = True\n            self._waiting.remove(held)", "            held.is_lost = True"),
+        (
+            "            held.is_lost = True\n            self._waiting.remove(held)",
+            "            held.is_lost = True",
+        ),
         ("        leases = list(self._held)\n", "        leases = list(self._held)[1:]\n"),
         ("            self._lose(lost)\n", ""),
         ("        self._held.pop(held.claim.lease, None)\n", "        pass\n"),
@@ -76,7 +94,10 @@ LEASES: Final = [
     *_of(
         "leases",
         f"{PLANNER}/service/leader.py",
-        ("int(self._lease_s * (1 - MARGIN_SHARE) * 1e9)", "int(self._lease_s * (3 - MARGIN_SHARE) * 1e9)"),
+        (
+            "int(self._lease_s * (1 - MARGIN_SHARE) * 1e9)",
+            "int(self._lease_s * (3 - MARGIN_SHARE) * 1e9)",
+        ),
         ("            else:\n                self._until_ns = 0\n", ""),
     ),
     *_of(
@@ -92,7 +113,10 @@ FENCES: Final = [
         f"{MODEL}/queue_model.py",
         ("        self._fence += 1\n", "        self._fence = 1\n"),
         ("return job if job is not None and job.fence == lease.fence else None", "return job"),
-        ("            job = self._held_by(stage, report.lease)\n            if job is None:", "            job = self._leases[stage].get(report.lease.job_id)\n            if job is None:"),
+        (
+            "            job = self._held_by(stage, report.lease)\n            if job is None:",
+            "            job = self._leases[stage].get(report.lease.job_id)\n            if job is None:",
+        ),
     ),
     *_of(
         "fences",
@@ -102,7 +126,10 @@ FENCES: Final = [
     *_of(
         "fences",
         f"{WORKER}/supervisor.py",
-        ("        for one in held:\n            self._held[one.claim.lease] = one\n", "        for one in held[:1]:\n            self._held[one.claim.lease] = one\n"),
+        (
+            "        for one in held:\n            self._held[one.claim.lease] = one\n",
+            "        for one in held[:1]:\n            self._held[one.claim.lease] = one\n",
+        ),
     ),
 ]
 CAPS: Final = [
@@ -118,27 +145,45 @@ CAPS: Final = [
     *_of(
         "caps",
         f"{MODEL}/queue_records.py",
-        ("if held.requests + len(fresh) > quota.requests_open_max:", "if held.requests > quota.requests_open_max:"),
-        ("if held.payload_bytes + payload_bytes > quota.bytes_open_max:", "if held.payload_bytes > quota.bytes_open_max:"),
+        (
+            "if held.requests + len(fresh) > quota.requests_open_max:",
+            "if held.requests > quota.requests_open_max:",
+        ),
+        (
+            "if held.payload_bytes + payload_bytes > quota.bytes_open_max:",
+            "if held.payload_bytes > quota.bytes_open_max:",
+        ),
         ("    if not batch.open:\n", "    if batch.over:\n"),
     ),
     *_of(
         "caps",
         f"{WORKER}/supervisor.py",
-        ("self._pool.idle * self._spec.batch_max - len(self._waiting)", "(self._pool.idle + 4) * self._spec.batch_max"),
+        (
+            "self._pool.idle * self._spec.batch_max - len(self._waiting)",
+            "(self._pool.idle + 4) * self._spec.batch_max",
+        ),
     ),
     *_of(
         "caps",
         f"{WORKER}/assignment.py",
         ("share = min(self._batch_max, -(", "share = max(self._batch_max, -("),
-        ("        taken = list(self._claims)[kept_max:]\n", "        taken = list(self._claims)[:0]\n"),
+        (
+            "        taken = list(self._claims)[kept_max:]\n",
+            "        taken = list(self._claims)[:0]\n",
+        ),
     ),
     *_of(
         "caps",
         f"{WORKER}/slots/pool.py",
         ("while len(self._slots) < self._desired:", "while len(self._slots) <= self._desired:"),
-        ("        if len(self._slots) > self._desired:  # the", "        if len(self._slots) > 99:  # the"),
-        ("        self._desired = desired\n        wanted", "        self._desired = desired + 7\n        wanted"),
+        (
+            "        if len(self._slots) > self._desired:  # the",
+            "        if len(self._slots) > 99:  # the",
+        ),
+        (
+            "        self._desired = desired\n        wanted",
+            "        self._desired = desired + 7\n        wanted",
+        ),
     ),
 ]
 RETRIES: Final = [
@@ -146,16 +191,28 @@ RETRIES: Final = [
         "retries",
         f"{MODEL}/queue_model.py",
         ("        job.attempts += 1\n", ""),
-        ("case FailAttempt() if job.attempts < attempts_max:", "case FailAttempt() if job.attempts <= attempts_max:"),
-        ("            if job.attempts < attempts_max:\n", "            if job.attempts <= attempts_max:\n"),
+        (
+            "case FailAttempt() if job.attempts < attempts_max:",
+            "case FailAttempt() if job.attempts <= attempts_max:",
+        ),
+        (
+            "            if job.attempts < attempts_max:\n",
+            "            if job.attempts <= attempts_max:\n",
+        ),
         ("                job.attempts -= 1\n", ""),
-        ("                job.attempts, job.enqueued_ns, job.error = 0, now_ns, \"\"\n", "                job.enqueued_ns, job.error = now_ns, \"\"\n"),
+        (
+            '                job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""\n',
+            '                job.enqueued_ns, job.error = now_ns, ""\n',
+        ),
     ),
     *_of(
         "retries",
         f"{WORKER}/supervisor.py",
         ("            self._waiting.add_again(again)\n", ""),
-        ("                    self._may_be_work = True\n                    self._parts", "                    self._parts"),
+        (
+            "                    self._may_be_work = True\n                    self._parts",
+            "                    self._parts",
+        ),
         ("self._may_be_work = self._may_be_work or len(claims) >= room", "pass"),
     ),
     *_of(
@@ -163,13 +220,22 @@ RETRIES: Final = [
         f"{WORKER}/assignment.py",
         ("        held.alone = held.alone or blamed is None\n", ""),
         ("        held.fresh = held is current or held.alone\n", ""),
-        ("    blamed = assignment.current\n    others", "    blamed = next(iter(assignment.open.values()), None)\n    others"),
+        (
+            "    blamed = assignment.current\n    others",
+            "    blamed = next(iter(assignment.open.values()), None)\n    others",
+        ),
     ),
     *_of(
         "retries",
         f"{WORKER}/reports.py",
-        ("                    failures += 1\n                    continue\n", "                    return\n"),
-        ("                some = self._next()\n", "                some = self._next()\n                self._waiting.clear()\n                self._waiting.extend(some)\n"),
+        (
+            "                    failures += 1\n                    continue\n",
+            "                    return\n",
+        ),
+        (
+            "                some = self._next()\n",
+            "                some = self._next()\n                self._waiting.clear()\n                self._waiting.extend(some)\n",
+        ),
         ("                self._settle(some, finished)\n", ""),
     ),
     *_of(
@@ -182,7 +248,10 @@ RETRIES: Final = [
         f"{WORKER}/slots/pool.py",
         ("            self._idle.append(slot)\n\n", "            pass\n\n"),
         ("        self._user.on_ended(slot, said)\n", ""),
-        ("        self._spawn(self._clean(slot.scratch), name=\"clean\")\n        self._restock()\n", "        self._spawn(self._clean(slot.scratch), name=\"clean\")\n"),
+        (
+            '        self._spawn(self._clean(slot.scratch), name="clean")\n        self._restock()\n',
+            '        self._spawn(self._clean(slot.scratch), name="clean")\n',
+        ),
     ),
     *_of(
         "retries",
@@ -197,17 +266,35 @@ COUNTERS: Final = [
         ("        job.batch.running += 1\n", ""),
         ("            job.batch.running -= 1\n", "            pass\n"),
         ("        batch.outcomes[end.outcome] += 1\n", "        batch.outcomes[end.outcome] = 1\n"),
-        ("            outcome = batch.closing or Outcome.EXPIRED\n", "            outcome = Outcome.CANCELLED\n"),
-        ("if fresh and len(batch.requests) == batch.spec.size:", "if fresh and len(batch.requests) > batch.spec.size > 0:"),
+        (
+            "            outcome = batch.closing or Outcome.EXPIRED\n",
+            "            outcome = Outcome.CANCELLED\n",
+        ),
+        (
+            "if fresh and len(batch.requests) == batch.spec.size:",
+            "if fresh and len(batch.requests) > batch.spec.size > 0:",
+        ),
         ("            self.work.add(job.stage)\n", ""),
-        ("        if queue:\n            self.work.add(stage)\n        return claims", "        return claims"),
-        ("    del batch.live[job.job_id]\n        result", "    batch.live.pop(job.job_id, None)\n        batch.log = batch.log[1:]\n        result"),
+        (
+            "        if queue:\n            self.work.add(stage)\n        return claims",
+            "        return claims",
+        ),
+        (
+            "    del batch.live[job.job_id]\n        result",
+            "    batch.live.pop(job.job_id, None)\n        batch.log = batch.log[1:]\n        result",
+        ),
     ),
     *_of(
         "counters",
         f"{MODEL}/queue_records.py",
-        ("            queued=submitted - ended - self.running,\n", "            queued=submitted - ended,\n"),
-        ("            fresh[index] = seen[request.request_id] = request\n", "            fresh[index] = request\n"),
+        (
+            "            queued=submitted - ended - self.running,\n",
+            "            queued=submitted - ended,\n",
+        ),
+        (
+            "            fresh[index] = seen[request.request_id] = request\n",
+            "            fresh[index] = request\n",
+        ),
     ),
     *_of(
         "counters",
@@ -215,21 +302,36 @@ COUNTERS: Final = [
         ("cursor=cursor + len(entries)", "cursor=cursor + len(entries) + 1"),
         ("last=batch.over and len(entries) < results_max", "last=batch.over"),
         ("last=batch.over and len(entries) < results_max", "last=len(entries) < results_max"),
-        ("                if batch.ended == ended_seen and not batch.over:", "                if batch.ended >= ended_seen and batch.ended and not batch.over:"),
+        (
+            "                if batch.ended == ended_seen and not batch.over:",
+            "                if batch.ended >= ended_seen and batch.ended and not batch.over:",
+        ),
     ),
     *_of(
         "counters",
         f"{WORKER}/reports.py",
-        ("                for _ in some:\n                    self._waiting.popleft()\n", "                self._waiting.clear()\n"),
+        (
+            "                for _ in some:\n                    self._waiting.popleft()\n",
+            "                self._waiting.clear()\n",
+        ),
     ),
 ]
 PLAN: Final = [
     *_of(
         "lead time",
         f"{PLANNER}/core/plan.py",
-        ("window_s = startup_s + settings.tick_s + max(startup_s, settings.hold_s)", "window_s = 0.0"),
-        ("first = int(offset_ns / 1e9 / settings.bin_s)", "first = int(offset_ns / 1e9 / settings.bin_s) + 3"),
-        ("return min(max((int(n) for n in level[first:last]), default=0), pool.cap)", "return max((int(n) for n in level[first:last]), default=0) // 2"),
+        (
+            "window_s = startup_s + settings.tick_s + max(startup_s, settings.hold_s)",
+            "window_s = 0.0",
+        ),
+        (
+            "first = int(offset_ns / 1e9 / settings.bin_s)",
+            "first = int(offset_ns / 1e9 / settings.bin_s) + 3",
+        ),
+        (
+            "return min(max((int(n) for n in level[first:last]), default=0), pool.cap)",
+            "return max((int(n) for n in level[first:last]), default=0) // 2",
+        ),
     ),
 ]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from assay.sim.platform.faults import Kind
 from assay.sim.platform.ledger import require
-from assay.sim.platform.pipelines import BATCH_MAX, FIRST
+from assay.sim.platform.pipelines import BATCH_MAX, FIRST, STAGES
 from assay.sim.platform.planning import SLOTS_MAX
 from assay.sim.platform.world import LEASE_S, HostNode, World
 from assay.worker.slots.process import SlotProcess, SlotState
@@ -18,6 +18,10 @@ from assay.worker.supervisor import Supervisor
 
 IDLE_S_MAX: Final = 2.0
 """How long a request may wait beside an idle slot where nothing goes wrong."""
+
+SWEEPS: Final = 4
+LATER_NS: Final = 100_000 * 10**9
+"""Longer than anything is kept."""
 
 
 class InstantChecks:
@@ -119,12 +123,12 @@ def check_end(world: World) -> None:
     for key, batch in ledger.batches.items():
         if key[0].startswith("tenant"):
             require(batch.over, "a batch never ended", batch=key)
-    server.clock.offset_ns += 10**9 * 10**5
-    for _ in range(3):
-        for stage in ledger.queued:
-            server.carry_out(
-                "end", "reap", (stage,), {"attempts_max": 3, "jobs_max": 10_000}
-            )
+    # What no one waits for any more expires, and later the results of it.
+    for _ in range(SWEEPS):
+        server.clock.offset_ns += LATER_NS
+        for stage in STAGES:
+            options = {"attempts_max": 3, "jobs_max": 10_000}
+            server.carry_out("end", "reap", (stage,), options)
     if world.findings:
         raise world.findings[0]
     model = server.model

@@ -5,14 +5,18 @@ only, and one run in five sees none.
 """
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 FAULTS_MAX: Final = 14
 CALM_SHARE: Final = 0.2
 FIRST_S: Final = 2.0
 """Before that all is well: the platform starts."""
+SHRINKING_RUNS_MAX: Final = 200
+
+T = TypeVar("T")
 
 
 class Kind(StrEnum):
@@ -103,3 +107,38 @@ def draw_faults(seed: int, *, until_s: float) -> tuple[Fault, ...]:
         for _ in range(draw.randint(1, FAULTS_MAX))
     ]
     return tuple(sorted(found, key=lambda fault: fault.at_s))
+
+
+def shrink(
+    faults: Sequence[T],
+    still_fails: Callable[[Sequence[T]], bool],
+    *,
+    runs_max: int = SHRINKING_RUNS_MAX,
+) -> Sequence[T]:
+    """Leave out what is not needed: delta debugging (Zeller, Hildebrandt: TSE 2002), complements only.
+
+    Args:
+        faults: with which it fails.
+        still_fails: whether it fails with these.
+        runs_max: how often that may be asked.
+
+    Returns:
+        A list in the same order, of which no single fault can be left out unless `runs_max` was
+        reached.
+    """
+    left, parts, runs = list(faults), 1, 0
+    while left and runs < runs_max:
+        size = -(-len(left) // parts)
+        for begin in range(0, len(left), size):
+            fewer = left[:begin] + left[begin + size :]
+            runs += 1
+            if still_fails(fewer):
+                left, parts = fewer, max(parts - 1, 1)
+                break
+            if runs >= runs_max:
+                return left
+        else:
+            if size == 1:
+                return left
+            parts = min(2 * parts, len(left))
+    return left

@@ -1,7 +1,7 @@
 """What must be true of the store, told from outside: from the commands and their answers alone.
 
-The ledger keeps of each accepted request where it is (queued, leased, ended), and holds every answer
-against that. It knows nothing of how the store works. Broken promises are raised as `Finding`.
+The ledger keeps of each accepted request where it is (queued, leased, ended), and holds every
+answer against that. It knows nothing of how the store works. Broken promises are raised as `Finding`.
 
 * Conservation: every accepted request is in exactly one place; the counters that a batch shows are
   those of the ledger, and `submitted = ended + queued + running`.
@@ -49,9 +49,10 @@ from assay.sim.platform.store import LIMITS, Command
 
 BatchKey = tuple[TenantId, BatchId]
 
-LAG_CLAIMS: Final = 24
-"""Requests of the costliest kind by which a waiting tenant may fall behind another: what an estimate
-needs to learn from, and what is in the hands of the slots."""
+LAG_MAX: Final = 8.0
+"""By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
+requests. The theorem (`core.ordering`) says 1 of what is charged; the rest is for costs that are not learnt
+yet."""
 SWEEP_BATCHES_MAX: Final = 8
 
 
@@ -380,9 +381,9 @@ class Ledger:
                 continue
             ahead = races.get((tenant, other), 0.0) + cost
             races[tenant, other], races[other, tenant] = ahead, -ahead
-            dearest = max(self._dearest(stage, tenant), self._dearest(stage, other))
+            dearest = self._dearest(stage, tenant) + self._dearest(stage, other)
             require(
-                ahead <= LAG_CLAIMS * dearest,
+                ahead <= LAG_MAX * dearest,
                 "a tenant that waits falls behind",
                 ahead=tenant,
                 behind=other,
@@ -582,5 +583,3 @@ def refold(commands: Sequence[Command], *, is_calm: bool) -> Ledger:
     for command in commands:
         ledger.take(command)
     return ledger
-
-

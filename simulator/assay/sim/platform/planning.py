@@ -220,5 +220,3 @@ def stage_facts(pools: Sequence[PoolFacts], startup_s: float) -> tuple[StageFact
         )
         for pool in pools
     )
-
-

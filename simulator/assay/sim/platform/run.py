@@ -1,8 +1,8 @@
 """One seed, from start to end: what was found, and a hash of all that happened."""
 
 import asyncio
+import contextlib
 import hashlib
-import itertools
 import logging
 import random
 from collections.abc import Sequence
@@ -13,11 +13,10 @@ import structlog
 
 from assay.edge.metrics import Metrics
 from assay.sim.platform.checks import InstantChecks, check_end
-from assay.sim.platform.faults import Fault, draw_faults
+from assay.sim.platform.faults import Fault, draw_faults, shrink
 from assay.sim.platform.ledger import Finding, require
 from assay.sim.platform.loop import Deadlock, Livelock, VirtualLoop
 from assay.sim.platform.nodes import task_factory
-from assay.sim.platform.shrink import shrink
 from assay.sim.platform.store import Command
 from assay.sim.platform.world import FAULTS_UNTIL_S, SETTLE_S_MAX, Shape, World
 
@@ -56,7 +55,11 @@ def shape_of(seed: int) -> Shape:
 
 
 def run_seed(
-    seed: int, faults: Sequence[Fault] | None = None, *, hashed: bool = False, keep_log: bool = False
+    seed: int,
+    faults: Sequence[Fault] | None = None,
+    *,
+    hashed: bool = False,
+    keep_log: bool = False,
 ) -> Report:
     """Run a seed, with its own faults or with these."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -145,10 +148,8 @@ def _end(loop: VirtualLoop) -> None:
     """Let go of whatever still waits."""
     for task in asyncio.all_tasks(loop):
         task.cancel()
-    try:
+    with contextlib.suppress(Exception):  # the run has ended; its result is known
         loop.run_until_complete(asyncio.sleep(0))
-    except Exception:  # noqa: BLE001, S110 - the run has ended; its result is known
-        pass
     asyncio.set_event_loop(None)
     loop.close()
 
@@ -168,8 +169,3 @@ def shrunk(report: Report) -> Report:
         return run_seed(report.seed, faults).finding.split(";")[0] == word
 
     return run_seed(report.seed, tuple(shrink(report.faults, still_fails)), hashed=True)
-
-
-def seeds_from(first: int) -> "itertools.count[int]":
-    """Seeds without end."""
-    return itertools.count(first)

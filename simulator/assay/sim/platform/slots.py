@@ -23,6 +23,7 @@ from assay.worker.slots import messages
 from assay.worker.slots.frames import FrameReader, encode
 
 FORK_S_MAX: Final = 0.05
+NOT_RETIRING: Final = False
 ARTIFACT_KEY: Final = "program"
 
 
@@ -121,8 +122,9 @@ class SimSlot:
         self._burning_since_ns: int | None = None
         self.deed: Deed | None = None
         """What it does now."""
-        self.is_stopped = False
-        """By a signal."""
+        self.runs = asyncio.Event()
+        """Cleared while a signal has stopped it."""
+        self.runs.set()
         self.is_dead = False
 
     # -- the host's side -----------------------------------------------------------------------
@@ -168,7 +170,7 @@ class SimSlot:
 
     def condition(self) -> Condition:
         """See `ForkedSlot.condition`."""
-        return Condition(state="T" if self.is_stopped else "S")
+        return Condition(state="S" if self.runs.is_set() else "T")
 
     # -- the process ---------------------------------------------------------------------------
     def die(self) -> None:
@@ -221,10 +223,10 @@ class SimSlot:
             said.append((at, started_ns, self._node.clock.monotonic_ns(), words))
             self._served += 1
             if not together:
-                self._say(messages.VERDICTS, said, False)
+                self._say(messages.VERDICTS, said, NOT_RETIRING)
                 said = []
         if together:
-            self._say(messages.VERDICTS, said, False)
+            self._say(messages.VERDICTS, said, NOT_RETIRING)
 
     async def _judge(
         self, script: Script, wire: messages.WireWork, task: messages.WireTask
@@ -260,8 +262,7 @@ class SimSlot:
         if script.deed in {Deed.BURN, Deed.SLEEP}:
             await asyncio.sleep(3_600)
         await asyncio.sleep(script.service_s(self._stage) * self._world.slow)
-        while self.is_stopped:
-            await asyncio.sleep(1.0)
+        await self.runs.wait()
 
     def _verdict(
         self, script: Script, wire: messages.WireWork, task: messages.WireTask

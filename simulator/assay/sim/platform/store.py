@@ -2,9 +2,9 @@
 
 The server is the queue's model behind `MemoryStore`; every command that it carries out is logged
 with its time, its arguments and its answer. A node reaches it through a `NodeStore`, where a request
-or its answer may be lost, late, or refused because the server is away. A failover goes back to the
-state of a moment ago: it carries out the log again up to there, so what was acknowledged since is
-lost.
+or its answer may be lost, late, or refused because the server is away. A failover goes back to
+the state of a moment ago: it carries out the log again up to there, so what was acknowledged since
+is lost.
 """
 
 import asyncio

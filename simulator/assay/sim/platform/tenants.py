@@ -7,6 +7,7 @@ nothing that it does may keep an honest one from ending.
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -160,6 +161,8 @@ class Plan:
     span_s: float
     """In which the responses of a batch come."""
     hints: bool
+    plain: bool = False
+    """All requests are judged without trouble."""
 
 
 class Honest(Trainer):
@@ -190,7 +193,7 @@ class Honest(Trainer):
 
     async def _batch(self, name: str) -> None:
         plan = self._plan
-        drafts = self.requests(name, plan.requests, plan.group, plain=False)
+        drafts = self.requests(name, plan.requests, plan.group, plain=plan.plain)
         opening = BatchDraft(
             task_id=plan.task.task_id,
             batch_id=name,
@@ -328,10 +331,8 @@ class Scorer(Trainer):
                     stored=lambda: None,
                 )
 
-            try:
+            with contextlib.suppress(DeadlinePassed, DependencyDown, Saturated, NotFound):
                 await self.call(score)
-            except (DeadlinePassed, DependencyDown, Saturated, NotFound):
-                pass
             await asyncio.sleep(self._draw.random() * 3)
 
 
@@ -372,7 +373,9 @@ class Hostile(Trainer):
         elif deed == 3:
             await self.call(lambda service: service.seal(self.tenant, name))
         else:
-            drafts = self.requests(name, self._draw.randint(1, 12), 0, plain=self._draw.random() < 0.5)  # noqa: E501
+            drafts = self.requests(
+                name, self._draw.randint(1, 12), 0, plain=self._draw.random() < 0.5
+            )
             await self.call(self.submitting(name, drafts))
 
 

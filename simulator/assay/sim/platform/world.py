@@ -57,6 +57,9 @@ ATTEMPTS_MAX: Final = 3
 REAP_EVERY_S: Final = 1.0
 DRAIN_S: Final = 3.0
 SLOTS_AT_START: Final = 2
+CROWDED_EVERY: Final = 5
+"""Of so many seeds, in one several tenants send `CROWD` requests at once."""
+CROWD: Final = 48
 LEASE_S: Final = 10.0
 """Of the leading planner."""
 
@@ -391,16 +394,17 @@ class World:
         if fault.kind is Kind.CRASH_SLOT:
             slot.die()
             return
-        slot.is_stopped = True
+        slot.runs.clear()
         await asyncio.sleep(fault.size)
-        slot.is_stopped = False
+        slot.runs.set()
 
     # -- tenants -------------------------------------------------------------------------------
     def tenants(self) -> tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]:
         """Start trainers; the honest, and the others."""
         draw = random.Random(f"{self.seed}/tenants")  # noqa: S311 - to be repeated, not secret
         honest, others = [], []
-        for number in range(draw.randint(1, 3)):
+        crowded = self.seed % CROWDED_EVERY == CROWDED_EVERY - 1
+        for number in range(draw.randint(1 + crowded, 3)):
             tenant = Tenant(
                 tenant_id=TenantId(f"tenant{number}"),
                 quota=Quota(),
@@ -408,6 +412,8 @@ class World:
             )
             group = draw.choice([0, 2, 4])
             requests = draw.randint(2, 6) * max(group, 1) + (0 if group else draw.randint(0, 8))
+            if crowded:
+                group, requests = 0, CROWD
             plan = Plan(
                 task=TaskDraft(
                     task_id=f"task{number}",
@@ -415,12 +421,13 @@ class World:
                     batch_size=requests,
                     delay_budget_ms=draw.choice([None, 500, 5_000]),
                 ),
-                batches=draw.randint(1, 3),
+                batches=1 if crowded else draw.randint(1, 3),
                 requests=requests,
                 group=group,
                 sized=draw.random() < 0.7,
                 pause_s=draw.uniform(0.1, 4.0),
-                span_s=draw.uniform(0.2, 8.0),
+                span_s=0.2 if crowded else draw.uniform(0.2, 8.0),
+                plain=crowded,
                 hints=draw.random() < 0.3,
             )
             own = random.Random(f"{self.seed}/tenant{number}")  # noqa: S311
