@@ -1,4 +1,4 @@
-"""Shell of the whole-platform simulation.
+"""Shell of the whole-platform simulation (also `python -m assay.sim platform`).
 
     python -m assay.sim.platform --seed N               one seed; prints it first
     python -m assay.sim.platform --seed N --runs 1000   so many seeds from N on
@@ -12,12 +12,13 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 
 from assay.edge.clock import Clock
 from assay.sim.platform.run import Report, run_seed, shrunk
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run seeds."""
     parser = argparse.ArgumentParser(prog="assay.sim.platform", description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=0)
@@ -27,7 +28,7 @@ def main() -> int:
     parser.add_argument("--no-shrink", action="store_true", help="print all faults of a finding")
     parser.add_argument("--hash", action="store_true", help="print the hash of each run")
     parser.add_argument("--json", action="store_true", help="one line of figures per run of this")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     clock = Clock()
     began_s, virtual_s, done, found = clock.monotonic_ns() / 1e9, 0.0, 0, 0
     for seed in range(args.seed, args.seed + args.runs):

@@ -115,7 +115,7 @@ def shrink(
     *,
     runs_max: int = SHRINKING_RUNS_MAX,
 ) -> Sequence[T]:
-    """Leave out what is not needed: delta debugging (Zeller, Hildebrandt: TSE 2002), complements only.
+    """Leave out what is not needed: ddmin on complements (Zeller, Hildebrandt: TSE 2002).
 
     Args:
         faults: with which it fails.

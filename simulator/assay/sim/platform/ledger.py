@@ -1,7 +1,7 @@
 """What must be true of the store, told from outside: from the commands and their answers alone.
 
 The ledger keeps of each accepted request where it is (queued, leased, ended), and holds every
-answer against that. It knows nothing of how the store works. Broken promises are raised as `Finding`.
+answer against that. It knows nothing of how the store works. A broken promise is a `Finding`.
 
 * Conservation: every accepted request is in exactly one place; the counters that a batch shows are
   those of the ledger, and `submitted = ended + queued + running`.
@@ -51,8 +51,8 @@ BatchKey = tuple[TenantId, BatchId]
 
 LAG_MAX: Final = 8.0
 """By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
-requests. The theorem (`core.ordering`) says 1 of what is charged; the rest is for costs that are not learnt
-yet."""
+requests. The theorem (`core.ordering`) says 1 of what is charged; the rest is for costs that are
+not learnt yet."""
 SWEEP_BATCHES_MAX: Final = 8
 
 

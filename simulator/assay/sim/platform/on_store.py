@@ -2,8 +2,8 @@
 
 The other store has a clock of its own that cannot be set, so instants are left out of the
 comparison and what a run takes minutes for is over in a moment. Deadlines are moved so that batches
-are ordered as they were; leases are made long. A log in which time itself decides (leases that ran out, claims
-that were cancelled in a worker's hands) is not fit for this; `is_fit` says so.
+are ordered as they were; leases are made long. A log in which time itself decides (leases that ran
+out, claims that were cancelled in a worker's hands) is not fit for this; `is_fit` says so.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """The store and the network to it: one server for all nodes, each command atomic at its instant.
 
 The server is the queue's model behind `MemoryStore`; every command that it carries out is logged
-with its time, its arguments and its answer. A node reaches it through a `NodeStore`, where a request
-or its answer may be lost, late, or refused because the server is away. A failover goes back to
+with its time, its arguments and its answer. A node reaches it through a `NodeStore`; a request or
+its answer may be lost, late, or refused because the server is away. A failover goes back to
 the state of a moment ago: it carries out the log again up to there, so what was acknowledged since
 is lost.
 """
