@@ -86,15 +86,9 @@ def tried(number: int, mutant: Mutant, tree: Path, options: argparse.Namespace) 
 
 def row(result: Result) -> str:
     """For a person."""
-    where = (
-        "missed"
-        if not result.caught
-        else f"seed {result.seed}"
-        if result.seed is not None
-        else "stuck"
-    )
-    name = Path(result.file).name
-    return f"{result.number:3} {result.kind:10} {where:9} {name:18} {result.change[:70]:70} {result.finding[:60]}"
+    where = f"seed {result.seed}" if result.caught else "missed"
+    place = f"{result.number:3} {result.kind:10} {where:9} {Path(result.file).name:18}"
+    return f"{place} {result.change[:70]:70} {result.finding[:60]}"
 
 
 def run(options: argparse.Namespace) -> Sequence[Result]:
@@ -136,7 +130,7 @@ def main() -> int:
     else:
         missed = [result.number for result in results if not result.caught]
         print(
-            f"{len(results)} mutants, {share:.1%} caught within {options.seeds} seeds, missed {missed}"
+            f"{len(results)} mutants, {share:.1%} caught in {options.seeds} seeds, missed {missed}"
         )
     return 0 if share >= options.share_min else 1
 

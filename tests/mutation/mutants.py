@@ -111,7 +111,7 @@ FENCES: Final = [
     *_of(
         "fences",
         f"{MODEL}/queue_model.py",
-        ("        self._fence += 1\n", "        self._fence = 1\n"),
+        ("max(self._fence, now_ns // 1_000) + 1", "max(1, now_ns // 1_000_000_000)"),
         ("return job if job is not None and job.fence == lease.fence else None", "return job"),
         (
             "            job = self._held_by(stage, report.lease)\n            if job is None:",

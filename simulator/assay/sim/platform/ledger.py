@@ -445,6 +445,7 @@ class Ledger:
                 self._end(entry, finish.outcome, finish.reward)
             case HandOver():
                 stages = entry.batch.task.stages
+                require(entry.stage != stages[-1], "the last stage hands over")
                 following = stages[stages.index(entry.stage) + 1]
                 require(finish.next_stage == following, "handed over to another stage")
                 entry.stage, entry.attempts = following, 0
