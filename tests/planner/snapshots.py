@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from assay.config.planning import PlanSettings
 from assay.core.ids import BatchId, PipelineName, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import (
@@ -14,21 +15,22 @@ from assay.core.records import (
     RequestHistory,
     TaskRecord,
 )
-from assay.planner.core.plan import PlanSettings
-from assay.planner.session.messages import Look, PoolFacts, StageFacts, TaskHistory
-from assay.planner.session.observe import Assumed
-from assay.planner.session.session import Planning
+from assay.planner.session.messages import PoolState, Snapshot, StageLimits, TaskHistory
+from assay.planner.session.session import Session
 
 S = 10**9
 NOW = 1_800_000_000 * S
-"""2027: further from 1970 than the simulations look."""
+"""2027: further from 1970 than the simulations snapshot."""
 TENANT = TenantId("team")
 COMPILE, RUN, JUDGE = StageName("compile"), StageName("run"), StageName("judge")
 
 
-def planning(**changes: object) -> Planning:
-    settings = PlanSettings(futures=8, shape_futures=4, bin_s=2.0, tick_s=2.0, **changes)  # type: ignore[arg-type] # test data
-    return Planning(settings, Assumed(), history_batches=4)
+def session(**changes: object) -> Session:
+    return Session(
+        PlanSettings.model_validate(
+            {"futures": 8, "shape_futures": 4, "spare_slots": 5, "history_batches": 4, **changes}
+        )
+    )
 
 
 def task(
@@ -41,11 +43,11 @@ def task(
     )  # fmt: skip
 
 
-def facts(
+def limits(
     stages: Sequence[StageName] = (COMPILE, RUN), *, least: int = 0, most: int = 50
-) -> tuple[StageFacts, ...]:
+) -> tuple[StageLimits, ...]:
     return tuple(
-        StageFacts(
+        StageLimits(
             stage=stage, timeout_ns=60 * S, slots_min=least, slots_max=most, cost=0.025,
             startup_ns=S,
         )
@@ -53,8 +55,8 @@ def facts(
     )  # fmt: skip
 
 
-def pools(stages: Sequence[StageName] = (COMPILE, RUN), *, slots: int = 0) -> tuple[PoolFacts, ...]:
-    return tuple(PoolFacts(stage=stage, desired=slots, ready=slots, busy=0) for stage in stages)
+def pools(stages: Sequence[StageName] = (COMPILE, RUN), *, slots: int = 0) -> tuple[PoolState, ...]:
+    return tuple(PoolState(stage=stage, desired=slots, ready=slots, busy=0) for stage in stages)
 
 
 def past(
@@ -114,12 +116,12 @@ def work(
     )  # fmt: skip
 
 
-def look(*works: OpenWork, now_ns: int = NOW, **more: object) -> Look:
+def snapshot(*works: OpenWork, now_ns: int = NOW, **more: object) -> Snapshot:
     fields = {
-        "leader": True, "stages": facts(), "pools": pools(), "hints": (), "histories": (),
+        "leader": True, "stages": limits(), "pools": pools(), "hints": (), "histories": (),
         "origin_ns": NOW - 1000 * S, **more,
     }  # fmt: skip
-    return Look(now_ns=now_ns, work=works, **fields)  # type: ignore[arg-type] # test data
+    return Snapshot(now_ns=now_ns, work=works, **fields)  # type: ignore[arg-type] # test data
 
 
 def hint(one: TaskRecord, *, size: int = 20, hinted_ns: int = NOW) -> tuple[HintRecord, TaskRecord]:

@@ -136,7 +136,6 @@ def test_a_closed_runtime_refuses_every_call() -> None:
         runtime.start,
         runtime.read_trace,
         lambda: runtime.set_policy_version(1),
-        lambda: runtime.set_trace(on=True),
     ]
     for call in calls:
         with pytest.raises(RuntimeClosed):

@@ -159,7 +159,8 @@ def test_over_random_swaps_each_version_makes_what_a_fresh_engine_makes(
             prompt = [*rng.choice(stems)[: rng.randint(1, 40)], rng.randrange(331)]
             seeds = [rng.randrange(1 << 64) for _ in range(rng.randint(1, 3))]
             asked |= {user + i: (prompt, s, in_place) for i, s in enumerate(seeds)}
-            submit(runtime, prompt, rng.randint(1, 12), seeds, user)
+            if runtime.stats().slots_free >= len(seeds):
+                submit(runtime, prompt, rng.randint(1, 12), seeds, user)
             for _ in range(rng.randint(0, 12)):
                 runtime.step()
             if rng.random() < 0.5:

@@ -12,7 +12,7 @@ from tests.sim.builders import small_workload
 from assay.core.errors import InvalidRequest
 from assay.model.arrays import to_ns
 from assay.model.observation import Cause, OpenBatch, past_batch
-from assay.model.queueing import Demand, Limits, constant_supply, make_scratch, serve_all
+from assay.model.queueing import Constraints, Demand, constant_supply, make_scratch, serve_all
 from assay.sim.policies.distrs import (
     Distrs,
     Ideal,
@@ -39,7 +39,7 @@ def demand_of(arrived, service):
 def limits_of(demand, delay, timeouts=None):
     end = int((demand.release_ns + demand.service_ns.sum(axis=1)).max())
     stages = demand.service_ns.shape[1]
-    return Limits(
+    return Constraints(
         finish_ns=np.full(len(demand.release_ns), end + delay, np.int64),
         timeout_ns=np.array(timeouts or [0] * stages, np.int64),
         timeouts=np.array([int(timeouts is not None)], np.int64),

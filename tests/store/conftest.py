@@ -41,7 +41,7 @@ from assay.core.records import (
 )
 from assay.edge.clock import Clock
 from assay.store.port import Report, Store
-from assay.store.valkey import ValkeyStore
+from assay.store.valkey import SLICE, ValkeyStore
 from assay.testing.memory_store import MemoryStore
 from assay.testing.queue_model import QueueLimits
 
@@ -187,7 +187,7 @@ async def eventually(holds: Callable[[], Awaitable[T | None]]) -> T:
 MakeStore = Callable[..., Store]
 
 
-@pytest.fixture(params=["memory", "valkey"])
+@pytest.fixture(params=["memory", "valkey", "valkey in parts"])
 async def make_store(
     request: pytest.FixtureRequest, store_settings: StoreSettings
 ) -> AsyncIterator[MakeStore]:
@@ -206,7 +206,8 @@ async def make_store(
             )
             store = MemoryStore(Clock(), limits)
         else:
-            store = ValkeyStore(settings, url=settings.url)
+            part = 1 if request.param == "valkey in parts" else SLICE
+            store = ValkeyStore(settings, url=settings.url, part_requests_max=part)
         stores.append(store)
         return store
 

@@ -35,7 +35,7 @@ from assay.core.records import (
 from assay.core.store_limits import HINTS_PER_TENANT_MAX
 from assay.edge.clock import Clock
 from assay.model.arrays import SECOND_NS
-from assay.model.queueing import Demand, constant_supply, make_scratch, no_limits, serve_all
+from assay.model.queueing import Demand, constant_supply, make_scratch, serve_all, unconstrained
 from assay.sim.pools.cluster import Cluster, Faults, draw_deaths, lay_out
 from assay.sim.pools.workload import BatchLoad, Stage, StageLoad, TaskLoad, Workload, steady
 from assay.sim.pools.world import FastWorld, ReferenceWorld
@@ -176,7 +176,7 @@ def in_queueing(case: Case) -> list[int]:
         weight=np.array([case.weights[NAMES.index(name)] for name in by_name]),
     )
     scratch = make_scratch(n, len(NAMES))
-    assert serve_all(demand, constant_supply(np.ones(1, np.int64)), no_limits(n, 1), scratch)
+    assert serve_all(demand, constant_supply(np.ones(1, np.int64)), unconstrained(n, 1), scratch)
     return [int(i) for i in np.argsort(scratch.clock_ns, kind="stable")]
 
 

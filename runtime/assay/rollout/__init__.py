@@ -1,7 +1,7 @@
 """The rollout runtime: rings, states, credits, shared-prefix KV and a decode worker, in C.
 
-`Runtime` is the face; `models` brings weights and tokenizers; `interpreter` executes the rings'
-memory in Python and is what the C code is compared with.
+`Runtime` is the engine on this machine, `remote` one on a server; `models` brings weights and
+tokenizers.
 """
 
 from assay.rollout.engines import ProbeEngine
@@ -22,16 +22,17 @@ from assay.rollout.errors import (
     WorkerStalled,
 )
 from assay.rollout.layout import AdmissionPolicy, PauseMode, RolloutOutcome, Stop
-from assay.rollout.runtime import (
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.rollouts import (
     Activation,
     Completed,
+    Group,
+    GroupOptions,
     RolloutRef,
-    Runtime,
-    RuntimeOptions,
     Sampling,
     ScoreRequest,
-    Stats,
 )
+from assay.rollout.runtime import Runtime, Stats
 
 __all__ = [
     "Activation",
@@ -39,6 +40,8 @@ __all__ = [
     "Completed",
     "CrashCause",
     "EngineSaturated",
+    "Group",
+    "GroupOptions",
     "HostExhausted",
     "InvalidRollout",
     "InvalidWeights",

@@ -146,7 +146,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Sizing:
     """What a policy answers."""
 
     targets: tuple[int, ...]

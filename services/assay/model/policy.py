@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from assay.model.observation import Decision, Observation
+from assay.model.observation import Observation, Sizing
 
 Sharing = Literal["shared", "dedicated"]
 
@@ -24,7 +24,7 @@ class Policy(Protocol):
     def elastic(self) -> bool:
         """True = a worker a request; `decide` is not asked for numbers."""
 
-    def decide(self, observation: Observation) -> Decision:
+    def decide(self, observation: Observation) -> Sizing:
         """How many workers there should be from now on."""
 
 

@@ -48,8 +48,8 @@ class Supply(NamedTuple):
     """j: entries in use."""
 
 
-class Limits(NamedTuple):
-    """When to give up early; FAR where nothing limits."""
+class Constraints(NamedTuple):
+    """When to give up early; FAR where nothing constraints."""
 
     finish_ns: Ints
     """i: its end must not be later than this."""
@@ -97,9 +97,9 @@ def constant_supply(workers: Ints) -> Supply:
     )
 
 
-def no_limits(requests: int, stages: int) -> Limits:
+def unconstrained(requests: int, stages: int) -> Constraints:
     """Simulate to the end, whatever happens."""
-    return Limits(
+    return Constraints(
         finish_ns=np.full(requests, FAR_NS, np.int64),
         timeout_ns=np.zeros(stages, np.int64),
         timeouts=np.zeros(1, np.int64),
@@ -158,11 +158,12 @@ def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> int:
 
 @jit
 def serve_freely(
-    demand: Demand, stage: int, supply: Supply, limits: Limits, scratch: Scratch
+    demand: Demand, stage: int, supply: Supply, constraints: Constraints, scratch: Scratch
 ) -> int:
-    """Run one stage where there is a worker for everybody whenever somebody comes.
+    """Run one stage where a worker is free for every request at any time.
 
-    Returns 1 = done, 0 = a limit is broken, -1 = somebody might have to wait: nothing was done.
+    Returns 1 = done, 0 = a constraint is broken, -1 = a request might have to wait: nothing was
+    done.
     """
     requests, stages = demand.service_ns.shape
     count = 0
@@ -183,7 +184,7 @@ def serve_freely(
             left = 0
             for later in range(stage + 1, stages):
                 left += demand.service_ns[i, later]
-            if scratch.clock_ns[i] + left > limits.finish_ns[i]:
+            if scratch.clock_ns[i] + left > constraints.finish_ns[i]:
                 return 0
     return 1
 
@@ -242,7 +243,7 @@ def serve(
     demand: Demand,
     stage: int,
     supply: Supply,
-    limits: Limits,
+    constraints: Constraints,
     scratch: Scratch,
     busy: Ints,
     origin_ns: int,
@@ -251,17 +252,17 @@ def serve(
     """Run one stage: `scratch.clock_ns` goes in as release and comes out as finish times.
 
     `busy` takes the peak of running requests by bin of time; empty = do not keep it. Returns false
-    as soon as a limit is broken or work is left that no worker will ever take.
+    as soon as a constraint is broken or work is left that no worker will ever take.
     """
     clock = scratch.clock_ns
     if busy.shape[0] == 0:
-        free = serve_freely(demand, stage, supply, limits, scratch)
+        free = serve_freely(demand, stage, supply, constraints, scratch)
         if free >= 0:
             return free == 1
     count = sort_by_release(demand, stage, scratch)
     tail_timeout = 0
-    for later in range(stage, limits.timeout_ns.shape[0]):
-        tail_timeout += limits.timeout_ns[later]
+    for later in range(stage, constraints.timeout_ns.shape[0]):
+        tail_timeout += constraints.timeout_ns[later]
     step, steps = 0, supply.steps[stage]
     capacity = supply.workers[stage, 0]
     running = waiting = at = 0
@@ -305,9 +306,9 @@ def serve(
             left = 0
             for later in range(stage + 1, demand.service_ns.shape[1]):
                 left += demand.service_ns[i, later]
-            if finish + left > limits.finish_ns[i]:
+            if finish + left > constraints.finish_ns[i]:
                 return False
-            if limits.timeouts[0] and queued and now + tail_timeout > limits.finish_ns[i]:
+            if constraints.timeouts[0] and queued and now + tail_timeout > constraints.finish_ns[i]:
                 return False
             clock[i] = finish
             push(scratch.done_ns, running, finish)
@@ -332,11 +333,11 @@ def release_all(demand: Demand, scratch: Scratch) -> None:
 
 
 @jit
-def serve_all(demand: Demand, supply: Supply, limits: Limits, scratch: Scratch) -> bool:
-    """Run every stage; false as soon as a limit is broken."""
+def serve_all(demand: Demand, supply: Supply, constraints: Constraints, scratch: Scratch) -> bool:
+    """Run every stage; false as soon as a constraint is broken."""
     nothing = np.zeros(0, np.int64)
     release_all(demand, scratch)
     for stage in range(demand.service_ns.shape[1]):
-        if not serve(demand, stage, supply, limits, scratch, nothing, 0, 1):
+        if not serve(demand, stage, supply, constraints, scratch, nothing, 0, 1):
             return False
     return True

@@ -232,9 +232,4 @@ void assay_engine_ops_of(assay_engine *engine, assay_engine_ops *ops);
 /* The best assay_isa this machine can run (asks the kernel for tile state where AMX is there). */
 uint32_t assay_engine_best_isa(void);
 
-/* Reads `bytes` from buffer with n_threads threads, n_times over; returns seconds of the fastest
- * pass. The memory-bandwidth limit that decoding is measured against. */
-double assay_read_sweep_seconds(const void *buffer, size_t bytes, uint32_t n_threads,
-                                uint32_t n_times);
-
 #endif

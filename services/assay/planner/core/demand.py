@@ -1,4 +1,4 @@
-"""From an observation and a guess at what is not known to one possible future (`Demand`)."""
+"""From an observation, and a guess of what is unknown, to one possible future (`Demand`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,25 +8,24 @@ import numpy as np
 
 from assay.model.arrays import FAR_NS, Flags, Floats, Ints, to_ns
 from assay.model.observation import Observation, OpenBatch, TaskView
-from assay.model.queueing import KEY_BITS, ONE_TENANT, WEIGHT_1, Demand
+from assay.model.queueing import ONE_TENANT, WEIGHT_1, Demand
 
 DELAY_BUDGET_NS: Final = to_ns(5.0)
 DELAY_BUDGET_SHARE: Final = 0.02
 """D where the task names none: the smaller of 5 s and 2 % of T."""
 SEQUENCE_BITS: Final = 20
-RANKS: Final = 1 << (62 - KEY_BITS - SEQUENCE_BITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Guess:
-    """What is not known of an open batch."""
+    """A guess of what is unknown of an open batch."""
 
     arrived_ns: Ints
-    """(m,): arrivals to come, after the opening, ascending."""
+    """(m,): arrivals to come, in ns after the opening, ascending."""
     service_ns: Ints
-    """(m, stages): of those."""
+    """(m, stages): their times at the stages."""
     present_ns: Ints
-    """(n, stages): time still needed by the requests that are there; 0 at the stages behind."""
+    """(n, stages): time that present requests still need; 0 at stages that they have passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,18 +36,18 @@ class Future:
     batch_of: Ints
     """(n,): index into the list of open batches."""
     natural_ns: Ints
-    """(batches,): T as an instant: the batch's end had nothing ever queued."""
+    """(batches,): T as an instant: when the batch would end if nothing had ever queued."""
     earliest_ns: Ints
-    """(batches,): the earliest end that is possible from now on."""
+    """(batches,): earliest end that is still possible."""
 
 
 def open_tasks(observation: Observation) -> list[tuple[TaskView, OpenBatch]]:
-    """Tasks with a batch under way."""
+    """Tasks with an open batch, and that batch."""
     return [(task, task.open) for task in observation.tasks if task.open is not None]
 
 
 def budget_ns(task: TaskView) -> int:
-    """D of the task."""
+    """D of the task, in ns."""
     if task.delay_budget_ns is not None:
         return task.delay_budget_ns
     if not task.history:
@@ -58,7 +57,7 @@ def budget_ns(task: TaskView) -> int:
 
 
 def ranks(batches: Sequence[OpenBatch]) -> Ints:
-    """Earliest deadline first; ties in the order given."""
+    """(batches,): place in the order of the deadlines; ties in the order given."""
     order = sorted(range(len(batches)), key=lambda b: (batches[b].deadline_ns, b))
     rank = np.zeros(len(batches), np.int64)
     rank[order] = np.arange(len(batches))
@@ -66,8 +65,8 @@ def ranks(batches: Sequence[OpenBatch]) -> Ints:
 
 
 def shares_of(tasks: Sequence[TaskView]) -> tuple[Ints, Floats]:
-    """(batches,): the tenant of each task's open batch, numbered by name, or empty where there is
-    one only; (tenants,): weights."""
+    """(batches,): the tenant of each task's open batch, numbered by name, empty where there is only
+    one; (tenants,): their weights."""
     names = sorted({task.tenant for task in tasks})
     if len(names) == 1:
         return ONE_TENANT, WEIGHT_1
@@ -82,7 +81,7 @@ def assemble(
     guesses: Sequence[Guess],
     tasks: Sequence[TaskView] = (),
 ) -> Future:
-    """Put all open batches into one demand; without `tasks` they are of one tenant."""
+    """Put all open batches into one demand. Without `tasks` they belong to one tenant."""
     tenant, weight = shares_of(tasks) if tasks else (ONE_TENANT, WEIGHT_1)
     parts = [
         _assemble_one(now_ns, batch, guess) for batch, guess in zip(batches, guesses, strict=True)
@@ -129,8 +128,10 @@ def _assemble_one(now_ns: int, batch: OpenBatch, guess: Guess) -> Demand:
 
 
 def due_ns(future: Future, budgets_ns: Ints, floor_ns: Ints | None = None) -> Ints:
-    """(n,): when each request's batch must be over; `floor_ns` (batches,) is a deadline known
-    from elsewhere, used where it is later than the future's own T."""
+    """(n,): when the batch of each request must have ended.
+
+    `floor_ns` (batches,) are known deadlines, used instead of the futures' own T where given.
+    """
     base = np.maximum(future.natural_ns, future.earliest_ns)
     if floor_ns is not None:
         base = np.maximum(floor_ns, future.earliest_ns)

@@ -1,21 +1,21 @@
 """Possible futures of the open batches, drawn from the last batches of each task.
 
-A future picks one past batch a task (newer ones more often) and fills in what is not known by
-drawing *whole* past requests, so that durations of one request at different stages stay together.
-What is known is kept: how much of the batch has arrived, where each request is, how long it has
-run. A running request is given a past one that ran longer (its survival distribution), which is how
-long runners are foreseen without taking every request for one.
+A future picks one past batch per task (newer ones more often) and fills in what is unknown by
+drawing *whole* past requests, so that the durations of one request at different stages stay
+together. What is known is kept: how much of the batch has arrived, where each request is, how long
+it has run. A running request gets the rest of a past one that ran longer (its survival
+distribution), so long requests are foreseen without treating every request as long.
 
-The same chance number goes to the same request in every plan of a batch (common random numbers): a
-second look differs from the first by what was learnt, not by luck.
+Each request uses the same random number in every plan of a batch (common random numbers): two plans
+differ by what was learnt in between, not by chance.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from assay.config.planning import PriorSettings
 from assay.model.arrays import SECOND_NS, Floats, Ints, to_ns
 from assay.model.jit import jit
 from assay.model.observation import OpenBatch, PastBatch, TaskView, past_batch
@@ -33,18 +33,7 @@ STRAGGLERS_NS: Final = to_ns(10.0)
 """Requests that come after all that history knows come within this time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prior:
-    """What is assumed of a task without history of its own or of its like."""
-
-    span_s: float = 300.0
-    """Requests come evenly over this time."""
-    median_share: float = 0.25
-    """Of the timeout, for the median duration of a stage."""
-    sigma: float = 1.0
-
-
-def prior_batch(task: TaskView, prior: Prior) -> PastBatch:
+def prior_batch(task: TaskView, prior: PriorSettings) -> PastBatch:
     """A past batch made up from the batch's size and the timeouts alone; the same every time."""
     rows = min(max(task.batch_size, 1), PRIOR_ROWS)
     random = np.random.default_rng(20260101)
@@ -55,7 +44,9 @@ def prior_batch(task: TaskView, prior: Prior) -> PastBatch:
     return past_batch(np.rint(arrived).astype(np.int64), np.rint(service).astype(np.int64))
 
 
-def known_past(task: TaskView, others: Sequence[TaskView], prior: Prior) -> tuple[PastBatch, ...]:
+def known_past(
+    task: TaskView, others: Sequence[TaskView], prior: PriorSettings
+) -> tuple[PastBatch, ...]:
     """The task's own history; else that of tasks with the same stages; else the prior."""
     own = tuple(batch for batch in task.history if len(batch.arrived_ns))
     if own:
@@ -84,7 +75,7 @@ def draw_futures(
     *,
     count: int,
     seed: int,
-    prior: Prior,
+    prior: PriorSettings,
 ) -> list[Future]:
     """`count` futures of all open batches together."""
     rank = ranks([batch for _, batch in active])

@@ -1,11 +1,11 @@
-"""The planner's loop without its shell: `observe -> decide -> effects`.
+"""One step of the planner, pure: what was observed goes in, effects come out.
 
-The shell looks at the store (or fails to), calls `step`, and carries the effects out. Always true:
+The shell reads the store (or fails to), calls `step`, and carries the effects out. Always true:
 
-* pools are touched only by the leader, and only after a look that succeeded;
+* pools are changed only by the leader, and only after an observation that succeeded;
 * whatever goes wrong, pools stay as they are and the readiness says why;
 * no target is above its pool's cap or below 0;
-* every step asks to be woken again.
+* every step asks to be called again.
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from assay.core.errors import AssayError
 from assay.model.arrays import to_ns
 from assay.model.observation import Observation
 from assay.model.policy import Policy
-from assay.planner.core.plan import Plan
 from assay.planner.core.policy import Assay
+from assay.planner.core.shape import Plan
 
-IDLE_LOOK_NS: Final = to_ns(15.0)
-"""How often to look while no batch is open."""
+IDLE_STEP_NS: Final = to_ns(15.0)
+"""Time to the next step while no batch is open."""
 RETRY_NS: Final = to_ns(2.0)
-"""How soon to look again after a failure."""
+"""Time to the next step after a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """The store answered."""
+class Observed:
+    """The store could be read."""
 
     observation: Observation
     leader: bool
@@ -34,7 +34,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blind:
+class StoreDown:
     """The store could not be read."""
 
     now_ns: int
@@ -43,7 +43,7 @@ class Blind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
-    """Want this many workers."""
+    """Set the number of slots of a pool."""
 
     pool: int
     target: int
@@ -51,14 +51,14 @@ class Resize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reorder:
-    """Serve these tasks' open batches in this order (their deadlines change places)."""
+    """Serve the open batches of these tasks in this order: their deadlines are swapped."""
 
     tasks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtRisk:
-    """Say on the batch that its deadline may be missed (`deadline_at_risk`)."""
+    """Mark the batch: its deadline may be missed (`deadline_at_risk`)."""
 
     task: int
     number: int
@@ -67,7 +67,7 @@ class AtRisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """What the health service says."""
+    """What the health service reports."""
 
     ready: bool
     why: str
@@ -75,12 +75,12 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wake:
-    """Look again by then."""
+    """Call `step` again by then."""
 
     at_ns: int
 
 
-Look = Seen | Blind
+LoopInput = Observed | StoreDown
 Effect = Resize | Reorder | AtRisk | Readiness | Wake
 
 
@@ -89,55 +89,53 @@ class PlannerLoop:
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy or Assay()
-        self._said_at_risk: set[tuple[int, int]] = set()
+        self._marked_at_risk: set[tuple[int, int]] = set()
 
     @property
     def plan(self) -> Plan | None:
         """The present plan, for GetPlan and ExplainPlan."""
         return self.policy.plan if isinstance(self.policy, Assay) else None
 
-    def step(self, look: Look) -> tuple[Effect, ...]:
-        """Answer one look."""
-        if isinstance(look, Blind):
-            return (Readiness(ready=False, why=look.why), Wake(at_ns=look.now_ns + RETRY_NS))
-        observation = look.observation
-        if not look.leader:
-            self._said_at_risk.clear()
-            later = Wake(at_ns=observation.now_ns + IDLE_LOOK_NS)
+    def step(self, found: LoopInput) -> tuple[Effect, ...]:
+        """Decide what to do."""
+        if isinstance(found, StoreDown):
+            return (Readiness(ready=False, why=found.why), Wake(at_ns=found.now_ns + RETRY_NS))
+        observation = found.observation
+        if not found.leader:
+            self._marked_at_risk.clear()
+            later = Wake(at_ns=observation.now_ns + IDLE_STEP_NS)
             return (Readiness(ready=True, why="standing by"), later)
         try:
-            decision = self.policy.decide(observation)
+            sizing = self.policy.decide(observation)
         except AssayError as error:
             why = f"cannot plan: {error.field}: {error.message}"
             return (Readiness(ready=False, why=why), Wake(at_ns=observation.now_ns + RETRY_NS))
-        wake_ns = decision.wake_ns or observation.now_ns + IDLE_LOOK_NS
         return (
-            *resizes(observation, decision.targets),
-            *([Reorder(tasks=decision.order)] if decision.order else []),
+            *resizes(observation, sizing.targets),
+            *([Reorder(tasks=sizing.order)] if sizing.order else []),
             *self.warnings(),
             Readiness(ready=True, why="leading"),
-            Wake(at_ns=wake_ns),
+            Wake(at_ns=sizing.wake_ns or observation.now_ns + IDLE_STEP_NS),
         )
 
     def warnings(self) -> tuple[AtRisk, ...]:
-        """Once a batch."""
+        """Batches at risk that were not at risk in the step before."""
         if self.plan is None:
             return ()
         risky = [batch for batch in self.plan.batches if batch.at_risk]
-        fresh = [b for b in risky if (b.task, b.number) not in self._said_at_risk]
+        fresh = [b for b in risky if (b.task, b.number) not in self._marked_at_risk]
         open_now = {(b.task, b.number) for b in self.plan.batches}
-        self._said_at_risk = (self._said_at_risk & open_now) | {(b.task, b.number) for b in risky}
+        marked = {(b.task, b.number) for b in risky}
+        self._marked_at_risk = (self._marked_at_risk & open_now) | marked
         return tuple(AtRisk(task=b.task, number=b.number, late_share=b.late_share) for b in fresh)
 
 
 def resizes(observation: Observation, targets: tuple[int, ...]) -> tuple[Resize, ...]:
-    """What differs, cut at the caps."""
-    wanted = [
-        max(0, min(target, pool.cap))
-        for target, pool in zip(targets, observation.pools, strict=True)
-    ]
+    """The targets that differ from the present ones, cut at the caps."""
+    pools = observation.pools
+    within = [max(0, min(n, pool.cap)) for n, pool in zip(targets, pools, strict=True)]
     return tuple(
         Resize(pool=p, target=n)
-        for p, (n, pool) in enumerate(zip(wanted, observation.pools, strict=True))
+        for p, (n, pool) in enumerate(zip(within, pools, strict=True))
         if n != pool.target
     )

@@ -7,7 +7,7 @@ is plain data inside the values. Always true: no frame is longer than `FRAME_BYT
 import pickle
 from typing import BinaryIO, Final
 
-from assay.core.framing import HEAD, FramingError, body_bytes, frame, read_body
+from assay.core.framing import FramingError, body_bytes, frame, read_body
 
 FRAME_BYTES_MAX: Final = 1024**3
 
@@ -51,6 +51,3 @@ def receive(stream: BinaryIO) -> object | None:
     """
     body = read_body(stream, bytes_max=FRAME_BYTES_MAX)
     return None if body is None else decode(body)
-
-
-__all__ = ["HEAD", "FramingError", "decode", "encode", "length_of", "receive"]

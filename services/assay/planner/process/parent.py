@@ -1,9 +1,9 @@
-"""The planning process as the shell sees it: asked one question at a time, killed when it hangs.
+"""The planning process as the controller sees it: one question at a time, killed when it hangs.
 
-It is started at the first question and ends when it was not asked for a while. Invariants: it never
-keeps the shell's event loop waiting; a question is answered within `planning_s_max` or the process
-is killed; one that dies is begun anew, after a pause that grows, by the next question; whoever asks
-learns that as `PlanningDown`.
+It is started by the first question and stopped when there was none for a while. Always true: it
+never blocks the controller's event loop; a question is answered within `planning_s_max` or the
+process is killed; after it died, the next question starts it again, after a pause that grows with
+each failure; a question without an answer raises `PlanningDown`.
 """
 
 import asyncio
@@ -15,27 +15,29 @@ from typing import Final
 import structlog
 
 from assay.config.settings import PlannerSettings
+from assay.core.backoff import pause_s
+from assay.core.framing import HEAD, FramingError
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.process import frames
-from assay.planner.session.messages import READY, Answer, Change, Failed, Look
+from assay.planner.session.messages import READY, Change, Decision, Failed, Snapshot
 from assay.planner.session.plan_view import PlanView
 
 START_S_MAX: Final = 180.0
-"""The first start on a machine compiles."""
-PAUSE_S_MIN: Final = 0.5
-PAUSE_S_MAX: Final = 30.0
+"""Time to start; the first start on a machine compiles."""
+PAUSE_FIRST_S: Final = 0.5
+PAUSE_LONGEST_S: Final = 30.0
 STOP_S_MAX: Final = 5.0
 
 log = structlog.get_logger(__name__)
 
 
 class PlanningDown(Exception):
-    """No answer: the process died, hung, starts, or waits to be begun anew."""
+    """No answer: the process died, hung, is starting, or waits to be started again."""
 
 
 class ProcessState(StrEnum):
-    """DOWN: nothing to plan, or it died."""
+    """DOWN: there is nothing to plan, or it died."""
 
     DOWN = "down"
     STARTING = "starting"
@@ -43,7 +45,7 @@ class ProcessState(StrEnum):
 
 
 class PlanningProcess:
-    """Owns the child. Questions may come from several tasks; they take turns."""
+    """Owns the child process. Questions may come from several tasks; they take turns."""
 
     def __init__(self, settings: PlannerSettings, *, clock: Clock, metrics: Metrics) -> None:
         self._settings = settings
@@ -56,25 +58,25 @@ class PlanningProcess:
         self._not_before_ns = 0
         self._asked_ns = 0
         self.restarts = 0
-        """Times that it was begun anew after it died or was killed."""
+        """Starts after it died or was killed."""
         self.generation = 0
-        """Grows with each start: what an earlier one was told, this one does not know."""
+        """Grows with each start: a process knows nothing that was sent to an earlier one."""
 
     @property
     def state(self) -> ProcessState:
-        """As `GetPlan` says it."""
+        """As `GetPlan` reports it."""
         return self._state
 
     @property
     def pid(self) -> int | None:
-        """Of the child, while it runs."""
+        """Of the child process, while it runs."""
         return self._process.pid if self._process is not None else None
 
     async def up(self) -> None:
         """Start it unless it runs.
 
         Raises:
-            PlanningDown: it does not come up.
+            PlanningDown: it does not start.
         """
         async with self._turn:
             await self._be_up()
@@ -85,23 +87,23 @@ class PlanningProcess:
         if self._process is None:
             await self._start()
 
-    async def look(self, look: Look) -> Answer:
-        """Ask what to do.
+    async def decide(self, snapshot: Snapshot) -> Decision:
+        """Ask what to do after a snapshot.
 
         Raises:
             PlanningDown: no answer.
         """
-        found = await self._ask(look)
-        if not isinstance(found, Answer):
+        found = await self._ask(snapshot)
+        if not isinstance(found, Decision):
             raise PlanningDown(repr(found))
         return found
 
     async def what_if(self, change: Change) -> PlanView:
-        """Ask what would be planned otherwise.
+        """Ask what would be planned under other conditions.
 
         Raises:
-            InvalidRequest: the change makes no sense.
-            FailedPrecondition: nothing was looked at yet.
+            InvalidRequest: the change is invalid.
+            FailedPrecondition: there was no snapshot yet.
             PlanningDown: no answer.
         """
         found = await self._ask(change)
@@ -120,12 +122,12 @@ class PlanningProcess:
                 message = f"no answer within {self._settings.planning_s_max:g} s"
                 await self._failed("hung", message)
                 raise PlanningDown(message) from error
-            except (frames.FrameError, OSError, EOFError) as error:
+            except (FramingError, OSError, EOFError) as error:
                 await self._failed("died", repr(error))
                 raise PlanningDown("the planning process died") from error
             except BaseException:
-                # An answer that nobody waits for would be taken for that of the next question.
-                await self._failed("left", "the question was withdrawn")
+                # Else the late answer would be taken for the answer to the next question.
+                await self._failed("left", "the caller was cancelled")
                 raise
         self._failures = 0
         if isinstance(found, Failed):
@@ -138,17 +140,17 @@ class PlanningProcess:
     async def _exchange(self, question: object | None) -> object:
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
-            raise frames.FrameError("it does not run")
+            raise FramingError("the process does not run")
         if question is not None:
             process.stdin.write(await asyncio.to_thread(frames.encode, question))
             await process.stdin.drain()
-        length = frames.length_of(await process.stdout.readexactly(frames.LENGTH.size))
+        length = frames.length_of(await process.stdout.readexactly(HEAD.size))
         return await asyncio.to_thread(frames.decode, await process.stdout.readexactly(length))
 
     # -- life ----------------------------------------------------------------------------------
     async def _start(self) -> None:
         if self._clock.monotonic_ns() < self._not_before_ns:
-            raise PlanningDown("it died again and again; it is begun anew after a pause")
+            raise PlanningDown("it keeps dying; it will be started again after a pause")
         self._state = ProcessState.STARTING
         self.restarts += self._failures > 0
         self.generation += 1
@@ -160,24 +162,24 @@ class PlanningProcess:
                     stdout=asyncio.subprocess.PIPE,
                 )
                 ready = await self._exchange(self._settings)
-        except (TimeoutError, frames.FrameError, OSError, EOFError) as error:
+        except (TimeoutError, FramingError, OSError, EOFError) as error:
             await self._failed("start", repr(error))
             raise PlanningDown("the planning process does not start") from error
         except BaseException:
-            await self._failed("left", "the start was broken off")
+            await self._failed("left", "the start was cancelled")
             raise
         if ready != READY:
-            await self._failed("start", f"it said {ready!r}")
+            await self._failed("start", f"it sent {ready!r}")
             raise PlanningDown("the planning process does not start")
         self._state = ProcessState.UP
         log.info("planning_process_up", pid=self._process.pid)
 
     async def _failed(self, reason: str, why: str) -> None:
         self._metrics.planning_lost(reason=reason)
-        pause_s = min(PAUSE_S_MAX, PAUSE_S_MIN * 2 ** min(self._failures, 10))
         self._failures += 1
-        self._not_before_ns = self._clock.monotonic_ns() + int(pause_s * 1e9)
-        log.warning("planning_process_lost", reason=reason, why=why, pause_s=pause_s)
+        wait_s = pause_s(self._failures, first_s=PAUSE_FIRST_S, longest_s=PAUSE_LONGEST_S)
+        self._not_before_ns = self._clock.monotonic_ns() + int(wait_s * 1e9)
+        log.warning("planning_process_lost", reason=reason, why=why, pause_s=wait_s)
         await self._kill()
 
     async def _kill(self) -> None:
@@ -190,14 +192,14 @@ class PlanningProcess:
         await process.wait()
 
     async def rest(self) -> None:
-        """End it if it was not asked for a while; called now and then."""
+        """Stop it if there was no question for `planning_idle_s`."""
         idle_ns = self._clock.monotonic_ns() - self._asked_ns
         if self._process is not None and idle_ns > self._settings.planning_idle_s * 1e9:
             log.info("planning_process_rests")
             await self.stop()
 
     async def stop(self) -> None:
-        """End it; the next question starts another."""
+        """Stop it. The next question starts it again."""
         async with self._turn:
             process = self._process
             if process is not None and process.stdin is not None:

@@ -1,4 +1,4 @@
-"""A plan of nothing real, so that what has to be compiled or loaded is before the first batch."""
+"""Plan a synthetic batch once, so that compilation and imports are paid before real work."""
 
 from typing import Final
 
@@ -13,26 +13,26 @@ from assay.core.records import (
     RequestHistory,
     TaskRecord,
 )
-from assay.planner.session.messages import Look, PoolFacts, StageFacts, TaskHistory
-from assay.planner.session.session import Planning
+from assay.planner.session.messages import PoolState, Snapshot, StageLimits, TaskHistory
+from assay.planner.session.session import Session
 
 SECOND_NS: Final = 10**9
 STAGES: Final = (StageName("first"), StageName("second"))
-TENANT, TASK, BATCH = TenantId("practice"), TaskId("practice"), BatchId("practice")
+TENANT, TASK, BATCH = TenantId("warm-up"), TaskId("warm-up"), BatchId("warm-up")
 
 
-def practise(planning: Planning, replan_s: float) -> None:
-    """Search a plan and follow it up once."""
-    planning.step(practice_look(0))
-    planning.step(practice_look(int(2 * replan_s * SECOND_NS)))
+def warm_up(session: Session, replan_s: float) -> None:
+    """Search for a plan, and plan again once with known peaks."""
+    session.step(warm_up_look(0))
+    session.step(warm_up_look(int(2 * replan_s * SECOND_NS)))
 
 
-def practice_look(now_ns: int) -> Look:
-    """One task, one past batch, one batch under way."""
+def warm_up_look(now_ns: int) -> Snapshot:
+    """One task, one past batch, one open batch."""
     task = TaskRecord(
         tenant=TENANT,
         task_id=TASK,
-        pipeline=PipelineName("practice"),
+        pipeline=PipelineName("warm-up"),
         stages=STAGES,
         settings_json=b"{}",
         trainer_cost_rate=1.0,
@@ -51,25 +51,25 @@ def practice_look(now_ns: int) -> Look:
             for k in range(8)
         ),
     )
-    return Look(
+    return Snapshot(
         now_ns=now_ns,
         origin_ns=0,
         leader=True,
         stages=tuple(
-            StageFacts(
+            StageLimits(
                 stage=stage, timeout_ns=60 * SECOND_NS, slots_min=0, slots_max=4, cost=1.0,
                 startup_ns=SECOND_NS,
             )
             for stage in STAGES
         ),
-        pools=tuple(PoolFacts(stage=stage, desired=1, ready=1, busy=1) for stage in STAGES),
-        work=(practice_work(task, now_ns),),
+        pools=tuple(PoolState(stage=stage, desired=1, ready=1, busy=1) for stage in STAGES),
+        work=(warm_up_work(task, now_ns),),
         hints=(),
         histories=(TaskHistory(task=task, batches=(past,)),),
     )  # fmt: skip
 
 
-def practice_work(task: TaskRecord, now_ns: int) -> OpenWork:
+def warm_up_work(task: TaskRecord, now_ns: int) -> OpenWork:
     """One request runs, one waits, the others are to come."""
     return OpenWork(
         batch=BatchRecord(

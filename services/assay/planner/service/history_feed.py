@@ -1,5 +1,7 @@
-"""Which histories the planning process is told, and when: a task's when it is first met, and the
-newest batches of it whenever one has ended. Borrowed ones for tasks that have none.
+"""Which histories are sent to the planning process, and when.
+
+A task's history when the task is first seen; its newest batches whenever one has ended; for a task
+without history, the last batch of tasks with the same stages.
 """
 
 from collections import OrderedDict
@@ -12,13 +14,13 @@ from assay.planner.session.messages import TaskHistory, TaskKey
 from assay.store.port import Store
 
 TASKS_MAX: Final = 64
-"""Remembered as told: the planning process keeps as many."""
+"""Tasks remembered as sent; the planning process keeps as many."""
 LENDERS_MAX: Final = 8
 TASKS_LOOKED_AT_MAX: Final = 256
 
 
-class Histories:
-    """Asks the store as seldom as possible."""
+class HistoryFeed:
+    """Reads the store only for what the planning process does not know."""
 
     def __init__(self, store: Store, *, batches_max: int) -> None:
         self._store = store
@@ -32,7 +34,7 @@ class Histories:
         """What a planning process of that generation does not know yet.
 
         Raises:
-            DependencyDown: the store cannot be reached; ask again.
+            DependencyDown: the store cannot be reached; ask again later.
         """
         if generation != self._generation:
             self._generation, self._open = generation, OrderedDict()
@@ -47,15 +49,15 @@ class Histories:
         found: list[TaskHistory] = []
         try:
             for key, task in tasks.items():
-                told = await self._news(task, open_now[key])
-                if told is not None:
-                    found.append(told)
+                sent = await self._news(task, open_now[key])
+                if sent is not None:
+                    found.append(sent)
             found.extend(await self._lenders(found))
         except BaseException:
-            self.forget()  # nobody was told
+            self.forget()  # nothing was sent
             raise
         for key in [key for key in self._open if key not in tasks]:
-            self._open.pop(key)  # nobody counts its batches while none is open
+            self._open.pop(key)  # its batches are not counted while none is open
         while len(self._open) > TASKS_MAX:
             self._open.popitem(last=False)
         return tuple(found)
@@ -72,12 +74,12 @@ class Histories:
         return TaskHistory(task=task, batches=tuple(news))
 
     def forget(self) -> None:
-        """What was given out last may not have arrived: tell everything anew."""
+        """What was sent last may not have arrived: send everything again."""
         self._open.clear()
 
-    async def _lenders(self, told: Sequence[TaskHistory]) -> tuple[TaskHistory, ...]:
+    async def _lenders(self, sent: Sequence[TaskHistory]) -> tuple[TaskHistory, ...]:
         """The last batch of other tasks with the same stages, for tasks without history."""
-        poor = [one.task for one in told if not one.batches]
+        poor = [one.task for one in sent if not one.batches]
         if not poor:
             return ()
         others = await self._store.tasks(tasks_max=TASKS_LOOKED_AT_MAX)

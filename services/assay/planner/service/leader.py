@@ -1,7 +1,7 @@
-"""Whether this planner leads: a lease in the store, renewed well inside its time.
+"""Whether this planner leads: a lease in the store, renewed well before it expires.
 
-Invariant: `leads` is true only while the lease that the store gave is certain not to have run out,
-counted from before it was asked for; so two planners never lead at once, whatever hangs.
+Always true: `leads` is true only while the lease certainly has not expired, counted from before the
+store was asked; so two planners never lead at once, whatever hangs.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from assay.core.errors import AssayError
 from assay.edge.clock import Clock
 from assay.store.port import Store
 
-RENEWALS_A_LEASE: Final = 4
+RENEWALS_PER_LEASE: Final = 4
 MARGIN_SHARE: Final = 0.1
-"""Of the lease, by which we stop before it ends: clocks differ in speed."""
+"""Share of the lease by which we stop before it ends: clocks differ in speed."""
 RESIGN_S_MAX: Final = 2.0
 
 log = structlog.get_logger(__name__)
 
 
-class Lead:
-    """Renews for as long as `keep` runs."""
+class LeaderLease:
+    """Renewed while `keep` runs."""
 
     def __init__(self, store: Store, *, planner: str, lease_s: float, clock: Clock) -> None:
         self._store = store
@@ -33,13 +33,13 @@ class Lead:
         self._led = False
         self._offset_ns = 0
         self.changed = asyncio.Event()
-        """Set when the lead was won or lost, or the store came back or went."""
+        """Set when the lease was won or lost, or the store became reachable or unreachable."""
         self.lost_store = "the store was not asked yet"
-        """Why the store cannot be asked; empty = it answers."""
+        """Why the store cannot be reached; empty = it answers."""
 
     @property
     def leads(self) -> bool:
-        """Certainly, at this moment."""
+        """Whether the lease certainly holds now."""
         return self._clock.monotonic_ns() < self._until_ns
 
     @property
@@ -48,13 +48,13 @@ class Lead:
         return self._clock.now_ns() + self._offset_ns
 
     async def keep(self) -> None:
-        """Ask and renew, for ever."""
+        """Renew until cancelled."""
         while True:
             await self.renew()
-            await self._clock.sleep(self._lease_s / RENEWALS_A_LEASE)
+            await self._clock.sleep(self._lease_s / RENEWALS_PER_LEASE)
 
     async def renew(self) -> None:
-        """Once."""
+        """Ask for the lease once."""
         asked_ns, asked_at_ns = self._clock.monotonic_ns(), self._clock.now_ns()
         lost_store, self.lost_store = self.lost_store, ""
         try:

@@ -1,6 +1,6 @@
-"""What is kept of each batch for `ExplainPlan`: the plans made for it, and what pools really were.
+"""What is kept of each batch for `ExplainPlan`: its plans, and samples of the pools in between.
 
-Bounded: samples wait for the next plan in a ring, the store keeps a bounded number of plans.
+Bounded: samples wait for the next plan in a ring; the store keeps a bounded number of plans.
 """
 
 from collections import Counter, deque
@@ -13,7 +13,7 @@ import structlog
 from assay.core.errors import AssayError
 from assay.core.ids import StageName
 from assay.core.records import OpenWork
-from assay.planner.session.messages import Look, PoolFacts
+from assay.planner.session.messages import PoolState, Snapshot
 from assay.planner.session.plan_view import (
     BatchKey,
     PlanRecord,
@@ -25,15 +25,15 @@ from assay.planner.session.plan_view import (
 from assay.store.port import Store
 
 SAMPLES_MAX: Final = 2_000
-"""Of a batch, between two plans."""
+"""Samples per batch between two plans."""
 BATCHES_MAX: Final = 256
-OVER: Final = "the batch is over"
+ENDED: Final = "the batch has ended"
 
 log = structlog.get_logger(__name__)
 
 
-class Chronicle:
-    """Told of every look and every plan."""
+class PlanLog:
+    """Receives every snapshot and every plan."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -41,19 +41,19 @@ class Chronicle:
         self._samples: dict[BatchKey, deque[PoolSample]] = {}
         self._plans: dict[BatchKey, PlanView] = {}
 
-    def saw(self, look: Look, planned: Mapping[StageName, int]) -> None:
-        """Pools as of one look; `planned` is what the plan wants now."""
-        queued = Counter(r.stage for w in look.work for r in w.requests if not r.claimed_ns)
-        for work in look.work[:BATCHES_MAX]:
+    def sampled(self, snapshot: Snapshot, planned: Mapping[StageName, int]) -> None:
+        """Keep the pools of a snapshot; `planned` are the slots that the plan holds now."""
+        queued = Counter(r.stage for w in snapshot.work for r in w.requests if not r.claimed_ns)
+        for work in snapshot.work[:BATCHES_MAX]:
             key = key_of(work)
             self._stages.setdefault(key, frozenset(work.task.stages))
             self._samples.setdefault(key, deque(maxlen=SAMPLES_MAX))
-            self._sample(key, look.pools, look.now_ns, planned, queued)
+            self._sample(key, snapshot.pools, snapshot.now_ns, planned, queued)
 
     def _sample(
         self,
         key: BatchKey,
-        pools: Sequence[PoolFacts],
+        pools: Sequence[PoolState],
         now_ns: int,
         planned: Mapping[StageName, int],
         queued: Mapping[StageName, int],
@@ -73,20 +73,20 @@ class Chronicle:
         )
 
     async def planned(self, plan: PlanView) -> None:
-        """A plan was made."""
+        """Keep a new plan."""
         for key in {batch.key for batch in plan.batches if batch.batch_id}:
             self._plans[key] = of_batch(plan, key)
             await self._keep(key)
 
     async def ended(
-        self, work: Sequence[OpenWork], pools: Sequence[PoolFacts], now_ns: int
+        self, work: Sequence[OpenWork], pools: Sequence[PoolState], now_ns: int
     ) -> None:
-        """Close the books on batches that are open no longer."""
+        """Keep the last samples of batches that are no longer open, and drop the batches."""
         open_now = {key_of(one) for one in work}
         for key in self._gone(open_now):
             if key in self._plans:
                 self._sample(key, pools, now_ns, {}, {})
-                self._plans[key] = replace(self._plans[key], made_ns=now_ns, reason=OVER)
+                self._plans[key] = replace(self._plans[key], made_ns=now_ns, reason=ENDED)
                 await self._keep(key)
             self._plans.pop(key, None)
             self._samples.pop(key, None)
@@ -100,7 +100,7 @@ class Chronicle:
         record = PlanRecord(plan=self._plans[key], samples=tuple(samples))
         try:
             await self._store.put_plan(*key, pack_record(record))
-        except AssayError as error:  # the batch is kept no longer, or the store is out: no harm
+        except AssayError as error:  # the batch is no longer kept, or the store is down
             log.info("plan_not_kept", batch_id=key[1], why=error.message)
             return
         if key in self._samples:
@@ -108,5 +108,5 @@ class Chronicle:
 
 
 def key_of(work: OpenWork) -> BatchKey:
-    """As the store names it."""
+    """The store's key of the batch."""
     return work.batch.tenant, work.batch.batch_id

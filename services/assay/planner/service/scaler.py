@@ -1,7 +1,7 @@
-"""Who has the pools: the port, and the worker host of this machine behind it.
+"""The port to the pools, and the implementation for the worker host of this machine.
 
 A scaler knows sizes only. Every method raises `DependencyDown` when the pools cannot be reached;
-then they stay as they are. A resize says the size that is wanted, so it may be repeated.
+they stay as they are then. A resize names the new size, so it may be repeated.
 """
 
 import json
@@ -15,49 +15,47 @@ from assay.core.errors import DependencyDown, InvalidRequest
 from assay.core.ids import StageName
 from assay.edge.auth import Operator
 from assay.edge.grpc_edge import operator_channel
-from assay.planner.session.messages import PoolFacts
+from assay.planner.session.messages import PoolState
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 CALL_S_MAX: Final = 5.0
 
 
 class Scaler(Protocol):
-    """Sizes of pools, a stage each, over all worker hosts."""
+    """Sizes of pools, one per stage, over all worker hosts."""
 
-    async def pools(self) -> Sequence[PoolFacts]:
-        """As of now."""
+    async def pools(self) -> Sequence[PoolState]:
+        """All pools as they are now."""
 
-    async def resize(self, stage: StageName, slots: int) -> PoolFacts:
-        """Want this many slots.
+    async def resize(self, stage: StageName, slots: int) -> PoolState:
+        """Set the size of a pool.
 
         Raises:
-            InvalidRequest: no such stage here, or more than the hosts allow.
+            InvalidRequest: there is no such stage, or the hosts allow fewer.
         """
 
     async def close(self) -> None: ...
 
 
 class LocalScaler:
-    """The worker host that signs in `data_dir/run`, or that listens where the settings say."""
+    """The worker host named by its ready file in `data_dir/run`, else by the settings."""
 
-    def __init__(self, sign: Path, *, fallback: str, operator: Operator) -> None:
-        self._sign = sign
+    def __init__(self, ready_file: Path, *, fallback: str, operator: Operator) -> None:
+        self._ready_file = ready_file
         self._operator = operator
         self._fallback = fallback
         self._address = ""
         self._channel: grpc.aio.Channel | None = None
 
-    async def pools(self) -> Sequence[PoolFacts]:
-        """See `Scaler.pools`."""
+    async def pools(self) -> Sequence[PoolState]:
         try:
             stub = await self._stub()
             answer = await stub.ListPools(worker_pb2.ListPoolsRequest(), timeout=CALL_S_MAX)
         except grpc.aio.AioRpcError as error:
             raise await self._down(error) from error
-        return [_facts(pool) for pool in answer.pools]
+        return [_state(pool) for pool in answer.pools]
 
-    async def resize(self, stage: StageName, slots: int) -> PoolFacts:
-        """See `Scaler.resize`."""
+    async def resize(self, stage: StageName, slots: int) -> PoolState:
         request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
         try:
             stub = await self._stub()
@@ -66,17 +64,17 @@ class LocalScaler:
             if error.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}:
                 raise InvalidRequest(error.details() or "", field="slots") from error
             raise await self._down(error) from error
-        return _facts(answer.pool)
+        return _state(answer.pool)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         channel, self._channel = self._channel, None
         if channel is not None:
             await channel.close()
 
     async def _stub(self) -> "worker_pb2_grpc.PoolServiceAsyncStub":
-        """A host that was started again may listen elsewhere."""
-        address = self._signed() or self._fallback
+        """Read the address each time: a host that was started again may listen elsewhere."""
+        address = self._address_in_file() or self._fallback
         if address != self._address:
             await self.close()
             self._address = address
@@ -84,9 +82,9 @@ class LocalScaler:
             self._channel = operator_channel(address, self._operator)
         return worker_pb2_grpc.PoolServiceStub(self._channel)
 
-    def _signed(self) -> str:
+    def _address_in_file(self) -> str:
         try:
-            return str(json.loads(self._sign.read_text(encoding="utf-8"))["control"])
+            return str(json.loads(self._ready_file.read_text(encoding="utf-8"))["control"])
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 
@@ -96,8 +94,8 @@ class LocalScaler:
         return DependencyDown(message)
 
 
-def _facts(pool: worker_pb2.StagePool) -> PoolFacts:
-    return PoolFacts(
+def _state(pool: worker_pb2.StagePool) -> PoolState:
+    return PoolState(
         stage=StageName(pool.stage),
         desired=pool.slots_desired,
         ready=pool.slots_ready,

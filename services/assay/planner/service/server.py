@@ -15,7 +15,7 @@ from assay.edge.clock import Clock
 from assay.edge.grpc_edge import GrpcEdge, server_options
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
-from assay.planner.service.controller import Planner
+from assay.planner.service.controller import Controller
 from assay.planner.service.servicer import PlannerServicer
 from assay.store.port import Store
 from assay.v1 import planner_pb2, planner_pb2_grpc
@@ -26,12 +26,12 @@ MESSAGE_BYTES_MAX: Final = 1024**2
 
 
 class PlannerServer:
-    """The listeners around one `Planner`."""
+    """The listeners around one `Controller`."""
 
     def __init__(
         self,
         *,
-        planner: Planner,
+        controller: Controller,
         store: Store,
         guard: CallGuard,
         operator: Operator,
@@ -39,18 +39,18 @@ class PlannerServer:
         clock: Clock,
         metrics: Metrics,
     ) -> None:
-        self._planner = planner
+        self._controller = controller
         self._settings = settings
         self._clock = clock
         self._health = health.aio.HealthServicer()
         self._probes = Probes(
-            why_not_ready=lambda: planner.why_not_ready,
+            why_not_ready=lambda: controller.why_not_ready,
             registry=metrics.registry,
             operator=operator,
         )
         edge = GrpcEdge(guard=guard, message_bytes_max=MESSAGE_BYTES_MAX)
         self._grpc = grpc.aio.server(interceptors=[edge], options=server_options(MESSAGE_BYTES_MAX))
-        servicer = PlannerServicer(planner, store)
+        servicer = PlannerServicer(controller, store)
         planner_pb2_grpc.add_PlannerServiceServicer_to_server(servicer, self._grpc)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -76,18 +76,18 @@ class PlannerServer:
         return {"grpc": f"{host}:{port}", "http": f"{host}:{http}"}
 
     async def watch_readiness(self) -> None:
-        """Keep the health service up to date, for ever."""
+        """Keep the health service up to date until cancelled."""
         while True:
             await self._report()
             await self._clock.sleep(READINESS_EVERY_S)
 
     async def _report(self) -> None:
         serving = health_pb2.HealthCheckResponse
-        status = serving.NOT_SERVING if self._planner.why_not_ready else serving.SERVING
+        status = serving.NOT_SERVING if self._controller.why_not_ready else serving.SERVING
         for name in ("", SERVICE):
             await self._health.set(name, status)
 
     async def stop(self) -> None:
-        """Say so, let calls end, hang up."""
+        """Report it, let calls end, close."""
         await self._health.enter_graceful_shutdown()
         await asyncio.gather(self._grpc.stop(self._settings.drain_s), self._probes.stop())

@@ -1,4 +1,4 @@
-"""What the operator and the pipelines say of each stage: floors, caps, costs. Pure."""
+"""Limits of each stage from settings and pipelines: floors, caps, costs. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from assay.config.settings import PlannerSettings, WorkerSettings
 from assay.core.ids import StageName
 from assay.core.pipeline import StageSpec
-from assay.planner.session.messages import PoolFacts, StageFacts
+from assay.planner.session.messages import PoolState, StageLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,33 +17,33 @@ class MachineSize:
     memory_bytes: int
 
 
-def stage_facts(
-    pools: Sequence[PoolFacts],
+def stage_limits(
+    pools: Sequence[PoolState],
     order: Sequence[StageName],
     specs: Mapping[StageName, StageSpec],
     planner: PlannerSettings,
     worker: WorkerSettings,
     machine: MachineSize,
-) -> tuple[StageFacts, ...]:
+) -> tuple[StageLimits, ...]:
     """All stages that have a pool, in the order in which requests pass them. A stage whose pipeline
     is not installed here is left as it is."""
     there = {pool.stage for pool in pools}
     return tuple(
-        facts_of(specs[stage], planner, worker, machine)
+        limits_of_stage(specs[stage], planner, worker, machine)
         for stage in order
         if stage in there and stage in specs
     )
 
 
-def facts_of(
+def limits_of_stage(
     spec: StageSpec, planner: PlannerSettings, worker: WorkerSettings, machine: MachineSize
-) -> StageFacts:
+) -> StageLimits:
     """One stage."""
     least = slots_min(spec.name, planner, worker)
     most = slots_max(spec, least, planner, worker, machine)
     cost = spec.resources.cpu_cores * planner.core_cost + spec.resources.gpu
     startup_s = planner.startup_s_by_stage.get(spec.name, planner.startup_s)
-    return StageFacts(
+    return StageLimits(
         stage=spec.name,
         timeout_ns=round(spec.timeout_s * 1e9),
         slots_min=min(least, most),

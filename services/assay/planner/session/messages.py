@@ -1,7 +1,7 @@
-"""What goes to the planning process and what comes back: plain values, stages and batches by name.
+"""Messages to and from the planning process: plain values, stages and batches by name.
 
-The shell, which must stay light, builds a `Look` from what the store and the worker hosts said; the
-planning process answers with an `Answer`. Invariant: nothing here needs numpy.
+The controller, which must stay light, builds a `Snapshot` from the store and the worker hosts; the
+planning process returns a `Decision`. Always true: nothing here needs numpy.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from assay.planner.session.plan_view import BatchKey, PlanView
 TaskKey = tuple[TenantId, TaskId]
 
 READY: Final = "ready"
-"""What the planning process says once it can be asked."""
+"""The planning process sends this once it takes questions."""
 
 HINTED: Final = BatchId("")
-"""Stands for the batch that a hint announced."""
+"""Stands for a batch that a hint announced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageFacts:
-    """A stage as the planner may size it."""
+class StageLimits:
+    """Within what limits the planner may size a stage."""
 
     stage: StageName
     timeout_ns: int
@@ -32,13 +32,13 @@ class StageFacts:
     """Kept warm without work."""
     slots_max: int
     cost: float
-    """Of a slot-second, in GPU-seconds."""
+    """Cost of a slot-second, in GPU-seconds."""
     startup_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolFacts:
-    """A stage's pool, over all worker hosts."""
+class PoolState:
+    """A stage's pool: sums over all worker hosts."""
 
     stage: StageName
     desired: int
@@ -55,26 +55,26 @@ class TaskHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """One look at the platform."""
+class Snapshot:
+    """The platform at one instant."""
 
     now_ns: int
     """By the store's clock."""
     origin_ns: int
-    """What instants are counted from while planning: the same for all looks of one planner."""
+    """Instant 0 of the planning; the same in all snapshots of one planner."""
     leader: bool
-    stages: tuple[StageFacts, ...]
+    stages: tuple[StageLimits, ...]
     """In the order in which requests pass them; stages without a pool are not named."""
-    pools: tuple[PoolFacts, ...]
+    pools: tuple[PoolState, ...]
     work: tuple[OpenWork, ...]
     hints: tuple[tuple[HintRecord, TaskRecord], ...]
     histories: tuple[TaskHistory, ...] = ()
-    """Those that changed since the last look; others are remembered."""
+    """Those that changed since the last snapshot; the session remembers the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSlots:
-    """Want this many slots."""
+    """Set the size of a stage's pool."""
 
     stage: StageName
     slots: int
@@ -82,7 +82,7 @@ class SetSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetPriority:
-    """Serve the batch as if its deadline were that."""
+    """Serve the batch as if this were its deadline; 0 = its own."""
 
     batch: BatchKey
     deadline_ns: int
@@ -90,7 +90,7 @@ class SetPriority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRisk:
-    """Say that the batch's deadline may be missed, or that it no longer is at risk."""
+    """Mark that the batch's deadline may be missed, or that it no longer is at risk."""
 
     batch: BatchKey
     at_risk: bool
@@ -98,8 +98,8 @@ class SetRisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What to do after a look."""
+class Decision:
+    """What to do after a snapshot."""
 
     ready: bool
     why: str
@@ -110,13 +110,13 @@ class Answer:
     plan: PlanView | None = None
     """The present plan."""
     made: bool = False
-    """It was made at this look."""
+    """It was made from this snapshot."""
     planning_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What to plan with instead; `None` or not named = as it is."""
+    """Other conditions to plan with; `None` or absent = unchanged."""
 
     delay_budget_ns: int | None = None
     epsilon: float | None = None
@@ -127,17 +127,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """Instead of an answer."""
+    """A question that could not be answered."""
 
     error: AssayError | None = None
-    """The question was wrong."""
+    """The question was invalid."""
     traceback: str = ""
-    """It is a bug."""
+    """Of a bug; empty = no bug."""
 
 
-def resting(stages: Sequence[StageFacts], pools: Sequence[PoolFacts]) -> tuple[SetSlots, ...]:
-    """What to set where there is nothing to plan for: every pool at its floor."""
-    floors = {facts.stage: facts.slots_min for facts in stages}
+def resting(stages: Sequence[StageLimits], pools: Sequence[PoolState]) -> tuple[SetSlots, ...]:
+    """Every pool at its floor: what to set while there is nothing to plan."""
+    floors = {limits.stage: limits.slots_min for limits in stages}
     return tuple(
         SetSlots(stage=pool.stage, slots=floors[pool.stage])
         for pool in pools
@@ -146,13 +146,12 @@ def resting(stages: Sequence[StageFacts], pools: Sequence[PoolFacts]) -> tuple[S
 
 
 def fits_floor(
-    stages: Sequence[StageFacts],
+    stages: Sequence[StageLimits],
     work: Sequence[OpenWork],
     hints: Sequence[tuple[HintRecord, TaskRecord]],
 ) -> bool:
-    """Whether no request can wait even if all of them come to one stage at once: then there is
-    nothing to plan."""
-    floors = {facts.stage: facts.slots_min for facts in stages}
+    """Whether no request could wait even if all came to one stage at once: nothing to plan."""
+    floors = {limits.stage: limits.slots_min for limits in stages}
     need: dict[StageName, int] = {}
     coming = [(hint.size or task.batch_size, task) for hint, task in hints]
     for one in work:

@@ -12,7 +12,7 @@ from assay.core.records import BatchHistory, RequestHistory
 from assay.model.observation import PastBatch, past_batch
 
 JUDGED: Final = frozenset({Outcome.SCORED, Outcome.RESOURCE_LIMIT})
-"""Other outcomes say nothing of how long the work takes."""
+"""Other outcomes do not show how long the work takes."""
 
 
 def past_of(
@@ -23,15 +23,15 @@ def past_of(
     Args:
         record: as the store kept it.
         pipeline: the stages that `record` was made with, in its order.
-        stages: the stages that have pools, in the planner's order. One that the pipeline lost
-            since then is left out; one that it gained has no work in this batch.
+        stages: the stages that have pools, in the planner's order. A stage that the pipeline no
+            longer has is left out; one that it gained has no work in this batch.
     """
     column = {stage: j for j, stage in enumerate(stages)}
     judged = [request for request in record.requests if request.outcome in JUDGED]
     service = np.zeros((len(judged), len(stages)), np.int64)
     for i, request in enumerate(judged):
         if len(request.service_ns) != len(pipeline):
-            raise InvalidRequest("one time a stage", field=f"requests[{i}].service_ns")
+            raise InvalidRequest("one time per stage", field=f"requests[{i}].service_ns")
         for stage, took_ns in zip(pipeline, request.service_ns, strict=True):
             if stage in column:
                 service[i, column[stage]] = took_ns
@@ -40,7 +40,7 @@ def past_of(
 
 
 def to_trace(record: BatchHistory, pipeline: Sequence[StageName]) -> dict[str, object]:
-    """Plain data for a file: one object a batch."""
+    """Plain data for a file: one object per batch."""
     return {
         "batch_id": record.batch_id,
         "opened_ns": record.opened_ns,
@@ -77,5 +77,5 @@ def from_trace(trace: Mapping[str, object]) -> tuple[BatchHistory, tuple[StageNa
         )
         stages = tuple(StageName(str(name)) for name in trace["stages"])  # type: ignore[attr-defined] # as above
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidRequest(f"no trace of a batch: {error}", field="trace") from error
+        raise InvalidRequest(f"not a trace of a batch: {error}", field="trace") from error
     return record, stages

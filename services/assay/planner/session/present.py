@@ -5,14 +5,15 @@ from typing import Final
 
 import numpy as np
 
+from assay.config.planning import PriorSettings
 from assay.core.errors import InvalidRequest
 from assay.core.ids import BatchId
 from assay.model.arrays import SECOND_NS
-from assay.planner.core.certificate import bound_workers
+from assay.planner.core.bounds import bound_slots
 from assay.planner.core.demand import Future, open_tasks
-from assay.planner.core.futures import Prior, draw_futures
-from assay.planner.core.plan import BatchOutlook, Plan, StagePlan
-from assay.planner.session.messages import StageFacts
+from assay.planner.core.futures import draw_futures
+from assay.planner.core.shape import BatchOutlook, Plan, StagePlan
+from assay.planner.session.messages import StageLimits
 from assay.planner.session.observe import Scene
 from assay.planner.session.plan_view import BINS_KEPT_MAX, BatchView, PlanView, StageView
 
@@ -27,13 +28,13 @@ def view_of_plan(plan: Plan, scene: Scene, *, planning_ns: int = 0) -> PlanView:
     """The plan as people and the store see it."""
     bounds = slots_bounds(plan, scene)
     stages = tuple(
-        stage_view(stage, facts, plan, bound)
-        for stage, facts, bound in zip(plan.stages, scene.stages, bounds, strict=True)
+        stage_view(stage, limits, plan, bound)
+        for stage, limits, bound in zip(plan.stages, scene.stages, bounds, strict=True)
     )
     tasks = scene.observation.tasks
     pairs = list(zip(plan.stages, scene.stages, strict=True))
-    cost = sum(facts.cost * stage.planned_s for stage, facts in pairs)
-    least = sum(facts.cost * stage.demand_s for stage, facts in pairs)
+    cost = sum(limits.cost * stage.planned_s for stage, limits in pairs)
+    least = sum(limits.cost * stage.demand_s for stage, limits in pairs)
     lost = sum(tasks[b.task].trainer_cost * b.delay_mean_ns for b in plan.batches) / SECOND_NS
     return PlanView(
         made_ns=plan.now_ns + scene.origin_ns,
@@ -53,52 +54,52 @@ def view_of_plan(plan: Plan, scene: Scene, *, planning_ns: int = 0) -> PlanView:
 
 def gap_of(plan: Plan, cost: float, least: float) -> float:
     """Planned over bound; 0 = not known, for the work goes on beyond the plan's horizon."""
-    if any(len(stage.workers) >= BINS_KEPT_MAX for stage in plan.stages):
+    if any(len(stage.slots_by_bin) >= BINS_KEPT_MAX for stage in plan.stages):
         return 0.0
     return cost / least if least > 0 else 1.0
 
 
-def stage_view(stage: StagePlan, facts: StageFacts, plan: Plan, bound: int) -> StageView:
+def stage_view(stage: StagePlan, limits: StageLimits, plan: Plan, bound: int) -> StageView:
     """One stage."""
     return StageView(
-        stage=facts.stage,
-        slots=max(stage.target, facts.slots_min),
-        slots_min=facts.slots_min,
-        slots_max=facts.slots_max,
-        slots_peak=max(stage.peak, facts.slots_min),
+        stage=limits.stage,
+        slots=max(stage.target, limits.slots_min),
+        slots_min=limits.slots_min,
+        slots_max=limits.slots_max,
+        slots_peak=max(stage.peak, limits.slots_min),
         slots_wanted=stage.wanted,
-        slots_by_bin=tuple(max(n, facts.slots_min) for n in stage.workers[:BINS_KEPT_MAX]),
+        slots_by_bin=tuple(max(n, limits.slots_min) for n in stage.slots_by_bin[:BINS_KEPT_MAX]),
         busy_low=stage.busy_low[:BINS_KEPT_MAX],
         busy_high=stage.busy_high[:BINS_KEPT_MAX],
         bound_s=stage.demand_s,
         slots_bound=bound,
         planned_s=stage.planned_s,
-        cost=facts.cost,
-        startup_s=facts.startup_ns / SECOND_NS,
-        why=why(stage, facts, plan, bound),
+        cost=limits.cost,
+        startup_s=limits.startup_ns / SECOND_NS,
+        why=why(stage, limits, plan, bound),
     )
 
 
-def why(stage: StagePlan, facts: StageFacts, plan: Plan, bound: int) -> str:
+def why(stage: StagePlan, limits: StageLimits, plan: Plan, bound: int) -> str:
     """Why this many, in words and numbers."""
     if not plan.batches:
-        return f"no batch is open: {facts.slots_min} stay warm"
+        return f"no batch is open: {limits.slots_min} stay warm"
     if stage.peak == 0 and stage.wanted == 0:
-        return f"no open batch needs it any more: {facts.slots_min} stay warm"
+        return f"no open batch needs it any more: {limits.slots_min} stay warm"
     said = [
         f"{stage.peak} at most: fewer would keep a batch beyond its budget in too many of "
         f"{plan.futures} simulated futures"
     ]
     if stage.wanted > stage.peak:
         said = [f"{stage.peak} at most, the cap: without it, {stage.wanted}"]
-    said.append(f"{max(stage.target, facts.slots_min)} from now on")
-    if facts.startup_ns:
-        said.append(f"each ordered {facts.startup_ns / SECOND_NS:g} s before it is needed")
+    said.append(f"{max(stage.target, limits.slots_min)} from now on")
+    if limits.startup_ns:
+        said.append(f"each ordered {limits.startup_ns / SECOND_NS:g} s before it is needed")
     said.append(f"{stage.demand_s:.1f} slot-seconds of work left, {stage.planned_s:.1f} planned")
     if bound:
         said.append(f"no schedule that keeps the budgets does with fewer than {bound} at once")
-    if facts.slots_min:
-        said.append(f"{facts.slots_min} stay warm anyway")
+    if limits.slots_min:
+        said.append(f"{limits.slots_min} stay warm anyway")
     return "; ".join(said)
 
 
@@ -151,7 +152,7 @@ def slots_bounds(plan: Plan, scene: Scene) -> Sequence[int]:
         scene.observation.tasks,
         count=1,
         seed=0,
-        prior=Prior(),
+        prior=PriorSettings(),
     )
     if len(future.batch_of) > BOUND_REQUESTS_MAX:
         return none
@@ -163,6 +164,6 @@ def one_bound(future: Future, plan: Plan, stage: int) -> int:
     budgets = np.array([batch.budget_ns for batch in plan.batches], np.int64)
     due = (np.maximum(future.natural_ns, future.earliest_ns) + budgets)[future.batch_of]
     try:
-        return bound_workers(future.demand.release_ns, future.demand.service_ns, due, stage)
+        return bound_slots(future.demand.release_ns, future.demand.service_ns, due, stage)
     except InvalidRequest:
         return 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.model.arrays import SECOND_NS
-from assay.model.observation import Cause, Decision, Observation, PoolView
+from assay.model.observation import Cause, Observation, PoolView, Sizing
 from assay.model.policy import PoolPolicy, Sharing
 
 HPA_SYNC_S: Final = 15.0
@@ -27,9 +27,9 @@ class StaticPeak(PoolPolicy):
     def __init__(self, workers: tuple[int, ...]) -> None:
         self.workers = workers
 
-    def decide(self, observation: Observation) -> Decision:
+    def decide(self, observation: Observation) -> Sizing:
         """The same as ever."""
-        return Decision(targets=self.workers)
+        return Sizing(targets=self.workers)
 
 
 class Serverless(PoolPolicy):
@@ -39,9 +39,9 @@ class Serverless(PoolPolicy):
     sharing: Sharing = "shared"
     elastic = True
 
-    def decide(self, observation: Observation) -> Decision:
+    def decide(self, observation: Observation) -> Sizing:
         """Never asked for numbers."""
-        return Decision(targets=tuple(0 for _ in observation.pools))
+        return Sizing(targets=tuple(0 for _ in observation.pools))
 
 
 class TickingPolicy(PoolPolicy, ABC):
@@ -59,7 +59,7 @@ class TickingPolicy(PoolPolicy, ABC):
         """Fewest workers of a pool."""
         return 1
 
-    def decide(self, observation: Observation) -> Decision:
+    def decide(self, observation: Observation) -> Sizing:
         """Keep the targets until the tick comes round."""
         now_ns = observation.now_ns
         if observation.cause is Cause.START or now_ns >= self.next_ns:
@@ -68,7 +68,7 @@ class TickingPolicy(PoolPolicy, ABC):
                 max(self.floor, min(self.ceiling[p], self.tick(p, view, now_ns)))
                 for p, view in enumerate(observation.pools)
             )
-        return Decision(targets=self.targets, wake_ns=self.next_ns)
+        return Sizing(targets=self.targets, wake_ns=self.next_ns)
 
     @abstractmethod
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:

@@ -14,11 +14,11 @@ import numpy as np
 
 from assay.core.errors import InvalidRequest
 from assay.model.arrays import Ints
-from assay.model.observation import Cause, Decision, Observation, OpenBatch, PastBatch, TaskView
+from assay.model.observation import Cause, Observation, OpenBatch, PastBatch, Sizing, TaskView
 from assay.model.policy import PoolPolicy, Sharing
 from assay.model.queueing import (
+    Constraints,
     Demand,
-    Limits,
     Scratch,
     constant_supply,
     make_scratch,
@@ -32,13 +32,13 @@ UNKNOWN_WORKERS_MAX: Final = 4096
 
 
 def algorithm1(
-    demand: Demand, limits: Limits, cost: Sequence[float], scratch: Scratch | None = None
+    demand: Demand, constraints: Constraints, cost: Sequence[float], scratch: Scratch | None = None
 ) -> Ints:
-    """Sequential binary search, dearest stage first: the fewest workers that keep the limits.
+    """Sequential binary search, dearest stage first: the fewest workers that keep the constraints.
 
     Args:
         demand: the coming requests.
-        limits: when they must be done; with `timeouts` = 1 also the timeout rule.
+        constraints: when they must be done; with `timeouts` = 1 also the timeout rule.
         cost: C_j of a worker.
         scratch: working memory.
 
@@ -57,7 +57,7 @@ def algorithm1(
         low, high = 1, int(most[stage])
         while low < high:
             workers[stage] = (low + high) // 2
-            if serve_all(demand, constant_supply(workers), limits, scratch):
+            if serve_all(demand, constant_supply(workers), constraints, scratch):
                 high = int(workers[stage])
             else:
                 low = int(workers[stage]) + 1
@@ -65,9 +65,9 @@ def algorithm1(
     return workers
 
 
-def make_limits(future: Future, budgets_ns: Ints, timeout_ns: Ints, *, rule: bool) -> Limits:
+def make_limits(future: Future, budgets_ns: Ints, timeout_ns: Ints, *, rule: bool) -> Constraints:
     """d <= D for every batch of the future, and the timeout rule if wanted."""
-    return Limits(
+    return Constraints(
         finish_ns=due_ns(future, budgets_ns),
         timeout_ns=timeout_ns,
         timeouts=np.array([int(rule)], np.int64),
@@ -123,20 +123,20 @@ class Distrs(PoolPolicy):
         self.timeout_rule = timeout_rule
         self.seed = seed
 
-    def decide(self, observation: Observation) -> Decision:
+    def decide(self, observation: Observation) -> Sizing:
         """Algorithm 2, then Algorithm 1."""
         if observation.cause not in {Cause.FIRST_REQUEST, Cause.BATCH_END}:
-            return Decision(targets=tuple(pool.target for pool in observation.pools))
+            return Sizing(targets=tuple(pool.target for pool in observation.pools))
         active = [(task, batch) for task, batch in open_tasks(observation) if batch.arrived]
         if not active:
-            return Decision(targets=tuple(0 for _ in observation.pools))
+            return Sizing(targets=tuple(0 for _ in observation.pools))
         blind = [task for task, _ in active if not self.knows(task)]
         if blind:
             size = min(sum(task.batch_size for task, _ in active), UNKNOWN_WORKERS_MAX)
-            return Decision(targets=tuple(size for _ in observation.pools))
+            return Sizing(targets=tuple(size for _ in observation.pools))
         random = np.random.default_rng([self.seed, observation.now_ns])
         guesses = [self.guess(task, batch, observation.now_ns, random) for task, batch in active]
-        return Decision(targets=self.size(observation, active, guesses))
+        return Sizing(targets=self.size(observation, active, guesses))
 
     def knows(self, task: TaskView) -> bool:
         """Whether there is anything to plan from."""
@@ -161,9 +161,9 @@ class Distrs(PoolPolicy):
         )
         budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
         timeout = np.max([task.timeout_ns for task, _ in active], axis=0)
-        limits = make_limits(future, budgets, timeout, rule=self.timeout_rule)
+        constraints = make_limits(future, budgets, timeout, rule=self.timeout_rule)
         cost = [pool.cost for pool in observation.pools]
-        workers = algorithm1(future.demand, limits, cost)
+        workers = algorithm1(future.demand, constraints, cost)
         workers = np.maximum(workers, timeout > 0)
         return tuple(int(n) for n in workers)
 
@@ -177,7 +177,7 @@ class Ideal(Distrs):
         self.workload = workload
         self.numbers: dict[int, int] = {}
 
-    def decide(self, observation: Observation) -> Decision:
+    def decide(self, observation: Observation) -> Sizing:
         """Remember who is who, then as ever."""
         self.numbers = {id(task): k for k, task in enumerate(observation.tasks)}
         return super().decide(observation)
@@ -229,7 +229,7 @@ class ZeroQueue(PoolPolicy):
     name = "zero_queue"
     sharing: Sharing = "dedicated"
 
-    def decide(self, observation: Observation) -> Decision:
+    def decide(self, observation: Observation) -> Sizing:
         """Task by task."""
         targets = [0] * len(observation.pools)
         for task in observation.tasks:
@@ -241,4 +241,4 @@ class ZeroQueue(PoolPolicy):
                 needed = peak_concurrency(past.arrived_ns, past.service_ns)
             for stage, pool in enumerate(task.pool_of):
                 targets[int(pool)] = int(needed[stage]) if task.timeout_ns[stage] else 0
-        return Decision(targets=tuple(targets))
+        return Sizing(targets=tuple(targets))

@@ -12,13 +12,21 @@ from enum import StrEnum
 
 import numpy as np
 
+from assay.config.planning import PlanSettings
 from assay.core.ids import TaskId
 from assay.core.stage_pool import Finished, Item, Lost, Ready
 from assay.model.arrays import SECOND_NS, to_ns
-from assay.model.observation import Decision, Observation
+from assay.model.observation import Observation, Sizing
 from assay.model.policy import PoolPolicy
-from assay.planner.core.loop import Blind, PlannerLoop, Readiness, Reorder, Resize, Seen, Wake
-from assay.planner.core.plan import PlanSettings
+from assay.planner.core.loop import (
+    Observed,
+    PlannerLoop,
+    Readiness,
+    Reorder,
+    Resize,
+    StoreDown,
+    Wake,
+)
 from assay.planner.core.policy import Assay
 from assay.sim.pools.cluster import Cluster, StartUp
 from assay.sim.pools.runner import Options, Runner
@@ -183,26 +191,30 @@ class LoopPolicy(PoolPolicy):
     def __init__(self, random: np.random.Generator, faults: frozenset[Fault]) -> None:
         self.random = random
         self.faults = faults
-        settings = PlanSettings(futures=6, shape_futures=4, peak_factors=(1.0,))
+        settings = PlanSettings(
+            futures=6, shape_futures=4, spare_slots=5, tick_s=5.0, peak_factors=(1.0,)
+        )
         self.loop = PlannerLoop(Assay(settings))
         self.outages = 0
         self.targets: tuple[int, ...] = ()
 
-    def decide(self, observation: Observation) -> Decision:
+    def decide(self, observation: Observation) -> Sizing:
         """One step of the loop, as the shell would take it."""
         now_ns = observation.now_ns
         before = tuple(pool.target for pool in observation.pools)
         seen = replace(observation, now_ns=max(now_ns + self.clock_error_ns(), 0))
         if Fault.STORE_OUTAGE in self.faults and self.random.random() < 0.05:
             self.outages += 1
-            effects = self.loop.step(Blind(now_ns=seen.now_ns, why="the store cannot be reached"))
+            effects = self.loop.step(
+                StoreDown(now_ns=seen.now_ns, why="the store cannot be reached")
+            )
             if any(isinstance(effect, Resize) for effect in effects):
                 raise Broken("a blind planner resized a pool")
             if Readiness(ready=False, why="the store cannot be reached") not in effects:
                 raise Broken("a blind planner says that it is ready")
         else:
             leader = Fault.LEASE_LOST not in self.faults or self.random.random() > 0.05
-            effects = self.loop.step(Seen(observation=seen, leader=leader))
+            effects = self.loop.step(Observed(observation=seen, leader=leader))
             if not leader and any(isinstance(effect, Resize) for effect in effects):
                 raise Broken("a planner without the lease resized a pool")
         targets = list(before)
@@ -217,7 +229,7 @@ class LoopPolicy(PoolPolicy):
                 wake_ns = now_ns + max(effect.at_ns - seen.now_ns, to_ns(1.0))
         if wake_ns is None:
             raise Broken("the loop does not ask to be woken")
-        return Decision(targets=tuple(targets), wake_ns=wake_ns, order=order)
+        return Sizing(targets=tuple(targets), wake_ns=wake_ns, order=order)
 
     def clock_error_ns(self) -> int:
         """Now and then the planner's clock is wrong."""

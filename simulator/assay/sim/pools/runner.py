@@ -15,11 +15,11 @@ from assay.core.outcome import Outcome
 from assay.model.arrays import FAR_NS, SECOND_NS, to_ns
 from assay.model.observation import (
     Cause,
-    Decision,
     Observation,
     OpenBatch,
     PastBatch,
     PoolView,
+    Sizing,
     TaskView,
     past_batch,
 )
@@ -166,7 +166,7 @@ class Runner:
         decision = self.policy.decide(self.observe(cause))
         self.carry_out(decision)
 
-    def carry_out(self, decision: Decision) -> None:
+    def carry_out(self, decision: Sizing) -> None:
         """Resize the pools, never above their caps."""
         if len(decision.targets) != len(self.pools.stage_of):
             raise InvalidRequest("one target a pool", field="targets")

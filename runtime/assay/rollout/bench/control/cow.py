@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.engines import ProbeEngine
-from assay.rollout.runtime import Runtime, RuntimeOptions
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.runtime import Runtime
 
 BLOCK_TOKENS = 16
 RESPONSE = 16

@@ -23,7 +23,8 @@ from assay.rollout.bench.control.native import (
 from assay.rollout.bench.harness.machine import cpus, realtime, this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.engines import ProbeEngine
-from assay.rollout.runtime import Runtime, RuntimeOptions
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.runtime import Runtime
 from assay.rollout.trace import percentile
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from assay.rollout.bench.harness.report import Report
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.errors import EngineSaturated
 from assay.rollout.layout import AdmissionPolicy, Event
-from assay.rollout.runtime import Runtime, RuntimeOptions
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.runtime import Runtime
 from assay.rollout.trace import percentile
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from assay.rollout.bench.control.native import Drive, drive
 from assay.rollout.bench.harness.machine import resident_bytes
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.layout import AdmissionPolicy
-from assay.rollout.runtime import Runtime, RuntimeOptions
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,8 @@ from assay.rollout.bench.control.pipeline import run_pipeline
 from assay.rollout.bench.harness.machine import cpus, this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.engines import ProbeEngine
-from assay.rollout.runtime import Runtime, RuntimeOptions
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.runtime import Runtime
 from assay.rollout.trace import spans, summarise, write_perfetto
 
 if TYPE_CHECKING:

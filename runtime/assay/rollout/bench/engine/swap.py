@@ -18,14 +18,16 @@ from assay.rollout.bench.harness.machine import realtime, this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.models import DType, Engine, Model, ModelConfig, Tensor, tensors_of
 from assay.rollout.models.engine import EngineSettings
-from assay.rollout.runtime import Runtime, RuntimeOptions, Sampling
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.rollouts import Sampling
+from assay.rollout.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from assay.rollout.bench.engine.work import SwapWork
     from assay.rollout.models import StagedWeights
-    from assay.rollout.runtime import Activation
+    from assay.rollout.rollouts import Activation
 
 RESPONSE = 48
 BETWEEN_SWAPS_S = 0.002

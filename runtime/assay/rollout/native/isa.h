@@ -1,6 +1,6 @@
-/* Choice of vector code. */
-#ifndef ASSAY_ENGINE_ISA_H
-#define ASSAY_ENGINE_ISA_H
+/* Which vector code runs here. */
+#ifndef ASSAY_ISA_H
+#define ASSAY_ISA_H
 
 #include "kernels.h"
 

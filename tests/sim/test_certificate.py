@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planner.test_distrs import demand_of, limits_of
+from tests.sim.test_distrs import demand_of, limits_of
 
 from assay.core.errors import InvalidRequest
-from assay.planner.core.certificate import Bound, bound, bound_workers, certify
+from assay.planner.core.bounds import bound_slots
 from assay.sim.policies.distrs import algorithm1
+from assay.sim.pools.certificate import Bound, bound, certify
 
 ROOT = Path(__file__).resolve().parents[2]
 requests = st.lists(
@@ -29,15 +30,15 @@ def test_bound_below_optimum_below_algorithm_1(requests, delay):
     optimum, _ = least_cost(
         demand.release_ns.tolist(), demand.service_ns.tolist(), due.tolist(), [1, 10]
     )
-    bounds = [bound_workers(demand.release_ns, demand.service_ns, due, j) for j in range(2)]
+    bounds = [bound_slots(demand.release_ns, demand.service_ns, due, j) for j in range(2)]
     plan = algorithm1(demand, limits_of(demand, delay), [1.0, 10.0])
     assert bounds[0] + 10 * bounds[1] <= optimum <= plan[0] + 10 * plan[1]
 
 
 def test_two_requests_that_must_overlap_need_two_workers():
     arrived, service = np.array([0, 0]), np.array([[10], [10]])
-    assert bound_workers(arrived, service, np.array([15, 15]), 0) == 2
-    assert bound_workers(arrived, service, np.array([20, 20]), 0) == 1
+    assert bound_slots(arrived, service, np.array([15, 15]), 0) == 2
+    assert bound_slots(arrived, service, np.array([20, 20]), 0) == 1
 
 
 def test_worker_seconds_count_the_work_and_one_start_up_a_worker():
@@ -47,7 +48,7 @@ def test_worker_seconds_count_the_work_and_one_start_up_a_worker():
 
 def test_a_due_time_that_nothing_can_keep_is_refused():
     with pytest.raises(InvalidRequest) as refused:
-        bound_workers(np.array([0]), np.array([[10]]), np.array([9]), 0)
+        bound_slots(np.array([0]), np.array([[10]]), np.array([9]), 0)
     assert refused.value.field == "due_ns"
 
 
