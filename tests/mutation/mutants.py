@@ -319,14 +319,14 @@ COUNTERS: Final = [
 PLAN: Final = [
     *_of(
         "lead time",
-        f"{PLANNER}/core/plan.py",
+        f"{PLANNER}/core/shape.py",
         (
             "window_s = startup_s + settings.tick_s + max(startup_s, settings.hold_s)",
             "window_s = 0.0",
         ),
         (
-            "first = int(offset_ns / 1e9 / settings.bin_s)",
-            "first = int(offset_ns / 1e9 / settings.bin_s) + 3",
+            "first = int(offset_ns / 1e9 / settings.tick_s)",
+            "first = int(offset_ns / 1e9 / settings.tick_s) + 3",
         ),
         (
             "return min(max((int(n) for n in level[first:last]), default=0), pool.cap)",

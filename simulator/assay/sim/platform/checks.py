@@ -103,7 +103,7 @@ class InstantChecks:
 
 
 def _leads(one: object) -> bool:
-    return one.node.is_alive and one.lead.leads  # type: ignore[attr-defined, no-any-return]
+    return one.node.is_alive and one.lease.leads  # type: ignore[attr-defined, no-any-return]
 
 
 def check_end(world: World) -> None:

@@ -17,13 +17,13 @@ from assay.core.ids import StageName
 from assay.edge.metrics import Metrics
 from assay.planner.process.parent import PlanningDown, PlanningProcess
 from assay.planner.session.messages import (
-    Answer,
-    Look,
-    PoolFacts,
+    Decision,
+    PoolState,
     SetPriority,
     SetRisk,
     SetSlots,
-    StageFacts,
+    Snapshot,
+    StageLimits,
 )
 from assay.sim.platform.ledger import require
 from assay.sim.platform.nodes import Node
@@ -31,7 +31,7 @@ from assay.sim.platform.pipelines import STAGES, TIMEOUT_S
 from assay.worker.host import WorkerHost
 
 if TYPE_CHECKING:
-    from assay.planner.session.session import Planning
+    from assay.planner.session.session import Session
 
 THINK_S_MAX: Final = 0.3
 START_S: Final = 0.5
@@ -58,16 +58,16 @@ class SimPlanningProcess(PlanningProcess):
         node: Node,
         metrics: Metrics,
         troubles: PlanningTroubles,
-        planning: "Callable[[], Planning] | None",
+        planning: "Callable[[], Session] | None",
     ) -> None:
         """`planning` makes real plans; `None` = the seed's."""
         super().__init__(settings, clock=node.clock, metrics=metrics)
         self._node = node
         self._troubles = troubles
         self._new_planning = planning
-        self._session: Planning | None = None
+        self._session: Session | None = None
         self._is_up = False
-        self.asked: list[Look] = []
+        self.asked: list[Snapshot] = []
 
     async def up(self) -> None:
         """See `PlanningProcess.up`."""
@@ -78,8 +78,8 @@ class SimPlanningProcess(PlanningProcess):
             self.generation += 1
             self._session = self._new_planning() if self._new_planning is not None else None
 
-    async def look(self, look: Look) -> Answer:
-        """See `PlanningProcess.look`."""
+    async def decide(self, snapshot: Snapshot) -> Decision:
+        """See `PlanningProcess.decide`."""
         await self.up()
         await asyncio.sleep(THINK_S_MAX * self._node.random.random())
         self._node.check()
@@ -88,10 +88,10 @@ class SimPlanningProcess(PlanningProcess):
             self._is_up = False
             raise PlanningDown("simulated")
         if self._session is None:
-            return any_answer(look, self._node.random)
-        answer = self._session.step(look)
-        orders_ahead(look, answer)
-        return replace(answer, planning_ns=int(self._node.random.random() * THINK_S_MAX * 1e9))
+            return any_decision(snapshot, self._node.random)
+        decision = self._session.step(snapshot)
+        orders_ahead(snapshot, decision)
+        return replace(decision, planning_ns=int(self._node.random.random() * THINK_S_MAX * 1e9))
 
     async def rest(self) -> None:
         """See `PlanningProcess.rest`."""
@@ -101,20 +101,20 @@ class SimPlanningProcess(PlanningProcess):
         self._is_up = False
 
 
-def orders_ahead(look: Look, answer: Answer) -> None:
+def orders_ahead(snapshot: Snapshot, decision: Decision) -> None:
     """What the plan itself needs within a start-up time is ordered now.
 
     Raises:
         Finding: it is not.
     """
-    if answer.plan is None or not answer.ready:
+    if decision.plan is None or not decision.ready:
         return
-    ordered = {pool.stage: pool.desired for pool in look.pools}
-    ordered |= {one.stage: one.slots for one in answer.slots}
-    for stage in answer.plan.stages:
-        facts = next(facts for facts in look.stages if facts.stage == stage.stage)
-        first = (look.now_ns - answer.plan.made_ns) // answer.plan.bin_ns
-        last = (look.now_ns + facts.startup_ns - answer.plan.made_ns) // answer.plan.bin_ns
+    ordered = {pool.stage: pool.desired for pool in snapshot.pools}
+    ordered |= {one.stage: one.slots for one in decision.slots}
+    for stage in decision.plan.stages:
+        facts = next(facts for facts in snapshot.stages if facts.stage == stage.stage)
+        first = (snapshot.now_ns - decision.plan.made_ns) // decision.plan.bin_ns
+        last = (snapshot.now_ns + facts.startup_ns - decision.plan.made_ns) // decision.plan.bin_ns
         needed = max(stage.slots_by_bin[first : last + 1], default=0)
         require(
             ordered[stage.stage] >= min(needed, facts.slots_max),
@@ -125,22 +125,22 @@ def orders_ahead(look: Look, answer: Answer) -> None:
         )
 
 
-def any_answer(look: Look, draw: random.Random) -> Answer:
+def any_decision(snapshot: Snapshot, draw: random.Random) -> Decision:
     """Whatever a plan could say."""
     slots = tuple(
         SetSlots(stage=facts.stage, slots=draw.randint(facts.slots_min, facts.slots_max))
-        for facts in look.stages
+        for facts in snapshot.stages
         if draw.random() < 0.6
     )
     priorities, risks = [], []
-    for work in look.work:
+    for work in snapshot.work:
         key = (work.batch.tenant, work.batch.batch_id)
         if draw.random() < 0.1:
             earlier_ns = work.batch.deadline_ns - draw.randrange(LATE_PRIORITY_NS)
             priorities.append(SetPriority(batch=key, deadline_ns=draw.choice([0, earlier_ns])))
         if draw.random() < 0.1:
             risks.append(SetRisk(batch=key, at_risk=draw.random() < 0.5, late_share=0.5))
-    return Answer(
+    return Decision(
         ready=True,
         why="",
         wake_after_ns=int(draw.uniform(0.5, 5.0) * 1e9),
@@ -174,12 +174,12 @@ class SimScaler:
             raise DependencyDown("no worker host answers")
         return found
 
-    async def pools(self) -> Sequence[PoolFacts]:
+    async def pools(self) -> Sequence[PoolState]:
         """See `Scaler.pools`."""
         hosts = [host for _, host in await self._reach()]
         return [_sum(stage, hosts) for stage in STAGES]
 
-    async def resize(self, stage: StageName, slots: int) -> PoolFacts:
+    async def resize(self, stage: StageName, slots: int) -> PoolState:
         """See `Scaler.resize`."""
         found = await self._reach()
         share, more = divmod(slots, len(found))
@@ -197,9 +197,9 @@ class SimScaler:
         """See `Scaler.close`."""
 
 
-def _sum(stage: StageName, hosts: Sequence[WorkerHost]) -> PoolFacts:
+def _sum(stage: StageName, hosts: Sequence[WorkerHost]) -> PoolState:
     pools = [pool for host in hosts for pool in host.pools() if pool.stage == stage]
-    return PoolFacts(
+    return PoolState(
         stage=stage,
         desired=sum(pool.desired for pool in pools),
         ready=sum(pool.ready for pool in pools),
@@ -207,10 +207,10 @@ def _sum(stage: StageName, hosts: Sequence[WorkerHost]) -> PoolFacts:
     )
 
 
-def stage_facts(pools: Sequence[PoolFacts], startup_s: float) -> tuple[StageFacts, ...]:
+def stage_limits(pools: Sequence[PoolState], startup_s: float) -> tuple[StageLimits, ...]:
     """What an operator would have said of the stages."""
     return tuple(
-        StageFacts(
+        StageLimits(
             stage=pool.stage,
             timeout_ns=int(TIMEOUT_S * 1e9),
             slots_min=1,

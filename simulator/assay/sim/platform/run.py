@@ -135,7 +135,7 @@ async def _live(world: World) -> None:
             await world.stop_host(life)
     for one in world.planners.values():
         if one.node.is_alive:
-            await asyncio.wait([one.node.spawn(one.planner.stop(), name="stop")])
+            await asyncio.wait([one.node.spawn(one.controller.stop(), name="stop")])
             one.node.kill()
     for node, _ in world.network.apis.values():
         left = [task.get_name() for task in node.tasks if not task.done()]

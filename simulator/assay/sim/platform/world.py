@@ -17,8 +17,8 @@ from assay.core.ids import StageName, TenantId, WorkerId
 from assay.core.records import Quota
 from assay.edge.auth import Tenant
 from assay.edge.metrics import Metrics
-from assay.planner.service.controller import Planner
-from assay.planner.service.leader import Lead
+from assay.planner.service.controller import Controller
+from assay.planner.service.leader import LeaderLease
 from assay.reward.drafts import TaskDraft
 from assay.reward.service import RewardService
 from assay.sim.platform.faults import Fault, Kind
@@ -32,7 +32,7 @@ from assay.sim.platform.planning import (
     PlanningTroubles,
     SimPlanningProcess,
     SimScaler,
-    stage_facts,
+    stage_limits,
 )
 from assay.sim.platform.slots import SimForks, SlotWorld
 from assay.sim.platform.store import Command, NodeStore, StoreServer
@@ -48,7 +48,7 @@ from assay.worker.supervisor import HostParts, Supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assay.planner.session.session import Planning
+    from assay.planner.session.session import Session
 
 FAULTS_UNTIL_S: Final = 40.0
 SETTLE_S_MAX: Final = 900.0
@@ -95,8 +95,8 @@ class PlannerNode:
     """One life of a planner."""
 
     node: Node
-    planner: Planner
-    lead: Lead
+    controller: Controller
+    lease: LeaderLease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,11 +226,11 @@ class World:
         node = self._node(name)
         store = self._store(node)
         settings = PlannerSettings(lease_s=LEASE_S)
-        lead = Lead(store, planner=node.name, lease_s=LEASE_S, clock=node.clock)
-        planner = Planner(
+        lease = LeaderLease(store, planner=node.name, lease_s=LEASE_S, clock=node.clock)
+        controller = Controller(
             store=store,
             scaler=SimScaler(node, self.reachable),
-            lead=lead,
+            lease=lease,
             process=SimPlanningProcess(
                 settings,
                 node=node,
@@ -238,17 +238,17 @@ class World:
                 troubles=self.troubles,
                 planning=_real_planning(settings) if self.shape.real_plans else None,
             ),
-            facts_of=lambda pools: stage_facts(pools, self.shape.startup_s),
+            limits_of=lambda pools: stage_limits(pools, self.shape.startup_s),
             history_batches=6,
             clock=node.clock,
             metrics=self.metrics,
         )
-        self.planners[name] = PlannerNode(node, planner, lead)
-        node.spawn(self._plan(node, planner), name="planner")
+        self.planners[name] = PlannerNode(node, controller, lease)
+        node.spawn(self._plan(node, controller), name="planner")
 
-    async def _plan(self, node: Node, planner: Planner) -> None:
+    async def _plan(self, node: Node, controller: Controller) -> None:
         try:
-            await planner.run()
+            await controller.run()
         except Exception as error:  # noqa: BLE001 - a bug, whatever it is
             if node.is_alive:
                 self.findings.append(error)
@@ -451,7 +451,7 @@ class World:
         return honest, others
 
 
-def _real_planning(settings: PlannerSettings) -> "Callable[[], Planning]":
-    from assay.planner.process.settings import new_planning  # numpy and numba: only where needed
+def _real_planning(settings: PlannerSettings) -> "Callable[[], Session]":
+    from assay.planner.session.session import Session  # numpy and numba: only where needed
 
-    return lambda: new_planning(settings)
+    return lambda: Session(settings)
