@@ -39,7 +39,7 @@ from assay.sim.platform.store import Command, NodeStore, StoreServer
 from assay.sim.platform.tenants import Honest, Hostile, Network, Plan, Scorer
 from assay.store.port import Store
 from assay.verifiers.registry import stages_of
-from assay.worker.artifacts.broker import ArtifactDesk
+from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.store_health import StoreHealth
@@ -201,7 +201,7 @@ class World:
             health=health,
             clock=node.clock,
             forks=forks,
-            desk=ArtifactDesk(store=store, cache=MemoryCache(), metrics=self.metrics),
+            broker=ArtifactBroker(store=store, cache=MemoryCache(), metrics=self.metrics),
             metrics=self.metrics,
             tracer=None,
             worker=WorkerId(node.name),
