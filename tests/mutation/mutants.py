@@ -229,7 +229,7 @@ RETRIES: Final = [
         "retries",
         f"{WORKER}/reports.py",
         (
-            "                    failures += 1\n                    continue\n",
+            "                    await self._health.pause(failures)\n                    continue\n",
             "                    return\n",
         ),
         (
