@@ -250,6 +250,8 @@ class World:
         try:
             await controller.run()
         except Exception as error:  # noqa: BLE001 - a bug, whatever it is
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
             if node.is_alive:
                 self.findings.append(error)
 
