@@ -131,10 +131,11 @@ class Waiting:
             return False
         return True
 
-    def take_all(self) -> list[HeldClaim]:
-        """Empty it."""
-        taken = list(self._claims)
-        self._claims.clear()
+    def take_surplus(self, kept_max: int) -> list[HeldClaim]:
+        """Take out all but the first `kept_max`."""
+        taken = list(self._claims)[kept_max:]
+        for _ in taken:
+            self._claims.pop()
         return taken
 
     @property
