@@ -9,7 +9,7 @@ What to do: depth or age rises -> more slots of that stage (or look at its failu
 the store is slow; slack below zero -> pools too small for the deadline; batches at risk -> `assay
 plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started
 again and again -> the planner's log; second judge `disagrees` -> look at those verdicts (their
-evidence says so); store seconds -> its disk.
+evidence says so); store seconds -> its disk; store fit 0 -> the API's log names the setting.
 """
 
 import contextlib
@@ -80,9 +80,7 @@ class Metrics:
         ) -> Histogram:
             return Histogram(name, words, labels, registry=registry, buckets=buckets)
 
-        self._queued = gauge(
-            "assay_queue_requests", "Requests waiting.", ("stage",), "mostrecent"
-        )
+        self._queued = gauge("assay_queue_requests", "Requests waiting.", ("stage",), "mostrecent")
         self._running = gauge(
             "assay_running_requests", "Requests under a lease.", ("stage",), "mostrecent"
         )
@@ -112,17 +110,21 @@ class Metrics:
         self._slots_ended = counter(
             "assay_slots_ended_total", "Worker slots ended, by reason.", "stage", "reason"
         )
-        self._artifacts = counter(
-            "assay_artifacts_total", "Artifact lookups by result.", "result"
-        )
+        self._artifacts = counter("assay_artifacts_total", "Artifact lookups by result.", "result")
         self._second = counter(
-            "assay_second_judge_total", "Verdicts checked by the second judge, by result.", "pipeline", "result"
+            "assay_second_judge_total",
+            "Verdicts checked by the second judge, by result.",
+            "pipeline",
+            "result",
         )
         self._slack = histogram(
             "assay_batch_slack_seconds", "Deadline minus completion.", ("tenant",), _SLACK_S
         )
         self._store = histogram(
             "assay_store_call_seconds", "Time of calls to the store.", ("operation",), _CALL_S
+        )
+        self._store_fit = gauge(
+            "assay_store_fit", "1 while the store answers and is fit, else 0.", (), "livemin"
         )
         self._planned_slots = gauge(
             "assay_planned_slots", "Slots wanted by the plan.", ("stage",), "livemax"
@@ -223,6 +225,10 @@ class Metrics:
     def store_called(self, *, operation: str, seconds: float) -> None:
         """A call to the store was answered."""
         self._store.labels(operation).observe(seconds)
+
+    def store_fit(self, *, fit: bool) -> None:
+        """The store answered and is fit for acknowledged work, or not."""
+        self._store_fit.set(int(fit))
 
     def api_called(self, method: str, reason: str, seconds: float) -> None:
         """A call of the API was answered: `ok`, or the error's word."""
