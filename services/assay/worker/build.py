@@ -29,9 +29,9 @@ from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
-from assay.worker.artifacts.broker import ArtifactDesk
+from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
-from assay.worker.forking.client import Forks, environment_for_slots
+from assay.worker.forking.client import ForkServers, environment_for_slots
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.pool_servicer import ControlServer
 from assay.worker.slots.main import SlotSettings
@@ -141,7 +141,7 @@ def build(
     tasks = Tasks()
     health = StoreHealth(clock)
     scratch = settings.data_dir / "scratch" / str(os.getpid())
-    forks = Forks(
+    forks = ForkServers(
         SlotSettings(sandbox=settings.sandbox, verifiers=settings.verifiers, scratch=scratch),
         environment=environment_for_slots(os.environ, settings.worker.environment),
     )
@@ -164,7 +164,7 @@ def build(
         health=health,
         clock=clock,
         forks=forks,
-        desk=ArtifactDesk(store=store, cache=cache, metrics=metrics),
+        broker=ArtifactBroker(store=store, cache=cache, metrics=metrics),
         metrics=metrics,
         tracer=tracer,
         worker=WorkerId(f"{socket.gethostname()}:{os.getpid()}"),

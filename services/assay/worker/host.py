@@ -18,7 +18,7 @@ from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
-from assay.worker.forking.client import Forks
+from assay.worker.forking.client import ForkServers
 from assay.worker.slots.pool import PoolState
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import Supervisor
@@ -86,7 +86,7 @@ class WorkerHost:
         supervisors: Mapping[StageName, Supervisor],
         store: Store,
         health: StoreHealth,
-        forks: Forks,
+        forks: ForkServers,
         clock: Clock,
         metrics: Metrics,
         tasks: Tasks,
