@@ -7,11 +7,12 @@ import contextlib
 import functools
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 
 from assay.client import Client
+from assay.config.ready_files import Part, ready_file
 from assay.core.errors import FailedPrecondition
 from assay.edge import lifecycle
 from assay.edge.auth import Operator, Tenants, refuse_open_listener
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from assay.rollout.service.records import Judged
     from assay.rollout.service.rewards import RewardDesk
 
-READY_FILE: Final = "rollout.json"
-"""In `data_dir/run`: where the service listens."""
-
 log = structlog.get_logger(__name__)
 
 
@@ -63,10 +61,10 @@ class RolloutApi:
                 port = await self.probes.start(rollout.host, rollout.http_port)
             listening = {"grpc": address, "http": f"http://{rollout.host}:{port}"}
             log.info("listening", **listening)
+            sign = ready_file(self.settings.data_dir, Part.ROLLOUT)
             watching = asyncio.create_task(self.server.watch_readiness(), name="readiness")
-            ready_file = self.settings.data_dir / "run" / READY_FILE
             try:
-                with lifecycle.listening(ready_file, listening):
+                with lifecycle.listening(sign, listening):
                     await stop.wait()
             finally:
                 watching.cancel()

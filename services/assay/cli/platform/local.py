@@ -14,14 +14,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from assay.cli.platform.addresses import (
-    PLANNER_SIGN,
-    REWARD_SIGN,
-    ROLLOUT_SIGN,
-    WORKER_SIGN,
-    Addresses,
-)
+from assay.cli.platform.addresses import Addresses
 from assay.cli.platform.children import Child, Platform
+from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings
 from assay.core.errors import FailedPrecondition
 from assay.edge.clock import Clock
@@ -70,7 +65,7 @@ class LocalPlatform:
     async def _start(self) -> Addresses:
         self._own()
         store = await self._start_store()
-        run_dir = self._settings.data_dir / "run"
+        data_dir = self._settings.data_dir
         environment = {
             "ASSAY_STORE__URL": store,
             "ASSAY_DATA_DIR": str(self._settings.data_dir),
@@ -78,14 +73,14 @@ class LocalPlatform:
         reward = await self._platform.start(
             "reward",
             ["-m", "assay.reward"],
-            sign=run_dir / REWARD_SIGN,
+            sign=ready_file(data_dir, Part.REWARD),
             drain_s=self._settings.reward.drain_s,
             environment=environment,
         )
         worker = await self._platform.start(
             "worker",
             ["-m", "assay.worker"],
-            sign=run_dir / WORKER_SIGN,
+            sign=ready_file(data_dir, Part.WORKER),
             drain_s=self._settings.worker.drain_s,
             environment=environment,
         )
@@ -97,10 +92,12 @@ class LocalPlatform:
         worker.environment["ASSAY_WORKER__CONTROL_PORT"] = _port(pools["control"])
         if self._settings.planner.enabled:
             environment["ASSAY_WORKER__CONTROL_PORT"] = _port(pools["control"])
-            await self._start_planner(run_dir / PLANNER_SIGN, environment)
+            await self._start_planner(ready_file(data_dir, Part.PLANNER), environment)
         rollout = ""
         if self._settings.rollout.model is not None:
-            rollout = await self._start_rollout(run_dir / ROLLOUT_SIGN, environment, api["grpc"])
+            rollout = await self._start_rollout(
+                ready_file(data_dir, Part.ROLLOUT), environment, api["grpc"]
+            )
         return Addresses(
             grpc=api["grpc"],
             http=api["http"],
