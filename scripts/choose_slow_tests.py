@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = ROOT / "tests" / "slow_tests.txt"
-HEAD = """# Tests that are not in the fast lane; scripts/choose_slow_tests.py writes this from measured
-# durations (the seconds of all cases of a function stand behind it).
+HEAD = """# Tests that are not in the fast lane; scripts/choose_slow_tests.py writes this list from
+# measured durations (the seconds of all cases of a function stand behind it).
 """
 
 
