@@ -25,7 +25,9 @@ from report import OUT, Report, bar_plot, percentile
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, Inside, ZygoteLauncher
+from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
+from assay.sandbox.launchers.order import Inside
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, HarnessRun, PythonRun
 
 Orders = Any

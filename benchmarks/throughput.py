@@ -33,7 +33,7 @@ KINDS = {
     "valkey": "store",
     "assay.reward": "reward API",
     "assay.planner": "planner",
-    "assay.worker.nursery": "slots",
+    "assay.worker.forking.server": "slots",
     "assay.worker": "worker host",
     "assay-zygote": "zygotes of the sandbox",
 }

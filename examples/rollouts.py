@@ -14,7 +14,9 @@ from pathlib import Path
 from assay.client import Request, SyncClient
 from assay.rollout.models import Engine, load_model, load_tokenizer
 from assay.rollout.models.tokenizer import HuggingFaceTokenizer
-from assay.rollout.runtime import Runtime, RuntimeOptions, Sampling
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.rollouts import Sampling
+from assay.rollout.runtime import Runtime
 
 WAIT_S = 5.0
 

@@ -22,9 +22,9 @@ from common import (
     stressed,
 )
 
-from assay.sim.autoscalers import Hpa, Keda, Kpa, RayServe, TickingPolicy
-from assay.sim.runner import Options
-from assay.sim.workload import TaskLoad, Workload, steady
+from assay.sim.policies.autoscalers import Hpa, Keda, Kpa, RayServe, TickingPolicy
+from assay.sim.pools.runner import Options
+from assay.sim.pools.workload import TaskLoad, Workload, steady
 
 JUDGE = 2
 MIXED_STAGES = (*CUDA_STAGES, Stage(name="judge", cost=0.5))

@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 from common import CUDA, CUDA_STAGES, STRESSES, save_rows, simulate, stressed
 
-from assay.planner.distrs import Distrs
-from assay.planner.policy import Assay
-from assay.sim.policy import Policy
-from assay.sim.result import Result
-from assay.sim.runner import Options
-from assay.sim.workload import Workload
+from assay.model.policy import Policy
+from assay.planner.core.policy import Assay
+from assay.sim.policies.distrs import Distrs
+from assay.sim.pools.result import Result
+from assay.sim.pools.runner import Options
+from assay.sim.pools.workload import Workload
 
 ITERATIONS = 5
 BASE = STRESSES[0]

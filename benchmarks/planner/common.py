@@ -13,16 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.planner.distrs import Distrs, Ideal, ZeroQueue, peak_concurrency
-from assay.planner.policy import Assay
-from assay.sim.arrays import Floats
-from assay.sim.autoscalers import Hpa, Keda, Kpa, RayServe, Serverless, StaticPeak
-from assay.sim.cluster import Cluster, Faults, StartUp
+from assay.model.arrays import Floats
+from assay.model.policy import Policy
+from assay.planner.core.policy import Assay
 from assay.sim.files import read_arrivals
-from assay.sim.policy import Policy
-from assay.sim.result import Result
-from assay.sim.runner import Options, simulate
-from assay.sim.workload import (
+from assay.sim.policies.autoscalers import Hpa, Keda, Kpa, RayServe, Serverless, StaticPeak
+from assay.sim.policies.distrs import Distrs, Ideal, ZeroQueue, peak_concurrency
+from assay.sim.pools.cluster import Cluster, Faults, StartUp
+from assay.sim.pools.result import Result
+from assay.sim.pools.runner import Options, simulate
+from assay.sim.pools.workload import (
     CUDA,
     CUDA_STAGES,
     Drift,

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 from common import CUDA, CUDA_STAGES, POLICIES, STRESSES, copies, row, save_rows, simulate, stressed
 
-from assay.sim.arrays import to_ns
-from assay.sim.queueing import Demand, constant_supply, make_scratch, no_limits, serve_all
-from assay.sim.runner import Options
-from assay.sim.workload import Workload
+from assay.model.arrays import to_ns
+from assay.model.queueing import Demand, constant_supply, make_scratch, serve_all, unconstrained
+from assay.sim.pools.runner import Options
+from assay.sim.pools.workload import Workload
 
 SETTINGS = {
     "colocated": (6, 300.0, 130.0),
@@ -62,7 +62,7 @@ def mean_delay(demand: Demand, gpus: int, *, ebf: bool) -> float:
     key = (batch * len(order) if ebf else 0) + order
     scratch = make_scratch(len(order))
     supply = constant_supply(np.array([len(order), gpus]))
-    serve_all(demand._replace(key=key), supply, no_limits(len(order), 2), scratch)
+    serve_all(demand._replace(key=key), supply, unconstrained(len(order), 2), scratch)
     natural = demand.release_ns + demand.service_ns.sum(axis=1)
     late = [scratch.clock_ns[batch == b].max() - natural[batch == b].max() for b in (0, 1)]
     return float(np.mean(late)) / 1e9

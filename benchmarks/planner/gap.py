@@ -11,11 +11,12 @@ import numpy as np
 from common import CUDA, CUDA_STAGES, POLICIES, STRESSES, row, save_rows, simulate, stressed
 from optimum import least_cost
 
-from assay.planner.certificate import bound, bound_workers, certify
-from assay.planner.distrs import algorithm1
-from assay.sim.arrays import to_ns
-from assay.sim.queueing import Demand, Limits
-from assay.sim.runner import Options
+from assay.model.arrays import to_ns
+from assay.model.queueing import Constraints, Demand
+from assay.planner.core.bounds import bound_slots
+from assay.sim.policies.distrs import algorithm1
+from assay.sim.pools.certificate import bound, certify
+from assay.sim.pools.runner import Options
 
 COST = (1, 10)
 
@@ -34,10 +35,12 @@ def small_case(seed: int, requests: int) -> dict[str, object]:
         key=np.arange(requests),
         running=np.full(requests, -1, np.int64),
     )
-    limits = Limits(finish_ns=due, timeout_ns=np.zeros(2, np.int64), timeouts=np.zeros(1, np.int64))
-    plan = algorithm1(demand, limits, [float(c) for c in COST])
+    constraints = Constraints(
+        finish_ns=due, timeout_ns=np.zeros(2, np.int64), timeouts=np.zeros(1, np.int64)
+    )
+    plan = algorithm1(demand, constraints, [float(c) for c in COST])
     optimum, _ = least_cost(arrived.tolist(), service.tolist(), due.tolist(), list(COST))
-    least = sum(c * bound_workers(arrived, service, due, j) for j, c in enumerate(COST))
+    least = sum(c * bound_slots(arrived, service, due, j) for j, c in enumerate(COST))
     cost = sum(c * int(n) for c, n in zip(COST, plan, strict=True))
     return {"seed": seed, "setting": "small", "bound": least, "optimum": optimum, "alg1": cost}
 

@@ -16,11 +16,11 @@ from functools import partial
 import numpy as np
 from common import CUDA, CUDA_STAGES, OUT, POLICIES, STRESSES, Stage, copies, simulate, stressed
 
-from assay.planner.distrs import Distrs
-from assay.planner.plan import make_plan
-from assay.sim.arrays import to_ns
-from assay.sim.observation import Cause, Observation, OpenBatch, PoolView, TaskView, past_batch
-from assay.sim.workload import StageLoad, TaskLoad, draw_workload, steady
+from assay.model.arrays import to_ns
+from assay.model.observation import Cause, Observation, OpenBatch, PoolView, TaskView, past_batch
+from assay.planner.core.plan import make_plan
+from assay.sim.policies.distrs import Distrs
+from assay.sim.pools.workload import StageLoad, TaskLoad, draw_workload, steady
 
 THREE_STAGES = (*CUDA_STAGES, Stage(name="judge", cost=0.5))
 JUDGED = replace(

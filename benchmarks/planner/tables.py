@@ -15,7 +15,7 @@ import numpy as np
 from common import CUDA, CUDA_STAGES, OUT, POLICIES, ROOT, STRESSES, simulate, stressed
 
 from assay.sim.plots import plot_lines, plot_pools
-from assay.sim.runner import Options
+from assay.sim.pools.runner import Options
 
 DOC = ROOT / "docs" / "planner.md"
 FIGURES = ROOT / "docs" / "figures" / "planner"

@@ -1,7 +1,9 @@
 /* Runs the engine hard enough for a sanitizer to see what is wrong: many threads on few cores, short
  * spins (so that threads park, leave runs and come back), every instruction set, both dtypes,
- * shared prefixes, prefill chunks, copies, and steps that are refused. */
+ * shared prefixes, prefill chunks, copies, steps that are refused, and adapters that another thread
+ * stages while steps run. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +124,64 @@ static void stress(assay_engine *e, uint8_t *kv, size_t block_bytes, uint32_t ro
     }
 }
 
+static const uint32_t projections[][3] = {
+    {ASSAY_T_WQ, 48, DIM},        {ASSAY_T_WK, 24, DIM},      {ASSAY_T_WV, 24, DIM},
+    {ASSAY_T_WO, DIM, 48},        {ASSAY_T_W_GATE, HIDDEN, DIM}, {ASSAY_T_W_UP, HIDDEN, DIM},
+    {ASSAY_T_W_DOWN, DIM, HIDDEN}};
+
+enum { PROJECTIONS = sizeof projections / sizeof *projections, PIECES = PROJECTIONS * LAYERS };
+
+typedef struct {
+    assay_engine *engine;
+    uint32_t kind;
+} staging;
+
+/* Random values serve every piece: the largest array has HIDDEN x RANK or 2 x 8 x 7 / 2 per block. */
+static void *stage(void *argument) {
+    enum { RANK = 5, BLOCK = 8 };
+    const staging *s = argument;
+    float *values = random_values((size_t)HIDDEN * DIM);
+    assay_adapter_piece pieces[PIECES];
+    const int lora = s->kind == ASSAY_ADAPT_LORA;
+    for (uint32_t i = 0; i < PIECES; i++) {
+        const uint32_t *p = projections[i % PROJECTIONS];
+        pieces[i] = (assay_adapter_piece){
+            .tensor = p[0], .layer = i / PROJECTIONS, .kind = s->kind, .dtype = ASSAY_F32,
+            .rows = p[1], .cols = p[2], .size = lora ? RANK : BLOCK,
+            .n_blocks = lora ? 0 : p[2] / BLOCK, .terms = s->kind == ASSAY_ADAPT_OFT_NEUMANN ? 5 : 0,
+            .scale = lora ? 0.5f : 0.0f, .a = values, .b = values};
+    }
+    if (assay_engine_stage_adapter_begin(s->engine, pieces, PIECES) != ASSAY_ENGINE_OK) {
+        exit(1);
+    }
+    for (uint32_t i = 0; i < PIECES; i++) {
+        if (assay_engine_stage_adapter(s->engine, &pieces[i]) != ASSAY_ENGINE_OK) {
+            exit(1);
+        }
+    }
+    if (assay_engine_stage_end(s->engine) != ASSAY_ENGINE_OK) {
+        exit(1);
+    }
+    free(values);
+    return NULL;
+}
+
+static void stress_adapters(assay_engine *e, uint8_t *kv, size_t block_bytes) {
+    for (uint32_t kind = ASSAY_ADAPT_LORA; kind <= ASSAY_ADAPT_OFT_EXPONENTIAL; kind++) {
+        staging work = {e, kind};
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, stage, &work) != 0) {
+            exit(1);
+        }
+        stress(e, kv, block_bytes, 1);
+        pthread_join(thread, NULL);
+        if (assay_engine_swap(e, kind + 1) != ASSAY_ENGINE_OK) {
+            exit(1);
+        }
+    }
+    stress(e, kv, block_bytes, 1);
+}
+
 int main(void) {
     for (uint32_t isa = ASSAY_ISA_PORTABLE; isa <= ASSAY_ISA_AMX; isa++) {
         for (uint32_t dtype = ASSAY_F32; dtype <= ASSAY_BF16; dtype++) {
@@ -133,7 +193,8 @@ int main(void) {
                 const size_t block_bytes = assay_engine_kv_block_bytes(e, 16);
                 uint8_t *kv = aligned_alloc(64, BLOCKS * block_bytes);
                 memset(kv, 0xff, BLOCKS * block_bytes);
-                stress(e, kv, block_bytes, 2);
+                stress(e, kv, block_bytes, 1);
+                stress_adapters(e, kv, block_bytes);
                 free(kv);
                 assay_engine_destroy(e);
             }

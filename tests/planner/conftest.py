@@ -200,7 +200,7 @@ class Own:
     @property
     def why(self) -> str:
         """Why it is not ready."""
-        return self.service.planner.why_not_ready
+        return self.service.controller.why_not_ready
 
 
 RunPlanner = Callable[..., Awaitable[Own]]

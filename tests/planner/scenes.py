@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 from tests.sim.builders import small_workload
 
-from assay.sim.arrays import Ints, to_ns
-from assay.sim.observation import (
+from assay.model.arrays import Ints, to_ns
+from assay.model.observation import (
     Cause,
     Observation,
     OpenBatch,

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 from tests.planner.scenes import fresh_batch, task
 
-from assay.planner.futures import Prior, draw_futures
-from assay.sim.arrays import to_ns
-from assay.sim.observation import past_batch
+from assay.config.planning import PriorSettings
+from assay.model.arrays import to_ns
+from assay.model.observation import past_batch
+from assay.planner.core.futures import draw_futures
 
 
 def drawn(view, now_ns):
-    return draw_futures(now_ns, [(view, view.open)], [view], count=8, seed=0, prior=Prior())
+    return draw_futures(now_ns, [(view, view.open)], [view], count=8, seed=0, prior=PriorSettings())
 
 
 def test_a_running_request_gets_what_is_left_of_a_past_one_that_ran_longer():

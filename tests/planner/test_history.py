@@ -8,7 +8,8 @@ from assay.core.errors import InvalidRequest
 from assay.core.ids import BatchId, StageName
 from assay.core.outcome import Outcome
 from assay.core.records import BatchHistory, RequestHistory
-from assay.planner.history import from_trace, load_of, past_of, to_trace
+from assay.planner.session.past_batches import from_trace, past_of, to_trace
+from assay.sim.pools.replay import load_of
 
 COMPILE, EXECUTE, JUDGE = StageName("compile"), StageName("execute"), StageName("judge")
 RECORD = BatchHistory(

@@ -80,7 +80,7 @@ async def test_work_that_the_warm_slots_take_at_once_is_not_planned(
     batch = await trainer.waiting(await trainer.task(), 2)
     trainer.go()
     await trainer.over(batch)
-    assert planner.service.planner.process.state == "down"
+    assert planner.service.controller.process.state == "down"
     assert host.slots() == 2
     story = await Asker(address=planner.addresses["grpc"]).explain(batch)
     assert "No plan was made" in story.explanation[0]
@@ -154,13 +154,13 @@ async def test_a_planning_process_that_fails_is_begun_anew(
     task = await trainer.task()
     await trainer.waiting(task, 1)
     await until(lambda: host.slots() == 1, planner.why)
-    first = planner.service.planner.process.pid
+    first = planner.service.controller.process.pid
     assert first is not None
     os.kill(first, how)
     await trainer.waiting(task, 6)
     await until(lambda: host.slots() == 4, "a new one plans")
-    assert planner.service.planner.process.pid != first
-    assert planner.service.planner.process.restarts >= 1
+    assert planner.service.controller.process.pid != first
+    assert planner.service.controller.process.restarts >= 1
     await until(lambda: planner.why == "", planner.why)
 
 

@@ -5,13 +5,21 @@ from dataclasses import replace
 import numpy as np
 from tests.planner.scenes import fresh_batch, pool, scene, task
 
-from assay.planner.loop import AtRisk, Blind, PlannerLoop, Readiness, Resize, Seen, Wake
-from assay.planner.plan import PlanSettings
-from assay.planner.policy import Assay
-from assay.sim.arrays import to_ns
-from assay.sim.observation import past_batch
+from assay.config.planning import PlanSettings
+from assay.model.arrays import to_ns
+from assay.model.observation import past_batch
+from assay.planner.core.loop import (
+    AtRisk,
+    Observed,
+    PlannerLoop,
+    Readiness,
+    Resize,
+    StoreDown,
+    Wake,
+)
+from assay.planner.core.policy import Assay
 
-FEW = PlanSettings(futures=4, shape_futures=4, peak_factors=(1.0,))
+FEW = PlanSettings(futures=4, shape_futures=4, spare_slots=5, tick_s=5.0, peak_factors=(1.0,))
 
 
 def loop() -> PlannerLoop:
@@ -23,16 +31,18 @@ def of(kind, effects):
 
 
 def test_without_the_store_pools_stay_and_the_readiness_says_why():
-    effects = loop().step(Blind(now_ns=7, why="no route"))
+    effects = loop().step(StoreDown(now_ns=7, why="no route"))
     assert effects == (Readiness(ready=False, why="no route"), Wake(at_ns=7 + to_ns(2)))
 
 
 def test_a_standby_looks_and_touches_nothing():
-    assert of(Resize, loop().step(Seen(observation=scene(now_ns=to_ns(150)), leader=False))) == []
+    assert (
+        of(Resize, loop().step(Observed(observation=scene(now_ns=to_ns(150)), leader=False))) == []
+    )
 
 
 def test_the_leader_orders_workers_before_the_requests_come():
-    resizes = of(Resize, loop().step(Seen(observation=scene(now_ns=to_ns(150)), leader=True)))
+    resizes = of(Resize, loop().step(Observed(observation=scene(now_ns=to_ns(150)), leader=True)))
     assert [resize.pool for resize in resizes] == [0]
     assert resizes[0].target > 3
 
@@ -40,16 +50,16 @@ def test_the_leader_orders_workers_before_the_requests_come():
 def test_a_batch_at_risk_is_said_once():
     planner = loop()
     tight = scene(pools=(pool(0, cap=3), pool(1)), now_ns=to_ns(100))
-    first = planner.step(Seen(observation=tight, leader=True))
+    first = planner.step(Observed(observation=tight, leader=True))
     assert [(risk.task, risk.number) for risk in of(AtRisk, first)] == [(0, 0)]
     later = replace(tight, now_ns=to_ns(105))
-    assert of(AtRisk, planner.step(Seen(observation=later, leader=True))) == []
+    assert of(AtRisk, planner.step(Observed(observation=later, leader=True))) == []
     assert all(resize.target <= 3 for resize in of(Resize, first) if resize.pool == 0)
 
 
 def test_what_cannot_be_planned_leaves_the_pools_and_names_the_field():
     bad = scene(task(delay_budget_ns=-1))
-    effects = loop().step(Seen(observation=bad, leader=True))
+    effects = loop().step(Observed(observation=bad, leader=True))
     assert of(Resize, effects) == []
     assert of(Readiness, effects)[0].why.startswith("cannot plan: tasks[0].delay_budget_ns")
     assert of(Wake, effects)
@@ -57,10 +67,10 @@ def test_what_cannot_be_planned_leaves_the_pools_and_names_the_field():
 
 def test_a_batch_that_opened_while_the_store_was_out_is_planned_at_the_next_look():
     planner = loop()
-    planner.step(Seen(observation=scene(task(open=None)), leader=True))
-    planner.step(Blind(now_ns=1, why="out"))
+    planner.step(Observed(observation=scene(task(open=None)), leader=True))
+    planner.step(StoreDown(now_ns=1, why="out"))
     seen = scene(now_ns=to_ns(150))
-    assert of(Resize, planner.step(Seen(observation=seen, leader=True)))
+    assert of(Resize, planner.step(Observed(observation=seen, leader=True)))
 
 
 def test_the_last_worker_stays_while_a_late_request_may_still_come_to_its_stage():
@@ -79,9 +89,9 @@ def test_the_last_worker_stays_while_a_late_request_may_still_come_to_its_stage(
         now_ns=to_ns(519),
         pools=(pool(0, target=1, running=1), pool(1, target=1, idle=1)),
     )
-    assert of(Resize, loop().step(Seen(observation=seen, leader=True))) == []
+    assert of(Resize, loop().step(Observed(observation=seen, leader=True))) == []
     early = replace(running, deadline_ns=to_ns(10_000))
     calm = replace(seen, tasks=(replace(seen.tasks[0], open=early),))
-    assert of(Resize, loop().step(Seen(observation=calm, leader=True))) == [
+    assert of(Resize, loop().step(Observed(observation=calm, leader=True))) == [
         Resize(pool=1, target=0)
     ]

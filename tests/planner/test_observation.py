@@ -1,4 +1,4 @@
-"""From the store's records to what policies see: whatever the store holds, a look is answered."""
+"""From the store's records to what policies see; any content of the store gets a decision."""
 
 import math
 from dataclasses import replace
@@ -7,66 +7,70 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.planner import looks
-from tests.planner.looks import COMPILE, JUDGE, NOW, RUN, S
+from tests.planner import snapshots
+from tests.planner.snapshots import COMPILE, JUDGE, NOW, RUN, S
 
 from assay.core.errors import InvalidRequest
 from assay.core.ids import StageName
 from assay.core.outcome import Outcome
 from assay.core.records import BatchHistory, BatchState, RequestHistory
-from assay.planner.look import fits_floor, resting
-from assay.planner.observation import (
-    Assumed,
+from assay.model.stage_order import in_pipeline_order
+from assay.planner.session.messages import fits_floor, resting
+from assay.planner.session.observe import (
     in_columns,
     observation_of,
     read_batch,
     read_history,
 )
-from assay.planner.planning import reorder, with_floors
-from assay.planner.stage_order import in_pipeline_order
+from assay.planner.session.session import reorder, with_floors
 
-AT = looks.task()
+AT = snapshots.task()
 KEY = (AT.tenant, AT.task_id)
 
 
-def scene(look, *batches):
+def scene(snapshot, *batches):
     known = {KEY: read_history(AT, batches, (), batches_max=9)} if batches else {}
-    stages = [facts.stage for facts in look.stages]
+    stages = [limits.stage for limits in snapshot.stages]
     columns = {
         (KEY, one.batch_id): in_columns(one.past, AT.stages, stages)
         for past in known.values()
         for one in past.batches
     }
-    return observation_of(look, known, columns, Assumed())
+    return observation_of(snapshot, known, columns, None)
 
 
-def only(look, *batches):
-    (task,) = scene(look, *batches).observation.tasks
+def only(snapshot, *batches):
+    (task,) = scene(snapshot, *batches).observation.tasks
     return task
 
 
 def test_a_running_request_has_run_since_its_claim_and_a_queued_one_not_at_all():
-    requests = [looks.in_flight(claimed_ns=NOW - 7 * S), looks.in_flight(RUN, arrived_ns=3 * S)]
-    batch = only(looks.look(looks.work(AT, requests, opened_ns=NOW - 20 * S))).open
+    requests = [
+        snapshots.in_flight(claimed_ns=NOW - 7 * S),
+        snapshots.in_flight(RUN, arrived_ns=3 * S),
+    ]
+    batch = only(snapshots.snapshot(snapshots.work(AT, requests, opened_ns=NOW - 20 * S))).open
     assert batch.elapsed_ns.tolist() == [7 * S, -1]
     assert batch.stage.tolist() == [0, 1]
     assert batch.natural_ns.tolist() == [7 * S, 3 * S]
 
 
 def test_a_clock_behind_the_stores_gives_no_negative_time():
-    batch = only(looks.look(looks.work(AT, [looks.in_flight(claimed_ns=NOW + 9 * S)]))).open
+    batch = only(
+        snapshots.snapshot(snapshots.work(AT, [snapshots.in_flight(claimed_ns=NOW + 9 * S)]))
+    ).open
     assert batch.elapsed_ns.tolist() == [0]
 
 
 def test_instants_count_from_the_origin_so_that_the_simulations_far_is_far():
-    found = scene(looks.look(looks.work(AT))).observation
+    found = scene(snapshots.snapshot(snapshots.work(AT))).observation
     assert found.now_ns == 1000 * S
     assert found.tasks[0].open.opened_ns == 1000 * S
 
 
 def test_counters_read_after_the_requests_are_brought_to_agree():
-    work = looks.work(AT, [looks.in_flight()] * 3, ended=4, submitted=9)
-    batch = only(looks.look(work)).open
+    work = snapshots.work(AT, [snapshots.in_flight()] * 3, ended=4, submitted=9)
+    batch = only(snapshots.snapshot(work)).open
     assert batch.arrived == 7, "two that came between the readings are still to come"
     assert batch.sequence.tolist() == [4, 5, 6]
 
@@ -81,45 +85,52 @@ def test_counters_read_after_the_requests_are_brought_to_agree():
     ],
 )
 def test_the_size_is_what_was_said_and_never_less_than_what_came(state, said, arrived, expected):
-    one = looks.task(batch_size=0)
-    work = looks.work(one, [looks.in_flight()] * arrived, size=said, state=state)
-    assert only(looks.look(work)).open.size == expected
+    one = snapshots.task(batch_size=0)
+    work = snapshots.work(one, [snapshots.in_flight()] * arrived, size=said, state=state)
+    assert only(snapshots.snapshot(work)).open.size == expected
 
 
 def test_a_task_without_batch_size_takes_that_of_the_open_batch():
-    one = looks.task(batch_size=0)
-    assert only(looks.look(looks.work(one, size=33))).batch_size == 33
+    one = snapshots.task(batch_size=0)
+    assert only(snapshots.snapshot(snapshots.work(one, size=33))).batch_size == 33
 
 
 def test_a_hint_is_a_batch_opened_then_of_which_nothing_has_come():
-    look = looks.look(hints=(looks.hint(AT, size=12, hinted_ns=NOW - S),))
-    batch = only(look, looks.past(every_ns=2 * S)).open
+    snapshot = snapshots.snapshot(hints=(snapshots.hint(AT, size=12, hinted_ns=NOW - S),))
+    batch = only(snapshot, snapshots.past(every_ns=2 * S)).open
     assert (batch.size, batch.arrived, len(batch.stage)) == (12, 0, 0)
 
 
 def test_a_batch_that_is_late_to_begin_counts_as_opened_later_so_that_pools_stay_warm():
-    look = looks.look(hints=(looks.hint(AT, hinted_ns=NOW - 100 * S),))
-    batch = only(look, looks.past()).open
-    assert batch.opened_ns == look.now_ns - look.origin_ns, "its first request comes at once"
+    snapshot = snapshots.snapshot(hints=(snapshots.hint(AT, hinted_ns=NOW - 100 * S),))
+    batch = only(snapshot, snapshots.past()).open
+    assert batch.opened_ns == snapshot.now_ns - snapshot.origin_ns, (
+        "its first request comes at once"
+    )
 
 
 def test_a_hint_that_nobody_followed_is_forgotten():
-    look = looks.look(hints=(looks.hint(AT, hinted_ns=NOW - 3_000 * S),))
-    assert only(look).open is None
+    snapshot = snapshots.snapshot(hints=(snapshots.hint(AT, hinted_ns=NOW - 3_000 * S),))
+    assert only(snapshot).open is None
 
 
 def test_a_request_at_a_stage_without_a_pool_is_left_out():
-    requests = [looks.in_flight(JUDGE), looks.in_flight(RUN)]
-    assert only(looks.look(looks.work(AT, requests))).open.stage.tolist() == [1]
+    requests = [snapshots.in_flight(JUDGE), snapshots.in_flight(RUN)]
+    assert only(snapshots.snapshot(snapshots.work(AT, requests))).open.stage.tolist() == [1]
 
 
 def test_a_task_none_of_whose_stages_has_a_pool_is_left_out():
-    one = looks.task(stages=(JUDGE,))
-    assert scene(looks.look(looks.work(one, [looks.in_flight(JUDGE, stages=1)]))).subjects == ()
+    one = snapshots.task(stages=(JUDGE,))
+    assert (
+        scene(
+            snapshots.snapshot(snapshots.work(one, [snapshots.in_flight(JUDGE, stages=1)]))
+        ).subjects
+        == ()
+    )
 
 
 def test_a_stage_that_vanished_and_one_that_appeared_change_columns_not_rows():
-    batch = read_batch(looks.past(requests=2), (COMPILE, RUN))
+    batch = read_batch(snapshots.past(requests=2), (COMPILE, RUN))
     found = in_columns(batch.past, (COMPILE, RUN), (JUDGE, COMPILE))
     assert found.service_ns.tolist() == [[0, 5 * S], [0, 5 * S]]
 
@@ -138,18 +149,18 @@ NONSENSE = {
 @pytest.mark.parametrize("took", NONSENSE.values(), ids=NONSENSE)
 def test_a_past_batch_that_makes_no_sense_is_refused_and_the_others_are_read(took):
     request = RequestHistory(arrived_after_ns=0, service_ns=took, outcome=Outcome.SCORED)
-    broken = replace(looks.past("broken"), requests=(request,))
+    broken = replace(snapshots.past("broken"), requests=(request,))
     with pytest.raises(InvalidRequest):
         read_batch(broken, AT.stages)
-    read = read_history(AT, [broken, looks.past("good")], (), batches_max=4)
+    read = read_history(AT, [broken, snapshots.past("good")], (), batches_max=4)
     assert [one.batch_id for one in read.batches] == ["good"]
     assert len(read.unread) == 1
     assert read.unread[0].startswith("broken: ")
 
 
 def test_history_is_put_together_newest_first_read_once_and_bounded():
-    first = read_history(AT, [looks.past("b2"), looks.past("b1")], (), batches_max=3)
-    news = [looks.past("b4"), looks.past("b3"), looks.past("b2")]
+    first = read_history(AT, [snapshots.past("b2"), snapshots.past("b1")], (), batches_max=3)
+    news = [snapshots.past("b4"), snapshots.past("b3"), snapshots.past("b2")]
     second = read_history(AT, news, first.batches, batches_max=3)
     assert [one.batch_id for one in second.batches] == ["b4", "b3", "b2"]
     assert second.batches[2].past is first.batches[0].past
@@ -157,72 +168,80 @@ def test_history_is_put_together_newest_first_read_once_and_bounded():
 
 def test_a_batch_in_which_nothing_was_judged_teaches_nothing():
     empty = BatchHistory(
-        batch_id=looks.past().batch_id, opened_ns=0, completed_ns=0, deadline_ns=0, requests=()
+        batch_id=snapshots.past().batch_id, opened_ns=0, completed_ns=0, deadline_ns=0, requests=()
     )
     assert read_history(AT, [empty], (), batches_max=3).batches == ()
 
 
 @pytest.mark.parametrize("rate", [math.nan, math.inf, -5.0])
 def test_a_cost_rate_that_makes_no_sense_counts_as_nothing(rate):
-    one = looks.task(trainer_cost_rate=rate)
-    assert only(looks.look(looks.work(one))).trainer_cost == 0.0
+    one = snapshots.task(trainer_cost_rate=rate)
+    assert only(snapshots.snapshot(snapshots.work(one))).trainer_cost == 0.0
 
 
 # -- what planning makes of it ---------------------------------------------------------------------
 
 
-def answer(look, **changes):
-    return looks.planning(**changes).step(look)
+def answer(snapshot, **changes):
+    return snapshots.session(**changes).step(snapshot)
 
 
 def test_a_first_batch_without_any_history_gets_slots():
-    found = answer(looks.look(looks.work(AT, [looks.in_flight()] * 5)))
+    found = answer(snapshots.snapshot(snapshots.work(AT, [snapshots.in_flight()] * 5)))
     assert found.ready, found.why
     assert {one.stage for one in found.slots} >= {COMPILE}
     assert found.plan.batches[0].source == "prior"
 
 
 def test_history_of_a_like_task_is_borrowed_and_named():
-    other = looks.told(looks.task("other"), looks.past("theirs"))
-    found = answer(looks.look(looks.work(AT, [looks.in_flight()]), histories=(other,)))
+    other = snapshots.told(snapshots.task("other"), snapshots.past("theirs"))
+    found = answer(
+        snapshots.snapshot(snapshots.work(AT, [snapshots.in_flight()]), histories=(other,))
+    )
     assert found.plan.batches[0].source == "history of tasks with the same stages"
     assert found.plan.batches[0].history == ("theirs",)
 
 
 def test_a_hint_orders_slots_before_the_first_request():
-    hint = looks.hint(AT)
-    found = answer(looks.look(hints=(hint,), histories=(looks.told(AT, looks.past()),)))
+    hint = snapshots.hint(AT)
+    found = answer(
+        snapshots.snapshot(hints=(hint,), histories=(snapshots.told(AT, snapshots.past()),))
+    )
     assert {one.stage: one.slots > 0 for one in found.slots}[COMPILE]
     assert found.plan.batches[0].batch_id == ""
 
 
 def test_stages_in_another_order_begin_a_new_plan():
-    one = looks.planning()
-    work = looks.work(AT, [looks.in_flight()])
-    assert one.step(looks.look(work)).ready
-    swapped = looks.look(work, stages=looks.facts((JUDGE, COMPILE, RUN)), now_ns=NOW + S)
+    one = snapshots.session()
+    work = snapshots.work(AT, [snapshots.in_flight()])
+    assert one.step(snapshots.snapshot(work)).ready
+    swapped = snapshots.snapshot(
+        work, stages=snapshots.limits((JUDGE, COMPILE, RUN)), now_ns=NOW + S
+    )
     assert one.step(swapped).ready
 
 
 def test_a_batch_marked_at_risk_is_taken_back_once_it_is_safe():
-    work = looks.work(AT, [looks.in_flight()])
+    work = snapshots.work(AT, [snapshots.in_flight()])
     marked = replace(work, batch=replace(work.batch, deadline_at_risk=True))
-    look = looks.look(
-        marked, pools=looks.pools(slots=20), histories=(looks.told(AT, looks.past()),)
+    snapshot = snapshots.snapshot(
+        marked, pools=snapshots.pools(slots=20), histories=(snapshots.told(AT, snapshots.past()),)
     )
-    (risk,) = answer(look).risks
+    (risk,) = answer(snapshot).risks
     assert risk.at_risk is False
 
 
 def test_where_somebody_waits_there_is_a_slot_whatever_the_plan_says():
-    found = scene(looks.look(looks.work(AT, [looks.in_flight(RUN)])))
+    found = scene(snapshots.snapshot(snapshots.work(AT, [snapshots.in_flight(RUN)])))
     assert [(one.stage, one.slots) for one in with_floors(found, {0: 0, 1: 0})] == [(RUN, 1)]
 
 
 def test_batches_that_are_reordered_change_deadlines():
-    a = looks.work(AT, [looks.in_flight()], batch="a", order_deadline_ns=NOW + 10 * S)
-    b = looks.work(looks.task("u"), [looks.in_flight()], batch="b", order_deadline_ns=NOW + 20 * S)
-    found = scene(looks.look(a, b))
+    a = snapshots.work(AT, [snapshots.in_flight()], batch="a", order_deadline_ns=NOW + 10 * S)
+    b = snapshots.work(
+        snapshots.task("u"), [snapshots.in_flight()], batch="b", order_deadline_ns=NOW + 20 * S
+    )
+    found = scene(snapshots.snapshot(a, b))
     orders = reorder((1, 0), found)
     assert {one.batch[1]: one.deadline_ns for one in orders} == {
         "b": NOW + 10 * S,
@@ -232,24 +251,24 @@ def test_batches_that_are_reordered_change_deadlines():
 
 
 def test_once_the_caps_bind_no_more_a_batch_goes_by_its_own_deadline_again():
-    moved = looks.work(AT, [looks.in_flight()], order_deadline_ns=NOW + 7 * S)
-    history = (looks.told(AT, looks.past()),)
-    (order,) = answer(looks.look(moved, histories=history)).priorities
+    moved = snapshots.work(AT, [snapshots.in_flight()], order_deadline_ns=NOW + 7 * S)
+    history = (snapshots.told(AT, snapshots.past()),)
+    (order,) = answer(snapshots.snapshot(moved, histories=history)).priorities
     assert (order.batch[1], order.deadline_ns) == ("b", 0)
-    tight = looks.look(moved, histories=history, stages=looks.facts(most=1))
+    tight = snapshots.snapshot(moved, histories=history, stages=snapshots.limits(most=1))
     assert answer(tight).priorities == ()
 
 
 def test_what_cannot_be_planned_leaves_pools_as_they_are_and_says_why():
-    stages = tuple(replace(facts, cost=math.nan) for facts in looks.facts())
-    found = answer(looks.look(looks.work(AT, [looks.in_flight()]), stages=stages))
+    stages = tuple(replace(limits, cost=math.nan) for limits in snapshots.limits())
+    found = answer(snapshots.snapshot(snapshots.work(AT, [snapshots.in_flight()]), stages=stages))
     assert not found.ready
     assert "cannot plan" in found.why
     assert found.slots == ()
 
 
 def test_a_planner_that_does_not_lead_sets_nothing():
-    found = answer(looks.look(looks.work(AT, [looks.in_flight()]), leader=False))
+    found = answer(snapshots.snapshot(snapshots.work(AT, [snapshots.in_flight()]), leader=False))
     assert (found.slots, found.risks, found.priorities) == ((), (), ())
 
 
@@ -274,45 +293,45 @@ def any_past(draw, stages):
 
 @st.composite
 def any_look(draw):
-    one = looks.task(stages=draw(stages), batch_size=draw(numbers), delay_budget_ms=draw(
+    one = snapshots.task(stages=draw(stages), batch_size=draw(numbers), delay_budget_ms=draw(
         st.one_of(st.none(), st.integers(0, 10_000))))  # fmt: skip
     there = draw(st.lists(st.sampled_from([COMPILE, RUN, JUDGE]), unique=True, max_size=3))
     requests = [
-        looks.in_flight(
+        snapshots.in_flight(
             draw(st.sampled_from(one.stages)), arrived_ns=draw(durations), stages=len(one.stages),
             claimed_ns=draw(st.sampled_from([0, NOW - S, NOW + S])),
         )
         for _ in range(draw(numbers))
     ]  # fmt: skip
-    work = looks.work(
+    work = snapshots.work(
         one, requests, size=draw(numbers), ended=draw(numbers),
         opened_ns=NOW - draw(durations), state=draw(st.sampled_from(["OPEN", "SEALED"])),
     )  # fmt: skip
     history = draw(st.lists(any_past(len(one.stages)), max_size=2))
     most = draw(numbers)
-    return looks.look(
+    return snapshots.snapshot(
         *([work] if draw(st.booleans()) else []),
-        stages=looks.facts(there, least=min(draw(numbers), most), most=most),
-        pools=looks.pools(there, slots=draw(numbers)),
-        hints=(looks.hint(one, size=draw(numbers)),) if draw(st.booleans()) else (),
-        histories=(looks.told(one, *history),),
+        stages=snapshots.limits(there, least=min(draw(numbers), most), most=most),
+        pools=snapshots.pools(there, slots=draw(numbers)),
+        hints=(snapshots.hint(one, size=draw(numbers)),) if draw(st.booleans()) else (),
+        histories=(snapshots.told(one, *history),),
     )
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(any_look(), min_size=1, max_size=3))
 def test_every_look_is_answered_within_floors_and_caps(several):
-    one = looks.planning()
-    for later, look in enumerate(several):
-        found = one.step(replace(look, now_ns=NOW + later * 20 * S))
+    one = snapshots.session()
+    for later, snapshot in enumerate(several):
+        found = one.step(replace(snapshot, now_ns=NOW + later * 20 * S))
         assert found.wake_after_ns > 0
-        limits = {facts.stage: (facts.slots_min, facts.slots_max) for facts in look.stages}
-        slots = {pool.stage: pool.desired for pool in look.pools}
+        limits = {limits.stage: (limits.slots_min, limits.slots_max) for limits in snapshot.stages}
+        slots = {pool.stage: pool.desired for pool in snapshot.pools}
         for order in found.slots:
             least, most = limits[order.stage]
             assert least <= order.slots <= max(most, least)
             slots[order.stage] = order.slots
-        for request in (request for work in look.work for request in work.requests):
+        for request in (request for work in snapshot.work for request in work.requests):
             if found.ready and not request.claimed_ns and request.stage in limits:
                 assert slots[request.stage] >= min(1, limits[request.stage][1]), "none waits alone"
 
@@ -320,11 +339,11 @@ def test_every_look_is_answered_within_floors_and_caps(several):
 @given(st.integers(-(10**6), 10**6))
 def test_a_plan_does_not_depend_on_the_date(shift_s):
     def at(shift_ns):
-        requests = [looks.in_flight(claimed_ns=NOW + shift_ns), looks.in_flight()]
-        work = looks.work(AT, requests, opened_ns=NOW + shift_ns)
-        history = looks.told(AT, looks.past())
-        look = looks.look(work, now_ns=NOW + shift_ns, histories=(history,))
-        return answer(replace(look, origin_ns=look.origin_ns + shift_ns)).slots
+        requests = [snapshots.in_flight(claimed_ns=NOW + shift_ns), snapshots.in_flight()]
+        work = snapshots.work(AT, requests, opened_ns=NOW + shift_ns)
+        history = snapshots.told(AT, snapshots.past())
+        snapshot = snapshots.snapshot(work, now_ns=NOW + shift_ns, histories=(history,))
+        return answer(replace(snapshot, origin_ns=snapshot.origin_ns + shift_ns)).slots
 
     assert at(shift_s * S) == at(0)
 
@@ -333,21 +352,21 @@ def test_a_plan_does_not_depend_on_the_date(shift_s):
 
 
 def test_work_that_cannot_wait_for_the_warm_slots_needs_no_plan():
-    warm = looks.facts(least=2)
+    warm = snapshots.limits(least=2)
     assert fits_floor(warm, (), ())
-    assert fits_floor(warm, [looks.work(AT, [looks.in_flight()], size=2)], ())
-    assert not fits_floor(warm, [looks.work(AT, [looks.in_flight()], size=3)], ())
-    assert not fits_floor(warm, [looks.work(AT, [looks.in_flight()], size=0)], ())
-    two = [looks.work(AT, size=1, batch="a"), looks.work(AT, size=2, batch="b")]
+    assert fits_floor(warm, [snapshots.work(AT, [snapshots.in_flight()], size=2)], ())
+    assert not fits_floor(warm, [snapshots.work(AT, [snapshots.in_flight()], size=3)], ())
+    assert not fits_floor(warm, [snapshots.work(AT, [snapshots.in_flight()], size=0)], ())
+    two = [snapshots.work(AT, size=1, batch="a"), snapshots.work(AT, size=2, batch="b")]
     assert not fits_floor(warm, two, ())
-    assert not fits_floor(warm, (), [looks.hint(AT, size=20)])
-    assert not fits_floor(looks.facts(), [looks.work(AT, size=1)], ())
+    assert not fits_floor(warm, (), [snapshots.hint(AT, size=20)])
+    assert not fits_floor(snapshots.limits(), [snapshots.work(AT, size=1)], ())
 
 
 def test_at_rest_pools_are_set_to_their_floors_and_left_alone_there():
-    orders = resting(looks.facts(least=2), looks.pools(slots=5))
+    orders = resting(snapshots.limits(least=2), snapshots.pools(slots=5))
     assert {one.stage: one.slots for one in orders} == {COMPILE: 2, RUN: 2}
-    assert resting(looks.facts(least=2), looks.pools(slots=2)) == ()
+    assert resting(snapshots.limits(least=2), snapshots.pools(slots=2)) == ()
 
 
 def test_all_stages_come_after_those_before_them_in_any_pipeline():
@@ -364,5 +383,5 @@ def test_pipelines_that_contradict_each_other_still_have_an_order():
 
 
 def test_columns_agree_with_numpy_about_what_a_stage_without_work_is():
-    batch = read_batch(looks.past(took_ns=(0, 0)), (COMPILE, RUN))
+    batch = read_batch(snapshots.past(took_ns=(0, 0)), (COMPILE, RUN))
     assert np.array_equal(batch.past.service_ns, np.zeros((20, 2)))

@@ -9,16 +9,18 @@ from hypothesis import strategies as st
 from tests.planner.scenes import EMPTY, fresh_batch, pool, scene, task
 from tests.sim.builders import small_workload
 
+from assay.config.planning import PlanSettings
 from assay.core.errors import InvalidRequest
-from assay.planner.demand import budget_ns
-from assay.planner.plan import PlanSettings, make_plan, orders
-from assay.planner.policy import Assay
-from assay.sim.arrays import to_ns
-from assay.sim.cluster import Cluster, Faults, StartUp
-from assay.sim.observation import past_batch
-from assay.sim.runner import order_deadline, simulate, swapped
+from assay.model.arrays import to_ns
+from assay.model.observation import past_batch
+from assay.model.policy import swapped
+from assay.planner.core.demand import budget_ns
+from assay.planner.core.plan import make_plan, orders
+from assay.planner.core.policy import Assay
+from assay.sim.pools.cluster import Cluster, Faults, StartUp
+from assay.sim.pools.runner import order_deadline, simulate
 
-FEW = PlanSettings(futures=6, shape_futures=6, peak_factors=(1.0,))
+FEW = PlanSettings(futures=6, shape_futures=6, spare_slots=5, tick_s=5.0, peak_factors=(1.0,))
 
 
 @settings(max_examples=12, deadline=None)
@@ -62,14 +64,14 @@ def test_a_plan_does_not_depend_on_what_tasks_are_called_or_on_their_place_in_th
 
 def test_a_plan_rises_falls_and_ends():
     stage = make_plan(scene(), FEW).stages[0]
-    assert stage.workers[0] < max(stage.workers) > stage.workers[-1]
+    assert stage.slots_by_bin[0] < max(stage.slots_by_bin) > stage.slots_by_bin[-1]
     assert stage.target < stage.peak
     assert stage.planned_s > stage.demand_s * 0.9
 
 
 def test_under_a_cap_the_plan_stays_below_it_and_says_that_the_batch_is_at_risk():
     plan = make_plan(scene(pools=(pool(0, cap=5), pool(1))), FEW)
-    assert max(plan.stages[0].workers) <= 5
+    assert max(plan.stages[0].slots_by_bin) <= 5
     assert plan.stages[0].wanted > 5
     assert plan.batches[0].at_risk
     assert not make_plan(scene(), FEW).batches[0].at_risk

@@ -7,34 +7,35 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.planner import looks
-from tests.planner.looks import COMPILE, NOW, RUN, S
+from tests.planner import snapshots
+from tests.planner.snapshots import COMPILE, NOW, RUN, S
 
 from assay.config.settings import PlannerSettings, WorkerSettings
 from assay.core.codec import pack
 from assay.core.errors import DependencyDown, InvalidRequest
+from assay.core.framing import FramingError
 from assay.core.ids import BatchId
 from assay.core.pipeline import Resources, StageSpec
 from assay.core.records import Leadership
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.planner import frames
-from assay.planner.chronicle import Chronicle
-from assay.planner.facts import MachineSize, facts_of, stage_facts
-from assay.planner.histories import Histories
-from assay.planner.lead import Lead
-from assay.planner.planning_process import PlanningProcess
-from assay.planner.replay import workload_of
-from assay.planner.shell import Planner
-from assay.planner.story import held_of, tell
-from assay.planner.view import PlanRecord, PoolSample, pack_record, unpack_record
-from assay.planner.wire import change_of, plan_message
-from assay.sim.cluster import Cluster
-from assay.sim.runner import simulate
-from assay.store.memory import MemoryStore
+from assay.planner.process import frames
+from assay.planner.process.parent import PlanningProcess
+from assay.planner.service.controller import Controller
+from assay.planner.service.history_feed import HistoryFeed
+from assay.planner.service.leader import LeaderLease
+from assay.planner.service.narrate import narrate, slot_use
+from assay.planner.service.plan_log import PlanLog
+from assay.planner.service.stage_limits import MachineSize, limits_of_stage, stage_limits
+from assay.planner.service.wire import change_of, plan_message
+from assay.planner.session.plan_view import PlanRecord, PoolSample, pack_record, unpack_record
+from assay.sim.pools.cluster import Cluster
+from assay.sim.pools.replay import workload_of
+from assay.sim.pools.runner import simulate
+from assay.testing.memory_store import MemoryStore
 from assay.v1 import planner_pb2
 
-BATCH = (looks.TENANT, BatchId("b"))
+BATCH = (snapshots.TENANT, BatchId("b"))
 
 
 class HandClock(Clock):
@@ -55,9 +56,11 @@ class HandClock(Clock):
 
 
 def view():
-    requests = [looks.in_flight()] * 3
-    history = looks.told(looks.task(), looks.past())
-    found = looks.planning().step(looks.look(looks.work(None, requests), histories=(history,)))
+    requests = [snapshots.in_flight()] * 3
+    history = snapshots.told(snapshots.task(), snapshots.past())
+    found = snapshots.session().step(
+        snapshots.snapshot(snapshots.work(None, requests), histories=(history,))
+    )
     assert found.plan is not None
     return found.plan
 
@@ -94,24 +97,24 @@ def test_the_message_says_what_the_plan_says():
 
 def test_the_story_names_history_bound_and_reason():
     record = PlanRecord(plan=view(), samples=(sample(0), sample(2)))
-    said = " ".join(tell([record]))
+    said = " ".join(narrate([record]))
     for words in ("own history (past)", "times the bound", "slot-seconds of work", "in fact: 4.0"):
         assert words in said, words
 
 
 def test_samples_hold_until_the_next_one():
-    held = held_of([sample(0), sample(3, ready=5, desired=5), sample(4)])
+    held = slot_use([sample(0), sample(3, ready=5, desired=5), sample(4)])
     assert (held.held_s, held.busy_s, held.most) == (2 * 3 + 5 * 1, 4, 5)
 
 
 async def test_the_chronicle_closes_the_books_on_a_batch_that_is_over():
     store = MemoryStore(HandClock())
-    chronicle = Chronicle(store)
-    look = looks.look(looks.work(None, [looks.in_flight()]))
-    chronicle.saw(look, {})
+    chronicle = PlanLog(store)
+    snapshot = snapshots.snapshot(snapshots.work(None, [snapshots.in_flight()]))
+    chronicle.sampled(snapshot, {})
     await chronicle.planned(view())
-    await chronicle.ended([], look.pools, NOW)
-    chronicle.saw(look, {})
+    await chronicle.ended([], snapshot.pools, NOW)
+    chronicle.sampled(snapshot, {})
     assert chronicle._samples.keys() == {BATCH}, "a batch that nobody keeps any more does no harm"
 
 
@@ -121,38 +124,40 @@ SPEC = StageSpec(name=COMPILE, resources=Resources(cpu_cores=2.0, memory_bytes=1
 MACHINE = MachineSize(cores=16, memory_bytes=4 * 10**9)
 
 
-def facts(spec=SPEC, worker=None, **planner):
-    found = facts_of(spec, PlannerSettings(**planner), WorkerSettings(**(worker or {})), MACHINE)
+def limits(spec=SPEC, worker=None, **planner):
+    found = limits_of_stage(
+        spec, PlannerSettings(**planner), WorkerSettings(**(worker or {})), MACHINE
+    )
     return found.slots_min, found.slots_max
 
 
 def test_the_floor_is_what_the_host_starts_with_unless_the_operator_says_otherwise():
-    assert facts()[0] == 2
-    assert facts(worker={"slots": 3, "slots_by_stage": {"compile": 1}})[0] == 1
-    assert facts(slots_min=0)[0] == 0
-    assert facts(slots_min=0, slots_min_by_stage={"compile": 2})[0] == 2
+    assert limits()[0] == 2
+    assert limits(worker={"slots": 3, "slots_by_stage": {"compile": 1}})[0] == 1
+    assert limits(slots_min=0)[0] == 0
+    assert limits(slots_min=0, slots_min_by_stage={"compile": 2})[0] == 2
 
 
 def test_the_cap_is_what_the_machine_carries_and_never_below_the_floor():
-    assert facts()[1] == 4, "memory for four"
+    assert limits()[1] == 4, "memory for four"
     roomy = replace(SPEC, resources=Resources(cpu_cores=2.0, memory_bytes=1))
-    assert facts(roomy)[1] == 8, "cores for eight"
-    assert facts(worker={"slots": 9}) == (9, 9)
-    assert facts(slots_max=3)[1] == 3
-    assert facts(slots_max=3, slots_max_by_stage={"compile": 5})[1] == 5
-    assert facts(slots_max=500)[1] == WorkerSettings().slots_max
-    assert facts(slots_max=1) == (1, 1), "a floor above the cap is the cap"
+    assert limits(roomy)[1] == 8, "cores for eight"
+    assert limits(worker={"slots": 9}) == (9, 9)
+    assert limits(slots_max=3)[1] == 3
+    assert limits(slots_max=3, slots_max_by_stage={"compile": 5})[1] == 5
+    assert limits(slots_max=500)[1] == WorkerSettings().slots_max
+    assert limits(slots_max=1) == (1, 1), "a floor above the cap is the cap"
 
 
 def test_a_stage_costs_its_cores_and_its_gpus():
     spec = replace(SPEC, resources=Resources(cpu_cores=4.0, gpu=2))
-    found = facts_of(spec, PlannerSettings(), WorkerSettings(), MACHINE)
+    found = limits_of_stage(spec, PlannerSettings(), WorkerSettings(), MACHINE)
     assert found.cost == pytest.approx(2.1)
 
 
 def test_only_stages_with_a_pool_and_a_pipeline_are_sized():
-    pools = looks.pools((RUN, COMPILE))
-    found = stage_facts(
+    pools = snapshots.pools((RUN, COMPILE))
+    found = stage_limits(
         pools, (COMPILE, RUN), {COMPILE: SPEC}, PlannerSettings(), WorkerSettings(), MACHINE
     )
     assert [one.stage for one in found] == [COMPILE]
@@ -162,7 +167,7 @@ def test_only_stages_with_a_pool_and_a_pipeline_are_sized():
 
 
 def lead(store, clock, name):
-    return Lead(store, planner=name, lease_s=10.0, clock=clock)
+    return LeaderLease(store, planner=name, lease_s=10.0, clock=clock)
 
 
 async def test_one_leads_and_the_other_follows_when_the_lease_has_run_out():
@@ -241,11 +246,11 @@ class LosingScaler:
 
     async def pools(self):
         self.clock.at_ns += self.loses_ns
-        return looks.pools(slots=5)
+        return snapshots.pools(slots=5)
 
     async def resize(self, stage, slots):
         self.resized.append(stage)
-        return looks.pools()[0]
+        return snapshots.pools()[0]
 
     async def close(self):
         pass
@@ -258,13 +263,13 @@ async def test_a_leader_whose_lease_ran_out_while_it_looked_touches_no_pool(lose
     scaler = LosingScaler(clock, loses_s * S)
     settings = PlannerSettings()
     metrics = Metrics()
-    planner = Planner(
-        store=store, scaler=scaler, lead=lead(store, clock, "a"),
+    planner = Controller(
+        store=store, scaler=scaler, lease=lead(store, clock, "a"),
         process=PlanningProcess(settings, clock=clock, metrics=metrics),
-        facts_of=lambda pools: looks.facts(least=2), history_batches=4, clock=clock,
+        limits_of=lambda pools: snapshots.limits(least=2), history_batches=4, clock=clock,
         metrics=metrics,
     )  # fmt: skip
-    await planner.look()
+    await planner.step()
     assert scaler.resized == resized
 
 
@@ -273,8 +278,8 @@ async def test_a_leader_whose_lease_ran_out_while_it_looked_touches_no_pool(lose
 
 async def test_a_history_is_asked_for_once_and_again_when_a_batch_has_ended():
     store = MemoryStore(HandClock())
-    histories = Histories(store, batches_max=4)
-    one, two = looks.work(batch="one"), looks.work(batch="two")
+    histories = HistoryFeed(store, batches_max=4)
+    one, two = snapshots.work(batch="one"), snapshots.work(batch="two")
     assert len(await histories.changed([one], [], generation=1)) == 1
     assert await histories.changed([one], [], generation=1) == ()
     assert await histories.changed([one, two], [], generation=1) == ()
@@ -304,14 +309,16 @@ def test_frames_come_back_and_end_with_the_stream():
     stream = io.BytesIO(frames.encode({"a": 1}) + frames.encode("b") + frames.encode("c")[:-1])
     assert frames.receive(stream) == {"a": 1}
     assert frames.receive(stream) == "b"
+    with pytest.raises(FramingError):
+        frames.receive(stream)
     assert frames.receive(stream) is None
 
 
 def test_a_frame_of_nonsense_is_refused():
-    with pytest.raises(frames.FrameError):
+    with pytest.raises(FramingError):
         frames.decode(b"nonsense")
-    with pytest.raises(frames.FrameError):
-        frames.length_of(b"\xff" * 8)
+    with pytest.raises(FramingError):
+        frames.length_of(b"\xff" * 4)
 
 
 # -- replay ----------------------------------------------------------------------------------------
@@ -330,7 +337,7 @@ def test_exported_traces_are_played_by_the_simulator():
     workload = workload_of([trace("b1"), trace("b2", 7), trace("b3", 3)])
     assert [len(batch.arrived_ns) for batch in workload.batches[0]] == [7, 3]
     assert [stage.cost for stage in workload.stages] == [0.05, 0.025]
-    from assay.planner.policy import Assay
+    from assay.planner.core.policy import Assay
 
     result = simulate(workload, Cluster(), Assay())
     assert [sum(batch.outcomes.values()) for batch in result.batches] == [7, 3]

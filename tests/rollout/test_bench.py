@@ -9,10 +9,11 @@ import pytest
 from tests.rollout.checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
-from assay.rollout.bench import bench_app, cow, native, policies
-from assay.rollout.bench.machine import this_machine
-from assay.rollout.bench.report import Report
-from assay.rollout.bench.soak import soak
+from assay.rollout.bench import bench_app
+from assay.rollout.bench.control import cow, native, policies
+from assay.rollout.bench.control.soak import soak
+from assay.rollout.bench.harness.machine import this_machine
+from assay.rollout.bench.harness.report import Report
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from assay.rollout.errors import CrashCause, Limit, RolloutError
 
 KINDS = [
     (errors.InvalidRollout("prompt", "empty"), core.InvalidRequest),
-    (errors.Saturated(Limit.REWARD), core.Saturated),
+    (errors.EngineSaturated(Limit.REWARD), core.Saturated),
     (errors.RolloutGone("ended"), core.FailedPrecondition),
     (
         errors.InvalidWeights("version", errors.WeightsProblem.VERSION, "taken"),
@@ -42,7 +42,7 @@ def test_every_error_of_the_runtime_is_among_them() -> None:
 
 def test_the_field_and_the_time_to_come_back_reach_the_caller() -> None:
     assert detail_of(errors.InvalidRollout("prompt", "empty")).field == "prompt"
-    assert detail_of(errors.Saturated(Limit.SLOTS)).retry_after_ms > 0
+    assert detail_of(errors.EngineSaturated(Limit.SLOTS)).retry_after_ms > 0
 
 
 def test_a_model_that_cannot_be_loaded_is_the_callers_to_change() -> None:

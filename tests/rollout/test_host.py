@@ -23,16 +23,16 @@ import pytest
 from assay.core.errors import AssayError
 from assay.rollout import (
     Completed,
+    EngineSaturated,
     InvalidRollout,
-    Outcome,
     ProbeEngine,
     RolloutGone,
+    RolloutOutcome,
     RolloutRef,
     Runtime,
     RuntimeClosed,
     RuntimeOptions,
     Sampling,
-    Saturated,
     WorkerStalled,
 )
 from assay.rollout import runtime as runtime_module
@@ -77,7 +77,7 @@ def busy(runtime: Runtime, rng: random.Random) -> None:
             lambda: runtime.read_trace(),
         )
     )
-    with contextlib.suppress(RuntimeClosed, Saturated, RolloutGone, WorkerStalled):
+    with contextlib.suppress(RuntimeClosed, EngineSaturated, RolloutGone, WorkerStalled):
         call()
 
 
@@ -136,7 +136,6 @@ def test_a_closed_runtime_refuses_every_call() -> None:
         runtime.start,
         runtime.read_trace,
         lambda: runtime.set_policy_version(1),
-        lambda: runtime.set_trace(on=True),
     ]
     for call in calls:
         with pytest.raises(RuntimeClosed):
@@ -241,7 +240,7 @@ def generating(runtime: Runtime) -> None:
     while True:
         try:
             runtime.submit([1, 2], max_tokens=24, seeds=range(4), want_reward=False)
-        except Saturated:
+        except EngineSaturated:
             return
 
 
@@ -342,7 +341,8 @@ def test_an_interrupt_at_any_bytecode_of_poll_loses_no_rollout_and_no_slot() -> 
             raised, first = interrupted(runtime.poll, at)
             came = [*(first or ()), *runtime.poll()]
             assert sorted(c.user_id for c in came) == [0, 1, 2, 3], at
-            assert all(len(c.tokens) == 3 and c.outcome is Outcome.COMPLETED for c in came), at
+            whole = [len(c.tokens) == 3 and c.outcome is RolloutOutcome.COMPLETED for c in came]
+            assert all(whole), at
             assert free_slots_settled(runtime) == 4, at
         at += 1
     assert at > 60
@@ -365,7 +365,7 @@ def score_again(runtime: Runtime, ref: RolloutRef, came: list[Completed]) -> Non
     """What a caller does that does not know whether its score arrived."""
     try:
         runtime.score(ref, 0.25)
-    except Saturated:
+    except EngineSaturated:
         while runtime.step():
             pass
         came += runtime.poll()

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.rollout.interpreter import InterpretedQueue, InterpretedRing, Interpreter, Name
 
 from assay.rollout.binding import load, ref_word
 from assay.rollout.errors import Limit
-from assay.rollout.interpreter import InterpretedQueue, InterpretedRing, Interpreter, Name
 from assay.rollout.layout import (
     Completion,
     Credit,
@@ -30,16 +30,16 @@ from assay.rollout.layout import (
     Kind,
     Member,
     Order,
-    Outcome,
     Ref,
     Region,
+    RolloutOutcome,
     Shape,
     State,
     Status,
 )
 
 LIMITS = (None, Limit.TRAJECTORY, Limit.REWARD, Limit.KV_BLOCKS, Limit.DECODE, Limit.SLOTS)
-ENDED_EARLY = [Outcome.CANCELLED, Outcome.CRASHED, Outcome.NOT_FINITE]
+ENDED_EARLY = [RolloutOutcome.CANCELLED, RolloutOutcome.CRASHED, RolloutOutcome.NOT_FINITE]
 slots = st.integers(0, 3)
 rarely = st.sampled_from([False] * 7 + [True])
 
@@ -197,7 +197,7 @@ class TwoMachines(RuleBasedStateMachine):
         before=st.none() | st.sampled_from(State),
         outcome=st.sampled_from(ENDED_EARLY),
     )
-    def end(self, slot: int, old: bool, before: State | None, outcome: Outcome) -> None:
+    def end(self, slot: int, old: bool, before: State | None, outcome: RolloutOutcome) -> None:
         """From the state the slot is in, or from one it is not in."""
         before = self.py.state_of(slot) if before is None else before
         if before is State.TRAJECTORY_READY:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 NATIVE = Path(binding.__file__).parent / "native"
 PROGRAMS = Path(__file__).parents[1] / "native"
 CORE = ["bell", "clock", "contain", "core", "guard", "kv", "policy", "probe", "runtime", "worker"]
-ENGINE = ["contain", "engine", "guard", "kv_layout", "pool", "sampler", "weights"]
+ENGINE = ["adapter", "arena", "attend", "batch", "contain", "engine", "guard", "isa"]
+ENGINE += ["kv_layout", "layers", "pool", "rotation", "sampler", "weights"]
 FLAGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{NATIVE}"]
 
 

@@ -16,7 +16,7 @@ from tests.rollout.engine.exact import random_model
 
 from assay.rollout import (
     CrashCause,
-    Outcome,
+    RolloutOutcome,
     Runtime,
     RuntimeOptions,
     Sampling,
@@ -93,7 +93,7 @@ def test_a_group_gives_what_each_rollout_gives_alone(engine: Engine, cache: bool
         assert (runtime.stats().prefix_matched_positions > 0) is cache
     for user_id, c in done.items():
         tokens, logps = alone(engine, prompts[user_id // 10], 24, user_id)
-        assert c.outcome is Outcome.COMPLETED
+        assert c.outcome is RolloutOutcome.COMPLETED
         assert list(c.tokens) == tokens
         assert list(c.logps) == pytest.approx(logps, abs=1e-6)
 

@@ -19,18 +19,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.rollout import (
+    AdmissionPolicy,
     Completed,
     CrashCause,
+    EngineSaturated,
     InvalidRollout,
     Limit,
-    Outcome,
-    Policy,
     ProbeEngine,
     RolloutGone,
+    RolloutOutcome,
     RolloutRef,
     Runtime,
     RuntimeOptions,
-    Saturated,
     Stop,
     WorkerCrashed,
     WorkerStalled,
@@ -90,7 +90,7 @@ def workloads(draw: st.DrawFn) -> list[tuple[list[int], int, int]]:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     groups=workloads(),
-    policy=st.sampled_from(Policy),
+    policy=st.sampled_from(AdmissionPolicy),
     kv_blocks=st.integers(10, 40),
     decode=st.integers(1, 8),
     rows=st.integers(1, 8),
@@ -100,7 +100,7 @@ def workloads(draw: st.DrawFn) -> list[tuple[list[int], int, int]]:
 )
 def test_any_batch_composition_gives_each_rollout_its_own_tokens(
     groups: list[tuple[list[int], int, int]],
-    policy: Policy,
+    policy: AdmissionPolicy,
     kv_blocks: int,
     decode: int,
     rows: int,
@@ -151,8 +151,8 @@ def test_any_batch_composition_gives_each_rollout_its_own_tokens(
         done = {c.user_id: c for c in runtime.poll()}
         assert done.keys() == wanted.keys()
         for i, c in done.items():
-            assert c.outcome is Outcome.COMPLETED or i in cancelled
-            if c.outcome is Outcome.COMPLETED:
+            assert c.outcome is RolloutOutcome.COMPLETED or i in cancelled
+            if c.outcome is RolloutOutcome.COMPLETED:
                 assert list(c.tokens) == wanted[i]
             else:
                 assert list(c.tokens) == wanted[i][: len(c.tokens)]
@@ -235,7 +235,7 @@ def test_over_random_swaps_no_rollout_reads_what_other_weights_computed() -> Non
             seeds = [rng.randrange(99) for _ in range(rng.randint(1, 3))]
             users = list(range(1_000 * swaps, 1_000 * swaps + len(seeds)))
             asked |= {u: (prompt, s, swaps) for u, s in zip(users, seeds, strict=True)}
-            with contextlib.suppress(Saturated):
+            with contextlib.suppress(EngineSaturated):
                 n = rng.randint(1, 6)
                 runtime.submit(prompt, max_tokens=n, seeds=seeds, user_ids=users, want_reward=False)
             step(runtime, rng.choice((1, 1, 2, 4, 20)))
@@ -271,7 +271,7 @@ def test_a_full_runtime_says_which_stage_is_full_and_takes_nothing() -> None:
     with Runtime(probe(), 4, options, start=False) as runtime:
         runtime.submit([1], max_tokens=1, seeds=range(4))
         settle(runtime)
-        with pytest.raises(Saturated) as full:
+        with pytest.raises(EngineSaturated) as full:
             runtime.submit([1], max_tokens=1, seeds=[1])
         assert full.value.limit is Limit.REWARD
         s = runtime.stats()
@@ -288,7 +288,7 @@ def test_decode_waits_for_rewards_and_rewards_for_trajectories() -> None:
         first, second = runtime.poll_rewards()
         assert runtime.poll_rewards() == []
         runtime.score(first.ref, 0.5)
-        with pytest.raises(Saturated, match="trajectory"):
+        with pytest.raises(EngineSaturated, match="trajectory"):
             runtime.score(second.ref, 0.25)
         assert runtime.limit() is Limit.TRAJECTORY
         done: list[Completed] = []
@@ -300,7 +300,7 @@ def test_decode_waits_for_rewards_and_rewards_for_trajectories() -> None:
             while waiting:
                 try:
                     runtime.score(waiting[0].ref, 0.25)
-                except Saturated:
+                except EngineSaturated:
                     break
                 waiting.pop(0)
         assert {c.ref for c in done} == set(refs)
@@ -326,7 +326,7 @@ def test_a_score_for_a_cancelled_rollout_is_refused() -> None:
         settle(runtime)
         with pytest.raises(RolloutGone):
             runtime.score(request.ref, 1.0)
-        assert [c.outcome for c in runtime.poll()] == [Outcome.CANCELLED]
+        assert [c.outcome for c in runtime.poll()] == [RolloutOutcome.CANCELLED]
         with pytest.raises(RolloutGone):
             runtime.cancel(ref)
         balanced(runtime)
@@ -414,7 +414,7 @@ def test_a_crash_names_the_rollouts_it_took_down_and_hangs_nobody(
         assert (s.in_flight, s.submitted, s.failed) == (0, 4, 3)
 
 
-def finish_order(policy: Policy, aging_max: int = 10_000) -> list[int]:
+def finish_order(policy: AdmissionPolicy, aging_max: int = 10_000) -> list[int]:
     """One long rollout first, then ten short ones; one decodes at a time."""
     options = RuntimeOptions(seq_len_max=128, decode_credits=1, policy=policy, aging_max=aging_max)
     with Runtime(probe(), 16, options, start=False) as runtime:
@@ -427,21 +427,21 @@ def finish_order(policy: Policy, aging_max: int = 10_000) -> list[int]:
 
 
 def test_fifo_keeps_the_order_of_arrival() -> None:
-    assert finish_order(Policy.FIFO) == [99, 98, *range(10)]
+    assert finish_order(AdmissionPolicy.FIFO) == [99, 98, *range(10)]
 
 
 def test_shortest_remaining_first_lets_the_short_ones_pass() -> None:
-    assert finish_order(Policy.SHORTEST_REMAINING) == [*range(10), 98, 99]
+    assert finish_order(AdmissionPolicy.SHORTEST_REMAINING) == [*range(10), 98, 99]
 
 
 def test_aging_bounds_how_often_a_rollout_is_passed() -> None:
-    order = finish_order(Policy.SHORTEST_REMAINING, aging_max=4)
+    order = finish_order(AdmissionPolicy.SHORTEST_REMAINING, aging_max=4)
     assert order.index(99) == 4
     assert order.index(98) == 5
     assert sorted(order) == [*range(10), 98, 99]
 
 
-def prefilled_positions(policy: Policy) -> int:
+def prefilled_positions(policy: AdmissionPolicy) -> int:
     """Two prompts in turn, an arena with room for one of them warm."""
     options = RuntimeOptions(seq_len_max=64, decode_credits=1, kv_blocks=14, policy=policy)
     with Runtime(probe(), 16, options, start=False) as runtime:
@@ -454,11 +454,11 @@ def prefilled_positions(policy: Policy) -> int:
 
 
 def test_prefix_sharing_computes_each_prompt_once_where_fifo_thrashes() -> None:
-    assert prefilled_positions(Policy.PREFIX_SHARING) == 2 * 39
-    assert prefilled_positions(Policy.FIFO) > 4 * 2 * 39
+    assert prefilled_positions(AdmissionPolicy.PREFIX_SHARING) == 2 * 39
+    assert prefilled_positions(AdmissionPolicy.FIFO) > 4 * 2 * 39
 
 
-def steps_waited(policy: Policy, aging_max: int) -> dict[int, int]:
+def steps_waited(policy: AdmissionPolicy, aging_max: int) -> dict[int, int]:
     """More active rollouts than rows: who waits how many steps for the end."""
     options = RuntimeOptions(
         seq_len_max=128, decode_credits=8, rows_max=2, policy=policy, aging_max=aging_max
@@ -474,13 +474,13 @@ def steps_waited(policy: Policy, aging_max: int) -> dict[int, int]:
 
 
 def test_every_active_rollout_is_stepped_under_every_policy() -> None:
-    for policy in Policy:
+    for policy in AdmissionPolicy:
         assert steps_waited(policy, aging_max=6).keys() == set(range(8)), policy
 
 
 def test_shortest_remaining_lowers_the_mean_wait_of_a_skewed_load() -> None:
-    fifo = steps_waited(Policy.FIFO, aging_max=1000)
-    shortest = steps_waited(Policy.SHORTEST_REMAINING, aging_max=1000)
+    fifo = steps_waited(AdmissionPolicy.FIFO, aging_max=1000)
+    shortest = steps_waited(AdmissionPolicy.SHORTEST_REMAINING, aging_max=1000)
     assert sum(shortest.values()) < 0.75 * sum(fifo.values())
 
 
@@ -500,7 +500,7 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
                     refs = runtime.submit(
                         prompt, max_tokens=7, seeds=[1, 2], user_ids=[base + sent, base + sent + 1]
                     )
-                except Saturated:
+                except EngineSaturated:
                     runtime.wait(0.001)
                     continue
                 sent += 2
@@ -517,7 +517,7 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
                         try:
                             runtime.score(request.ref, float(len(request.tokens)))
                             break
-                        except Saturated:
+                        except EngineSaturated:
                             runtime.wait(0.001)
                         except RolloutGone:
                             break
@@ -549,7 +549,7 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
         k * 1000 + i for k in range(3) for i in range(60)
     )
     for c in seen:
-        if c.outcome is Outcome.COMPLETED:
+        if c.outcome is RolloutOutcome.COMPLETED:
             assert list(c.tokens) == expected(list(c.prompt), 7, 1 + c.user_id % 2)
             assert c.reward == len(c.prompt) + 7
 
@@ -589,7 +589,7 @@ def test_the_arena_says_which_pages_it_got_and_whether_it_is_bound_to_the_node()
             assert stats.numa_bound in bound
             runtime.submit([1, 2], max_tokens=2, seeds=[1], want_reward=False)
             settle(runtime)
-            assert [c.outcome for c in runtime.poll()] == [Outcome.COMPLETED]
+            assert [c.outcome for c in runtime.poll()] == [RolloutOutcome.COMPLETED]
 
 
 def advised_kb() -> int:

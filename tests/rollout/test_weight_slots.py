@@ -25,8 +25,8 @@ from assay.core.errors import InvalidRequest
 from assay.rollout import (
     Completed,
     InvalidWeights,
-    Outcome,
     PauseMode,
+    RolloutOutcome,
     Runtime,
     RuntimeOptions,
     Sampling,
@@ -159,7 +159,8 @@ def test_over_random_swaps_each_version_makes_what_a_fresh_engine_makes(
             prompt = [*rng.choice(stems)[: rng.randint(1, 40)], rng.randrange(331)]
             seeds = [rng.randrange(1 << 64) for _ in range(rng.randint(1, 3))]
             asked |= {user + i: (prompt, s, in_place) for i, s in enumerate(seeds)}
-            submit(runtime, prompt, rng.randint(1, 12), seeds, user)
+            if runtime.stats().slots_free >= len(seeds):
+                submit(runtime, prompt, rng.randint(1, 12), seeds, user)
             for _ in range(rng.randint(0, 12)):
                 runtime.step()
             if rng.random() < 0.5:
@@ -222,7 +223,7 @@ def test_retracted_rollouts_can_be_cancelled_and_every_credit_comes_back(engine:
             runtime.cancel(ref)
             runtime.step()
         settle(runtime)
-        assert [c.outcome for c in runtime.poll()] == [Outcome.CANCELLED] * 4
+        assert [c.outcome for c in runtime.poll()] == [RolloutOutcome.CANCELLED] * 4
         after = runtime.stats()
         assert after.slots_free == before.slots_free
         assert after.words["kv_in_use"] == 0

@@ -5,6 +5,7 @@ executed there, and through bubblewrap. After every test the host must be as it 
 process of the launcher's uid, no mount, no cgroup, no changed kernel setting.
 """
 
+import contextlib
 import os
 import sys
 import threading
@@ -14,14 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import pytest
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, Inside, ZygoteLauncher
+from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
+from assay.sandbox.launchers.order import Inside
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, CommandRun, Limits, PythonRun, RunResult, RunStatus
 
 HARNESS = Path(__file__).with_name("harness_under_test.py")
@@ -49,6 +52,7 @@ QUICK = Limits(
 )
 
 Launcher = ZygoteLauncher | BubblewrapLauncher
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,26 +112,39 @@ def way_named(request: pytest.FixtureRequest, name: str) -> Way:
     return Way(name=name, launcher=launcher, python=python)
 
 
-def until(condition: Callable[[], Any], what: str, within_s: float = 10.0) -> None:
-    """Wait for `condition`, and fail when it does not come true."""
+def until(condition: Callable[[], _T], what: str, within_s: float = 10.0) -> _T:
+    """Wait for `condition`, and fail when it does not come true; returns what made it true."""
     deadline = time.monotonic() + within_s
-    while not condition():
+    while not (met := condition()):
         assert time.monotonic() < deadline, what
         threading.Event().wait(0.005)
+    return met
 
 
 def processes_of(launcher: Launcher) -> list[psutil.Process]:
-    """Processes that belong to the launcher's programs: of its uid, and not the box kept ready."""
-    ready = {child.pid for child in psutil.Process(launcher.zygote_pid).children()}
+    """Processes that belong to the launcher's programs: of its uid, and not the heads of boxes.
+
+    A box's head is the zygote's child. That is asked of each process and not of a list made before:
+    a box forked in between would look like a program.
+    """
     found = []
     for process in psutil.process_iter():
         try:
-            mine = process.uids().real == launcher.uid and process.pid not in ready
+            mine = process.uids().real == launcher.uid and process.ppid() != launcher.zygote_pid
+            if mine and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
         except psutil.Error:
             continue
-        if mine and process.status() != psutil.STATUS_ZOMBIE:
-            found.append(process)
     return found
+
+
+def uids_in_boxes(launcher: Launcher) -> set[int]:
+    """Real, effective and saved uids of all processes below the heads of the launcher's boxes."""
+    uids: set[int] = set()
+    for box in psutil.Process(launcher.zygote_pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            uids.update(uid for inner in box.children(recursive=True) for uid in inner.uids())
+    return uids
 
 
 def _is_idle(launcher: Launcher) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from tests.sandbox.conftest import QUICK
 
 from assay.core.errors import InvalidRequest
-from assay.sandbox.launcher import ZygoteLauncher
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import HarnessResult, HarnessRun, RunStatus, SandboxError
 
 SEALED = b"SEALED-" + os.urandom(24).hex().encode()

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psutil
 import pytest
 from tests.sandbox.conftest import (
     QUICK,
@@ -19,7 +18,7 @@ from tests.sandbox.conftest import (
     Launcher,
     Way,
     beside_a_neighbour,
-    processes_of,
+    uids_in_boxes,
     until,
 )
 
@@ -633,9 +632,6 @@ def test_programs_run_as_an_unprivileged_uid_that_is_the_launchers_own(
     limits = replace(QUICK, blocked_s=1.0)
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(way.python, "import time; time.sleep(100)", limits=limits)
-        until(lambda: processes_of(way.launcher), "the program is not seen under the uid")
-        boxes = psutil.Process(way.launcher.zygote_pid).children()
-        busy = [process for box in boxes for process in box.children(recursive=True)]
-        assert busy
-        assert {uid for process in busy for uid in process.uids()} == {way.launcher.uid}
+        uids = until(lambda: uids_in_boxes(way.launcher), "no program is seen in a box")
+        assert uids == {way.launcher.uid}
         assert run.result().status is RunStatus.BLOCKED_LIMIT

@@ -25,7 +25,8 @@ from tests.sandbox.test_launchers import _interpreter_for_everybody, _own_paths
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, CommandRun, Limits, PythonRun, RunResult, RunStatus
 from assay.sandbox.seccomp import ALLOWED, ANSWERED, numbers_of
 
@@ -587,7 +588,7 @@ def test_confined_processes_have_a_uid_each_and_cannot_signal_each_other() -> No
 
 
 def test_a_number_is_claimed_by_a_socket_that_can_send_nothing() -> None:
-    from assay.sandbox.slots import Slot
+    from assay.sandbox.uid_number import Slot
 
     with Slot() as slot, pytest.raises(BrokenPipeError):
         slot._claim.sendto(b"x", b"\0somebody")
@@ -597,7 +598,7 @@ def test_a_number_is_claimed_by_a_socket_that_can_send_nothing() -> None:
 def test_directories_below_one_that_a_box_covers_are_shown(below: str) -> None:
     import tempfile
 
-    from assay.sandbox.launcher import Inside
+    from assay.sandbox.launchers.order import Inside
 
     with tempfile.TemporaryDirectory(dir=below, prefix="assay-test-") as name:
         directory = Path(name, "packages")
@@ -630,7 +631,7 @@ print(given.answer)
 
 def test_a_directory_that_a_box_needs_for_itself_is_refused_with_its_name() -> None:
     from assay.core.errors import IsolationUnavailable
-    from assay.sandbox.launcher import Inside
+    from assay.sandbox.launchers.order import Inside
 
     with pytest.raises(IsolationUnavailable, match="/tmp"):
         ZygoteLauncher(SandboxSettings(), Clock(), inside=Inside(readable=(Path("/tmp"),)))

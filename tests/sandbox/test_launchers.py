@@ -17,17 +17,13 @@ import pytest
 from tests.sandbox.conftest import QUICK, Launcher, Way, until
 
 from assay.config.settings import SandboxSettings
-from assay.core.errors import IsolationUnavailable
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import (
-    BubblewrapLauncher,
-    Inside,
-    UnisolatedLauncher,
-    ZygoteLauncher,
-    open_command_launcher,
-)
+from assay.sandbox.launchers.base import Mode
+from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher, open_command_launcher
+from assay.sandbox.launchers.order import Inside
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, CommandRun, Limits, PythonRun, RunStatus, SandboxError
-from assay.sandbox.slots import Slot
+from assay.sandbox.uid_number import Slot
 
 ROOMY = Limits(cpu_s=10)
 
@@ -206,7 +202,8 @@ ABANDONED = """
 import sys
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import ZygoteLauncher
+from assay.sandbox.launchers.base import Mode
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import PythonRun, Limits
 launcher = ZygoteLauncher(SandboxSettings(), Clock())
 print(launcher.zygote_pid, flush=True)
@@ -261,17 +258,44 @@ def test_without_cgroups_the_tree_is_sampled() -> None:
     assert forks.status.is_limit or forks.exit_code != 0
 
 
-def test_a_launcher_without_isolation_is_refused_unless_asked_for() -> None:
-    with pytest.raises(IsolationUnavailable):
-        UnisolatedLauncher(SandboxSettings(), Clock())
+class BareLauncher(ZygoteLauncher):
+    """As on a host that gives no namespaces, where the operator insists."""
+
+    _MODE = Mode.BARE
 
 
-def test_without_isolation_the_tree_still_ends_and_privileges_are_gone(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+WITHOUT_NAMESPACES = """
+import pyseccomp
+from assay.config.settings import SandboxSettings
+from assay.core.errors import IsolationUnavailable
+from assay.edge.clock import Clock
+from assay.sandbox.launchers.zygote import ZygoteLauncher
+from assay.sandbox.port import CommandRun
+
+rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+rules.add_rule(pyseccomp.ERRNO(1), "unshare")
+rules.load()
+try:
+    ZygoteLauncher(SandboxSettings(), Clock())
+except IsolationUnavailable as error:
+    print("refused:", error)
+with ZygoteLauncher(SandboxSettings(allow_unisolated=True), Clock()) as launcher:
+    print(launcher.isolated, launcher.run(CommandRun(argv=("echo", "ran"))).stdout.decode())
+"""
+
+
+def test_a_host_without_namespaces_is_refused_unless_asked_for() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NAMESPACES], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[0].startswith("refused: zygote: failed:")
+    assert done.stdout.splitlines()[1] == "False ran"
+    assert "WITHOUT ISOLATION" in done.stderr
+
+
+def test_without_isolation_the_tree_still_ends_and_privileges_are_gone() -> None:
     script = "(setsid sleep 1234567 &) ; id -u; pwd; echo text > out"
-    with UnisolatedLauncher(SandboxSettings(allow_unisolated=True), Clock()) as launcher:
-        assert "WITHOUT ISOLATION" in caplog.text
+    with BareLauncher(SandboxSettings(allow_unisolated=True), Clock()) as launcher:
         assert not launcher.isolated
         result = launcher.run(CommandRun(argv=("sh", "-c", script), collect=("out",)))
         uid, directory = result.stdout.decode().split()
@@ -287,7 +311,7 @@ def _sleepers() -> list[psutil.Process]:
 
 def test_without_isolation_python_runs_where_the_uid_can_read_it_and_else_is_our_error() -> None:
     source = b"import os, textwrap; print(textwrap.dedent(' x'), os.getuid() != 0)"
-    with UnisolatedLauncher(SandboxSettings(allow_unisolated=True), Clock()) as launcher:
+    with BareLauncher(SandboxSettings(allow_unisolated=True), Clock()) as launcher:
         if os.path.realpath(sys.executable).startswith("/root/") and os.geteuid() == 0:
             with pytest.raises(SandboxError, match="PermissionError"):
                 launcher.run_python(PythonRun(source=source))
@@ -312,7 +336,9 @@ UNPRIVILEGED = """
 import json, os
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
+from assay.sandbox.launchers.base import Mode
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, PythonRun
 from assay.sandbox.probe import require_isolation
 os.chdir("/")

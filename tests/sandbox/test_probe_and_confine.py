@@ -33,7 +33,8 @@ from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.edge.clock import Clock
 from assay.sandbox import linux
-from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun
 import errno, os, pyseccomp
 from assay.sandbox.probe import probe, require_isolation

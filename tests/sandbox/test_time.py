@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.sandbox.conftest import QUICK, Way
 
-from assay.sandbox.blocked import LATE_NS, Interval, blocked_and_excused_ns
+from assay.sandbox.accounting.blocked import LATE_NS, Interval, blocked_and_excused_ns
 from assay.sandbox.port import HeldUp, Limits, RunStatus
 
 nanoseconds = st.integers(min_value=0, max_value=10**11)

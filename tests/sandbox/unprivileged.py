@@ -12,7 +12,8 @@ from typing import Any
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
+from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, Limits, PythonRun, RunResult
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from assay.sim.workload import CUDA, CUDA_STAGES, TaskLoad, Workload, copies, draw_workload
+from assay.sim.pools.workload import CUDA, CUDA_STAGES, TaskLoad, Workload, copies, draw_workload
 
 SMALL: TaskLoad = replace(CUDA, batch_size=150, gap_s=60.0)
 

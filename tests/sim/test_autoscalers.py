@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from tests.sim.builders import small_workload
 
-from assay.sim.arrays import to_ns
-from assay.sim.autoscalers import Hpa, Keda, Kpa, RayServe
-from assay.sim.cluster import Cluster
-from assay.sim.observation import Cause, Observation, PoolView
-from assay.sim.runner import simulate
+from assay.model.arrays import to_ns
+from assay.model.observation import Cause, Observation, PoolView
+from assay.sim.policies.autoscalers import Hpa, Keda, Kpa, RayServe
+from assay.sim.pools.cluster import Cluster
+from assay.sim.pools.runner import simulate
 
 
 def drive(policy, loads, start=1):

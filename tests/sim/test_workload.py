@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.errors import InvalidRequest
 from assay.sim.files import read_arrivals
-from assay.sim.workload import (
+from assay.sim.pools.workload import (
     CUDA,
     CUDA_STAGES,
     ROLLOUT_QUANTILES,

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from tests.sim.builders import small_workload
 
 from assay.core.errors import InvalidRequest
-from assay.sim.arrays import FAR_NS, SECOND_NS, to_ns
-from assay.sim.cluster import Cluster, Faults, StartUp, draw_deaths, lay_out
-from assay.sim.queueing import (
+from assay.model.arrays import FAR_NS, SECOND_NS, to_ns
+from assay.model.queueing import (
     Demand,
     constant_supply,
     make_scratch,
-    no_limits,
     release_all,
     serve,
     serve_all,
+    unconstrained,
 )
-from assay.sim.world import FastWorld, ReferenceWorld
+from assay.sim.pools.cluster import Cluster, Faults, StartUp, draw_deaths, lay_out
+from assay.sim.pools.world import FastWorld, ReferenceWorld
 
 
 def play(world, resizes):
@@ -108,7 +108,7 @@ def test_the_planners_queueing_agrees_with_the_world(seed, weights, cpus, gpus):
         weight=np.array(weights or [1.0]),
     )
     scratch = make_scratch(n, len(demand.weight))
-    assert serve_all(demand, constant_supply(np.array([cpus, gpus])), no_limits(n, 2), scratch)
+    assert serve_all(demand, constant_supply(np.array([cpus, gpus])), unconstrained(n, 2), scratch)
     assert np.array_equal(scratch.clock_ns, world.state.ended_ns)
 
 
@@ -128,7 +128,7 @@ def test_busy_peaks_are_what_the_starts_and_ends_say():
         demand,
         0,
         constant_supply(np.array([n, n])),
-        no_limits(n, 2),
+        unconstrained(n, 2),
         scratch,
         busy,
         0,

@@ -18,7 +18,6 @@ from assay.core.ids import (
     WorkerId,
 )
 from assay.core.outcome import Outcome
-from assay.core.queue import QueueLimits
 from assay.core.records import (
     BatchRecord,
     BatchSpec,
@@ -41,9 +40,10 @@ from assay.core.records import (
     TaskRecord,
 )
 from assay.edge.clock import Clock
-from assay.store.memory import MemoryStore
 from assay.store.port import Report, Store
-from assay.store.valkey import ValkeyStore
+from assay.store.valkey import SLICE, ValkeyStore
+from assay.testing.memory_store import MemoryStore
+from assay.testing.queue_model import QueueLimits
 
 TENANT = TenantId("acme")
 TASK = TaskRecord(
@@ -187,7 +187,7 @@ async def eventually(holds: Callable[[], Awaitable[T | None]]) -> T:
 MakeStore = Callable[..., Store]
 
 
-@pytest.fixture(params=["memory", "valkey"])
+@pytest.fixture(params=["memory", "valkey", "valkey in parts"])
 async def make_store(
     request: pytest.FixtureRequest, store_settings: StoreSettings
 ) -> AsyncIterator[MakeStore]:
@@ -206,7 +206,8 @@ async def make_store(
             )
             store = MemoryStore(Clock(), limits)
         else:
-            store = ValkeyStore(settings, url=settings.url)
+            part = 1 if request.param == "valkey in parts" else SLICE
+            store = ValkeyStore(settings, url=settings.url, part_requests_max=part)
         stores.append(store)
         return store
 

@@ -35,7 +35,6 @@ from assay.config.settings import StoreSettings
 from assay.core.errors import AssayError
 from assay.core.ids import BatchId, JobId, StageName, TenantId
 from assay.core.outcome import Outcome
-from assay.core.queue import QueueLimits, QueueModel
 from assay.core.records import (
     BatchSpec,
     BatchState,
@@ -51,6 +50,7 @@ from assay.core.records import (
 )
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
+from assay.testing.queue_model import QueueLimits, QueueModel
 
 F = TypeVar("F", bound=Callable[..., Any])
 QUOTA = Quota(requests_open_max=9, bytes_open_max=60, batches_open_max=3)
@@ -154,7 +154,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.opened: set[BatchId] = set()
         self.spent: Counter[str] = Counter()
         for task in TASKS.values():
-            self.both(self.store.put_task(task), partial(self.model.put_task, task))
+            self.both(self.store.put_task(task), partial(self.model.book.put_task, task))
         self.warm_up()
 
     def warm_up(self) -> None:
@@ -445,7 +445,7 @@ class StoreMachine(RuleBasedStateMachine):
         for tenant in TASKS:
             self.both(
                 self.store.history(tenant, TASK.task_id, batches_max=100),
-                partial(self.model.history, tenant, TASK.task_id, batches_max=100),
+                partial(self.model.book.history, tenant, TASK.task_id, batches_max=100),
             )
 
     @invariant()

@@ -21,8 +21,8 @@ from tests.store.conftest import (
 from assay.core.errors import AssayError, NotFound, Saturated, TooLarge
 from assay.core.ids import BatchId, TaskId, TenantId
 from assay.core.outcome import Outcome
-from assay.core.queue import HINTS_MAX, PLAN_BYTES_MAX, PLANS_MAX
 from assay.core.records import EndRequest, HintRecord, Leadership, OpenWork
+from assay.core.store_limits import HINTS_MAX, PLAN_BYTES_MAX, PLANS_MAX
 
 STEP = BatchId("step-1")
 ELSEWHERE = BatchId("none")

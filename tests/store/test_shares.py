@@ -23,7 +23,6 @@ from assay.core.errors import NotFound, Saturated
 from assay.core.ids import BatchId, TaskId, TenantId
 from assay.core.ordering import advance_us, cost_us
 from assay.core.outcome import Outcome
-from assay.core.queue import HINTS_PER_TENANT_MAX
 from assay.core.records import (
     BatchRecord,
     BatchSpec,
@@ -33,17 +32,18 @@ from assay.core.records import (
     Report,
     StageReport,
 )
+from assay.core.store_limits import HINTS_PER_TENANT_MAX
 from assay.edge.clock import Clock
-from assay.sim.arrays import SECOND_NS
-from assay.sim.cluster import Cluster, Faults, draw_deaths, lay_out
-from assay.sim.queueing import Demand, constant_supply, make_scratch, no_limits, serve_all
-from assay.sim.workload import BatchLoad, Stage, StageLoad, TaskLoad, Workload, steady
-from assay.sim.world import FastWorld, ReferenceWorld
+from assay.model.arrays import SECOND_NS
+from assay.model.queueing import Demand, constant_supply, make_scratch, serve_all, unconstrained
+from assay.sim.pools.cluster import Cluster, Faults, draw_deaths, lay_out
+from assay.sim.pools.workload import BatchLoad, Stage, StageLoad, TaskLoad, Workload, steady
+from assay.sim.pools.world import FastWorld, ReferenceWorld
 from assay.store.embedded import EmbeddedValkey
 from assay.store.link import Link
-from assay.store.memory import MemoryStore
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
+from assay.testing.memory_store import MemoryStore
 
 MS = 1_000_000
 END = EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b"")
@@ -176,7 +176,7 @@ def in_queueing(case: Case) -> list[int]:
         weight=np.array([case.weights[NAMES.index(name)] for name in by_name]),
     )
     scratch = make_scratch(n, len(NAMES))
-    assert serve_all(demand, constant_supply(np.ones(1, np.int64)), no_limits(n, 1), scratch)
+    assert serve_all(demand, constant_supply(np.ones(1, np.int64)), unconstrained(n, 1), scratch)
     return [int(i) for i in np.argsort(scratch.clock_ns, kind="stable")]
 
 

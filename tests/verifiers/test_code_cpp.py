@@ -9,7 +9,7 @@ from assay.config.settings import SandboxSettings, StoreSettings
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher
+from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
 from assay.verifiers.code import cpp_stages
 from assay.verifiers.code.definition import CppSettings
 

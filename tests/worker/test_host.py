@@ -16,7 +16,7 @@ from assay.core.codec import unpack_body
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState
 from assay.store.port import Store
-from assay.worker import processes
+from assay.worker.forking import processes
 from assay.worker.host import WAIT_S, HostFailed
 
 if TYPE_CHECKING:

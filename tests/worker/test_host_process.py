@@ -29,7 +29,7 @@ from assay.edge.grpc_edge import operator_channel
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
 from assay.v1 import worker_pb2, worker_pb2_grpc
-from assay.worker import processes
+from assay.worker.forking import processes
 
 SCORED = Outcome.SCORED
 LEASE_S = 1.5

@@ -23,8 +23,7 @@ from assay.core.ids import (
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, FailAttempt, HandOver, Lease, TaskRecord
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse
-from assay.worker import messages
-from assay.worker.artifact_cache import ArtifactCache
+from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.assignment import (
     ASSIGNMENT_BYTES_MAX,
     RERUNS_MAX,
@@ -34,8 +33,9 @@ from assay.worker.assignment import (
     blame_for_end,
     no_blame,
 )
-from assay.worker.frames import BlockingFrames, FrameReader, Nonsense, encode
-from assay.worker.judgement import broke_limit, finish_of, times
+from assay.worker.finish import broke_limit, finish_of, times
+from assay.worker.slots import messages
+from assay.worker.slots.frames import BlockingFrames, FrameReader, Nonsense, encode
 
 PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.binary(max_size=50)
 VALUES = st.recursive(PLAIN | st.text(max_size=20), lambda some: st.lists(some, max_size=5))

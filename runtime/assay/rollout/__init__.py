@@ -1,12 +1,13 @@
 """The rollout runtime: rings, states, credits, shared-prefix KV and a decode worker, in C.
 
-`Runtime` is the face; `models` brings weights and tokenizers; `interpreter` executes the rings'
-memory in Python and is what the C code is compared with.
+`Runtime` is the engine on this machine, `remote` one on a server; `models` brings weights and
+tokenizers.
 """
 
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.errors import (
     CrashCause,
+    EngineSaturated,
     HostExhausted,
     InvalidRollout,
     InvalidWeights,
@@ -15,46 +16,48 @@ from assay.rollout.errors import (
     RolloutError,
     RolloutGone,
     RuntimeClosed,
-    Saturated,
     WeightsNotReady,
     WeightsProblem,
     WorkerCrashed,
     WorkerStalled,
 )
-from assay.rollout.layout import Outcome, PauseMode, Policy, Stop
-from assay.rollout.runtime import (
+from assay.rollout.layout import AdmissionPolicy, PauseMode, RolloutOutcome, Stop
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.rollouts import (
     Activation,
     Completed,
-    RewardRequest,
+    Group,
+    GroupOptions,
     RolloutRef,
-    Runtime,
-    RuntimeOptions,
     Sampling,
-    Stats,
+    ScoreRequest,
 )
+from assay.rollout.runtime import Runtime, Stats
 
 __all__ = [
     "Activation",
+    "AdmissionPolicy",
     "Completed",
     "CrashCause",
+    "EngineSaturated",
+    "Group",
+    "GroupOptions",
     "HostExhausted",
     "InvalidRollout",
     "InvalidWeights",
     "Limit",
     "NativeUnavailable",
-    "Outcome",
     "PauseMode",
-    "Policy",
     "ProbeEngine",
-    "RewardRequest",
     "RolloutError",
     "RolloutGone",
+    "RolloutOutcome",
     "RolloutRef",
     "Runtime",
     "RuntimeClosed",
     "RuntimeOptions",
     "Sampling",
-    "Saturated",
+    "ScoreRequest",
     "Stats",
     "Stop",
     "WeightsNotReady",

@@ -72,6 +72,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_host_asked": (_INT, (_U64, _P, _P)),
     "assay_host_release": (_INT, (_U64, _P, _U64)),
     "assay_host_copy": (_INT, (_U64, _U64, _P, _U32)),
+    "assay_host_peek": (_INT, (_U64, _U64, _U32, _U32, _P, _P, _P, _P)),
     "assay_host_bell": (_INT, (_U64, _P)),
     "assay_host_wait": (_INT, (_U64, _U32, _U64, _P)),
     "assay_host_pause": (_INT, (_U64, _P, _U32, _U64)),

@@ -5,7 +5,7 @@ one table it has.
 
 RolloutError
 +-- InvalidRollout    (InvalidRequest)      the caller changes the request
-+-- Saturated         (Saturated)           the caller comes back later
++-- EngineSaturated   (Saturated)           the caller comes back later
 +-- RolloutGone       (FailedPrecondition)  the rollout is not in the state the call is about
 +-- InvalidWeights    (InvalidRequest)      the sender of the weights changes them, or their number
 +-- WeightsNotReady   (FailedPrecondition)  the caller stages first, or waits for who stages
@@ -75,7 +75,7 @@ class InvalidRollout(RolloutError, core.InvalidRequest):
         super().__init__(f"{field}: {problem}", field=field)
 
 
-class Saturated(RolloutError, core.Saturated):
+class EngineSaturated(RolloutError, core.Saturated):
     """There is no room now; nothing was changed. `limit` is the stage that holds work up."""
 
     def __init__(self, limit: Limit) -> None:

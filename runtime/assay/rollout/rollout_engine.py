@@ -16,14 +16,14 @@ Always true of an engine (`tests/rollout/conformance` holds every one of them to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from assay.rollout.layout import PauseMode
-    from assay.rollout.runtime import Activation, Completed, RewardRequest, RolloutRef, Sampling
+    from assay.rollout.rollouts import Activation, Completed, GroupOptions, RolloutRef, ScoreRequest
 
 
 class Held(Protocol):
@@ -71,25 +71,12 @@ class EngineStats(Protocol):
 class RolloutEngine(Protocol):
     """Every call may be made from any thread, and returns or raises in bounded time."""
 
-    def submit(
-        self,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        seeds: Sequence[int],
-        sampling: Sampling | None = None,
-        user_ids: Sequence[int] | None = None,
-        reward_ids: Sequence[int] | None = None,
-        group: int = 0,
-        stop_ids: Sequence[int] = (),
-        stop_strings: Sequence[bytes] = (),
-        want_reward: bool = True,
-    ) -> list[RolloutRef]:
+    def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[RolloutRef]:
         """One group: a rollout for each seed.
 
         Raises:
             InvalidRollout: can never succeed; `field` says what to change.
-            Saturated: no room for all of it now.
+            EngineSaturated: no room for all of it now.
         """
         ...
 
@@ -105,7 +92,7 @@ class RolloutEngine(Protocol):
         """Up to n rollouts that ended; their room is free again."""
         ...
 
-    def poll_rewards(self, n: int = 1024) -> list[RewardRequest]:
+    def poll_rewards(self, n: int = 1024) -> list[ScoreRequest]:
         """Up to n responses to score."""
         ...
 
@@ -114,7 +101,7 @@ class RolloutEngine(Protocol):
 
         Raises:
             RolloutGone: it does not wait for one.
-            Saturated: poll first, then score again.
+            EngineSaturated: poll first, then score again.
         """
         ...
 

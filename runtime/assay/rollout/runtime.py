@@ -7,7 +7,7 @@ decoding ended waits for its reward (`poll_rewards`, `score`), and comes back fr
 Always true:
   - every rollout submitted comes back from `poll` exactly once, or is named by `WorkerCrashed`;
     a call that is interrupted (Ctrl-C) loses nothing: what it had taken comes with the next call;
-  - `submit` takes a whole group or nothing (`Saturated`, `InvalidRollout`);
+  - `submit` takes a whole group or nothing (`EngineSaturated`, `InvalidRollout`);
   - a call holds the native runtime for its length: one beside or after `close`, or in a forked
     child, ends as `RuntimeClosed`;
   - nothing is called per token, and nothing here waits without a bound.
@@ -25,30 +25,24 @@ import threading
 import time
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar, Unpack
 
 from assay.rollout.binding import load, ref_word
 from assay.rollout.checks import (
     SLOTS_MAX,
     U32_MAX,
-    U64_MAX,
-    check_cpu,
-    check_group,
     check_integer,
     check_number,
-    check_prompt,
-    check_sampling,
-    check_stops,
 )
 from assay.rollout.engines import AddressedEngine, ProbeEngine, native_ops
 from assay.rollout.errors import (
     CrashCause,
+    EngineSaturated,
     HostExhausted,
     InvalidRollout,
     Limit,
     RolloutGone,
     RuntimeClosed,
-    Saturated,
     WorkerCrashed,
     WorkerStalled,
 )
@@ -60,134 +54,44 @@ from assay.rollout.layout import (
     Flag,
     Member,
     Order,
-    Outcome,
     PauseMode,
-    Policy,
     Ref,
+    RolloutOutcome,
     RuntimeSettings,
     Sampler,
-    Shape,
     StatsWords,
     Status,
     Stop,
     TraceRecord,
-    WorkerSettings,
 )
+from assay.rollout.options import RuntimeOptions, check_options, given, native_settings
 from assay.rollout.receipts import receipt_of
+from assay.rollout.rollouts import (
+    Activation,
+    Bounds,
+    Completed,
+    Group,
+    Progress,
+    RolloutRef,
+    ScoreRequest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from assay.rollout.receipts import Receipt
+    from assay.rollout.rollouts import GroupOptions
+
 
 _LIMITS = (Limit.SLOTS, Limit.TRAJECTORY, Limit.REWARD, Limit.KV_BLOCKS, Limit.DECODE, Limit.SLOTS)
 _CAUSES = (*CrashCause,)
-_CREDITS = ("decode_credits", "reward_credits", "trajectory_credits")
 _WORKER_CRASHED = 3
 _FLOAT_MAX = sys.float_info.max
 _POLL_MAX = 1024
+_PEEK_MAX = 256
 _PAGES = ("base", "advised_huge", "huge")
 CLOSE_S_MAX = 30.0
 """How long `close` waits for calls in other threads and for the worker's step."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
-    """How one group samples. temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off."""
-
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeOptions:
-    """Bounds and manners of a runtime. None: derived from `slots`, the engine or the model."""
-
-    seq_len_max: int = 1024
-    """Tokens of prompt and response together, a slot."""
-    kv_blocks: int | None = None
-    """None: enough for every decoding rollout at its longest, without sharing."""
-    decode_credits: int | None = None
-    """Rollouts between admission and the reward stage; None: what a batch carries, twice."""
-    reward_credits: int | None = None
-    """Rollouts waiting for a score; None: `slots`."""
-    trajectory_credits: int | None = None
-    """Scored rollouts not yet polled; None: `slots`."""
-    rows_max: int | None = None
-    """Decode rows of a step; None: what the engine carries."""
-    prefill_chunk: int = 128
-    """Prompt tokens a step may spend beside its decode rows."""
-    policy: Policy = Policy.FIFO
-    aging_max: int = 1024
-    """Admissions (and steps) after which a rollout goes first, whatever the policy."""
-    prefix_cache: bool = True
-    spin_s: float = 20e-6
-    """How long the worker looks for work before it parks."""
-    cpu: int | None = None
-    """CPU the worker is pinned to."""
-    numa_node: int | None = None
-    """NUMA node that the KV arena is bound to."""
-    huge_pages: bool = True
-    trace_events_max: int = 1 << 16
-    trace: bool = False
-    native_scorer: bool = False
-    """Score natively with a checksum of the sequence; for benches and soak."""
-    scorer_cpu: int | None = None
-    generation_first: int = 1
-    index_first: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
-    """A change of weights."""
-
-    version: int
-    previous: int
-    wait_s: float
-    """Until the worker was held: the rest of its step; with FINISH, of what ran."""
-    pause_s: float
-    """For which it was held."""
-
-
-class RolloutRef(NamedTuple):
-    """Names one rollout for ever: a slot and the generation of its tenant."""
-
-    slot: int
-    generation: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewardRequest:
-    """A response that waits for its score."""
-
-    ref: RolloutRef
-    reward_id: int
-    tokens: array.array[int]
-    """Prompt and response."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completed:
-    """A rollout that ended. `reward` is None unless it was scored."""
-
-    ref: RolloutRef
-    user_id: int
-    reward_id: int
-    outcome: Outcome
-    stop: Stop
-    reward: float | None
-    prompt: array.array[int]
-    tokens: array.array[int]
-    """What was generated; for Stop.ID and Stop.STRING the ending included."""
-    logps: array.array[float]
-    """Log-prob of each token under the distribution it was sampled from."""
-    policy_versions: array.array[int]
-    receipt: Receipt | None = None
-    """What the tokens were made of (`assay.rollout.receipts` writes it to a file); `None` where the
-    engine keeps no account of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,44 +110,6 @@ class Stats:
     def kv_pages_kind(self) -> str:
         """Which pages the KV arena got: base, advised_huge (transparent) or huge (reserved)."""
         return _PAGES[self.words["kv_pages"]]
-
-
-def _given(value: int | None, default: int) -> int:
-    return default if value is None else value
-
-
-def _native_settings(
-    slots: int, options: RuntimeOptions, rows: int, block_tokens: int
-) -> RuntimeSettings:
-    decode = _given(options.decode_credits, min(slots, 2 * rows))
-    blocks = -(-options.seq_len_max // block_tokens) + 1
-    return RuntimeSettings(
-        shape=Shape(
-            slots=slots,
-            seq_max=options.seq_len_max,
-            block_tokens=block_tokens,
-            kv_blocks=_given(options.kv_blocks, decode * blocks),
-            decode_credits=decode,
-            reward_credits=_given(options.reward_credits, slots),
-            trajectory_credits=_given(options.trajectory_credits, slots),
-            generation_first=options.generation_first,
-            index_first=options.index_first,
-        ),
-        worker=WorkerSettings(
-            policy=options.policy,
-            rows_max=rows,
-            prefill_chunk=options.prefill_chunk,
-            prefix_cache=options.prefix_cache,
-            aging_max=options.aging_max,
-            spin_ns=round(options.spin_s * 1e9),
-            cpu=_given(options.cpu, -1),
-        ),
-        trace_capacity=options.trace_events_max,
-        scorer=int(options.native_scorer),
-        scorer_cpu=_given(options.scorer_cpu, -1),
-        numa_node=_given(options.numa_node, -1),
-        huge_pages=options.huge_pages,
-    )
 
 
 class _Vocabulary:
@@ -317,17 +183,17 @@ class Runtime:
         self.options = options = options or RuntimeOptions()
         self.engine = engine
         self.slots = check_integer("slots", slots, 1, SLOTS_MAX)
-        _check_options(options)
+        check_options(options)
         self._lib = load()
         self._polling, self._rewarding = threading.RLock(), threading.RLock()
         self._ready: dict[RolloutRef, Completed] = {}
-        self._waiting: dict[RolloutRef, RewardRequest] = {}
+        self._waiting: dict[RolloutRef, ScoreRequest] = {}
         self._crashed: dict[RolloutRef, int] | None = None
         self._done = _Mailbox(Completion, min(slots, _POLL_MAX))
         self._rewards = _Mailbox(Descriptor, min(slots, _POLL_MAX))
         ops = native_ops(engine)
-        rows = _given(options.rows_max, ops.batch_max)
-        settings = _native_settings(slots, options, rows, ops.block_tokens)
+        rows = given(options.rows_max, ops.batch_max)
+        settings = native_settings(slots, options, rows, ops.block_tokens)
         self._vocabulary = _Vocabulary(token_bytes) if token_bytes is not None else None
         if self._vocabulary is not None:
             if self._vocabulary.size != ops.vocab_size:
@@ -335,6 +201,12 @@ class Runtime:
             settings.token_offsets = ct.addressof(self._vocabulary.offsets)
             settings.token_bytes = ct.addressof(self._vocabulary.bytes)
         self.vocab_size: int = ops.vocab_size
+        self._bounds = Bounds(
+            slots=slots,
+            vocab_size=ops.vocab_size,
+            seq_len_max=options.seq_len_max,
+            stop_strings=token_bytes is not None,
+        )
         engine.lend()
         try:
             self._handle = self._open(settings, ops)
@@ -413,79 +285,27 @@ class Runtime:
 
     # ---- in
 
-    def submit(
-        self,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        seeds: Sequence[int],
-        sampling: Sampling | None = None,
-        user_ids: Sequence[int] | None = None,
-        reward_ids: Sequence[int] | None = None,
-        group: int = 0,
-        stop_ids: Sequence[int] = (),
-        stop_strings: Sequence[bytes] = (),
-        want_reward: bool = True,
-    ) -> list[RolloutRef]:
-        """One group: a rollout for each seed. All are taken, or none (`Saturated`)."""
-        sampling = sampling or Sampling()
-        check_group(seeds, user_ids, reward_ids, group, slots=self.slots)
-        limits = {"vocab_size": self.vocab_size, "seq_len_max": self.options.seq_len_max}
-        check_prompt(prompt, max_tokens, **limits)
+    def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[RolloutRef]:
+        """One group: a rollout for each seed. All are taken, or none (`EngineSaturated`)."""
+        group = Group.of(prompt, options)
+        group.check(self._bounds)
         self._raise_if_crashed()
-        order = self._order(sampling, max_tokens, stop_ids, stop_strings)
-        order.group = group
-        order.flags = 0 if want_reward else Flag.NO_REWARD
-        tokens = (ct.c_int32 * len(prompt))(*prompt)
-        members = _members(seeds, user_ids, reward_ids)
-        refs = (Ref * len(seeds))()
+        order, tokens = _order(group), (ct.c_int32 * len(prompt))(*prompt)
+        members, refs = _members(group), (Ref * len(group.seeds))()
         status = self._call(
             self._lib.assay_host_submit,
             ct.byref(order),
             tokens,
             len(tokens),
             members,
-            len(seeds),
+            len(members),
             refs,
         )
         if status == Status.SATURATED:
-            raise Saturated(self.limit())
+            raise EngineSaturated(self.limit())
         if status != Status.OK:
             raise InvalidRollout("max_tokens", "prompt and response do not fit the KV arena")
         return [RolloutRef(r.slot, r.generation) for r in refs]
-
-    def _order(
-        self,
-        sampling: Sampling,
-        max_tokens: int,
-        stop_ids: Sequence[int],
-        stop_strings: Sequence[bytes],
-    ) -> Order:
-        check_sampling(
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            min_p=sampling.min_p,
-        )
-        check_stops(stop_ids, stop_strings, vocab_size=self.vocab_size)
-        if stop_strings and self._vocabulary is None:
-            raise InvalidRollout("stop_strings", "the runtime was given no token_bytes")
-        order = Order(
-            sampler=Sampler(
-                temperature=sampling.temperature,
-                top_k=sampling.top_k,
-                top_p=sampling.top_p,
-                min_p=sampling.min_p,
-            ),
-            max_tokens=max_tokens,
-            n_stop_ids=len(stop_ids),
-            n_stop_strings=len(stop_strings),
-        )
-        order.stop_ids[: len(stop_ids)] = list(stop_ids)
-        for i, text in enumerate(stop_strings):
-            order.stop_lengths[i] = len(text)
-            order.stop_bytes[i][: len(text)] = list(text)
-        return order
 
     def cancel(self, ref: RolloutRef) -> None:
         """Ask for a rollout's end; it comes back from `poll` as CANCELLED, or as what it became."""
@@ -502,9 +322,9 @@ class Runtime:
 
     # ---- rewards
 
-    def poll_rewards(self, n: int = _POLL_MAX) -> list[RewardRequest]:
+    def poll_rewards(self, n: int = _POLL_MAX) -> list[ScoreRequest]:
         """Up to n responses to score. Each is handed out once."""
-        handed: dict[RolloutRef, RewardRequest] = {}
+        handed: dict[RolloutRef, ScoreRequest] = {}
         try:
             with self._rewarding:
                 self._take_rewards(n)
@@ -528,20 +348,20 @@ class Runtime:
                 self._waiting[request.ref] = request
         box.count.value = 0
 
-    def _reward_request(self, d: Descriptor) -> RewardRequest | None:
+    def _reward_request(self, d: Descriptor) -> ScoreRequest | None:
         ref = RolloutRef(d.slot, d.generation)
         buffer = (ct.c_int32 * d.seq_len)()
         status = self._call(self._lib.assay_host_copy, _word(ref), buffer, d.seq_len)
         if status != Status.OK:
             return None  # cancelled between the two calls
-        return RewardRequest(ref=ref, reward_id=d.reward_id, tokens=array.array("i", bytes(buffer)))
+        return ScoreRequest(ref=ref, reward_id=d.reward_id, tokens=array.array("i", bytes(buffer)))
 
     def score(self, ref: RolloutRef, reward: float) -> None:
-        """Attach a reward. `Saturated`: poll completions first, then score again."""
+        """Attach a reward. `EngineSaturated`: poll completions first, then score again."""
         check_number("reward", reward, -_FLOAT_MAX, _FLOAT_MAX)
         status = self._call(self._lib.assay_host_score, _word(ref), reward)
         if status == Status.SATURATED:
-            raise Saturated(Limit.TRAJECTORY)
+            raise EngineSaturated(Limit.TRAJECTORY)
         if status != Status.OK:
             raise RolloutGone(f"{ref} does not wait for a reward")
 
@@ -590,7 +410,7 @@ class Runtime:
 
     def _keep(self, c: Completion) -> None:
         ref = RolloutRef(c.slot, c.generation)
-        if c.outcome == Outcome.CRASHED and self._crashed is not None:
+        if c.outcome == RolloutOutcome.CRASHED and self._crashed is not None:
             self._crashed[ref] = c.user_data
         elif ref not in self._ready:
             completed = self._completed(c)
@@ -661,7 +481,7 @@ class Runtime:
             ref=RolloutRef(c.slot, c.generation),
             user_id=c.user_data,
             reward_id=c.reward_id,
-            outcome=Outcome(c.outcome),
+            outcome=RolloutOutcome(c.outcome),
             stop=Stop(c.stop),
             reward=c.reward if c.scored else None,
             prompt=prompt,
@@ -669,6 +489,30 @@ class Runtime:
             logps=logps,
             policy_versions=versions,
             receipt=receipt_of(asked, prompt, made, logps, versions, self.engine),
+        )
+
+    def peek(self, ref: RolloutRef, start: int = 0, n: int = _PEEK_MAX) -> Progress:
+        """Up to n tokens that a rollout has generated, from the `start`-th on, while it decodes.
+
+        Raises:
+            RolloutGone: it ended and was polled.
+        """
+        check_integer("start", start, 0, U32_MAX)
+        room = check_integer("n", n, 1, _PEEK_MAX)
+        tokens, logps, versions, got = (
+            (ct.c_int32 * room)(),
+            (ct.c_float * room)(),
+            (ct.c_uint32 * room)(),
+            ct.c_uint32(),
+        )
+        places = (tokens, logps, versions, ct.byref(got))
+        if self._call(self._lib.assay_host_peek, _word(ref), start, room, *places) != Status.OK:
+            raise RolloutGone(f"{ref} ended and was polled")
+        made = 4 * got.value
+        return Progress(
+            tokens=array.array("i", bytes(tokens)[:made]),
+            logps=array.array("f", bytes(logps)[:made]),
+            policy_versions=array.array("I", bytes(versions)[:made]),
         )
 
     # ---- crashes
@@ -772,10 +616,6 @@ class Runtime:
         self._call(self._lib.assay_host_stats, ct.byref(words))
         return Stats({name: getattr(words, name) for name in STATS_WORDS})
 
-    def set_trace(self, *, on: bool) -> None:
-        """Start or stop recording events."""
-        self._call(self._lib.assay_host_trace_on, int(on))
-
     def read_trace(self, start: int = 0) -> tuple[list[TraceRecord], int, int]:
         """Events from position `start` on, the next position, and how many were overwritten."""
         n = 1 << max(1, (self.options.trace_events_max - 1).bit_length())
@@ -822,30 +662,27 @@ def _word(ref: RolloutRef) -> int:
     return ref_word(slot, check_integer("ref", generation, 0, U32_MAX))
 
 
-def _check_options(options: RuntimeOptions) -> None:
-    for name in ("seq_len_max", "prefill_chunk", "trace_events_max"):
-        check_integer(name, getattr(options, name), 1, 1 << 30)
-    check_integer("aging_max", options.aging_max, 1, 1 << 62)
-    for name in ("kv_blocks", "rows_max", *_CREDITS):
-        if getattr(options, name) is not None:
-            check_integer(name, getattr(options, name), 1, 1 << 30)
-    check_number("spin_s", options.spin_s, 0.0, 10.0)
-    check_integer("generation_first", options.generation_first, 1, U32_MAX)
-    check_integer("index_first", options.index_first, 0, U64_MAX)
-    check_cpu("cpu", options.cpu)
-    check_cpu("scorer_cpu", options.scorer_cpu)
-    if options.numa_node is not None:
-        check_integer("numa_node", options.numa_node, 0, 63)
+def _order(group: Group) -> Order:
+    how = group.sampling
+    order = Order(
+        group=group.group,
+        flags=0 if group.want_reward else Flag.NO_REWARD,
+        sampler=Sampler(
+            temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, min_p=how.min_p
+        ),
+        max_tokens=group.max_tokens,
+        n_stop_ids=len(group.stop_ids),
+        n_stop_strings=len(group.stop_strings),
+    )
+    order.stop_ids[: len(group.stop_ids)] = list(group.stop_ids)
+    for i, text in enumerate(group.stop_strings):
+        order.stop_lengths[i] = len(text)
+        order.stop_bytes[i][: len(text)] = list(text)
+    return order
 
 
-def _members(
-    seeds: Sequence[int], user_ids: Sequence[int] | None, reward_ids: Sequence[int] | None
-) -> ct.Array[Member]:
-    users = user_ids if user_ids is not None else range(len(seeds))
-    rewards = reward_ids if reward_ids is not None else users
-    members = (Member * len(seeds))()
-    for member, (seed, user_id, reward_id) in zip(
-        members, zip(seeds, users, rewards, strict=True), strict=True
-    ):
+def _members(group: Group) -> ct.Array[Member]:
+    members = (Member * len(group.seeds))()
+    for member, (seed, user_id, reward_id) in zip(members, group.members(), strict=True):
         member.seed, member.user_data, member.reward_id = seed, user_id, reward_id
     return members

@@ -9,18 +9,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from assay.config.branch import Branch
+from assay.config.planning import PlanSettings
 
 ENV_PREFIX = "ASSAY_"
 NOT_SETTINGS = frozenset({"ASSAY_VENV", "ASSAY_TOKEN"})
 """Variables of the set-up script and of the client."""
-
-
-class Branch(BaseModel):
-    """A part of the tree."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class TenantSettings(Branch):
@@ -198,8 +195,8 @@ class WorkerSettings(Branch):
     """How often expired leases are looked for."""
 
 
-class PlannerSettings(Branch):
-    """The planner: how many slots each stage has, from moment to moment."""
+class PlannerSettings(PlanSettings):
+    """The planner: how many slots each stage has at each moment."""
 
     enabled: bool = True
     """`assay up` starts a planner; false = pools keep their size."""
@@ -211,51 +208,30 @@ class PlannerSettings(Branch):
     http_port: int = Field(default=0, ge=0, le=65_535)
     """`/healthz`, `/readyz` and `/metrics`; 0 = any free port."""
     slots_min: int | None = Field(default=None, ge=0)
-    """Slots a stage that stay warm without work, so that a lone `Score` finds one. Absent: what the
-    worker host starts with (`worker.slots`, `worker.slots_by_stage`); 0 = down to nothing."""
+    """Slots per stage that stay warm without work, so that a lone `Score` finds one. Absent: what
+    the worker host starts with (`worker.slots`, `worker.slots_by_stage`); 0 = down to nothing."""
     slots_min_by_stage: dict[str, int] = Field(default_factory=dict)
-    """Stages that keep another number warm."""
+    """Other values of `slots_min`, by stage."""
     slots_max: int | None = Field(default=None, ge=0)
-    """Most slots a stage. Absent: what the cores and the memory of this machine carry of the
-    stage's resource shape, and never below `slots_min`."""
+    """Most slots per stage. Absent: as many as fit into the cores and the memory of this
+    machine, and never below `slots_min`."""
     slots_max_by_stage: dict[str, int] = Field(default_factory=dict)
-    """Stages with another cap."""
+    """Other values of `slots_max`, by stage."""
     core_cost: float = Field(default=0.025, ge=0, allow_inf_nan=False)
     """Cost of a core for a second, in GPU-seconds (the unit of a task's `trainer_cost_rate`). A
     slot-second costs its stage's cores times this, and 1 for each of its GPUs."""
-    epsilon: float = Field(default=0.05, ge=0, lt=1)
-    """Share of batches that may miss their delay budget."""
-    delay_budget_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """D of tasks that name none; absent = the smaller of 5 s and 2 % of the batch's span."""
-    futures: int = Field(default=20, gt=0, le=1_000)
-    """Possible futures that a plan is drawn from."""
-    spare_slots: int = Field(default=1, ge=0)
-    """Up to this many slots a stage are there if any future needs them, and so many more at once
-    for what waits late: what a batch's last requests wait for otherwise. 5 suits pools of
-    hundreds."""
-    history_batches: int = Field(default=8, gt=0)
-    """Finished batches a task that plans are made from (the store keeps
-    `store.history_batches`)."""
-    tick_s: float = Field(default=2.0, gt=0, allow_inf_nan=False)
-    """How often a plan is followed and compared with what happens; also its grain."""
-    replan_s: float = Field(default=15.0, gt=0, allow_inf_nan=False)
-    """A plan is made anew after this time at the latest."""
-    search_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
-    """Its peaks are searched for anew after this time at the latest."""
-    hold_s: float = Field(default=5.0, ge=0, allow_inf_nan=False)
-    """A slot is kept through a gap of this length."""
     startup_s: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Typical time from ordering a slot to its readiness."""
     startup_s_by_stage: dict[str, float] = Field(default_factory=dict)
-    """Stages that take another time."""
+    """Other values of `startup_s`, by stage."""
     lease_s: float = Field(default=10.0, gt=0, allow_inf_nan=False)
     """The leader's lease on planning; a standby takes over within this time."""
     planning_s_max: float = Field(default=60.0, gt=0, allow_inf_nan=False)
-    """A planning process that does not answer for so long is killed and begun anew."""
+    """A planning process that does not answer for so long is killed and started again."""
     planning_idle_s: float = Field(default=300.0, gt=0, allow_inf_nan=False)
     """Without work for so long, the planning process ends and gives its memory back."""
     drain_s: float = Field(default=2.0, ge=0)
-    """How long calls may go on after SIGTERM."""
+    """How long calls may continue after SIGTERM."""
 
 
 class SandboxSettings(Branch):

@@ -1,4 +1,4 @@
-"""Puts the planner together; the only module here that knows every concrete class."""
+"""Builds the planner; the only module here that knows every concrete class."""
 
 import asyncio
 import os
@@ -19,23 +19,23 @@ from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import NoTracer, Tracer
-from assay.planner.facts import MachineSize, stage_facts
-from assay.planner.lead import Lead
-from assay.planner.look import PoolFacts, StageFacts
-from assay.planner.planning_process import PlanningProcess
-from assay.planner.scaler import LocalScaler, Scaler
-from assay.planner.server import PlannerServer
-from assay.planner.shell import FactsOf, Planner
-from assay.planner.stage_order import in_pipeline_order
+from assay.model.stage_order import in_pipeline_order
+from assay.planner.process.parent import PlanningProcess
+from assay.planner.service.controller import Controller, LimitsOf
+from assay.planner.service.leader import LeaderLease
+from assay.planner.service.scaler import LocalScaler, Scaler
+from assay.planner.service.server import PlannerServer
+from assay.planner.service.stage_limits import MachineSize, stage_limits
+from assay.planner.session.messages import PoolState, StageLimits
 from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
 
-SIGN: Final = "planner.json"
+READY_FILE: Final = "planner.json"
 """In `data_dir/run`: where the planner listens."""
-WORKER_SIGN: Final = "worker.json"
+WORKER_READY_FILE: Final = "worker.json"
 CALLS_MAX: Final = 64
 CALLS_BYTES_MAX: Final = 16 * 1024**2
 
@@ -48,23 +48,23 @@ class PlannerService:
 
     settings: Settings
     store: Store
-    planner: Planner
+    controller: Controller
     server: PlannerServer
 
     async def run(self) -> None:
-        """Serve until told to stop by a signal.
+        """Serve until a signal stops it.
 
         Raises:
             ExceptionGroup: a bug; it is in the log.
         """
-        sign = self.settings.data_dir / "run" / SIGN
+        ready_file = self.settings.data_dir / "run" / READY_FILE
         with lifecycle.stop_on_signals() as stop:
             await until_fit(self.store, wait_s=self.settings.store.start_wait_s)
             with lifecycle.starting():
                 addresses = await self.server.start()
             log.info("listening", **addresses)
             try:
-                with lifecycle.listening(sign, addresses):
+                with lifecycle.listening(ready_file, addresses):
                     await self.work(stop)
             finally:
                 await self.stop()
@@ -76,7 +76,7 @@ class PlannerService:
             ExceptionGroup: a bug.
         """
         jobs = [
-            asyncio.create_task(self.planner.run(), name="planner"),
+            asyncio.create_task(self.controller.run(), name="planner"),
             asyncio.create_task(self.server.watch_readiness(), name="readiness"),
             asyncio.create_task(self._watch_store(), name="store fitness"),
         ]
@@ -92,12 +92,12 @@ class PlannerService:
 
     async def _watch_store(self) -> None:
         async for why in watch_fitness(self.store):
-            self.planner.store_unfit = why
+            self.controller.store_unfit = why
 
     async def stop(self) -> None:
-        """Touch no pools any more, resign, hang up."""
+        """Change no pools any more, give up the lease, close connections."""
         log.info("draining")
-        await self.planner.stop()
+        await self.controller.stop()
         await self.server.stop()
         await self.store.close()
         log.info("stopped")
@@ -116,13 +116,11 @@ def build(
     """Build the planner from the settings; called inside the event loop that will run it.
 
     Raises:
-        OpenToAllError: it would listen to the network without asking for a token.
+        OpenToAllError: it would listen on the network without a token.
     """
-    planner_settings = settings.planner
-    operator = Operator(settings.operator)
     refuse_open_listener(
-        planner_settings.host,
-        operator,
+        settings.planner.host,
+        operator := Operator(settings.operator),
         setting="planner.host",
         needs="operator.token",
         allow=settings.operator.allow_open_ports,
@@ -130,64 +128,73 @@ def build(
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
-    name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-    planner = Planner(
+    controller = Controller(
         store=store,
         scaler=scaler or local_scaler(settings),
-        lead=Lead(store, planner=name, lease_s=planner_settings.lease_s, clock=clock),
-        process=PlanningProcess(planner_settings, clock=clock, metrics=metrics),
-        facts_of=facts_of(settings, pipelines),
-        history_batches=planner_settings.history_batches,
+        lease=LeaderLease(
+            store, planner=this_process(), lease_s=settings.planner.lease_s, clock=clock
+        ),
+        process=PlanningProcess(settings.planner, clock=clock, metrics=metrics),
+        limits_of=limits_of(settings, pipelines),
+        history_batches=settings.planner.history_batches,
         clock=clock,
         metrics=metrics,
-    )
-    guard = CallGuard(
-        callers=operator,
-        door=Door(
-            DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
-        ),
-        clock=clock,
-        tracer=tracer or NoTracer(),
-        on_call=metrics.api_called,
     )
     server = PlannerServer(
-        planner=planner,
+        controller=controller,
         store=store,
-        guard=guard,
+        guard=call_guard(operator, clock, tracer or NoTracer(), metrics),
         operator=operator,
-        settings=planner_settings,
+        settings=settings.planner,
         clock=clock,
         metrics=metrics,
     )
-    return PlannerService(settings=settings, store=store, planner=planner, server=server)
+    return PlannerService(settings=settings, store=store, controller=controller, server=server)
+
+
+def this_process() -> str:
+    """A name that no other planner has, for the leader's lease."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def call_guard(operator: Operator, clock: Clock, tracer: Tracer, metrics: Metrics) -> CallGuard:
+    """Who may call, and how many calls at once."""
+    limits = DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
+    return CallGuard(
+        callers=operator,
+        door=Door(limits),
+        clock=clock,
+        tracer=tracer,
+        on_call=metrics.api_called,
+    )
 
 
 def local_scaler(settings: Settings) -> LocalScaler:
     """For the worker host of this machine."""
     worker = settings.worker
     return LocalScaler(
-        settings.data_dir / "run" / WORKER_SIGN,
+        settings.data_dir / "run" / WORKER_READY_FILE,
         fallback=f"{worker.control_host}:{worker.control_port}",
         operator=Operator(settings.operator),
     )
 
 
-def facts_of(
+def limits_of(
     settings: Settings, pipelines: Mapping[PipelineName, PipelineDefinition] | None
-) -> FactsOf:
-    """What is known of the stages that have pools."""
+) -> LimitsOf:
+    """From pools to the limits of their stages."""
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
     order = in_pipeline_order(pipeline.spec.stages for pipeline in known.values())
     specs = {name: stage.spec for name, stage in stages_of(known).items()}
     machine = this_machine()
 
-    def found(pools: Sequence[PoolFacts]) -> tuple[StageFacts, ...]:
-        return stage_facts(pools, order, specs, settings.planner, settings.worker, machine)
+    def found(pools: Sequence[PoolState]) -> tuple[StageLimits, ...]:
+        return stage_limits(pools, order, specs, settings.planner, settings.worker, machine)
 
     return found
 
 
 def this_machine() -> MachineSize:
-    """What there is to share."""
+    """Cores and memory of this machine."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return MachineSize(cores=len(os.sched_getaffinity(0)), memory_bytes=memory_bytes)

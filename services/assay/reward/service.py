@@ -56,8 +56,8 @@ from assay.verifiers.port import PipelineDefinition
 
 PAGE_RESULTS_MAX: Final = 256
 """Results in one message: below any client's message limit with the longest evidence."""
-PART_REQUESTS_MAX: Final = 128
-PART_BYTES_MAX: Final = 512 * 1024
+PART_REQUESTS_MAX: Final = 64
+PART_BYTES_MAX: Final = 256 * 1024
 """Of a `score` that are stored at once."""
 PAGE_EVERY_S: Final = 0.01
 """After a page that was not full, how long results may gather for the next: a stream of single

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from assay.config.settings import SandboxSettings
-from assay.sandbox import linux, template
+from assay.sandbox import linux
+from assay.sandbox.box import root
 from assay.sandbox.seccomp import compile_filter
-from assay.sandbox.slots import Slot
+from assay.sandbox.uid_number import Slot
 
 _held: list[Slot] = []
 """Claims that last as long as the process."""
@@ -119,7 +120,7 @@ def _leave_files(shown: set[str]) -> None:
     # Python asks for them by the names that it has, links and all.
     wanted |= {os.path.realpath(path) for path in wanted}
     own = [path for path in sorted(wanted) if not _is_shown_anyway(path)]
-    template.enter(own, for_boxes=False)
+    root.enter(own, for_boxes=False)
 
 
 def _is_shown_anyway(path: str) -> bool:

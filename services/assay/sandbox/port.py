@@ -62,7 +62,7 @@ class Limits:
 
     cpu_s: float = 10.0
     blocked_s: float = 5.0
-    """Time in which no task of the tree ran or was ready to run; see `assay.sandbox.blocked`."""
+    """Time in which no task of the tree ran or was ready to run; see `accounting.blocked`."""
     wall_s: float | None = None
     """Protects who waits for the run: passing it is a `SandboxError`, unless the program was
     blocked. Default: `SLOWED_MAX` times what the other two allow, plus a minute."""
@@ -149,7 +149,7 @@ class CommandLauncher(Protocol):
 
 
 class BlockedMeter(Protocol):
-    """Counts how long a process tree was blocked by its own doing (`assay.sandbox.blocked`)."""
+    """Counts how long a process tree was blocked by its own doing (`accounting.blocked`)."""
 
     blocked_ns: int
 

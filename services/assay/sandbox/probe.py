@@ -20,8 +20,10 @@ from typing import Any, Final
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.sandbox import trial
-from assay.sandbox.cgroup import open_backend
-from assay.sandbox.launcher import BubblewrapLauncher, Inside, ZygoteLauncher, open_command_launcher
+from assay.sandbox.accounting.cgroup import open_backend
+from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher, open_command_launcher
+from assay.sandbox.launchers.order import Inside
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import (
     CommandRun,
     HarnessRun,

@@ -6,7 +6,7 @@ double (empty = none), so that a reward comes back as the very number that went 
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, assert_never
 
 import msgpack
@@ -127,22 +127,24 @@ def completed_batch(reply: Reply) -> CompletedBatch:
 # -- requests ------------------------------------------------------------------------------------
 
 
+Row = tuple[str, str, bytes, bytes, bytes, int, str]
+"""One request for the submit script: request, group, digest, static, payload, bytes, blobs."""
+
+
 class Parcel:
-    """Requests as arguments of the submit script.
+    """Requests as rows of the submit script.
 
     A payload part is packed as bytes where it is small; `blobs` holds the others by SHA-256, whose
     hex digits (a str) stand in their place.
     """
 
-    __slots__ = ("arguments", "blobs")
+    __slots__ = ("blobs", "rows")
 
     def __init__(self, requests: Sequence[NewRequest], *, inline_bytes_max: int) -> None:
-        self.arguments: list[Argument] = []
         self.blobs: dict[str, bytes] = {}
-        for request in requests:
-            self._add(request, inline_bytes_max)
+        self.rows = [self._row(request, inline_bytes_max) for request in requests]
 
-    def _add(self, request: NewRequest, inline_bytes_max: int) -> None:
+    def _row(self, request: NewRequest, inline_bytes_max: int) -> Row:
         parts: list[bytes | str] = [request.response, request.reference]
         size = len(request.response) + len(request.reference)
         hashes = ""
@@ -156,7 +158,7 @@ class Parcel:
         digest = hashlib.blake2b(payload, digest_size=16)
         digest.update(request.group_id.encode())
         static = msgpack.packb((request.request_id, request.group_id, size, hashes))
-        self.arguments += (
+        return (
             request.request_id,
             request.group_id,
             digest.digest(),
@@ -165,6 +167,31 @@ class Parcel:
             size,
             hashes,
         )
+
+    def parts(self, *, requests_max: int, bytes_max: int) -> list[list[Row]]:
+        """The rows in their order, so many at a time; a larger one goes alone."""
+        parts: list[list[Row]] = []
+        size = 0
+        for row in self.rows:
+            size += len(row[4])
+            if not parts or len(parts[-1]) == requests_max or size > bytes_max:
+                parts.append([])
+                size = len(row[4])
+            parts[-1].append(row)
+        return parts
+
+
+def packed_rows(rows: Iterable[Sequence[Argument]]) -> bytes:
+    """Rows as one argument of a script: a flat list, which it unpacks faster than arguments."""
+    flat = [value for row in rows for value in row]
+    packed: bytes = msgpack.packb(flat, use_bin_type=False)
+    return packed
+
+
+def without_payload(row: Row) -> Row:
+    """A row whose payload was staged."""
+    request, group, digest, _, _, size, hashes = row
+    return request, group, digest, b"", b"", size, hashes
 
 
 Part = bytes | str

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from assay.core.queue import too_much_open_work
 from assay.core.records import BatchState, InFlight, OpenWork, TaskRecord
+from assay.core.store_limits import too_much_open_work
 from assay.store import codec
 from assay.store.link import Reply
 

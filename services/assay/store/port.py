@@ -1,4 +1,4 @@
-"""The store as the services see it; `memory` and `valkey` pass one conformance suite.
+"""The store as the services see it. `store.valkey` and `testing.memory_store` pass one suite.
 
 Promises: an acknowledged request is durable and ends in exactly one outcome; a call may be repeated
 after a lost answer (submit, open, seal, cancel and finish are idempotent; a repeated claim only
@@ -218,11 +218,11 @@ class Store(Protocol):
 
     async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
         """Add a plan to the batch's record, kept as long as its results. The first and the last
-        `assay.core.queue.PLANS_MAX - 1` stay.
+        `assay.core.store_limits.PLANS_MAX - 1` stay.
 
         Raises:
             NotFound: no such batch.
-            TooLarge: it is over `assay.core.queue.PLAN_BYTES_MAX`.
+            TooLarge: it is over `assay.core.store_limits.PLAN_BYTES_MAX`.
         """
 
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:

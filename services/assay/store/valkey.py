@@ -6,6 +6,7 @@ be lost: tasks and large payload parts, which never change, are remembered; the 
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -26,13 +27,6 @@ from assay.core.ids import (
     TenantId,
     WorkerId,
 )
-from assay.core.queue import (
-    HINTS_MAX,
-    HINTS_PER_TENANT_MAX,
-    PLANS_MAX,
-    check_plan,
-    too_many_tasks,
-)
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -51,6 +45,13 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
+from assay.core.store_limits import (
+    HINTS_MAX,
+    HINTS_PER_TENANT_MAX,
+    PLANS_MAX,
+    check_plan,
+    too_many_tasks,
+)
 from assay.store import codec
 from assay.store.cache import LastUsed
 from assay.store.embedded import embedded_url
@@ -61,8 +62,15 @@ from assay.store.port import Finished, Fitness, Reaped, Report
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
 
-SLICE: Final = 1_000
-"""Most reports, leases or claims in one script call."""
+SLICE: Final = 64
+"""Most requests that one script call moves: the server runs one call at a time, and every tenant's
+next call waits that long (about 2 ms)."""
+LEASES_SLICE: Final = 512
+"""Most leases that one script call extends."""
+PART_BYTES_MAX: Final = 256 * 1024
+"""Payload that one script call stores."""
+STAGED_KEPT_MS: Final = 120_000
+"""After which what was staged and not taken in is dropped."""
 TASK_KEPT_S: Final = 30 * 86_400.0
 """After its last use."""
 TASKS_REMEMBERED_MAX: Final = 4_096
@@ -93,8 +101,24 @@ def open_store(settings: StoreSettings, *, data_dir: Path) -> "ValkeyStore":
 class ValkeyStore:
     """Implements `assay.store.port.Store`."""
 
-    def __init__(self, settings: StoreSettings, *, url: str, embedded: bool = False) -> None:
+    def __init__(
+        self,
+        settings: StoreSettings,
+        *,
+        url: str,
+        embedded: bool = False,
+        part_requests_max: int = SLICE,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            settings: limits and times.
+            url: of the server.
+            embedded: the server is our own.
+            part_requests_max: requests that one script call stores; larger messages are staged.
+        """
         self._settings = settings
+        self._part_requests_max = part_requests_max
         self._link = Link(url, prefix=f"assay:{{{settings.shard}}}:", timeout_s=settings.timeout_s)
         self._examiner = Examiner(self._link, settings, url=url, embedded=embedded)
         self._watchers = Watchers(self._link, "ev", recheck_s=RECHECK_S)
@@ -109,6 +133,8 @@ class ValkeyStore:
         self._uploaded: LastUsed[str, int] = LastUsed(weight_max=UPLOADS_REMEMBERED_MAX)
         self._put_task = load_script("put_task")
         self._open_batch = load_script("open_batch")
+        self._stage = load_script("stage")
+        self._unstage_part = load_script("unstage")
         self._submit = load_script("submit")
         self._claim = load_script("claim")
         self._beat = load_script("beat")
@@ -204,18 +230,51 @@ class ValkeyStore:
         parcel = codec.Parcel(requests, inline_bytes_max=self._settings.inline_bytes_max)
         unknown = [name for name in parcel.blobs if self._uploaded.get(name) is None]
         await self._upload(parcel.blobs, unknown)
-        limits = (quota.requests_open_max, quota.bytes_open_max)
-        arguments = (tenant, batch_id, *limits, *parcel.arguments)
-        reply = await self._link.run(self._submit, *arguments)
-        if reply[0] == b"NO_BLOB":  # kept no longer; nothing was taken in
-            await self._upload(parcel.blobs, list(parcel.blobs))
+        parts = parcel.parts(requests_max=self._part_requests_max, bytes_max=PART_BYTES_MAX)
+        staged: list[int] = []
+        reply: Reply = None
+        try:
+            rows = parcel.rows
+            if len(parts) > 1:
+                await self._stage_parts(tenant, batch_id, parts, staged)
+                rows = [codec.without_payload(row) for row in rows]
+            limits = (quota.requests_open_max, quota.bytes_open_max)
+            ranges = codec.packed_rows([staged]) if staged else b""
+            arguments = (tenant, batch_id, *limits, codec.packed_rows(rows), ranges)
             reply = await self._link.run(self._submit, *arguments)
+            if reply[0] == b"NO_BLOB":  # kept no longer; nothing was taken in
+                await self._upload(parcel.blobs, list(parcel.blobs))
+                reply = await self._link.run(self._submit, *arguments)
+        finally:
+            if reply is None or reply[0] != b"DONE":
+                await self._unstage(staged)
         if reply[0] != b"DONE":
             _refuse(reply, batch_id, requests)
         _, accepted, duplicates, sealed, more = reply
         if more:
             await self._settle_on(tenant, batch_id, "CONTINUE")
         return Submitted(accepted=accepted, duplicates=duplicates, sealed=bool(sealed))
+
+    async def _stage_parts(
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        parts: Sequence[Sequence[codec.Row]],
+        staged: list[int],
+    ) -> None:
+        """Store payloads part by part; adds the first job and the count of each to `staged`."""
+        for part in parts:
+            rows = codec.packed_rows((row[3], row[4]) for row in part)
+            reply = await self._link.run(self._stage, tenant, batch_id, STAGED_KEPT_MS, rows)
+            if reply[0] == b"NOT_FOUND":
+                raise _no_batch(batch_id)
+            staged += (reply[1], len(part))
+
+    async def _unstage(self, staged: Sequence[int]) -> None:
+        """Where this fails too, `reap` drops them."""
+        with suppress(DependencyDown):
+            for first, count in zip(staged[::2], staged[1::2], strict=True):
+                await self._link.run(self._unstage_part, first, count)
 
     async def _upload(self, blobs: Mapping[str, bytes], names: Sequence[str]) -> None:
         for name in names:
@@ -290,11 +349,29 @@ class ValkeyStore:
         self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
+        found: list[Claim] = []
+        full = True
+        while full and len(found) < claims_max:
+            count = min(claims_max - len(found), SLICE)
+            try:
+                some, claimed = await self._claim_some(stage, count, lease_s, worker)
+            except DependencyDown:
+                if not found:
+                    raise
+                return found  # what is leased already must reach its worker
+            found += some
+            full = claimed == count
+        return found
+
+    async def _claim_some(
+        self, stage: StageName, claims_max: int, lease_s: float, worker: WorkerId
+    ) -> tuple[list[Claim], int]:
+        """Returns the claims, and how many the script made."""
         now_us, batches, claims = await self._link.run(
-            self._claim, stage, min(claims_max, SLICE), int(lease_s * 1000), worker
+            self._claim, stage, claims_max, int(lease_s * 1000), worker
         )
         if not claims:
-            return []
+            return [], 0
         tasks = await self._tasks_of(batches)
         parts = [codec.payload_parts(claim[5]) for claim in claims]
         blobs = await self._blobs_of(part for pair in parts for part in pair)
@@ -302,7 +379,7 @@ class ValkeyStore:
             _claim(claim, pair, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
             for claim, pair in zip(claims, parts, strict=True)
         )
-        return [claim for claim in made if claim is not None]
+        return [claim for claim in made if claim is not None], len(claims)
 
     async def _tasks_of(self, batches: Sequence[Reply]) -> Sequence[TaskRecord | None]:
         keys: list[TaskKey] = [(batch[0], batch[2], batch[3]) for batch in batches]
@@ -335,8 +412,8 @@ class ValkeyStore:
     ) -> Sequence[Lease]:
         """See `Store.beat`."""
         lost: list[Lease] = []
-        for first in range(0, len(leases), SLICE):
-            some = leases[first : first + SLICE]
+        for first in range(0, len(leases), LEASES_SLICE):
+            some = leases[first : first + LEASES_SLICE]
             pairs = (value for lease in some for value in (lease.job_id, lease.fence))
             reply = await self._link.run(self._beat, stage, int(lease_s * 1000), *pairs)
             lost += [some[index] for index in reply]
@@ -366,11 +443,20 @@ class ValkeyStore:
 
     async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
         """See `Store.reap`."""
-        redelivered, dead, expired, completed = await self._link.run(
-            self._reap,
-            *(stage, attempts_max, min(jobs_max, SLICE), self._settings.dead_letters_max),
-            self._settings.dead_letters_per_tenant_max,
-        )
+        sums = [0, 0, 0]
+        completed: list[Reply] = []
+        left = jobs_max
+        while left > 0:
+            count = min(left, SLICE)
+            *moved, over = await self._link.run(
+                self._reap,
+                *(stage, attempts_max, count, self._settings.dead_letters_max),
+                self._settings.dead_letters_per_tenant_max,
+            )
+            sums = [a + b for a, b in zip(sums, moved, strict=True)]
+            completed += over
+            left -= count if max(moved[0] + moved[1], moved[2]) == count else left
+        redelivered, dead, expired = sums
         return Reaped(
             redelivered=redelivered,
             dead=dead,

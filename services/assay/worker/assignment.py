@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from assay.core.records import Claim
-from assay.sandbox.blocked import BlockedTime
+from assay.sandbox.accounting.blocked import BlockedTime
 
 RERUNS_MAX: Final = 3
 ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2

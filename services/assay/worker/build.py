@@ -28,12 +28,12 @@ from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
-from assay.worker.artifact_cache import ArtifactCache
-from assay.worker.artifact_desk import ArtifactDesk
-from assay.worker.forks import Forks, environment_for_slots
+from assay.worker.artifacts.broker import ArtifactDesk
+from assay.worker.artifacts.cache import ArtifactCache
+from assay.worker.forking.client import Forks, environment_for_slots
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.pool_servicer import ControlServer
-from assay.worker.slot import SlotSettings
+from assay.worker.slots.main import SlotSettings
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import HostParts, Supervisor
 

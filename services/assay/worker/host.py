@@ -18,8 +18,8 @@ from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
-from assay.worker.forks import Forks
-from assay.worker.slot_pool import PoolState
+from assay.worker.forking.client import Forks
+from assay.worker.slots.pool import PoolState
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import Supervisor
 

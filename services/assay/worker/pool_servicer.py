@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assay.edge.calls import CallGuard
     from assay.edge.clock import Clock
     from assay.worker.host import WorkerHost
-    from assay.worker.slot_pool import PoolState
+    from assay.worker.slots.pool import PoolState
 
 SERVICE: Final = worker_pb2.DESCRIPTOR.services_by_name["PoolService"].full_name
 READINESS_EVERY_S: Final = 0.5

@@ -28,7 +28,7 @@ from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
 from assay.worker.assignment import Held
-from assay.worker.slot_pool import Spawn
+from assay.worker.slots.pool import Spawn
 from assay.worker.store_health import StoreHealth
 
 REPORTS_MAX: Final = 256

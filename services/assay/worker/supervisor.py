@@ -24,9 +24,8 @@ from assay.edge.tracing import Tracer
 from assay.sandbox.port import RunStatus
 from assay.store.port import Store
 from assay.verifiers.port import StageDefinition
-from assay.worker import messages
-from assay.worker.artifact_clerk import WORDS, ArtifactClerk
-from assay.worker.artifact_desk import ArtifactDesk
+from assay.worker.artifacts.broker import ArtifactDesk
+from assay.worker.artifacts.protocol import WORDS, ArtifactClerk
 from assay.worker.assignment import (
     Assignment,
     Blame,
@@ -35,13 +34,14 @@ from assay.worker.assignment import (
     blame_for_end,
     no_blame,
 )
-from assay.worker.forks import Forks
-from assay.worker.frames import Nonsense
-from assay.worker.judgement import broke_limit, finish_of, second_opinion, times
-from assay.worker.limits import LimitWatch
+from assay.worker.finish import broke_limit, finish_of, second_opinion, times
+from assay.worker.forking.client import Forks
 from assay.worker.reports import Reports
-from assay.worker.slot_pool import PoolState, SlotPool, Spawn
-from assay.worker.slot_process import SlotProcess
+from assay.worker.slots import messages
+from assay.worker.slots.frames import Nonsense
+from assay.worker.slots.limits import LimitWatch
+from assay.worker.slots.pool import PoolState, SlotPool, Spawn
+from assay.worker.slots.process import SlotProcess
 from assay.worker.store_health import StoreHealth
 
 BEAT_S_MAX: Final = 1.0

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from assay.core.errors import InvalidRequest
-from assay.planner.distrs import Distrs, ZeroQueue
-from assay.planner.dst import Broken, run_seed
-from assay.planner.policy import Assay
-from assay.planner.replay import workload_of
-from assay.sim.autoscalers import Kpa
-from assay.sim.cluster import Cluster, StartUp
-from assay.sim.policy import Policy
-from assay.sim.runner import Options, simulate
+from assay.model.policy import Policy
+from assay.planner.core.policy import Assay
+from assay.sim.policies.autoscalers import Kpa
+from assay.sim.policies.distrs import Distrs, ZeroQueue
+from assay.sim.pools.cluster import Cluster, StartUp
+from assay.sim.pools.faults import Broken, run_seed
+from assay.sim.pools.replay import workload_of
+from assay.sim.pools.runner import Options, simulate
 
 
 def policies(cap: int, stages: int) -> dict[str, Callable[[], Policy]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from assay.core.errors import InvalidRequest
-from assay.sim.arrays import Floats
-from assay.sim.result import Result
+from assay.model.arrays import Floats
+from assay.sim.pools.result import Result
 
 
 def read_arrivals(path: Path) -> tuple[Floats, ...]:

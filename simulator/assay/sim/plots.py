@@ -9,7 +9,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from assay.sim.result import Result
+from assay.sim.pools.result import Result
 
 
 def plot_pools(results: Sequence[Result], stage: int, path: Path, *, title: str) -> None:

@@ -9,33 +9,26 @@ import array
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from assay.rollout import (
     Activation,
     Completed,
-    InvalidRollout,
+    EngineSaturated,
     Limit,
-    Outcome,
     PauseMode,
-    RewardRequest,
     RolloutGone,
+    RolloutOutcome,
     RolloutRef,
     RuntimeClosed,
-    Sampling,
-    Saturated,
+    ScoreRequest,
     Stop,
     WeightsNotReady,
     WorkerStalled,
 )
-from assay.rollout.checks import (
-    check_group,
-    check_number,
-    check_prompt,
-    check_sampling,
-    check_stops,
-)
+from assay.rollout.checks import check_number
 from assay.rollout.engines import probe_tokens
+from assay.rollout.rollouts import Bounds, Group, GroupOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +52,7 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     stop: Stop = Stop.NONE
-    outcome: Outcome | None = None
+    outcome: RolloutOutcome | None = None
     reward: float | None = None
     asked: bool = False
     """Handed out by `poll_rewards`."""
@@ -98,7 +91,10 @@ class ReferenceEngine:
     """Satisfies `RolloutEngine`."""
 
     def __init__(self, slots: int, *, vocab_size: int, seq_len_max: int) -> None:
-        self.slots, self.vocab_size, self.seq_len_max = slots, vocab_size, seq_len_max
+        self.vocab_size = vocab_size
+        self.bounds = Bounds(
+            slots=slots, vocab_size=vocab_size, seq_len_max=seq_len_max, stop_strings=False
+        )
         self.pauses = 0
         self.ready: set[int] = {0}
         self._free = deque(RolloutRef(slot, 1) for slot in range(slots))
@@ -110,35 +106,12 @@ class ReferenceEngine:
         if self._closed:
             raise RuntimeClosed("closed")
 
-    def submit(
-        self,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        seeds: Sequence[int],
-        sampling: Sampling | None = None,
-        user_ids: Sequence[int] | None = None,
-        reward_ids: Sequence[int] | None = None,
-        group: int = 0,
-        stop_ids: Sequence[int] = (),
-        stop_strings: Sequence[bytes] = (),
-        want_reward: bool = True,
-    ) -> list[RolloutRef]:
+    def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[RolloutRef]:
         self._open()
-        how = sampling or Sampling()
-        check_group(seeds, user_ids, reward_ids, group, slots=self.slots)
-        limits = {"vocab_size": self.vocab_size, "seq_len_max": self.seq_len_max}
-        check_prompt(prompt, max_tokens, **limits)
-        check_sampling(
-            temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, min_p=how.min_p
-        )
-        check_stops(stop_ids, stop_strings, vocab_size=self.vocab_size)
-        if stop_strings:
-            raise InvalidRollout("stop_strings", "this engine has no vocabulary")
-        if len(seeds) > len(self._free):
-            raise Saturated(Limit.SLOTS)
-        users = user_ids if user_ids is not None else range(len(seeds))
-        rewards = reward_ids if reward_ids is not None else users
+        group = Group.of(prompt, options)
+        group.check(self.bounds)
+        if len(group.seeds) > len(self._free):
+            raise EngineSaturated(Limit.SLOTS)
         rows = [
             Row(
                 ref=self._free.popleft(),
@@ -146,11 +119,11 @@ class ReferenceEngine:
                 reward_id=reward,
                 seed=seed,
                 prompt=list(prompt),
-                max_tokens=max_tokens,
-                stop_ids=frozenset(stop_ids),
-                want_reward=want_reward,
+                max_tokens=group.max_tokens,
+                stop_ids=frozenset(group.stop_ids),
+                want_reward=group.want_reward,
             )
-            for seed, user, reward in zip(seeds, users, rewards, strict=True)
+            for seed, user, reward in group.members()
         ]
         self._rows |= {row.ref: row for row in rows}
         self._submitted += len(rows)
@@ -161,12 +134,12 @@ class ReferenceEngine:
         row = self._rows.get(ref)
         if row is None or row.outcome is not None:
             raise RolloutGone("ended")
-        self._end(row, Outcome.CANCELLED)
+        self._end(row, RolloutOutcome.CANCELLED)
 
-    def _end(self, row: Row, outcome: Outcome) -> None:
+    def _end(self, row: Row, outcome: RolloutOutcome) -> None:
         row.outcome = outcome
-        self._completed += outcome is Outcome.COMPLETED
-        self._failed += outcome is not Outcome.COMPLETED
+        self._completed += outcome is RolloutOutcome.COMPLETED
+        self._failed += outcome is not RolloutOutcome.COMPLETED
 
     def poll(self, n: int = 1024) -> list[Completed]:
         self._open()
@@ -182,7 +155,7 @@ class ReferenceEngine:
             ref=row.ref,
             user_id=row.user_id,
             reward_id=row.reward_id,
-            outcome=row.outcome or Outcome.CANCELLED,
+            outcome=row.outcome or RolloutOutcome.CANCELLED,
             stop=row.stop,
             reward=row.reward,
             prompt=array.array("i", row.prompt),
@@ -191,13 +164,13 @@ class ReferenceEngine:
             policy_versions=array.array("I", row.versions),
         )
 
-    def poll_rewards(self, n: int = 1024) -> list[RewardRequest]:
+    def poll_rewards(self, n: int = 1024) -> list[ScoreRequest]:
         self._open()
         waiting = [r for r in self._rows.values() if self._waits(r) and not r.asked][:n]
         for row in waiting:
             row.asked = True
         return [
-            RewardRequest(
+            ScoreRequest(
                 ref=row.ref,
                 reward_id=row.reward_id,
                 tokens=array.array("i", [*row.prompt, *row.tokens]),
@@ -216,7 +189,7 @@ class ReferenceEngine:
         if row is None or not self._waits(row):
             raise RolloutGone("does not wait for a reward")
         row.reward = reward
-        self._end(row, Outcome.COMPLETED)
+        self._end(row, RolloutOutcome.COMPLETED)
 
     def wait(self, timeout_s: float) -> float:
         self._open()
@@ -241,7 +214,7 @@ class ReferenceEngine:
         elif len(row.tokens) == row.max_tokens:
             row.stop = Stop.LENGTH
         if row.stop is not Stop.NONE and not row.want_reward:
-            self._end(row, Outcome.COMPLETED)
+            self._end(row, RolloutOutcome.COMPLETED)
 
     @contextmanager
     def _paused(self, pause: Pause) -> Iterator[Held]:

@@ -21,16 +21,16 @@ from tests.rollout.test_weight_slots import alone as model_alone
 
 from assay.rollout import (
     Completed,
+    EngineSaturated,
     InvalidRollout,
-    Outcome,
     PauseMode,
     ProbeEngine,
     RolloutGone,
+    RolloutOutcome,
     Runtime,
     RuntimeClosed,
     RuntimeOptions,
     Sampling,
-    Saturated,
     Stop,
     WeightsNotReady,
 )
@@ -130,7 +130,7 @@ def test_a_group_comes_back_whole_and_each_rollout_is_what_it_is_alone(subject: 
         assert len(c.logps) == len(c.policy_versions) == 9
         assert all(logp <= 0 for logp in c.logps)
         assert set(c.policy_versions) == {0}
-        assert (c.outcome, c.stop) == (Outcome.COMPLETED, Stop.LENGTH)
+        assert (c.outcome, c.stop) == (RolloutOutcome.COMPLETED, Stop.LENGTH)
         assert (c.reward, c.reward_id) == (len(prompt) + 9, 50 + c.user_id)
     assert subject.engine.poll() == []
     assert subject.engine.stats().slots_free == SLOTS
@@ -140,7 +140,7 @@ def test_a_group_without_room_is_refused_whole_and_taken_later(subject: Subject)
     engine = subject.engine
     engine.submit([1], max_tokens=4, seeds=range(SLOTS - 1), want_reward=False)
     before = engine.stats().submitted
-    with pytest.raises(Saturated) as full:
+    with pytest.raises(EngineSaturated) as full:
         engine.submit([1], max_tokens=4, seeds=[1, 2], want_reward=False)
     assert full.value.retry_after_s > 0
     assert engine.stats().submitted == before
@@ -174,7 +174,7 @@ def test_a_cancelled_rollout_comes_back_and_can_not_be_cancelled_again(subject: 
         (ref,) = engine.submit([1], max_tokens=60, seeds=[1], want_reward=False)
         engine.cancel(ref)
     (c,) = ended(engine, 1)
-    assert (c.ref, c.outcome, c.reward) == (ref, Outcome.CANCELLED, None)
+    assert (c.ref, c.outcome, c.reward) == (ref, RolloutOutcome.CANCELLED, None)
     with pytest.raises(RolloutGone):
         engine.cancel(ref)
 
@@ -286,7 +286,7 @@ def test_over_a_random_schedule_each_rollout_comes_back_once_and_the_counts_agre
                 user_ids=users,
                 want_reward=reward,
             )
-        except Saturated:
+        except EngineSaturated:
             refs = []
         taken += len(refs)
         for ref in refs:

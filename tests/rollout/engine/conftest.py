@@ -17,7 +17,10 @@ SHARED_MODELS = Path(os.environ.get("ASSAY_MODELS", ROOT.parent / "shared" / "mo
 # Helper modules of these tests are imported as tests.rollout.engine.*
 sys.path.insert(0, str(ROOT))
 
-ENGINE_SOURCES = ("contain", "pool", "sampler", "weights", "kv_layout", "engine", "guard")
+ENGINE_SOURCES = (
+    *("adapter", "arena", "attend", "batch", "contain", "engine", "guard", "isa"),
+    *("kv_layout", "layers", "pool", "rotation", "sampler", "weights"),
+)
 
 
 @pytest.fixture(scope="session")

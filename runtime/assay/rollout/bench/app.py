@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from assay.rollout.bench import cow, pipeline, policies, soak, tax, tracing
-from assay.rollout.bench.machine import this_machine
-from assay.rollout.bench.report import Report
-from assay.rollout.bench.work import Contender, DecodeWork, SwapWork, Weights
+from assay.rollout.bench.control import cow, pipeline, policies, soak, tax, tracing
+from assay.rollout.bench.engine.work import Contender, DecodeWork, SwapWork, Weights
+from assay.rollout.bench.harness.machine import this_machine
+from assay.rollout.bench.harness.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,7 +95,7 @@ def _decode(
         report = Report("Decode", command, this_machine())
         report.leave_out("decode", "the package numpy is not installed: pip install assay[rollout]")
         return report
-    from assay.rollout.bench import decode
+    from assay.rollout.bench.engine import decode
 
     return decode.measure(repeats, work, command, models=models, stories=stories)
 
@@ -160,7 +160,7 @@ def swap_command(
         report = Report("Swap", command, this_machine())
         report.leave_out("swap", "the package numpy is not installed: pip install assay[rollout]")
     else:
-        from assay.rollout.bench import swap
+        from assay.rollout.bench.engine import swap
 
         work = SwapWork(
             threads=threads,
@@ -184,7 +184,7 @@ def mismatch_command(
     threads: Threads = CPUS,
 ) -> None:
     """Log-probs beside float32's on the same weights, with float32 and bf16 keys and values."""
-    from assay.rollout.bench import mismatch
+    from assay.rollout.bench.engine import mismatch
 
     command = f"assay bench mismatch --model {model.name} --tokens {tokens} --threads {threads}"
     mismatch.measure(model, tokens, threads, repeats, command).deliver(json, plot)

@@ -46,7 +46,8 @@ typedef enum {
     ASSAY_ENGINE_BAD_BLOCKS = -8,  /* the block table does not reach the last position */
     ASSAY_ENGINE_CONTEXT = -9,     /* a position at or past seq_len_max */
     ASSAY_ENGINE_BROKEN = -10,     /* a thread of the engine died in this step or an earlier one */
-    ASSAY_ENGINE_NOT_FINITE = -11  /* stage: a value is not finite in the dtype it is kept in */
+    ASSAY_ENGINE_NOT_FINITE = -11  /* stage: a value is not finite in the dtype it is kept in, or
+                                      a rotation is out of range */
 } assay_engine_status;
 
 /* Sizes of the model, in elements. */
@@ -122,6 +123,41 @@ typedef struct {
     const void *data;
 } assay_piece;
 
+/* How a projection is adapted. x is a row of inputs, y of outputs.
+ *   LORA: y = W x + scale * B (A x), with A (size x cols) in a, B (rows x size) in b.
+ *   The OFT kinds: y = W x', where x' = x R, block by block: R is orthogonal and made from the skew
+ *   symmetric Q whose upper triangle, row by row, is in a: n_blocks x (size * (size - 1) / 2).
+ *     CAYLEY:  R = (I - Q) (I + Q)^-1
+ *     NEUMANN: R = I + 2 Q + ... + 2 Q^(n - 2) + Q^(n - 1), n = terms, as peft computes it: close to
+ *              (I + Q) (I - Q)^-1, so the sign of Q is not CAYLEY's
+ *     EXPONENTIAL: R = e^Q */
+typedef enum {
+    ASSAY_ADAPT_LORA = 0,
+    ASSAY_ADAPT_OFT_CAYLEY = 1,
+    ASSAY_ADAPT_OFT_NEUMANN = 2,
+    ASSAY_ADAPT_OFT_EXPONENTIAL = 3
+} assay_adapt;
+
+enum { ASSAY_RANK_MAX = 1024, ASSAY_OFT_BLOCK_MAX = 1024, ASSAY_NEUMANN_TERMS_MAX = 64 };
+
+/* The adapter of one projection: WQ, WK, WV, WO, W_GATE, W_UP or W_DOWN of a layer. All pieces of an
+ * adapter are LORA or all are OFT. */
+typedef struct {
+    uint32_t tensor; /* assay_tensor */
+    uint32_t layer;
+    uint32_t kind;   /* assay_adapt */
+    uint32_t dtype;  /* assay_dtype of a and b */
+    uint32_t rows;   /* outputs of the projection */
+    uint32_t cols;   /* inputs */
+    uint32_t size;   /* LORA: the rank, 1 to ASSAY_RANK_MAX; OFT: inputs of a block, which divides cols,
+                        1 to ASSAY_OFT_BLOCK_MAX */
+    uint32_t n_blocks; /* OFT: cols / size, or 1: one rotation for all blocks. LORA: 0 */
+    uint32_t terms;    /* NEUMANN: 1 to ASSAY_NEUMANN_TERMS_MAX; else 0 */
+    float scale;       /* LORA: finite; else 0 */
+    const void *a;
+    const void *b; /* LORA only */
+} assay_adapter_piece;
+
 /* What an engine found and took. */
 typedef struct {
     char isa[16];            /* the vector code that runs */
@@ -156,6 +192,16 @@ int assay_engine_stage(assay_engine *engine, const assay_piece *piece);
 int assay_engine_stage_end(assay_engine *engine);
 int assay_engine_swap(assay_engine *engine, uint64_t version);
 
+/* An adapter over the active slot's matrices, never merged into them: the second slot becomes the
+ * active one's matrices with this adapter (in place of any the active slot has). `begin` reads the
+ * pieces' sizes, not their data, takes the memory, and marks all pieces missing; n_pieces 0 stages the
+ * matrices without an adapter. `stage_adapter` copies one of the pieces that were named. Then
+ * `stage_end` and `swap`, as for tensors. An adapter is kept in float32; a rotation is computed here,
+ * in double, so that it does not depend on a host's linear algebra. */
+int assay_engine_stage_adapter_begin(assay_engine *engine, const assay_adapter_piece *pieces,
+                                     uint32_t n_pieces);
+int assay_engine_stage_adapter(assay_engine *engine, const assay_adapter_piece *piece);
+
 /* The version of the weights; stamped on every entry of a step. Call between steps. */
 void assay_engine_set_policy_version(assay_engine *engine, uint64_t version);
 uint64_t assay_engine_policy_version(const assay_engine *engine);
@@ -185,10 +231,5 @@ void assay_engine_ops_of(assay_engine *engine, assay_engine_ops *ops);
 
 /* The best assay_isa this machine can run (asks the kernel for tile state where AMX is there). */
 uint32_t assay_engine_best_isa(void);
-
-/* Reads `bytes` from buffer with n_threads threads, n_times over; returns seconds of the fastest
- * pass. The memory-bandwidth limit that decoding is measured against. */
-double assay_read_sweep_seconds(const void *buffer, size_t bytes, uint32_t n_threads,
-                                uint32_t n_times);
 
 #endif

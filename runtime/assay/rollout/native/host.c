@@ -180,6 +180,11 @@ int assay_host_copy(assay_host h, assay_ref ref, int32_t *tokens, uint32_t n) {
     HELD(h, assay_runtime_copy(rt, ref, tokens, n));
 }
 
+int assay_host_peek(assay_host h, assay_ref ref, uint32_t from, uint32_t room, int32_t *tokens,
+                    float *logps, uint32_t *versions, uint32_t *got) {
+    HELD(h, assay_runtime_peek(rt, ref, from, room, tokens, logps, versions, got));
+}
+
 int assay_host_bell(assay_host h, uint32_t *seen) {
     HELD(h, (*seen = assay_runtime_bell(rt), ASSAY_OK));
 }

@@ -49,6 +49,8 @@ int assay_host_contents(assay_host h, const assay_completion *done, int32_t *tok
 int assay_host_asked(assay_host h, const assay_completion *done, assay_asked *out);
 int assay_host_release(assay_host h, const assay_completion *done, uint64_t n);
 int assay_host_copy(assay_host h, assay_ref ref, int32_t *tokens, uint32_t n);
+int assay_host_peek(assay_host h, assay_ref ref, uint32_t from, uint32_t room, int32_t *tokens,
+                    float *logps, uint32_t *versions, uint32_t *got);
 
 int assay_host_bell(assay_host h, uint32_t *seen);
 int assay_host_wait(assay_host h, uint32_t seen, uint64_t timeout_ns, uint64_t *took_ns);

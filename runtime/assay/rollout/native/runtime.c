@@ -322,6 +322,29 @@ int assay_runtime_contents(const assay_runtime *rt, const assay_completion *done
     return ASSAY_OK;
 }
 
+/* Tokens below `n_generated` do not change any more while the generation lives. */
+int assay_runtime_peek(assay_runtime *rt, assay_ref ref, uint32_t from, uint32_t room,
+                       int32_t *tokens, float *logps, uint32_t *versions, uint32_t *got) {
+    const assay_region *g = rt->region.at;
+    if (ref.slot >= g->shape.slots) return ASSAY_INVALID;
+    assay_rollout *row = assay_row(g, ref.slot);
+    uint64_t before = atomic_load_explicit(&row->word, memory_order_acquire);
+    if (assay_word_generation(before) != ref.generation) return ASSAY_STALE;
+    if (assay_word_state(before) == ASSAY_FREE) return ASSAY_STALE;
+    uint32_t made = atomic_load_explicit(&row->n_generated, memory_order_acquire);
+    uint32_t n = made > from ? made - from : 0, at = row->prompt_len + from;
+    if (n > room) n = room;
+    if (at + (uint64_t)n > g->shape.seq_max) return ASSAY_STALE;
+    memcpy(tokens, assay_tokens(g, ref.slot) + at, n * sizeof *tokens);
+    memcpy(logps, assay_logps(g, ref.slot) + at, n * sizeof *logps);
+    memcpy(versions, assay_versions(g, ref.slot) + at, n * sizeof *versions);
+    /* A read-modify-write that changes nothing: the copies above cannot sink below it. */
+    uint64_t after = atomic_fetch_or_explicit(&row->word, 0, memory_order_acq_rel);
+    if (assay_word_generation(after) != ref.generation) return ASSAY_STALE;
+    *got = n;
+    return ASSAY_OK;
+}
+
 int assay_runtime_asked(const assay_runtime *rt, const assay_completion *done, assay_asked *out) {
     const assay_region *g = rt->region.at;
     if (done->slot >= g->shape.slots) return ASSAY_INVALID;

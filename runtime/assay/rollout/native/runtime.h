@@ -83,6 +83,10 @@ int assay_runtime_limit(const assay_runtime *rt);
 uint64_t assay_runtime_reward_take(assay_runtime *rt, assay_descriptor *out, uint64_t n,
                                    int *status);
 int assay_runtime_copy(assay_runtime *rt, assay_ref ref, int32_t *tokens, uint32_t n);
+/* Copy up to `room` of what a rollout has generated, from the `from`-th on, while it decodes or after.
+ * STALE: it was released. */
+int assay_runtime_peek(assay_runtime *rt, assay_ref ref, uint32_t from, uint32_t room,
+                       int32_t *tokens, float *logps, uint32_t *versions, uint32_t *got);
 int assay_runtime_score(assay_runtime *rt, assay_ref ref, double reward);
 uint64_t assay_runtime_poll(assay_runtime *rt, assay_completion *out, uint64_t n);
 /* Copy what a collected completion holds, until it is released. STALE: it was. */

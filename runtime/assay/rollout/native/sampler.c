@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
-#include "engine_isa.h"
+#include "isa.h"
 
 static size_t blocks_of(uint32_t n) {
     return ((size_t)n + ASSAY_SUM_BLOCK - 1) / ASSAY_SUM_BLOCK;

@@ -1,50 +1,9 @@
 /* See weights.h. */
-#define _GNU_SOURCE
 #include "weights.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "kernels.h"
-
-enum { HUGE_PAGE = 2 << 20 };
-
-void *assay_arena_take(assay_arena *arena, size_t bytes) {
-    uint8_t *at = arena->base == NULL ? NULL : arena->base + arena->used;
-    arena->used += (bytes + 63) & ~(size_t)63;
-    return at;
-}
-
-static size_t map_length(size_t bytes) {
-    return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE + HUGE_PAGE;
-}
-
-/* The mapping begins one cache line before a huge page boundary would, so it carries its own start
- * in the word in front of what is handed out. */
-void *assay_pages_map(size_t bytes, uint32_t *huge) {
-    const size_t length = map_length(bytes);
-    uint8_t *start =
-        mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (start == MAP_FAILED) {
-        return NULL;
-    }
-    uint8_t *at = (uint8_t *)(((uintptr_t)start + HUGE_PAGE) & ~(uintptr_t)(HUGE_PAGE - 1));
-    *huge = 0;
-#if defined(MADV_HUGEPAGE)
-    *huge = madvise(at, length - (size_t)(at - start), MADV_HUGEPAGE) == 0;
-#endif
-    memset(at, 0, bytes);
-    memcpy(at - sizeof start, &start, sizeof start);
-    return at;
-}
-
-void assay_pages_unmap(void *pages, size_t bytes) {
-    if (pages != NULL) {
-        uint8_t *start;
-        memcpy(&start, (uint8_t *)pages - sizeof start, sizeof start);
-        munmap(start, map_length(bytes));
-    }
-}
 
 static size_t element_bytes(uint32_t dtype) {
     return dtype == ASSAY_F32 ? 4 : 2;
@@ -132,6 +91,10 @@ static float read_element(const void *data, uint32_t dtype, size_t i) {
     return value;
 }
 
+float assay_element(const void *data, uint32_t dtype, size_t i) {
+    return read_element(data, dtype, i);
+}
+
 static uint8_t *element_at(const assay_matrix *m, uint32_t dtype, uint32_t panel, uint32_t lane,
                            uint32_t k) {
     uint8_t *base = m->data + (size_t)panel * m->panel_bytes;
@@ -160,82 +123,71 @@ static void pack_rows(const assay_weights *w, assay_matrix *m, uint32_t first, u
     }
 }
 
-/* Where a tensor goes: a vector, or rows of a matrix. */
-typedef struct {
-    float *vector;
-    assay_matrix *matrix;
-    uint32_t rows;
-    uint32_t cols;
-    uint32_t first;        /* output of the matrix, or element of the vector, it begins at */
-    uint32_t panel_stride; /* 2: gate or up, which alternate */
-    uint32_t panel_offset;
-} place;
-
-static place global_place(assay_weights *w, uint32_t tensor) {
+static assay_place global_place(assay_weights *w, uint32_t tensor) {
     const assay_model_shape *s = &w->shape;
     switch (tensor) {
     case ASSAY_T_EMBED:
-        return (place){NULL, &w->embed, s->vocab_size, s->dim, 0, 1, 0};
+        return (assay_place){NULL, &w->embed, s->vocab_size, s->dim, 0, 1, 0};
     case ASSAY_T_LM_HEAD:
         if (s->tied_embeddings) {
-            return (place){0};
+            return (assay_place){0};
         }
-        return (place){NULL, &w->lm_head, s->vocab_size, s->dim, 0, 1, 0};
+        return (assay_place){NULL, &w->lm_head, s->vocab_size, s->dim, 0, 1, 0};
     case ASSAY_T_FINAL_NORM:
-        return (place){w->final_norm, NULL, 1, s->dim, 0, 1, 0};
+        return (assay_place){w->final_norm, NULL, 1, s->dim, 0, 1, 0};
     case ASSAY_T_ROPE_INV_FREQ:
-        return (place){w->rope_inv_freq, NULL, 1, s->head_dim / 2, 0, 1, 0};
+        return (assay_place){w->rope_inv_freq, NULL, 1, s->head_dim / 2, 0, 1, 0};
     default:
-        return (place){0};
+        return (assay_place){0};
     }
 }
 
-static place layer_place(const assay_model_shape *s, assay_layer *l, uint32_t tensor) {
+static assay_place layer_place(const assay_model_shape *s, assay_layer *l, uint32_t tensor) {
     const uint32_t n_q = s->n_heads * s->head_dim;
     const uint32_t n_kv = s->n_kv_heads * s->head_dim;
     switch (tensor) {
     case ASSAY_T_ATTN_NORM:
-        return (place){l->attn_norm, NULL, 1, s->dim, 0, 1, 0};
+        return (assay_place){l->attn_norm, NULL, 1, s->dim, 0, 1, 0};
     case ASSAY_T_FFN_NORM:
-        return (place){l->ffn_norm, NULL, 1, s->dim, 0, 1, 0};
+        return (assay_place){l->ffn_norm, NULL, 1, s->dim, 0, 1, 0};
     case ASSAY_T_Q_NORM:
-        return (place){l->q_norm, NULL, 1, s->head_dim, 0, 1, 0};
+        return (assay_place){l->q_norm, NULL, 1, s->head_dim, 0, 1, 0};
     case ASSAY_T_K_NORM:
-        return (place){l->k_norm, NULL, 1, s->head_dim, 0, 1, 0};
+        return (assay_place){l->k_norm, NULL, 1, s->head_dim, 0, 1, 0};
     case ASSAY_T_WQ:
-        return (place){NULL, &l->qkv, n_q, s->dim, 0, 1, 0};
+        return (assay_place){NULL, &l->qkv, n_q, s->dim, 0, 1, 0};
     case ASSAY_T_WK:
-        return (place){NULL, &l->qkv, n_kv, s->dim, n_q, 1, 0};
+        return (assay_place){NULL, &l->qkv, n_kv, s->dim, n_q, 1, 0};
     case ASSAY_T_WV:
-        return (place){NULL, &l->qkv, n_kv, s->dim, n_q + n_kv, 1, 0};
+        return (assay_place){NULL, &l->qkv, n_kv, s->dim, n_q + n_kv, 1, 0};
     case ASSAY_T_BQ:
-        return (place){l->qkv_bias, NULL, 1, n_q, 0, 1, 0};
+        return (assay_place){l->qkv_bias, NULL, 1, n_q, 0, 1, 0};
     case ASSAY_T_BK:
-        return (place){l->qkv_bias, NULL, 1, n_kv, n_q, 1, 0};
+        return (assay_place){l->qkv_bias, NULL, 1, n_kv, n_q, 1, 0};
     case ASSAY_T_BV:
-        return (place){l->qkv_bias, NULL, 1, n_kv, n_q + n_kv, 1, 0};
+        return (assay_place){l->qkv_bias, NULL, 1, n_kv, n_q + n_kv, 1, 0};
     case ASSAY_T_WO:
-        return (place){NULL, &l->out, s->dim, n_q, 0, 1, 0};
+        return (assay_place){NULL, &l->out, s->dim, n_q, 0, 1, 0};
     case ASSAY_T_BO:
-        return (place){l->out_bias, NULL, 1, s->dim, 0, 1, 0};
+        return (assay_place){l->out_bias, NULL, 1, s->dim, 0, 1, 0};
     case ASSAY_T_W_GATE:
-        return (place){NULL, &l->gate_up, s->hidden_dim, s->dim, 0, 2, 0};
+        return (assay_place){NULL, &l->gate_up, s->hidden_dim, s->dim, 0, 2, 0};
     case ASSAY_T_W_UP:
-        return (place){NULL, &l->gate_up, s->hidden_dim, s->dim, 0, 2, 1};
+        return (assay_place){NULL, &l->gate_up, s->hidden_dim, s->dim, 0, 2, 1};
     case ASSAY_T_W_DOWN:
-        return (place){NULL, &l->down, s->dim, s->hidden_dim, 0, 1, 0};
+        return (assay_place){NULL, &l->down, s->dim, s->hidden_dim, 0, 1, 0};
     case ASSAY_T_B_GATE:
-        return (place){l->mlp_bias, NULL, 1, s->hidden_dim, 0, 2, 0};
+        return (assay_place){l->mlp_bias, NULL, 1, s->hidden_dim, 0, 2, 0};
     case ASSAY_T_B_UP:
-        return (place){l->mlp_bias, NULL, 1, s->hidden_dim, 0, 2, 1};
+        return (assay_place){l->mlp_bias, NULL, 1, s->hidden_dim, 0, 2, 1};
     case ASSAY_T_B_DOWN:
-        return (place){l->down_bias, NULL, 1, s->dim, 0, 1, 0};
+        return (assay_place){l->down_bias, NULL, 1, s->dim, 0, 1, 0};
     default:
-        return (place){0};
+        return (assay_place){0};
     }
 }
 
-static void load_vector(const place *to, const void *data, uint32_t dtype) {
+static void load_vector(const assay_place *to, const void *data, uint32_t dtype) {
     for (uint32_t i = 0; i < to->cols; i++) {
         const uint32_t at = to->first + i;
         const uint32_t panel = at / ASSAY_PANEL * to->panel_stride + to->panel_offset;
@@ -249,12 +201,12 @@ static int piece_is_sound(const assay_weights *w, const assay_piece *p) {
            p->layer < layers && p->from < p->to && p->to <= p->rows;
 }
 
-static place place_of(assay_weights *w, uint32_t tensor, uint32_t layer) {
+assay_place assay_weights_place(assay_weights *w, uint32_t tensor, uint32_t layer) {
     return tensor < ASSAY_T_ATTN_NORM ? global_place(w, tensor)
                                       : layer_place(&w->shape, &w->layers[layer], tensor);
 }
 
-static void load_piece(assay_weights *w, const place *to, const assay_piece *p) {
+static void load_piece(assay_weights *w, const assay_place *to, const assay_piece *p) {
     if (to->vector != NULL) {
         load_vector(to, p->data, p->dtype);
     } else {
@@ -266,7 +218,7 @@ static void load_piece(assay_weights *w, const place *to, const assay_piece *p) 
     *loaded |= p->to == p->rows ? 1u << p->tensor : 0;
 }
 
-static int fits(const place *to, const assay_piece *p) {
+static int fits(const assay_place *to, const assay_piece *p) {
     return (to->vector != NULL || to->matrix != NULL) && to->rows == p->rows && to->cols == p->cols;
 }
 
@@ -276,7 +228,7 @@ int assay_weights_load(assay_weights *w, uint32_t tensor, uint32_t layer, const 
     if (!piece_is_sound(w, &p)) {
         return ASSAY_ENGINE_INVALID;
     }
-    const place to = place_of(w, tensor, layer);
+    const assay_place to = assay_weights_place(w, tensor, layer);
     if (!fits(&to, &p)) {
         return ASSAY_ENGINE_INVALID;
     }
@@ -302,7 +254,7 @@ int assay_weights_load_rows(assay_weights *w, const assay_piece *p) {
     if (!piece_is_sound(w, p)) {
         return ASSAY_ENGINE_INVALID;
     }
-    const place to = place_of(w, p->tensor, p->layer);
+    const assay_place to = assay_weights_place(w, p->tensor, p->layer);
     if (!fits(&to, p)) {
         return ASSAY_ENGINE_INVALID;
     }

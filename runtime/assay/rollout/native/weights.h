@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arena.h"
 #include "engine.h"
 
 typedef struct {
@@ -33,7 +34,7 @@ typedef struct {
     assay_matrix out;
     assay_matrix gate_up;
     assay_matrix down;
-    uint32_t loaded; /* bit a tensor */
+    uint32_t loaded; /* one bit per tensor */
 } assay_layer;
 
 typedef struct {
@@ -48,20 +49,16 @@ typedef struct {
     size_t matrix_bytes; /* streamed by one decode step */
 } assay_weights;
 
-/* A region that hands out 64-byte aligned pieces; base NULL only counts. */
+/* Where a tensor lies: a vector, or outputs of a matrix. Both NULL: the model has no such tensor. */
 typedef struct {
-    uint8_t *base;
-    size_t used;
-} assay_arena;
-
-void *assay_arena_take(assay_arena *arena, size_t bytes);
-/* Zeroed, resident pages, huge where the system gives them. NULL when out of memory. */
-void *assay_pages_map(size_t bytes, uint32_t *huge);
-void assay_pages_unmap(void *pages, size_t bytes);
-
-static inline uint32_t assay_round_up(uint32_t n, uint32_t to) {
-    return (n + to - 1) / to * to;
-}
+    float *vector;
+    assay_matrix *matrix;
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t first;        /* output of the matrix, or element of the vector, it begins at */
+    uint32_t panel_stride; /* 2: gate or up, which alternate */
+    uint32_t panel_offset;
+} assay_place;
 
 /* Lays the tensors out over the arena. */
 void assay_weights_layout(assay_weights *weights, const assay_model_shape *shape,
@@ -71,6 +68,10 @@ int assay_weights_load(assay_weights *weights, uint32_t tensor, uint32_t layer, 
 /* Rows [from, to) of the same, data being row `from`; refused when a value is not finite in the
  * matrix's dtype. The tensor counts as loaded from its last row on. Rows come in order. */
 int assay_weights_load_rows(assay_weights *weights, const assay_piece *piece);
+/* tensor < ASSAY_T_COUNT and layer < n_layers. */
+assay_place assay_weights_place(assay_weights *weights, uint32_t tensor, uint32_t layer);
+/* Element i of an array of an assay_dtype. */
+float assay_element(const void *data, uint32_t dtype, size_t i);
 /* What was loaded counts as missing, but for the rotary frequencies, which are `from`'s. */
 void assay_weights_begin_again(assay_weights *weights, const assay_weights *from);
 /* ASSAY_ENGINE_OK, or ASSAY_ENGINE_MISSING. */

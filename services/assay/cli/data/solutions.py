@@ -9,7 +9,8 @@ from assay.config.settings import Settings
 from assay.core.errors import InvalidRequest
 from assay.datasets.port import Outputs, Refused
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import Inside, ZygoteLauncher
+from assay.sandbox.launchers.order import Inside
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, Limits, PythonRun, RunStatus
 from assay.verifiers.intake import plain_json
 

@@ -63,7 +63,7 @@ def traces(
     found: Sequence[tuple[TaskRecord, Sequence[BatchHistory]]], settings: Settings
 ) -> Iterator[dict[str, object]]:
     """Yield one object per batch, oldest first, with what a replay needs of the task."""
-    from assay.planner.history import to_trace  # numpy
+    from assay.planner.session.past_batches import to_trace  # numpy
     from assay.verifiers.registry import load_pipelines, stages_of
 
     specs = {

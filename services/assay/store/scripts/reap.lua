@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Take back expired leases of a stage; end overdue batches; go on with batches whose end is under
 -- way; drop the dead letters of batches that are gone; move the jobs of a queue of the former layout
--- to their tenants'. Keys: requests.lua.
+-- to their tenants'; drop jobs that were staged and not taken in. Keys: requests.lua.
 -- ARGV: stage attempts_max jobs_max letters_max letters_per_tenant_max
 -- Returns {redelivered, dead, expired, completed: {tenant, batch, slack_ms} each}
 --@include requests.lua
@@ -57,6 +57,12 @@ for _, uid in ipairs(closing) do settle_groups(uid, jobs_max) end
 for _, uid in ipairs(call('ZRANGEBYSCORE', P .. 'gone', '-inf', NOW_MS, 'LIMIT', 0, BATCHES_MAX)) do
   drop_letters(uid, jobs_max)
   if call('EXISTS', P .. 'dead:' .. uid) == 0 then call('ZREM', P .. 'gone', uid) end
+end
+
+local staged = call('ZRANGEBYSCORE', P .. 'staged', '-inf', NOW_MS, 'LIMIT', 0, BATCHES_MAX)
+for _, name in ipairs(staged) do
+  local first, count = string.match(name, '^(%d+) (%d+)$')
+  unstage(tonumber(first), tonumber(count))
 end
 
 delete(doomed)

@@ -28,6 +28,8 @@
 --                              m timings and v services of the stages gone, packed
 --   p:<job>            STRING  packed [response, reference]: bytes, or the hash of a large part
 --   o:<job>            STRING  what the stage before handed over
+--   staged             ZSET    '<first job> <count>' of jobs that no batch has yet -> when they are
+--                              dropped (ms)
 --   q:<stage>:<tenant> ZSET    job -> deadline or rank of its batch (ms): EBF, then arrival by the
 --                              name
 --   s:<stage>          ZSET    tenant with waiting jobs -> its virtual time (us): the smallest is
@@ -117,6 +119,26 @@ end
 
 local function write_job(job, j)
   call('HSET', P .. 'j:' .. job, 'D', pack_job(j))
+end
+
+local function job_name(number)
+  return string.format('%016.0f', number)
+end
+
+-- The changing part of a job that has just arrived; requests of one call share it.
+local function pack_new_job(uid, stage)
+  return pack_job({ uid = uid, stage = stage, state = 'Q', attempts = 0, claims = 0, fence = 0,
+    enqueued = NOW_US, claimed = 0, arrived = NOW_US, worker = '', stages_gone = 0, replayed = 0,
+    error = '', charged = 0, weight = 1 })
+end
+
+local function store_new_job(job, packed, static, payload)
+  call('HSET', P .. 'j:' .. job, 'S', static, 'D', packed)
+  call('SET', P .. 'p:' .. job, payload)
+end
+
+local function staged_name(first, count)
+  return string.format('%.0f %.0f', first, count)
 end
 
 local function array_head(count)
@@ -241,6 +263,17 @@ local function score(deadline, rank)
 end
 
 local doomed = {} -- keys to delete, last
+
+local function forget_new_job(job)
+  doomed[#doomed + 1] = P .. 'j:' .. job
+  doomed[#doomed + 1] = P .. 'p:' .. job
+end
+
+-- Drop jobs that no batch has taken in; nothing where one has, or they are dropped already.
+local function unstage(first, count)
+  if call('ZREM', P .. 'staged', staged_name(first, count)) == 0 then return end
+  for n = 0, count - 1 do forget_new_job(job_name(first + n)) end
+end
 
 local function drop_blobs(hashes)
   for hash in string.gmatch(hashes, '%S+') do

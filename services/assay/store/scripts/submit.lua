@@ -1,37 +1,48 @@
 #!lua
 -- Take in requests, all or none. Keys: requests.lua.
--- ARGV: tenant batch requests_max bytes_max, then for each request
---       request group digest static payload bytes blobs
+-- ARGV: tenant batch requests_max bytes_max rows staged
+--   rows: packed {request, group, digest, static, payload, bytes, blobs} each, in one list
+--   staged: packed {first job, count} each, in one list, of the rows that `stage` has stored (all of
+--     them, in order; their static and payload are ''); '' = none of them
 -- Returns {'DONE', accepted, duplicates, sealed, more_to_settle}
---      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'NO_BLOB'}
+--      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'NO_BLOB' |
+--          'NOT_STAGED'}
 --      or {'CONFLICT' | 'OVER_GROUP', index}
 --@include requests.lua
 
 local tenant, batch = ARGV[1], ARGV[2]
 local uid = tenant .. ':' .. batch
-local HEAD, WIDTH = 4, 7
-local count = (#ARGV - HEAD) / WIDTH
+local rows, ranges = cmsgpack.unpack(ARGV[5]), {}
+if ARGV[6] ~= '' then ranges = cmsgpack.unpack(ARGV[6]) end
+local WIDTH = 7
+local count = #rows / WIDTH
 local facts = call('HMGET', P .. 'b:' .. uid, 'state', 'size', 'submitted', 'k', 'first', 'deadline',
   'rank')
 local state, size, submitted, k = facts[1], tonumber(facts[2]), tonumber(facts[3]), tonumber(facts[4])
 if not state then return { 'NOT_FOUND' } end
 
-local ids = {}
-for i = 1, count do ids[i] = ARGV[HEAD + (i - 1) * WIDTH + 1] end
+local ids, numbers = {}, {} -- numbers: of the rows that are staged
+for i = 1, count do ids[i] = rows[(i - 1) * WIDTH + 1] end
+for i = 1, #ranges, 2 do
+  if not call('ZSCORE', P .. 'staged', staged_name(ranges[i], ranges[i + 1])) then
+    return { 'NOT_STAGED' }
+  end
+  for n = 0, ranges[i + 1] - 1 do numbers[#numbers + 1] = ranges[i] + n end
+end
 local known = count > 0 and read_slices(P .. 'd:' .. uid, ids) or {}
 
--- Check all, change nothing.
+-- Check all, change nothing but what was staged in vain.
 local fresh, digests, groups, members = {}, {}, {}, {}
 local bytes = 0
 for i = 1, count do
-  local at = HEAD + (i - 1) * WIDTH
-  local id, group, digest = ids[i], ARGV[at + 2], ARGV[at + 3]
+  local at = (i - 1) * WIDTH
+  local id, group, digest = ids[i], rows[at + 2], rows[at + 3]
   local there = known[i] or digests[id]
   if there and there ~= digest then return { 'CONFLICT', i - 1 } end
   if not there then
     digests[id] = digest
     fresh[#fresh + 1] = i
-    bytes = bytes + tonumber(ARGV[at + 6])
+    bytes = bytes + rows[at + 6]
     if group ~= '' then
       if not members[group] then
         members[group] = {}
@@ -41,7 +52,11 @@ for i = 1, count do
     end
   end
 end
-if #fresh == 0 then return { 'DONE', 0, count, state ~= 'OPEN' and 1 or 0, 0 } end
+if #fresh == 0 then
+  for i = 1, #ranges, 2 do unstage(ranges[i], ranges[i + 1]) end
+  delete(doomed)
+  return { 'DONE', 0, count, state ~= 'OPEN' and 1 or 0, 0 }
+end
 if state ~= 'OPEN' then return { 'NOT_OPEN' } end
 if submitted + #fresh > (size > 0 and size or BATCH_REQUESTS_MAX) then return { 'OVER_SIZE' } end
 local sizes = #groups > 0 and read_slices(P .. 'gs:' .. uid, groups) or {}
@@ -57,7 +72,7 @@ local held = call('HMGET', quota, 'requests', 'bytes')
 if tonumber(held[1] or 0) + #fresh > tonumber(ARGV[3]) then return { 'QUOTA_REQUESTS' } end
 if tonumber(held[2] or 0) + bytes > tonumber(ARGV[4]) then return { 'QUOTA_BYTES' } end
 for _, i in ipairs(fresh) do
-  for hash in string.gmatch(ARGV[HEAD + i * WIDTH], '%S+') do
+  for hash in string.gmatch(rows[i * WIDTH], '%S+') do
     if call('EXISTS', P .. 'bl:' .. hash) == 0 then return { 'NO_BLOB' } end
   end
 end
@@ -65,24 +80,28 @@ end
 -- Take them in.
 local stage = facts[5]
 local place = score(facts[6], facts[7])
-local sequence = call('INCRBY', P .. 'seq', #fresh) - #fresh
-local packed = pack_job({ uid = uid, stage = stage, state = 'Q', attempts = 0, claims = 0, fence = 0,
-  enqueued = NOW_US, claimed = 0, arrived = NOW_US, worker = '', stages_gone = 0, replayed = 0,
-  error = '', charged = 0, weight = 1 })
+local packed = pack_new_job(uid, stage)
+local sequence = 0
+if #ranges == 0 then sequence = call('INCRBY', P .. 'seq', #fresh) - #fresh end
 local jobs, queue, digest_writes, group_writes = {}, {}, {}, {}
 for n, i in ipairs(fresh) do
-  local at = HEAD + (i - 1) * WIDTH
-  local job = string.format('%016.0f', sequence + n)
-  call('HSET', P .. 'j:' .. job, 'S', ARGV[at + 4], 'D', packed)
-  call('SET', P .. 'p:' .. job, ARGV[at + 5])
-  for hash in string.gmatch(ARGV[at + 7], '%S+') do
-    call('INCR', P .. 'br:' .. hash)
-    call('PERSIST', P .. 'bl:' .. hash)
+  local at = (i - 1) * WIDTH
+  local job = job_name(numbers[i] or sequence + n)
+  if not numbers[i] then store_new_job(job, packed, rows[at + 4], rows[at + 5]) end
+  if rows[at + 7] ~= '' then
+    for hash in string.gmatch(rows[at + 7], '%S+') do
+      call('INCR', P .. 'br:' .. hash)
+      call('PERSIST', P .. 'bl:' .. hash)
+    end
   end
   jobs[n] = job
   queue[2 * n - 1], queue[2 * n] = place, job
-  digest_writes[2 * n - 1], digest_writes[2 * n] = ids[i], ARGV[at + 3]
+  digest_writes[2 * n - 1], digest_writes[2 * n] = ids[i], rows[at + 3]
+  numbers[i] = nil
 end
+for _, number in pairs(numbers) do forget_new_job(job_name(number)) end -- duplicates
+for i = 1, #ranges, 2 do call('ZREM', P .. 'staged', staged_name(ranges[i], ranges[i + 1])) end
+delete(doomed)
 for i, group in ipairs(groups) do
   group_writes[2 * i - 1], group_writes[2 * i] = group, sizes[i]
 end

@@ -17,8 +17,9 @@ from typing import Final
 
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import BubblewrapLauncher, ZygoteLauncher
-from assay.sandbox.port import MIB, CommandRun, Limits, RunResult, RunStatus
+from assay.sandbox.launchers.bubblewrap import open_command_launcher
+from assay.sandbox.launchers.zygote import ZygoteLauncher
+from assay.sandbox.port import MIB, CommandLauncher, CommandRun, Limits, RunResult, RunStatus
 from assay.verifiers.code.compare import output_equal
 from assay.verifiers.code.definition import CppReference, CppSettings, IoTest
 from assay.verifiers.code.programs import CPP, program_of
@@ -85,7 +86,7 @@ class Compiled:
 class Compiler:
     """g++ in a box, with its results kept as artifacts."""
 
-    def __init__(self, launcher: BubblewrapLauncher, artifacts: Artifacts) -> None:
+    def __init__(self, launcher: CommandLauncher, artifacts: Artifacts) -> None:
         """Ask the compiler for its version, which is part of every key.
 
         Raises:
@@ -236,7 +237,9 @@ class CompileHandler:
         Raises:
             IsolationUnavailable: this host cannot isolate untrusted code.
         """
-        self._compiler = Compiler(BubblewrapLauncher(context.sandbox, Clock()), context.artifacts)
+        self._compiler = Compiler(
+            open_command_launcher(context.sandbox, Clock()), context.artifacts
+        )
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Compile each response's program."""
@@ -344,7 +347,9 @@ class RunHandler:
         if artifact is not None:
             return _read_artifact(artifact, ResourceUse())
         if self._compiler is None:
-            self._compiler = Compiler(BubblewrapLauncher(self._sandbox, Clock()), self._artifacts)
+            self._compiler = Compiler(
+                open_command_launcher(self._sandbox, Clock()), self._artifacts
+            )
         return self._compiler.compile(source, settings)
 
     def _test(

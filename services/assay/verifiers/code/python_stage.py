@@ -17,7 +17,8 @@ from typing import Any, Final
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import Inside, ZygoteLauncher
+from assay.sandbox.launchers.order import Inside
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import HarnessResult, HarnessRun, Limits, PythonRun, SandboxError
 from assay.verifiers.code.audit import EmptyProgramAudit
 from assay.verifiers.code.compare import output_equal

@@ -15,7 +15,8 @@ from typing import Any, Final
 from assay.core.outcome import Outcome
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
-from assay.sandbox.launcher import Inside, ZygoteLauncher
+from assay.sandbox.launchers.order import Inside
+from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import HarnessRun, Limits
 from assay.verifiers.function import harness
 from assay.verifiers.function.definition import FunctionReference, FunctionSettings

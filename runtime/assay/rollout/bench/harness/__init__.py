@@ -1,0 +1,1 @@
+"""What every bench stands on: the machine it ran on, and the report."""

@@ -1,0 +1,567 @@
+/* See adapter.h. */
+#include "adapter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rotation.h"
+
+enum { PAIR = 2 * ASSAY_PANEL, PIECES_PER_LAYER = 7 };
+
+static enum assay_group group_of(uint32_t tensor) {
+    switch (tensor) {
+    case ASSAY_T_WQ:
+    case ASSAY_T_WK:
+    case ASSAY_T_WV:
+        return ASSAY_GROUP_QKV;
+    case ASSAY_T_WO:
+        return ASSAY_GROUP_OUT;
+    case ASSAY_T_W_GATE:
+    case ASSAY_T_W_UP:
+        return ASSAY_GROUP_GATE_UP;
+    case ASSAY_T_W_DOWN:
+        return ASSAY_GROUP_DOWN;
+    default:
+        return ASSAY_GROUPS;
+    }
+}
+
+static enum assay_input input_of(enum assay_group group) {
+    switch (group) {
+    case ASSAY_GROUP_OUT:
+        return ASSAY_INPUT_ATT;
+    case ASSAY_GROUP_DOWN:
+        return ASSAY_INPUT_HIDDEN;
+    default:
+        return ASSAY_INPUT_NORM;
+    }
+}
+
+static const assay_gemm_ops *f32_ops(const assay_adapter *ad) {
+    return &ad->host.kernels->gemm[ASSAY_F32];
+}
+
+static assay_adapted *adapted_at(const assay_adapter *ad, uint32_t layer, enum assay_group group) {
+    return &ad->matrices[layer * ASSAY_GROUPS + group];
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Pieces */
+
+static int is_finite(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits & 0x7f800000u) != 0x7f800000u;
+}
+
+static int lora_is_sound(const assay_adapter_piece *p) {
+    return p->size >= 1 && p->size <= ASSAY_RANK_MAX && p->n_blocks == 0 && p->terms == 0 &&
+           is_finite(p->scale);
+}
+
+static int oft_is_sound(const assay_adapter_piece *p) {
+    const int neumann = p->kind == ASSAY_ADAPT_OFT_NEUMANN;
+    return p->kind <= ASSAY_ADAPT_OFT_EXPONENTIAL && p->size >= 1 &&
+           p->size <= ASSAY_OFT_BLOCK_MAX && p->cols % p->size == 0 &&
+           (p->n_blocks == 1 || p->n_blocks == p->cols / p->size) &&
+           (neumann ? p->terms >= 1 && p->terms <= ASSAY_NEUMANN_TERMS_MAX : p->terms == 0);
+}
+
+static int piece_is_sound(assay_weights *w, const assay_adapter_piece *p) {
+    if (group_of(p->tensor) == ASSAY_GROUPS || p->layer >= w->shape.n_layers ||
+        p->dtype > ASSAY_F16) {
+        return 0;
+    }
+    const assay_place place = assay_weights_place(w, p->tensor, p->layer);
+    return place.rows == p->rows && place.cols == p->cols &&
+           (p->kind == ASSAY_ADAPT_LORA ? lora_is_sound(p) : oft_is_sound(p));
+}
+
+/* In order of tensor, so that the order in which pieces are named changes no bit. 0: named twice. */
+static int add_part(assay_adapter *ad, assay_weights *w, const assay_adapter_piece *p) {
+    assay_adapted *m = adapted_at(ad, p->layer, group_of(p->tensor));
+    uint32_t at = m->n_parts;
+    while (at > 0 && m->parts[at - 1].piece.tensor >= p->tensor) {
+        if (m->parts[--at].piece.tensor == p->tensor) {
+            return 0;
+        }
+    }
+    memmove(&m->parts[at + 1], &m->parts[at], (m->n_parts - at) * sizeof *m->parts);
+    m->parts[at] = (assay_adapter_part){
+        .piece = *p, .place = assay_weights_place(w, p->tensor, p->layer)};
+    m->n_parts++;
+    return 1;
+}
+
+static int list_parts(assay_adapter *ad, assay_weights *w, const assay_adapter_piece *pieces,
+                      uint32_t n_pieces) {
+    if (pieces == NULL || n_pieces > PIECES_PER_LAYER * ad->n_layers) {
+        return ASSAY_ENGINE_INVALID;
+    }
+    for (uint32_t i = 0; i < n_pieces; i++) {
+        const int lora = pieces[i].kind == ASSAY_ADAPT_LORA;
+        if (lora != (pieces[0].kind == ASSAY_ADAPT_LORA) || !piece_is_sound(w, &pieces[i]) ||
+            !add_part(ad, w, &pieces[i])) {
+            return ASSAY_ENGINE_INVALID;
+        }
+        ad->lora = (uint32_t)lora;
+    }
+    return ASSAY_ENGINE_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Memory. Each of these runs twice: once to count, once to place. */
+
+static assay_matrix take_f32(assay_arena *arena, uint32_t n, uint32_t k, uint32_t copies) {
+    assay_matrix m = {.n_pairs = assay_round_up(n, PAIR) / PAIR, .k = k};
+    m.k_pad = assay_round_up(k, 32);
+    m.panel_bytes = (size_t)m.k_pad * ASSAY_PANEL * sizeof(float);
+    m.data = assay_arena_take(arena, (size_t)copies * m.n_pairs * 2 * m.panel_bytes);
+    return m;
+}
+
+/* Returns the low-rank rows, padded. */
+static uint32_t lay_out_lora(assay_adapted *m, assay_arena *arena) {
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        m->parts[i].first = rank;
+        rank += m->parts[i].piece.size;
+    }
+    const uint32_t n_outputs = m->parts[0].place.matrix->n_pairs * PAIR;
+    m->a = take_f32(arena, rank, m->parts[0].piece.cols, 1);
+    m->b = take_f32(arena, n_outputs, rank, 1);
+    m->scales = assay_arena_take(arena, m->b.k_pad * sizeof(float));
+    m->n_items = m->a.n_pairs;
+    return m->b.k_pad;
+}
+
+/* Returns the largest block, padded. */
+static uint32_t lay_out_oft(assay_adapted *m, assay_arena *arena) {
+    const uint32_t n_pairs = m->parts[0].place.matrix->n_pairs;
+    uint32_t block_pad = 0;
+    m->n_items = 0;
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        assay_adapter_part *part = &m->parts[i];
+        const uint32_t size = part->piece.size;
+        part->n_rotations = part->piece.n_blocks;
+        part->rotation = take_f32(arena, size, size, part->n_rotations);
+        m->n_items += part->piece.cols / size;
+        block_pad = part->rotation.k_pad > block_pad ? part->rotation.k_pad : block_pad;
+    }
+    m->source = assay_arena_take(arena, (size_t)n_pairs * PAIR);
+    m->sources = assay_arena_take(arena, n_pairs);
+    return block_pad;
+}
+
+static void lay_out_inputs(assay_adapter *ad, const uint32_t *read, assay_arena *arena) {
+    for (uint32_t which = 0; which < ASSAY_INPUTS; which++) {
+        ad->copied[which] = read[which] && ad->host.gemm->pack != f32_ops(ad)->pack;
+        ad->inputs[which] = ad->host.inputs[which];
+        if (ad->copied[which]) {
+            ad->inputs[which] = assay_arena_take(
+                arena, (size_t)ad->host.rows_pad * ad->host.pads[which] * sizeof(float));
+        }
+    }
+}
+
+static void lay_out(assay_adapter *ad, assay_arena *arena) {
+    const size_t rows = ad->host.rows_pad;
+    uint32_t read[ASSAY_INPUTS] = {0};
+    uint32_t depth = 0; /* padded low-rank rows, or the largest block */
+    uint32_t parts_max = 0;
+    uint32_t pad_max = 0;
+    for (uint32_t i = 0; i < ad->n_layers * ASSAY_GROUPS; i++) {
+        assay_adapted *m = &ad->matrices[i];
+        if (m->n_parts == 0) {
+            continue;
+        }
+        const enum assay_input which = input_of((enum assay_group)(i % ASSAY_GROUPS));
+        const uint32_t deep = ad->lora ? lay_out_lora(m, arena) : lay_out_oft(m, arena);
+        read[which] = 1;
+        depth = deep > depth ? deep : depth;
+        parts_max = m->n_parts > parts_max ? m->n_parts : parts_max;
+        pad_max = ad->host.pads[which] > pad_max ? ad->host.pads[which] : pad_max;
+    }
+    lay_out_inputs(ad, read, arena);
+    ad->sums = assay_arena_take(arena, ad->host.n_threads * 2 * rows * ASSAY_PANEL * sizeof(float));
+    if (ad->lora) {
+        ad->low = assay_arena_take(arena, rows * depth * sizeof(float));
+        return;
+    }
+    ad->block_pad = depth;
+    ad->gathered = assay_arena_take(arena, ad->host.n_threads * rows * depth * sizeof(float));
+    for (uint32_t i = 0; i < parts_max; i++) {
+        ad->rotated[i] = assay_arena_take(arena, rows * pad_max * sizeof(float));
+    }
+}
+
+/* Where output n of a projection stands among the matrix's outputs. */
+static uint32_t output_at(const assay_place *place, uint32_t n) {
+    const uint32_t at = place->first + n;
+    return (at / ASSAY_PANEL * place->panel_stride + place->panel_offset) * ASSAY_PANEL +
+           at % ASSAY_PANEL;
+}
+
+/* OFT: which rotated input each output of a matrix reads. Projections without an adapter read the
+ * plain one; padding reads none. */
+static void fill_sources(assay_adapted *m, assay_weights *w, uint32_t layer,
+                         enum assay_group group) {
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        for (uint32_t n = 0; n < m->parts[i].piece.rows; n++) {
+            m->source[output_at(&m->parts[i].place, n)] = (uint8_t)(1 + i);
+        }
+    }
+    for (uint32_t tensor = ASSAY_T_ATTN_NORM; tensor < ASSAY_T_COUNT; tensor++) {
+        if (group_of(tensor) != group) {
+            continue;
+        }
+        const assay_place place = assay_weights_place(w, tensor, layer);
+        for (uint32_t n = 0; n < place.rows; n++) {
+            const uint32_t at = output_at(&place, n);
+            m->sources[at / PAIR] |= (uint8_t)(1u << m->source[at]);
+        }
+    }
+}
+
+static int take_memory(assay_adapter *ad, assay_weights *w) {
+    assay_arena count = {NULL, 0};
+    uint32_t huge;
+    lay_out(ad, &count);
+    ad->pages = assay_pages_map(count.used, &huge);
+    if (ad->pages == NULL) {
+        return ASSAY_ENGINE_NO_MEMORY;
+    }
+    ad->bytes = count.used;
+    assay_arena arena = {ad->pages, 0};
+    lay_out(ad, &arena);
+    for (uint32_t i = 0; !ad->lora && i < ad->n_layers * ASSAY_GROUPS; i++) {
+        if (ad->matrices[i].n_parts != 0) {
+            fill_sources(&ad->matrices[i], w, i / ASSAY_GROUPS,
+                         (enum assay_group)(i % ASSAY_GROUPS));
+        }
+    }
+    return ASSAY_ENGINE_OK;
+}
+
+int assay_adapter_begin(assay_adapter *ad, assay_weights *w, const assay_adapter_host *host,
+                        const assay_adapter_piece *pieces, uint32_t n_pieces) {
+    assay_adapter_drop(ad);
+    if (n_pieces == 0) {
+        return ASSAY_ENGINE_OK;
+    }
+    ad->host = *host;
+    ad->n_layers = w->shape.n_layers;
+    ad->matrices = calloc((size_t)ad->n_layers * ASSAY_GROUPS, sizeof *ad->matrices);
+    if (ad->matrices == NULL) {
+        return ASSAY_ENGINE_NO_MEMORY;
+    }
+    int status = list_parts(ad, w, pieces, n_pieces);
+    if (status == ASSAY_ENGINE_OK) {
+        status = take_memory(ad, w);
+    }
+    if (status != ASSAY_ENGINE_OK) {
+        assay_adapter_drop(ad);
+    }
+    return status;
+}
+
+void assay_adapter_drop(assay_adapter *ad) {
+    assay_pages_unmap(ad->pages, ad->bytes);
+    free(ad->matrices);
+    memset(ad, 0, sizeof *ad);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Data */
+
+static void put(const assay_matrix *m, uint8_t *data, uint32_t output, uint32_t k, float value) {
+    uint8_t *panel = data + (size_t)(output / ASSAY_PANEL) * m->panel_bytes;
+    memcpy(panel + ((size_t)k * ASSAY_PANEL + output % ASSAY_PANEL) * sizeof value, &value,
+           sizeof value);
+}
+
+static int all_finite(const void *data, uint32_t dtype, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!is_finite(assay_element(data, dtype, i))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int load_lora(assay_adapted *m, const assay_adapter_part *part,
+                     const assay_adapter_piece *p) {
+    if (p->b == NULL) {
+        return ASSAY_ENGINE_INVALID;
+    }
+    if (!all_finite(p->a, p->dtype, (size_t)p->size * p->cols) ||
+        !all_finite(p->b, p->dtype, (size_t)p->rows * p->size)) {
+        return ASSAY_ENGINE_NOT_FINITE;
+    }
+    for (uint32_t r = 0; r < p->size; r++) {
+        m->scales[part->first + r] = p->scale;
+        for (uint32_t k = 0; k < p->cols; k++) {
+            put(&m->a, m->a.data, part->first + r, k,
+                assay_element(p->a, p->dtype, (size_t)r * p->cols + k));
+        }
+    }
+    for (uint32_t n = 0; n < p->rows; n++) {
+        for (uint32_t r = 0; r < p->size; r++) {
+            put(&m->b, m->b.data, output_at(&part->place, n), part->first + r,
+                assay_element(p->b, p->dtype, (size_t)n * p->size + r));
+        }
+    }
+    return ASSAY_ENGINE_OK;
+}
+
+static size_t rotation_bytes(const assay_matrix *m) {
+    return (size_t)m->n_pairs * 2 * m->panel_bytes;
+}
+
+/* One block: output c of the panels is column c of R, as x' = x R. */
+static int load_rotation(const assay_adapter_part *part, const assay_adapter_piece *p,
+                         uint32_t block, double *upper, double *room) {
+    const uint32_t n = p->size;
+    const size_t n_upper = (size_t)n * (n - 1) / 2;
+    for (size_t i = 0; i < n_upper; i++) {
+        upper[i] = (double)assay_element(p->a, p->dtype, block * n_upper + i);
+    }
+    const double *r = assay_rotation(upper, n, p->kind, p->terms, room);
+    if (r == NULL) {
+        return ASSAY_ENGINE_NOT_FINITE;
+    }
+    uint8_t *data = part->rotation.data + block * rotation_bytes(&part->rotation);
+    for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t c = 0; c < n; c++) {
+            put(&part->rotation, data, c, k, (float)r[(size_t)k * n + c]);
+        }
+    }
+    return ASSAY_ENGINE_OK;
+}
+
+static int load_oft(const assay_adapter_part *part, const assay_adapter_piece *p) {
+    const size_t n_upper = (size_t)p->size * (p->size - 1) / 2;
+    double *room = malloc((n_upper + assay_rotation_room(p->size)) * sizeof *room);
+    if (room == NULL) {
+        return ASSAY_ENGINE_NO_MEMORY;
+    }
+    int status = ASSAY_ENGINE_OK;
+    for (uint32_t block = 0; block < p->n_blocks && status == ASSAY_ENGINE_OK; block++) {
+        status = load_rotation(part, p, block, room, room + n_upper);
+    }
+    free(room);
+    return status;
+}
+
+static int is_as_named(const assay_adapter_piece *named, const assay_adapter_piece *p) {
+    return named->tensor == p->tensor && named->kind == p->kind && named->rows == p->rows &&
+           named->cols == p->cols && named->size == p->size && named->n_blocks == p->n_blocks &&
+           named->terms == p->terms && p->dtype <= ASSAY_F16 && p->a != NULL &&
+           is_finite(p->scale);
+}
+
+int assay_adapter_load(assay_adapter *ad, const assay_adapter_piece *p) {
+    const enum assay_group group = group_of(p->tensor);
+    if (ad->matrices == NULL || group == ASSAY_GROUPS || p->layer >= ad->n_layers) {
+        return ASSAY_ENGINE_INVALID;
+    }
+    assay_adapted *m = adapted_at(ad, p->layer, group);
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        assay_adapter_part *part = &m->parts[i];
+        if (is_as_named(&part->piece, p)) {
+            const int status = ad->lora ? load_lora(m, part, p) : load_oft(part, p);
+            part->loaded = status == ASSAY_ENGINE_OK;
+            return status;
+        }
+    }
+    return ASSAY_ENGINE_INVALID;
+}
+
+int assay_adapter_complete(const assay_adapter *ad) {
+    for (uint32_t i = 0; ad->matrices != NULL && i < ad->n_layers * ASSAY_GROUPS; i++) {
+        for (uint32_t j = 0; j < ad->matrices[i].n_parts; j++) {
+            if (!ad->matrices[i].parts[j].loaded) {
+                return ASSAY_ENGINE_MISSING;
+            }
+        }
+    }
+    return ASSAY_ENGINE_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Steps */
+
+static float *sums_of(const assay_adapter *ad, uint32_t thread) {
+    return ad->sums + (size_t)thread * 2 * ad->host.rows_pad * ASSAY_PANEL;
+}
+
+void assay_adapter_put(const assay_adapter *ad, enum assay_input which, uint32_t row, uint32_t k,
+                       const float *values, uint32_t n) {
+    if (ad->copied[which]) {
+        f32_ops(ad)->pack(ad->inputs[which], ad->host.pads[which], row, k, values, n);
+    }
+}
+
+/* 32 low-rank rows: scale * (A x). The padding is written too, as the next product reads it. */
+static void lower(const assay_adapter *ad, const assay_adapted *m, const float *input,
+                  uint32_t thread, uint32_t rows, uint32_t pair) {
+    const size_t stride = (size_t)ad->host.rows_pad * ASSAY_PANEL;
+    float *sums = sums_of(ad, thread);
+    float scaled[ASSAY_PANEL];
+    f32_ops(ad)->mul(input, m->a.k_pad, rows, m->a.data + (size_t)pair * 2 * m->a.panel_bytes, sums,
+                     stride);
+    for (uint32_t row = 0; row < rows; row++) {
+        for (uint32_t panel = 0; panel < 2; panel++) {
+            const uint32_t first = pair * PAIR + panel * ASSAY_PANEL;
+            const float *from = sums + panel * stride + (size_t)row * ASSAY_PANEL;
+            for (uint32_t i = 0; i < ASSAY_PANEL; i++) {
+                scaled[i] = from[i] * m->scales[first + i];
+            }
+            f32_ops(ad)->pack(ad->low, m->b.k_pad, row, first, scaled, ASSAY_PANEL);
+        }
+    }
+}
+
+/* The columns of one block of all rows, as an operand. */
+static float *gather(const assay_adapter *ad, const assay_adapter_part *part, const float *input,
+                     uint32_t ld, uint32_t thread, uint32_t rows, uint32_t block) {
+    float *gathered = ad->gathered + (size_t)thread * ad->host.rows_pad * ad->block_pad;
+    const uint32_t size = part->piece.size;
+    const uint32_t pad = part->rotation.k_pad;
+    for (uint32_t row = 0; row < rows; row++) {
+        float *to = gathered + (size_t)row * pad;
+        memcpy(to, input + (size_t)row * ld + (size_t)block * size, size * sizeof *to);
+        memset(to + size, 0, (pad - size) * sizeof *to);
+    }
+    return gathered;
+}
+
+/* Writes one rotated block of all rows into the operand of part `at`. */
+static void rotate(const assay_adapter *ad, const assay_adapted *m, uint32_t at,
+                   const float *input, uint32_t ld, uint32_t thread, uint32_t rows,
+                   uint32_t block) {
+    const assay_adapter_part *part = &m->parts[at];
+    const assay_matrix *r = &part->rotation;
+    const uint32_t size = part->piece.size;
+    const size_t stride = (size_t)ad->host.rows_pad * ASSAY_PANEL;
+    const uint8_t *data = r->data + (part->n_rotations == 1 ? 0 : block) * rotation_bytes(r);
+    const float *gathered = gather(ad, part, input, ld, thread, rows, block);
+    float *sums = sums_of(ad, thread);
+    for (uint32_t pair = 0; pair < r->n_pairs; pair++) {
+        f32_ops(ad)->mul(gathered, r->k_pad, rows, data + (size_t)pair * 2 * r->panel_bytes, sums,
+                         stride);
+        for (uint32_t first = pair * PAIR; first < size && first < (pair + 1) * PAIR;
+             first += ASSAY_PANEL) {
+            const float *from = sums + (first % PAIR == 0 ? 0 : stride);
+            const uint32_t n = size - first < ASSAY_PANEL ? size - first : ASSAY_PANEL;
+            for (uint32_t row = 0; row < rows; row++) {
+                ad->host.gemm->pack(ad->rotated[at], ld, row, block * size + first,
+                                    from + (size_t)row * ASSAY_PANEL, n);
+            }
+        }
+    }
+}
+
+/* Operands of rotated rows serve inputs of several lengths, so the padding may hold old values. */
+static void clear_padding(const assay_adapter *ad, uint32_t at, uint32_t cols, uint32_t ld,
+                          uint32_t rows) {
+    static const float zeros[PAIR];
+    for (uint32_t row = 0; row < rows && cols < ld; row++) {
+        ad->host.gemm->pack(ad->rotated[at], ld, row, cols, zeros, ld - cols);
+    }
+}
+
+/* Item i of a matrix's blocks, part by part. */
+static void rotate_item(const assay_adapter *ad, const assay_adapted *m, enum assay_input which,
+                        uint32_t thread, uint32_t rows, uint32_t i) {
+    const uint32_t ld = ad->host.pads[which];
+    uint32_t at = 0;
+    uint32_t n_blocks = m->parts[0].piece.cols / m->parts[0].piece.size;
+    while (i >= n_blocks) {
+        i -= n_blocks;
+        at++;
+        n_blocks = m->parts[at].piece.cols / m->parts[at].piece.size;
+    }
+    rotate(ad, m, at, ad->inputs[which], ld, thread, rows, i);
+    if (i + 1 == n_blocks) {
+        clear_padding(ad, at, m->parts[at].piece.cols, ld, rows);
+    }
+}
+
+int assay_adapter_phase(const assay_adapter *ad, assay_walker *walker, uint32_t layer,
+                        enum assay_group group, uint32_t rows) {
+    const assay_adapted *m = assay_adapted_of(ad, layer, group);
+    const enum assay_input which = input_of(group);
+    uint32_t begin;
+    uint32_t end;
+    if (m == NULL) {
+        return 1;
+    }
+    while (assay_claim(walker, m->n_items, 1, &begin, &end)) {
+        for (uint32_t i = begin; i < end; i++) {
+            if (ad->lora) {
+                lower(ad, m, ad->inputs[which], walker->index, rows, i);
+            } else {
+                rotate_item(ad, m, which, walker->index, rows, i);
+            }
+        }
+    }
+    return assay_phase_end(walker);
+}
+
+static void add_low_rank(const assay_adapter *ad, const assay_adapted *m, uint32_t thread,
+                         uint32_t rows, uint32_t pair, float *sums, size_t stride) {
+    float *more = sums_of(ad, thread);
+    f32_ops(ad)->mul(ad->low, m->b.k_pad, rows, m->b.data + (size_t)pair * 2 * m->b.panel_bytes,
+                     more, stride);
+    for (size_t i = 0; i < (size_t)rows * ASSAY_PANEL; i++) {
+        sums[i] += more[i];
+        sums[stride + i] += more[stride + i];
+    }
+}
+
+/* Copies the outputs of a pair that read `source`. */
+static void select_outputs(const uint8_t *source_of, uint32_t source, uint32_t rows, float *to,
+                           const float *from, size_t stride) {
+    for (uint32_t i = 0; i < PAIR; i++) {
+        if (source_of[i] != source) {
+            continue;
+        }
+        const size_t first = (i < ASSAY_PANEL ? 0 : stride) + i % ASSAY_PANEL;
+        for (uint32_t row = 0; row < rows; row++) {
+            to[first + (size_t)row * ASSAY_PANEL] = from[first + (size_t)row * ASSAY_PANEL];
+        }
+    }
+}
+
+/* One product per input that the pair's outputs read: most pairs read one. */
+static void mul_rotated(const assay_adapter *ad, const assay_adapted *m, uint32_t thread,
+                        const assay_matrix *matrix, const void *operand, uint32_t rows,
+                        uint32_t pair, float *sums, size_t stride) {
+    const uint8_t *panels = matrix->data + (size_t)pair * 2 * matrix->panel_bytes;
+    uint32_t left = m->sources[pair];
+    float *to = sums;
+    for (uint32_t source = 0; left != 0; source++, left >>= 1) {
+        if ((left & 1) == 0) {
+            continue;
+        }
+        ad->host.gemm->mul(source == 0 ? operand : ad->rotated[source - 1], matrix->k_pad, rows,
+                           panels, to, stride);
+        if (to != sums) {
+            select_outputs(m->source + (size_t)pair * PAIR, source, rows, sums, to, stride);
+        }
+        to = sums_of(ad, thread);
+    }
+}
+
+void assay_adapter_mul(const assay_adapter *ad, const assay_adapted *m, uint32_t thread,
+                       const assay_matrix *matrix, const void *operand, uint32_t rows, uint32_t pair,
+                       float *sums, size_t stride) {
+    if (ad->lora) {
+        ad->host.gemm->mul(operand, matrix->k_pad, rows,
+                           matrix->data + (size_t)pair * 2 * matrix->panel_bytes, sums, stride);
+        add_low_rank(ad, m, thread, rows, pair, sums, stride);
+    } else {
+        mul_rotated(ad, m, thread, matrix, operand, rows, pair, sums, stride);
+    }
+}

@@ -1,0 +1,166 @@
+"""What goes into an engine and comes out of it: groups, references, completions.
+
+A group is one prompt and K rollouts of it, each with its own seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Required, Self, TypedDict
+
+from assay.rollout.checks import (
+    check_group,
+    check_prompt,
+    check_sampling,
+    check_stops,
+)
+from assay.rollout.errors import InvalidRollout
+
+if TYPE_CHECKING:
+    import array
+    from collections.abc import Iterator, Sequence
+
+    from assay.rollout.layout import RolloutOutcome, Stop
+    from assay.rollout.receipts import Receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How one group samples. temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+
+
+class GroupOptions(TypedDict, total=False):
+    """The keyword arguments of `RolloutEngine.submit`; `Group` says what each means."""
+
+    max_tokens: Required[int]
+    seeds: Required[Sequence[int]]
+    sampling: Sampling | None
+    user_ids: Sequence[int] | None
+    reward_ids: Sequence[int] | None
+    group: int
+    stop_ids: Sequence[int]
+    stop_strings: Sequence[bytes]
+    want_reward: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What an engine has room for."""
+
+    slots: int
+    vocab_size: int
+    seq_len_max: int
+    stop_strings: bool
+    """Whether it knows the bytes of its tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One prompt, and one rollout per seed."""
+
+    prompt: Sequence[int]
+    max_tokens: int
+    seeds: Sequence[int]
+    sampling: Sampling = field(default_factory=lambda: Sampling())
+    user_ids: Sequence[int] | None = None
+    """The caller's names, one per seed; None: 0, 1, 2 ..."""
+    reward_ids: Sequence[int] | None = None
+    """None: `user_ids`."""
+    group: int = 0
+    stop_ids: Sequence[int] = ()
+    stop_strings: Sequence[bytes] = ()
+    want_reward: bool = True
+    """False: complete as soon as decoding ends, without `poll_rewards` and `score`."""
+
+    @classmethod
+    def of(cls, prompt: Sequence[int], options: GroupOptions) -> Self:
+        """From the arguments of `submit`; `sampling=None` is the default."""
+        given = {name: value for name, value in options.items() if value is not None}
+        return cls(prompt=prompt, **given)  # type: ignore[arg-type]  # the names are its fields
+
+    def check(self, bounds: Bounds) -> None:
+        """Refuse what no engine of these bounds can ever run.
+
+        Raises:
+            InvalidRollout: `field` names the argument.
+        """
+        check_group(self.seeds, self.user_ids, self.reward_ids, self.group, slots=bounds.slots)
+        limits = {"vocab_size": bounds.vocab_size, "seq_len_max": bounds.seq_len_max}
+        check_prompt(self.prompt, self.max_tokens, **limits)
+        how = self.sampling
+        check_sampling(
+            temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, min_p=how.min_p
+        )
+        check_stops(self.stop_ids, self.stop_strings, vocab_size=bounds.vocab_size)
+        if self.stop_strings and not bounds.stop_strings:
+            raise InvalidRollout("stop_strings", "the engine was given no token_bytes")
+
+    def members(self) -> Iterator[tuple[int, int, int]]:
+        """(seed, user id, reward id) of each rollout."""
+        users = range(len(self.seeds)) if self.user_ids is None else self.user_ids
+        rewards = users if self.reward_ids is None else self.reward_ids
+        return zip(self.seeds, users, rewards, strict=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """A change of weights."""
+
+    version: int
+    previous: int
+    wait_s: float
+    """Until the worker was held: the rest of its step; with FINISH, of what ran."""
+    pause_s: float
+    """For which it was held."""
+
+
+class RolloutRef(NamedTuple):
+    """Names one rollout for ever: a slot and the generation of its tenant."""
+
+    slot: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRequest:
+    """A response that waits for its score."""
+
+    ref: RolloutRef
+    reward_id: int
+    tokens: array.array[int]
+    """Prompt and response."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a rollout has generated beyond what its reader knew; the three have one length."""
+
+    tokens: array.array[int]
+    logps: array.array[float]
+    policy_versions: array.array[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """A rollout that ended. `reward` is None unless it was scored."""
+
+    ref: RolloutRef
+    user_id: int
+    reward_id: int
+    outcome: RolloutOutcome
+    stop: Stop
+    reward: float | None
+    prompt: array.array[int]
+    tokens: array.array[int]
+    """What was generated; for Stop.ID and Stop.STRING the ending included."""
+    logps: array.array[float]
+    """Log-prob of each token under the distribution it was sampled from."""
+    policy_versions: array.array[int]
+    receipt: Receipt | None = None
+    """What the tokens were made of (`assay.rollout.receipts` writes it to a file); `None` where the
+    engine keeps no account of it."""

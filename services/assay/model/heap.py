@@ -1,0 +1,75 @@
+"""Binary min-heaps in arrays, in the form that numba compiles."""
+
+from assay.model.arrays import Ints
+from assay.model.jit import jit
+
+
+@jit
+def push(heap: Ints, size: int, value: int) -> None:
+    """Add to a binary min-heap that holds `size` entries."""
+    at = size
+    while at > 0:
+        parent = (at - 1) >> 1
+        if heap[parent] <= value:
+            break
+        heap[at] = heap[parent]
+        at = parent
+    heap[at] = value
+
+
+@jit
+def pop(heap: Ints, size: int) -> int:
+    """Take the smallest of a binary min-heap that holds `size` entries."""
+    smallest = heap[0]
+    last = size - 1
+    value = heap[last]
+    at = 0
+    child = 1
+    while child < last:
+        if child + 1 < last and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= value:
+            break
+        heap[at] = heap[child]
+        at = child
+        child = 2 * at + 1
+    heap[at] = value
+    return int(smallest)
+
+
+@jit
+def push_pair(heap: Ints, mate: Ints, size: int, value: int, other: int) -> None:
+    """Like `push`, with a second value that travels along."""
+    at = size
+    while at > 0:
+        parent = (at - 1) >> 1
+        if heap[parent] <= value:
+            break
+        heap[at] = heap[parent]
+        mate[at] = mate[parent]
+        at = parent
+    heap[at] = value
+    mate[at] = other
+
+
+@jit
+def pop_pair(heap: Ints, mate: Ints, size: int) -> int:
+    """Like `pop`; gives the second value of the smallest."""
+    smallest = mate[0]
+    last = size - 1
+    value = heap[last]
+    other = mate[last]
+    at = 0
+    child = 1
+    while child < last:
+        if child + 1 < last and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= value:
+            break
+        heap[at] = heap[child]
+        mate[at] = mate[child]
+        at = child
+        child = 2 * at + 1
+    heap[at] = value
+    mate[at] = other
+    return int(smallest)

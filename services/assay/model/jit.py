@@ -1,0 +1,26 @@
+"""Inner loops are compiled where numba is installed and run as plain Python where it is not.
+
+The compiled and the plain loop are the same source, so they cannot drift apart; the *readable*
+reference is `assay.sim.pools.world`, and tests hold the loops to it.
+"""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+try:
+    import numba
+except ImportError:  # the plain loops are some hundred times slower and give the same answers
+    COMPILED = False
+
+    def jit(function: Callable[P, R]) -> Callable[P, R]:
+        """Leave the loop as it is."""
+        return function
+else:
+    COMPILED = True
+
+    def jit(function: Callable[P, R]) -> Callable[P, R]:
+        """Compile the loop at its first call and keep the machine code beside the module."""
+        return cast("Callable[P, R]", numba.njit(cache=True)(function))

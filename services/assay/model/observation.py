@@ -1,0 +1,158 @@
+"""What a policy sees: the present, and what finished batches left behind. Nothing of the future.
+
+The simulator builds these from its arrays; the live planner builds them from the store's records.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from assay.core.errors import InvalidRequest
+from assay.model.arrays import Flags, Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PastBatch:
+    """A finished batch; times count from its opening. Rows ascend by arrival."""
+
+    arrived_ns: Ints
+    """(n,)"""
+    service_ns: Ints
+    """(n, stages): 0 = the stage was not reached."""
+    by_service: Ints
+    """(stages, n): rows in the order of their time at the stage."""
+
+    @property
+    def natural_ns(self) -> int:
+        """T: when it would have ended without any queueing; 0 for an empty batch."""
+        if len(self.arrived_ns) == 0:
+            return 0
+        return int((self.arrived_ns + self.service_ns.sum(axis=1)).max())
+
+
+def past_batch(arrived_ns: Ints, service_ns: Ints) -> PastBatch:
+    """Check and sort.
+
+    Raises:
+        InvalidRequest: shapes that do not fit, or negative times.
+    """
+    if service_ns.ndim != 2 or len(arrived_ns) != len(service_ns):
+        raise InvalidRequest("one row of service times a request", field="service_ns")
+    for name, values in (("arrived_ns", arrived_ns), ("service_ns", service_ns)):
+        if not np.issubdtype(values.dtype, np.integer):
+            raise InvalidRequest(f"{name} must be whole nanoseconds", field=name)
+        if (values < 0).any():
+            raise InvalidRequest(f"{name} has a negative entry", field=name)
+    order = np.argsort(arrived_ns, kind="stable")
+    service_ns = np.ascontiguousarray(service_ns[order])
+    return PastBatch(
+        arrived_ns=np.ascontiguousarray(arrived_ns[order]),
+        service_ns=service_ns,
+        by_service=np.ascontiguousarray(np.argsort(service_ns, axis=0, kind="stable").T),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OpenBatch:
+    """A batch under way. The arrays hold the requests that arrived and have not ended."""
+
+    number: int
+    """Counts the task's batches."""
+    opened_ns: int
+    deadline_ns: int
+    size: int
+    """0 = not known."""
+    arrived: int
+    """Requests so far, those that ended included."""
+    ended_natural_ns: int
+    """Latest t_i (equation 1) of the ended ones, after the opening; 0 = none."""
+    stage: Ints
+    elapsed_ns: Ints
+    """At the present stage; -1 = queued."""
+    natural_ns: Ints
+    """After the opening: arrival + times at finished stages + `elapsed_ns`."""
+    sequence: Ints
+    """Order of arrival."""
+
+    @property
+    def running(self) -> Flags:
+        """Which of them hold a worker."""
+        return self.elapsed_ns >= 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TaskView:
+    """A task as it stands."""
+
+    pool_of: Ints
+    """(stages,)"""
+    timeout_ns: Ints
+    """(stages,): 0 = not in the pipeline."""
+    batch_size: int
+    delay_budget_ns: int | None
+    """D; `None` = the default."""
+    weight: float
+    trainer_cost: float
+    """Cost of a second of its trainer."""
+    history: tuple[PastBatch, ...]
+    """Newest first."""
+    open: OpenBatch | None
+    tenant: str = "default"
+    """Tenants share the stages by `weight`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolView:
+    """A pool as it stands."""
+
+    stage: int
+    target: int
+    idle: int
+    running: int
+    starting: int
+    waiting: int
+    cap: int
+    cost: float
+    """Of a worker-second."""
+    startup_ns: int
+    """Typical time from ordering a worker to its readiness."""
+
+    @property
+    def held(self) -> int:
+        """Workers paid for."""
+        return self.starting + self.idle + self.running
+
+
+class Cause(StrEnum):
+    """Why a policy is asked."""
+
+    START = "start"
+    HINT = "hint"
+    """The rollouts of a batch start."""
+    FIRST_REQUEST = "first_request"
+    BATCH_END = "batch_end"
+    WAKE = "wake"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Observation:
+    """One look at the platform."""
+
+    now_ns: int
+    cause: Cause
+    pools: tuple[PoolView, ...]
+    tasks: tuple[TaskView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """What a policy answers."""
+
+    targets: tuple[int, ...]
+    """Workers a pool from now on; the platform cuts them at the caps."""
+    wake_ns: int | None = None
+    """When to ask again at the latest; `None` = at the next event."""
+    order: tuple[int, ...] = ()
+    """Tasks with an open batch, first served first: swaps their deadlines, within each tenant, for
+    requests that join a queue from now on. Empty = leave it to the deadlines."""

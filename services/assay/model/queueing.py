@@ -1,0 +1,343 @@
+"""What a planner asks of the future: these requests, these worker counts over time - when done?
+
+Stages feed forward, so each is simulated for itself, in order; the queue discipline is that of the
+platform (tenants by weight, earliest batch first within one, workers come free before requests are
+admitted, no preemption). A tenant is charged what a request will take; the store charges what it
+expects and corrects it at the end.
+`assay.sim.pools.world.ReferenceWorld` is the readable counterpart, and tests compare the two.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from assay.core.ordering import COST_US_MIN
+from assay.model.arrays import FAR_NS, Floats, Ints
+from assay.model.heap import pop, push
+from assay.model.jit import jit
+
+KEY_BITS: Final = 20
+"""A queue entry is `key << KEY_BITS | request`; at most a million requests a simulation."""
+ONE_TENANT: Final = np.zeros(0, np.int64)
+WEIGHT_1: Final = np.ones(1, np.float64)
+
+
+class Demand(NamedTuple):
+    """One possible future. Indexed by request `i`, stage `j`."""
+
+    release_ns: Ints
+    """i: when it joins the queue of its first stage with work."""
+    service_ns: Ints
+    """i, j: 0 = skipped."""
+    key: Ints
+    """i: smaller is served first; ties by index."""
+    running: Ints
+    """i: the stage at which it is running at its release already, or -1."""
+    tenant: Ints = ONE_TENANT
+    """i: index into `weight`; empty = all are tenant 0."""
+    weight: Floats = WEIGHT_1
+    """By tenant: its share of each stage."""
+
+
+class Supply(NamedTuple):
+    """Workers by stage as a step function: `workers[j, s]` from `since_ns[j, s]` on."""
+
+    since_ns: Ints
+    workers: Ints
+    steps: Ints
+    """j: entries in use."""
+
+
+class Constraints(NamedTuple):
+    """When to give up early; FAR where nothing constraints."""
+
+    finish_ns: Ints
+    """i: its end must not be later than this."""
+    timeout_ns: Ints
+    """j: 0 = unknown. DistRS section 5.1: what has queued must be able to run into all remaining
+    timeouts without being late; checked at dispatch. Off where `timeouts` is 0."""
+    timeouts: Ints
+    """One entry: 1 = check the rule."""
+
+
+class Scratch(NamedTuple):
+    """Working memory, so that thousands of simulations allocate nothing."""
+
+    clock_ns: Ints
+    """i: when the request is done with the stages simulated so far."""
+    order: Ints
+    queue: Ints
+    """tenant, slot"""
+    waiting: Ints
+    """tenant: entries of `queue` in use."""
+    virtual_us: Ints
+    """tenant: as in `core.ordering.Shares`; the last entry is the time at which tenants join, -1
+    while one only has waited."""
+    done_ns: Ints
+
+
+def make_scratch(requests: int, tenants: int = 1) -> Scratch:
+    """For up to `requests` requests."""
+    return Scratch(
+        clock_ns=np.zeros(requests, np.int64),
+        order=np.zeros(requests, np.int64),
+        queue=np.zeros((tenants, requests + 1), np.int64),
+        waiting=np.zeros(tenants, np.int64),
+        virtual_us=np.zeros(tenants + 1, np.int64),
+        done_ns=np.zeros(requests + 1, np.int64),
+    )
+
+
+def constant_supply(workers: Ints) -> Supply:
+    """The same number of workers all the time."""
+    return Supply(
+        since_ns=np.zeros((len(workers), 1), np.int64),
+        workers=workers.reshape(-1, 1).astype(np.int64),
+        steps=np.ones(len(workers), np.int64),
+    )
+
+
+def unconstrained(requests: int, stages: int) -> Constraints:
+    """Simulate to the end, whatever happens."""
+    return Constraints(
+        finish_ns=np.full(requests, FAR_NS, np.int64),
+        timeout_ns=np.zeros(stages, np.int64),
+        timeouts=np.zeros(1, np.int64),
+    )
+
+
+@jit
+def drop_done(done_ns: Ints, size: int) -> None:
+    """Remove the smallest of a binary heap with `size` entries."""
+    last = size - 1
+    value = done_ns[last]
+    at = 0
+    child = 1
+    while child < last:
+        if child + 1 < last and done_ns[child + 1] < done_ns[child]:
+            child += 1
+        if done_ns[child] >= value:
+            break
+        done_ns[at] = done_ns[child]
+        at = child
+        child = 2 * at + 1
+    done_ns[at] = value
+
+
+@jit
+def spread(busy: Ints, at: int, upto: int, level: int) -> int:
+    """Raise the peaks of the bins after `at` up to `upto`; returns the bin reached."""
+    upto = min(upto, busy.shape[0] - 1)
+    while at < upto:
+        at += 1
+        busy[at] = max(busy[at], level)
+    return at
+
+
+@jit
+def sort_by_release(demand: Demand, stage: int, scratch: Scratch) -> int:
+    """List the requests with work at the stage by the time they reach it; returns how many."""
+    count = 0
+    ascending = True
+    for i in range(demand.release_ns.shape[0]):
+        if demand.service_ns[i, stage] > 0:
+            if count > 0 and scratch.clock_ns[i] < scratch.clock_ns[scratch.order[count - 1]]:
+                ascending = False
+            scratch.order[count] = i
+            count += 1
+    if not ascending:
+        times = np.empty(count, np.int64)
+        for k in range(count):
+            times[k] = scratch.clock_ns[scratch.order[k]]
+        ranks = np.argsort(times)
+        kept = scratch.order[:count].copy()
+        for k in range(count):
+            scratch.order[k] = kept[ranks[k]]
+    return count
+
+
+@jit
+def serve_freely(
+    demand: Demand, stage: int, supply: Supply, constraints: Constraints, scratch: Scratch
+) -> int:
+    """Run one stage where a worker is free for every request at any time.
+
+    Returns 1 = done, 0 = a constraint is broken, -1 = a request might have to wait: nothing was
+    done.
+    """
+    requests, stages = demand.service_ns.shape
+    count = 0
+    soonest = FAR_NS
+    for i in range(requests):
+        if demand.service_ns[i, stage] > 0:
+            count += 1
+            soonest = min(soonest, scratch.clock_ns[i])
+    for step in range(supply.steps[stage]):
+        last = step + 1 == supply.steps[stage]
+        if supply.workers[stage, step] < count and (
+            last or supply.since_ns[stage, step + 1] > soonest
+        ):
+            return -1
+    for i in range(requests):
+        if demand.service_ns[i, stage] > 0:
+            scratch.clock_ns[i] += demand.service_ns[i, stage]
+            left = 0
+            for later in range(stage + 1, stages):
+                left += demand.service_ns[i, later]
+            if scratch.clock_ns[i] + left > constraints.finish_ns[i]:
+                return 0
+    return 1
+
+
+@jit
+def forget_shares(scratch: Scratch) -> None:
+    """Nobody waits."""
+    scratch.virtual_us[:] = 0
+    scratch.virtual_us[-1] = -1
+
+
+@jit
+def wait(demand: Demand, scratch: Scratch, request: int, key: int, waiting: int) -> None:
+    """Join the tenant's queue (`Shares.join`); `waiting` requests are in all queues."""
+    tenant = demand.tenant[request] if demand.tenant.shape[0] else 0
+    if scratch.waiting[tenant] == 0:
+        if waiting > 0:
+            scratch.virtual_us[-1] = max(scratch.virtual_us[-1], 0)
+        joins_us = max(scratch.virtual_us[-1], 0)
+        scratch.virtual_us[tenant] = max(scratch.virtual_us[tenant], joins_us)
+    push(scratch.queue[tenant], scratch.waiting[tenant], (key << KEY_BITS) | request)
+    scratch.waiting[tenant] += 1
+
+
+@jit
+def first_tenant(scratch: Scratch) -> int:
+    """Whose request is next: of those that run already, else `Shares.first`."""
+    first = -1
+    for tenant in range(scratch.waiting.shape[0]):
+        if scratch.waiting[tenant] == 0:
+            continue
+        if scratch.queue[tenant, 0] < 0:
+            return tenant
+        if first < 0 or scratch.virtual_us[tenant] < scratch.virtual_us[first]:
+            first = tenant
+    return first
+
+
+@jit
+def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting: int) -> int:
+    """The tenant's first request leaves its queue and is charged (`FairQueue.pop`)."""
+    entry = pop(scratch.queue[tenant], scratch.waiting[tenant])
+    request = entry & ((1 << KEY_BITS) - 1)
+    scratch.waiting[tenant] -= 1
+    if waiting == 1:
+        forget_shares(scratch)
+    elif entry >= 0 and scratch.virtual_us[-1] >= 0:
+        scratch.virtual_us[-1] = max(scratch.virtual_us[-1], scratch.virtual_us[tenant])
+        cost_us = max(demand.service_ns[request, stage] // 1_000, COST_US_MIN)
+        scratch.virtual_us[tenant] += int(np.ceil(cost_us / demand.weight[tenant]))
+    return int(request)
+
+
+@jit
+def serve(
+    demand: Demand,
+    stage: int,
+    supply: Supply,
+    constraints: Constraints,
+    scratch: Scratch,
+    busy: Ints,
+    origin_ns: int,
+    bin_ns: int,
+) -> bool:
+    """Run one stage: `scratch.clock_ns` goes in as release and comes out as finish times.
+
+    `busy` takes the peak of running requests by bin of time; empty = do not keep it. Returns false
+    as soon as a constraint is broken or work is left that no worker will ever take.
+    """
+    clock = scratch.clock_ns
+    if busy.shape[0] == 0:
+        free = serve_freely(demand, stage, supply, constraints, scratch)
+        if free >= 0:
+            return free == 1
+    count = sort_by_release(demand, stage, scratch)
+    tail_timeout = 0
+    for later in range(stage, constraints.timeout_ns.shape[0]):
+        tail_timeout += constraints.timeout_ns[later]
+    step, steps = 0, supply.steps[stage]
+    capacity = supply.workers[stage, 0]
+    running = waiting = at = 0
+    scratch.waiting[:] = 0
+    forget_shares(scratch)
+    peak_bin = -1 if busy.shape[0] else FAR_NS
+    while at < count or waiting > 0:
+        now = clock[scratch.order[at]] if at < count else FAR_NS
+        if waiting > 0:
+            if running > 0:
+                now = min(now, scratch.done_ns[0])
+            if step + 1 < steps:
+                now = min(now, supply.since_ns[stage, step + 1])
+            if now == FAR_NS:
+                return False
+        while running > 0 and scratch.done_ns[0] <= now:
+            if peak_bin != FAR_NS:
+                upto = (scratch.done_ns[0] - origin_ns - 1) // bin_ns
+                peak_bin = spread(busy, peak_bin, upto, running)
+            drop_done(scratch.done_ns, running)
+            running -= 1
+        if peak_bin != FAR_NS:
+            peak_bin = spread(busy, peak_bin, (now - origin_ns - 1) // bin_ns, running)
+        while step + 1 < steps and supply.since_ns[stage, step + 1] <= now:
+            step += 1
+            capacity = supply.workers[stage, step]
+        while at < count and clock[scratch.order[at]] == now:
+            i = scratch.order[at]
+            key = -1 if demand.running[i] == stage else demand.key[i]
+            wait(demand, scratch, i, key, waiting)
+            waiting += 1
+            at += 1
+        while waiting > 0:
+            tenant = first_tenant(scratch)
+            if running >= capacity and scratch.queue[tenant, 0] >= 0:
+                break
+            i = take_next(demand, stage, scratch, tenant, waiting)
+            waiting -= 1
+            queued = clock[i] < now
+            finish = now + demand.service_ns[i, stage]
+            left = 0
+            for later in range(stage + 1, demand.service_ns.shape[1]):
+                left += demand.service_ns[i, later]
+            if finish + left > constraints.finish_ns[i]:
+                return False
+            if constraints.timeouts[0] and queued and now + tail_timeout > constraints.finish_ns[i]:
+                return False
+            clock[i] = finish
+            push(scratch.done_ns, running, finish)
+            running += 1
+        if peak_bin != FAR_NS:
+            here = (now - origin_ns) // bin_ns
+            if 0 <= here < busy.shape[0]:
+                busy[here] = max(busy[here], running)
+    while peak_bin != FAR_NS and running > 0:
+        upto = (scratch.done_ns[0] - origin_ns - 1) // bin_ns
+        peak_bin = spread(busy, peak_bin, upto, running)
+        drop_done(scratch.done_ns, running)
+        running -= 1
+    return True
+
+
+@jit
+def release_all(demand: Demand, scratch: Scratch) -> None:
+    """Nothing has been served yet."""
+    for i in range(demand.release_ns.shape[0]):
+        scratch.clock_ns[i] = demand.release_ns[i]
+
+
+@jit
+def serve_all(demand: Demand, supply: Supply, constraints: Constraints, scratch: Scratch) -> bool:
+    """Run every stage; false as soon as a constraint is broken."""
+    nothing = np.zeros(0, np.int64)
+    release_all(demand, scratch)
+    for stage in range(demand.service_ns.shape[1]):
+        if not serve(demand, stage, supply, constraints, scratch, nothing, 0, 1):
+            return False
+    return True

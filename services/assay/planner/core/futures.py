@@ -1,0 +1,233 @@
+"""Possible futures of the open batches, drawn from the last batches of each task.
+
+A future picks one past batch per task (newer ones more often) and fills in what is unknown by
+drawing *whole* past requests, so that the durations of one request at different stages stay
+together. What is known is kept: how much of the batch has arrived, where each request is, how long
+it has run. A running request gets the rest of a past one that ran longer (its survival
+distribution), so long requests are foreseen without treating every request as long.
+
+Each request uses the same random number in every plan of a batch (common random numbers): two plans
+differ by what was learnt in between, not by chance.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from assay.config.planning import PriorSettings
+from assay.model.arrays import SECOND_NS, Floats, Ints, to_ns
+from assay.model.jit import jit
+from assay.model.observation import OpenBatch, PastBatch, TaskView, past_batch
+from assay.model.queueing import Demand
+from assay.planner.core.demand import SEQUENCE_BITS, Future, ranks, shares_of
+
+RECENCY: Final = 0.6
+"""Weight of a past batch against that of the next newer one."""
+WARP_TRUST_SHARE: Final = 0.1
+"""Share of the batch that must have arrived before its pace is trusted fully."""
+WARP_MIN: Final = 0.5
+WARP_MAX: Final = 2.0
+PRIOR_ROWS: Final = 512
+STRAGGLERS_NS: Final = to_ns(10.0)
+"""Requests that come after all that history knows come within this time."""
+
+
+def prior_batch(task: TaskView, prior: PriorSettings) -> PastBatch:
+    """A past batch made up from the batch's size and the timeouts alone; the same every time."""
+    rows = min(max(task.batch_size, 1), PRIOR_ROWS)
+    random = np.random.default_rng(20260101)
+    timeout = task.timeout_ns.astype(np.float64)
+    spread = np.exp(prior.sigma * random.normal(size=(rows, len(timeout))))
+    service = np.minimum(timeout * prior.median_share * spread, timeout)
+    arrived = np.linspace(0, prior.span_s * SECOND_NS, rows)
+    return past_batch(np.rint(arrived).astype(np.int64), np.rint(service).astype(np.int64))
+
+
+def known_past(
+    task: TaskView, others: Sequence[TaskView], prior: PriorSettings
+) -> tuple[PastBatch, ...]:
+    """The task's own history; else that of tasks with the same stages; else the prior."""
+    own = tuple(batch for batch in task.history if len(batch.arrived_ns))
+    if own:
+        return own
+    pooled = tuple(
+        other.history[0]
+        for other in others
+        if other.history
+        and len(other.history[0].arrived_ns)
+        and np.array_equal(other.timeout_ns > 0, task.timeout_ns > 0)
+    )
+    return pooled or (prior_batch(task, prior),)
+
+
+def choose_past(past: Sequence[PastBatch], share: float) -> PastBatch:
+    """The past batch at `share` in [0, 1) of the recency-weighted history, newest first."""
+    weights = RECENCY ** np.arange(len(past))
+    edges = np.cumsum(weights) / weights.sum()
+    return past[min(int(np.searchsorted(edges, share, side="right")), len(past) - 1)]
+
+
+def draw_futures(
+    now_ns: int,
+    active: Sequence[tuple[TaskView, OpenBatch]],
+    everyone: Sequence[TaskView],
+    *,
+    count: int,
+    seed: int,
+    prior: PriorSettings,
+) -> list[Future]:
+    """`count` futures of all open batches together."""
+    rank = ranks([batch for _, batch in active])
+    sources = []
+    for (task, batch), mine in zip(active, rank, strict=True):
+        past = known_past(task, everyone, prior)
+        size = batch.size or max(batch.arrived, len(past[0].arrived_ns))
+        random = np.random.default_rng([seed, batch.number, size])
+        luck = random.random((count, max(size, batch.arrived) + 1))
+        sources.append((task, batch, past, luck, int(mine), size))
+    shares = shares_of([task for task, _ in active])
+    return [draw_future(now_ns, k, count, sources, shares) for k in range(count)]
+
+
+Source = tuple[TaskView, OpenBatch, tuple[PastBatch, ...], Floats, int, int]
+"""Task, batch, past, chance (futures, requests + 1), rank among the open batches, size."""
+
+
+def draw_future(
+    now_ns: int, k: int, count: int, sources: Sequence[Source], shares: tuple[Ints, Floats]
+) -> Future:
+    """The k-th future; `shares` are the batches' tenants and the tenants' weights."""
+    sizes = [len(batch.stage) + max(size - batch.arrived, 0) for _, batch, _, _, _, size in sources]
+    requests, stages = sum(sizes), len(sources[0][0].timeout_ns)
+    release = np.empty(requests, np.int64)
+    service = np.zeros((requests, stages), np.int64)
+    key = np.empty(requests, np.int64)
+    running = np.full(requests, -1, np.int64)
+    natural = np.empty(len(sources), np.int64)
+    earliest = np.empty(len(sources), np.int64)
+    at = 0
+    for b, (task, batch, known, luck, rank, _) in enumerate(sources):
+        past = choose_past(known, (luck[k, -1] + k) / count)
+        part = slice(at, at + sizes[b])
+        at += sizes[b]
+        natural[b], earliest[b] = fill(
+            now_ns,
+            batch_numbers(batch),
+            (batch.stage, batch.elapsed_ns, batch.natural_ns, batch.sequence),
+            (past.arrived_ns, past.service_ns, past.by_service, task.timeout_ns),
+            luck[k],
+            (release[part], service[part], key[part], running[part]),
+        )
+        key[part] |= rank << SEQUENCE_BITS
+    batch_of = np.repeat(np.arange(len(sources)), sizes)
+    tenant, weight = shares
+    return Future(
+        demand=Demand(
+            release_ns=release,
+            service_ns=service,
+            key=key,
+            running=running,
+            tenant=tenant[batch_of] if len(tenant) else tenant,
+            weight=weight,
+        ),
+        batch_of=batch_of,
+        natural_ns=natural,
+        earliest_ns=earliest,
+    )
+
+
+def batch_numbers(batch: OpenBatch) -> tuple[int, int, int, int]:
+    """What the loop needs of a batch besides its arrays."""
+    return batch.opened_ns, batch.size, batch.arrived, batch.ended_natural_ns
+
+
+@jit
+def pace(seen_ns: int, reference_ns: int, arrived: int, size: int) -> float:
+    """How much slower than in the past the batch's arrivals come: 1 = as fast."""
+    if reference_ns <= 0 or size == 0:
+        return 1.0
+    seen = min(max(seen_ns / reference_ns, WARP_MIN), WARP_MAX)
+    trust = min(1.0, arrived / (WARP_TRUST_SHARE * size))
+    return 1.0 + trust * (seen - 1.0)
+
+
+@jit
+def first_longer(rows: Ints, service_ns: Ints, stage: int, elapsed_ns: int) -> int:
+    """The first of `rows` (ascending by time at the stage) that took longer than `elapsed_ns`."""
+    low, high = 0, len(rows)
+    while low < high:
+        middle = (low + high) // 2
+        if service_ns[rows[middle], stage] > elapsed_ns:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@jit
+def fill(
+    now_ns: int,
+    numbers: tuple[int, int, int, int],
+    present: tuple[Ints, Ints, Ints, Ints],
+    past: tuple[Ints, Ints, Ints, Ints],
+    luck: Floats,
+    out: tuple[Ints, Ints, Ints, Ints],
+) -> tuple[int, int]:
+    """Write one future of one batch: first what is there, then what will come, by arrival.
+
+    Returns:
+        T as an instant, and the earliest end possible from now on.
+    """
+    opened_ns, size, arrived, natural_ns = numbers
+    stage_now, elapsed_ns, natural_so_far, sequence = present
+    past_arrived, past_service, by_service, timeout_ns = past
+    release, service, key, running = out
+    stages = past_service.shape[1]
+    rows = len(past_arrived)
+    earliest_ns = now_ns
+    there = len(stage_now)
+    for i in range(there):
+        stage = stage_now[i]
+        elapsed = max(elapsed_ns[i], 0)
+        first = first_longer(by_service[stage], past_service, stage, elapsed)
+        left = 0
+        if first < rows:
+            pick = by_service[stage][first + int(luck[sequence[i]] * (rows - first))]
+            for j in range(stage, stages):
+                service[i, j] = past_service[pick, j]
+            service[i, stage] -= elapsed
+        else:
+            service[i, stage] = max(timeout_ns[stage] - elapsed, 1)
+        for j in range(stage, stages):
+            left += service[i, j]
+        release[i] = now_ns
+        key[i] = sequence[i]
+        running[i] = stage if elapsed_ns[i] >= 0 else -1
+        natural_ns = max(natural_ns, natural_so_far[i] + left)
+        earliest_ns = max(earliest_ns, now_ns + left)
+    coming = len(release) - there
+    total = max(arrived + coming, 1)
+    position = min(int(round(arrived * rows / total)), rows)  # noqa: RUF046 - a float under numba
+    reference = past_arrived[position - 1] if position > 0 else 0
+    factor = pace(now_ns - opened_ns, reference, arrived, size)
+    first = min(position, rows - 1)
+    tally = np.zeros(rows, np.int64)
+    for i in range(coming):
+        tally[first + int(luck[arrived + i] * (rows - first))] += 1
+    i = there
+    for row in range(first, rows):
+        for _ in range(tally[row]):
+            after = int(past_arrived[row] * factor)
+            if position == rows:
+                after = now_ns - opened_ns + (i - there + 1) * STRAGGLERS_NS // coming
+            left = 0
+            for j in range(stages):
+                service[i, j] = past_service[row, j]
+                left += past_service[row, j]
+            release[i] = max(opened_ns + after, now_ns)
+            key[i] = arrived + i - there
+            natural_ns = max(natural_ns, after + left)
+            earliest_ns = max(earliest_ns, release[i] + left)
+            i += 1
+    return opened_ns + natural_ns, earliest_ns

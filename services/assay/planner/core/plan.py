@@ -1,0 +1,176 @@
+"""The plan: how many slots each stage needs for the rest of the open batches.
+
+`make_plan` is a pure function of an observation, in three steps:
+
+1. futures: what may still happen, drawn from history (`futures.py`);
+2. peaks: per stage, the most expensive first, the fewest slots `peak` that keep P(d <= D) >= 1 -
+   epsilon, given what is up now and the start-up time of what is ordered now (`trial.py`);
+3. shape: simulated under these peaks, how many slots are busy when (`shape.py`).
+
+Stages and pools are the same thing here: pools are shared by all tasks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from assay.config.planning import PlanSettings
+from assay.core.errors import InvalidRequest
+from assay.model.arrays import Floats, Ints
+from assay.model.observation import Observation
+from assay.planner.core.demand import open_tasks, ranks
+from assay.planner.core.futures import draw_futures
+from assay.planner.core.shape import Plan, empty_plan, shape_plan
+from assay.planner.core.trial import Trial, find_peaks
+
+REORDERED_MAX: Final = 6
+"""Batches that are tried at other places in the order when the caps bind."""
+ORDER_GAIN_MIN: Final = 0.02
+"""Minimum relative gain before a new order replaces the order of the deadlines (hysteresis)."""
+
+
+def make_plan(
+    observation: Observation,
+    settings: PlanSettings | None = None,
+    *,
+    peaks_hint: Sequence[int] | None = None,
+    search: bool = True,
+) -> Plan:
+    """Plan from what is known now.
+
+    Args:
+        observation: history, state of the open batches, pools and costs.
+        settings: how to plan.
+        peaks_hint: peaks of the previous plan, where the search starts.
+        search: false = keep `peaks_hint` and only compute the shape again.
+
+    Raises:
+        InvalidRequest: the observation cannot be planned; names the field.
+    """
+    settings = settings or PlanSettings()
+    check(observation, settings)
+    active = open_tasks(observation)
+    if not active:
+        return empty_plan(observation, settings)
+    search = search or peaks_hint is None
+    futures = draw_futures(
+        observation.now_ns,
+        active,
+        observation.tasks,
+        count=settings.futures if search else min(settings.shape_futures, settings.futures),
+        seed=settings.seed,
+        prior=settings.prior,
+    )
+    trial = Trial(observation, active, futures, settings)
+    if search:
+        wanted = find_peaks(trial, peaks_hint)
+        if len(active) > 1 and over_caps(observation, wanted):
+            return plan_under_caps(observation, settings, trial, wanted)
+    else:
+        wanted = np.minimum(np.array(peaks_hint, np.int64), trial.most)
+    factors = settings.peak_factors if search else (1.0,)
+    return cheapest(observation, settings, trial, wanted, factors)
+
+
+def cheapest(
+    observation: Observation,
+    settings: PlanSettings,
+    trial: Trial,
+    wanted: Ints,
+    factors: Sequence[float],
+) -> Plan:
+    """The plan with the lowest cost of slots and of trainer time lost to delay together.
+
+    More slots than the constraint needs cost little when they are released as soon as they are
+    idle; a trainer that waits costs all its GPUs.
+    """
+    caps = np.array([pool.cap for pool in observation.pools], np.int64)
+    rates = [task.trainer_cost for task, _ in open_tasks(observation)]
+    best: tuple[float, Plan] | None = None
+    for factor in factors:
+        more = np.minimum(np.ceil(wanted * factor).astype(np.int64), trial.most)
+        busy, delays = trial.measure(np.minimum(more, caps))
+        plan = shape_plan(observation, settings, trial, more, np.minimum(more, caps), busy, delays)
+        slots = sum(
+            pool.cost * (stage.planned_s + stage.peak * pool.startup_ns / 1e9)
+            for stage, pool in zip(plan.stages, observation.pools, strict=True)
+        )
+        total = slots + float(delays.mean(axis=0) @ np.array(rates)) / 1e9
+        if best is None or total < best[0]:
+            best = (total, plan)
+    assert best is not None  # noqa: S101 - there is at least one factor
+    return best[1]
+
+
+def over_caps(observation: Observation, wanted: Ints) -> bool:
+    """Whether some stage needs more slots than its cap."""
+    return any(n > pool.cap for n, pool in zip(wanted, observation.pools, strict=True))
+
+
+def plan_under_caps(
+    observation: Observation, settings: PlanSettings, trial: Trial, wanted: Ints
+) -> Plan:
+    """The plan, and the order of batches, where the caps are too small for all open batches.
+
+    Tries the order of the deadlines, and each of the first few batches moved to its front or to its
+    end; takes the order with the lowest weighted cost of waiting trainers.
+    """
+    caps = np.array([pool.cap for pool in observation.pools], np.int64)
+    peaks = np.minimum(wanted, caps)
+    active = open_tasks(observation)
+    indices = [k for k, task in enumerate(observation.tasks) if task.open is not None]
+    rates = np.array([task.weight * task.trainer_cost for task, _ in active])
+    by_deadline = np.argsort(ranks([batch for _, batch in active])).tolist()
+    best: tuple[float, list[int], Ints, Floats] | None = None
+    for order in orders(by_deadline, [task.tenant for task, _ in active]):
+        trial.reorder(order)
+        busy, delays = trial.measure(peaks)
+        lost = float(delays.mean(axis=0) @ rates)
+        if best is None or lost < best[0] * (1 - ORDER_GAIN_MIN):
+            best = (lost, order, busy, delays)
+    assert best is not None  # noqa: S101 - the order of the deadlines is always tried
+    _, order, busy, delays = best
+    plan = shape_plan(observation, settings, trial, wanted, peaks, busy, delays)
+    if order == by_deadline:
+        return plan
+    return replace(plan, order=tuple(indices[b] for b in order), reason="planned under caps")
+
+
+def orders(by_deadline: list[int], tenants: Sequence[str]) -> list[list[int]]:
+    """The order itself; each of its first few batches moved to the front; each moved to the end.
+
+    An order that serves each tenant's own batches as an earlier candidate does is left out: ranks
+    do not change the shares between tenants.
+    """
+    few = by_deadline[:REORDERED_MAX]
+    front = [[b, *(o for o in by_deadline if o != b)] for b in few[1:]]
+    back = [[*(o for o in by_deadline if o != b), b] for b in few[:-1]]
+    distinct: dict[tuple[int, ...], list[int]] = {}
+    for order in (by_deadline, *front, *back):
+        distinct.setdefault(tuple(sorted(order, key=lambda b: tenants[b])), order)
+    return list(distinct.values())
+
+
+def check(observation: Observation, settings: PlanSettings) -> None:
+    """Check an observation.
+
+    Raises:
+        InvalidRequest: it cannot be planned; names the field.
+    """
+    if not 0 <= settings.epsilon < 1:
+        raise InvalidRequest(f"epsilon is {settings.epsilon}", field="epsilon")
+    if settings.futures < 1:
+        raise InvalidRequest(f"{settings.futures} futures", field="futures")
+    for p, pool in enumerate(observation.pools):
+        if pool.cap < 0 or not np.isfinite(pool.cost) or pool.cost < 0 or pool.startup_ns < 0:
+            raise InvalidRequest(f"{pool}", field=f"pools[{p}]")
+    for k, task in enumerate(observation.tasks):
+        if len(task.timeout_ns) != len(observation.pools):
+            raise InvalidRequest("one timeout per stage", field=f"tasks[{k}].timeout_ns")
+        if task.delay_budget_ns is not None and task.delay_budget_ns < 0:
+            raise InvalidRequest("D is negative", field=f"tasks[{k}].delay_budget_ns")
+        for past in task.history:
+            if past.service_ns.shape[1] != len(observation.pools):
+                raise InvalidRequest("one time per stage", field=f"tasks[{k}].history")

@@ -1,0 +1,135 @@
+"""`assay` as a policy: plans at events, applies the plan, plans again when reality deviates."""
+
+from typing import Final
+
+import numpy as np
+
+from assay.config.planning import PlanSettings
+from assay.model.arrays import to_ns
+from assay.model.observation import Observation, OpenBatch, PoolView, Sizing, TaskView
+from assay.model.policy import PoolPolicy
+from assay.planner.core.demand import open_tasks
+from assay.planner.core.plan import make_plan
+from assay.planner.core.shape import Plan, target_at
+
+DEVIATION_SHARE: Final = 0.1
+DEVIATION_SLOTS: Final = 2
+"""Running requests may leave the plan's band by this share of it plus this many."""
+
+
+class Assay(PoolPolicy):
+    """Time-varying, chance-constrained, re-planned inside the batch."""
+
+    name = "assay"
+
+    def __init__(self, settings: PlanSettings | None = None) -> None:
+        self.settings = settings or PlanSettings()
+        self.plan: Plan | None = None
+        self.searched_ns = 0
+
+    def decide(self, observation: Observation) -> Sizing:
+        """Plan again where there is a reason, else apply the present plan."""
+        plan, now_ns = self.plan, observation.now_ns
+        if plan is None or now_ns < plan.now_ns or is_stale(plan, observation):
+            return self.apply(self.replan(observation, search=True), observation)
+        if deviates(plan, observation):
+            return self.apply(self.replan(observation, search=True), observation)
+        if not plan.batches:
+            return self.apply(plan, observation)
+        if now_ns - self.searched_ns >= to_ns(self.settings.search_s):
+            return self.apply(self.replan(observation, search=True), observation)
+        if now_ns - plan.now_ns >= to_ns(self.settings.replan_s):
+            full = any(pool.waiting for pool in observation.pools)
+            return self.apply(self.replan(observation, search=full), observation)
+        return self.apply(plan, observation)
+
+    def replan(self, observation: Observation, *, search: bool) -> Plan:
+        """Make a plan. The search starts at the previous peaks."""
+        previous = self.plan
+        peaks = (
+            [stage.wanted for stage in previous.stages] if previous and previous.batches else None
+        )
+        self.plan = make_plan(observation, self.settings, peaks_hint=peaks, search=search)
+        if search:
+            self.searched_ns = observation.now_ns
+        return self.plan
+
+    def apply(self, plan: Plan, observation: Observation) -> Sizing:
+        """What the plan holds now."""
+        if not plan.batches:
+            return Sizing(targets=tuple(0 for _ in observation.pools))
+        offset_ns = observation.now_ns - plan.now_ns
+        spare = self.settings.spare_slots if any_late(observation) else 0
+        targets = [
+            at_least(target_at(stage.slots_by_bin, offset_ns, pool, self.settings), pool, spare)
+            for stage, pool in zip(plan.stages, observation.pools, strict=True)
+        ]
+        for stage in still_reachable(observation):
+            targets[stage] = max(targets[stage], min(1, observation.pools[stage].cap))
+        return Sizing(
+            targets=tuple(targets),
+            wake_ns=observation.now_ns + to_ns(self.settings.tick_s),
+            order=plan.order if plan.now_ns == observation.now_ns else (),
+        )
+
+
+def is_stale(plan: Plan, observation: Observation) -> bool:
+    """Whether a batch opened or ended since the plan was made.
+
+    Decided by the state and not by the event, which may have come while the store was unavailable.
+    """
+    now_open = {(k, t.open.number) for k, t in enumerate(observation.tasks) if t.open is not None}
+    return now_open != {(batch.task, batch.number) for batch in plan.batches}
+
+
+def is_late(task: TaskView, batch: OpenBatch, now_ns: int) -> bool:
+    """Whether a request that waits now would make its batch late if it took all its timeouts."""
+    return now_ns + int(task.timeout_ns.sum()) > batch.deadline_ns
+
+
+def any_late(observation: Observation) -> bool:
+    """Whether any open batch is late in that sense."""
+    active = open_tasks(observation)
+    return any(is_late(task, batch, observation.now_ns) for task, batch in active)
+
+
+def still_reachable(observation: Observation) -> set[int]:
+    """Stages that a request of a late batch may still reach, even if no future says so.
+
+    One slot stays there: starting another would keep the whole batch waiting.
+    """
+    stages: set[int] = set()
+    for task, batch in open_tasks(observation):
+        if not is_late(task, batch, observation.now_ns):
+            continue
+        pipeline = np.flatnonzero(task.timeout_ns)
+        first = int(batch.stage.min(initial=len(task.timeout_ns)))
+        if batch.arrived < batch.size:
+            first = 0
+        stages |= {int(stage) for stage in pipeline[pipeline >= first]}
+    return stages
+
+
+def at_least(target: int, pool: PoolView, spare: int) -> int:
+    """The target, and up to `spare` slots more for requests that wait in a late batch.
+
+    This is DistRS's timeout rule with a bound. The extra slots have work at once, so each costs no
+    more than its start-up.
+    """
+    return min(max(target, pool.running + min(pool.waiting, spare)), pool.cap)
+
+
+def deviates(plan: Plan, observation: Observation) -> bool:
+    """Whether the running requests have left the band that the plan's futures span."""
+    at = (observation.now_ns - plan.now_ns) // plan.bin_ns
+    if at == 0 or not plan.batches:
+        return False
+    for stage, pool in zip(plan.stages, observation.pools, strict=True):
+        low = stage.busy_low[at] if at < len(stage.busy_low) else 0
+        high = stage.busy_high[at] if at < len(stage.busy_high) else 0
+        present = min(pool.running + pool.waiting, max(stage.peak, pool.running))
+        if present > high * (1 + DEVIATION_SHARE) + DEVIATION_SLOTS:
+            return True
+        if pool.running < low * (1 - DEVIATION_SHARE) - DEVIATION_SLOTS:
+            return True
+    return False

@@ -1,0 +1,186 @@
+"""The plan: slots per stage and bin of time, and how many slots to hold now.
+
+A bin's slots are a quantile, over the futures, of the most requests that run at once in it. A slot
+that is needed within its start-up time must be ordered now; one that will be idle for less than
+another takes to start is kept.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.config.planning import PlanSettings
+from assay.model.arrays import Floats, Ints, to_ns
+from assay.model.observation import Observation, PoolView
+from assay.planner.core.demand import open_tasks
+from assay.planner.core.trial import Trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOutlook:
+    """The expected end of one open batch under the plan."""
+
+    task: int
+    """Index into the observation's tasks."""
+    number: int
+    budget_ns: int
+    late_share: float
+    """Share of futures with d > D."""
+    delay_mean_ns: int
+    at_risk: bool
+    """D is missed in more than eps of the futures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePlan:
+    """Slots of one stage."""
+
+    target: int
+    """Slots to hold from now on."""
+    peak: int
+    """Most at any time."""
+    wanted: int
+    """`peak` without the cap."""
+    slots_by_bin: tuple[int, ...]
+    """N_j(t), one entry per bin from `Plan.now_ns` on."""
+    busy_low: tuple[int, ...]
+    busy_high: tuple[int, ...]
+    """Per bin, the fewest and the most requests that ran at once, over the futures."""
+    demand_s: float
+    """Slot-seconds of work left (mean over the futures): no plan can hold less."""
+    planned_s: float
+    """Slot-seconds of `slots_by_bin`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`N_j(t)` per stage, and what it was made from."""
+
+    now_ns: int
+    bin_ns: int
+    stages: tuple[StagePlan, ...]
+    batches: tuple[BatchOutlook, ...]
+    order: tuple[int, ...]
+    """Tasks in the order to serve them, where the caps bind and another order than by deadline
+    costs the trainers less; else empty."""
+    futures: int
+    simulations: int
+    reason: str
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """Slots per stage to hold from now on."""
+        return tuple(stage.target for stage in self.stages)
+
+
+def empty_plan(observation: Observation, settings: PlanSettings) -> Plan:
+    """The plan while no batch is open: no slots."""
+    nothing = StagePlan(
+        target=0,
+        peak=0,
+        wanted=0,
+        slots_by_bin=(),
+        busy_low=(),
+        busy_high=(),
+        demand_s=0.0,
+        planned_s=0.0,
+    )
+    return Plan(
+        now_ns=observation.now_ns,
+        bin_ns=to_ns(settings.tick_s),
+        stages=tuple(nothing for _ in observation.pools),
+        batches=(),
+        order=(),
+        futures=0,
+        simulations=0,
+        reason="no batch is open",
+    )
+
+
+def shape_plan(
+    observation: Observation,
+    settings: PlanSettings,
+    trial: Trial,
+    wanted: Ints,
+    peaks: Ints,
+    busy: Ints,
+    delays: Floats,
+) -> Plan:
+    """Make the plan from what the futures showed.
+
+    Args:
+        observation: what was planned from.
+        settings: how to plan.
+        trial: the futures.
+        wanted: (stages,) peaks without the caps.
+        peaks: (stages,) peaks within the caps.
+        busy: (futures, stages, bins) most requests that ran at once.
+        delays: (futures, batches) extra delays in ns.
+    """
+    low, high = busy.min(axis=0), busy.max(axis=0)
+    level = np.quantile(busy, settings.shape_quantile, axis=0, method="higher").astype(np.int64)
+    level = np.maximum(level, np.minimum(high, settings.spare_slots))
+    stages = []
+    for j, pool in enumerate(observation.pools):
+        work = np.mean([f.demand.service_ns[:, j].sum() for f in trial.futures]) / 1e9
+        stages.append(
+            StagePlan(
+                target=target_at(level[j], 0, pool, settings),
+                peak=int(peaks[j]),
+                wanted=int(wanted[j]),
+                slots_by_bin=trim(level[j]),
+                busy_low=trim(low[j]),
+                busy_high=trim(high[j]),
+                demand_s=float(work),
+                planned_s=float(level[j].sum() * settings.tick_s),
+            )
+        )
+    return Plan(
+        now_ns=observation.now_ns,
+        bin_ns=to_ns(settings.tick_s),
+        stages=tuple(stages),
+        batches=outlook(observation, settings, trial, delays),
+        order=(),
+        futures=len(trial.futures),
+        simulations=trial.simulations,
+        reason="planned",
+    )
+
+
+def target_at(
+    level: Ints | tuple[int, ...], offset_ns: int, pool: PoolView, settings: PlanSettings
+) -> int:
+    """Slots to hold `offset_ns` after the plan was made: those needed within a start-up time and a
+    tick, and those needed again before another could start."""
+    startup_s = pool.startup_ns / 1e9
+    window_s = startup_s + settings.tick_s + max(startup_s, settings.hold_s)
+    first = int(offset_ns / 1e9 / settings.tick_s)
+    last = first + int(np.ceil(window_s / settings.tick_s)) + 1
+    return min(max((int(n) for n in level[first:last]), default=0), pool.cap)
+
+
+def trim(level: Ints) -> tuple[int, ...]:
+    """The levels without the zeros at the end."""
+    last = int(np.flatnonzero(level).max(initial=-1))
+    return tuple(int(n) for n in level[: last + 1])
+
+
+def outlook(
+    observation: Observation, settings: PlanSettings, trial: Trial, delays: Floats
+) -> tuple[BatchOutlook, ...]:
+    """The expected end of each open batch."""
+    indices = [k for k, task in enumerate(observation.tasks) if task.open is not None]
+    found = []
+    for b, (task, (_, batch)) in enumerate(zip(indices, open_tasks(observation), strict=True)):
+        late = float(np.mean(delays[:, b] > trial.budgets[b]))
+        found.append(
+            BatchOutlook(
+                task=task,
+                number=batch.number,
+                budget_ns=int(trial.budgets[b]),
+                late_share=late,
+                delay_mean_ns=int(delays[:, b].mean()),
+                at_risk=late > settings.epsilon,
+            )
+        )
+    return tuple(found)

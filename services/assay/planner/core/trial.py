@@ -1,0 +1,196 @@
+"""The futures of one plan, what happens in them under a choice of slots, and the fewest that do.
+
+A choice is good enough when in at least `1 - epsilon` of the futures every batch's extra delay d
+stays within its budget D.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay.config.planning import PlanSettings
+from assay.model.arrays import FAR_NS, Floats, Ints, to_ns
+from assay.model.observation import Observation, OpenBatch, TaskView
+from assay.model.queueing import (
+    Constraints,
+    Scratch,
+    Supply,
+    make_scratch,
+    release_all,
+    serve,
+    serve_all,
+)
+from assay.planner.core.demand import SEQUENCE_BITS, Future, budget_ns
+
+
+class Trial:
+    """The futures of one plan, simulated under a choice of slots."""
+
+    def __init__(
+        self,
+        observation: Observation,
+        active: Sequence[tuple[TaskView, OpenBatch]],
+        futures: Sequence[Future],
+        settings: PlanSettings,
+    ) -> None:
+        self.now_ns = observation.now_ns
+        self.pools = observation.pools
+        self.futures = futures
+        self.settings = settings
+        self.budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
+        self.stages = len(observation.pools)
+        self.scratch: Scratch = make_scratch(
+            max(len(f.batch_of) for f in futures), len(futures[0].demand.weight)
+        )
+        self.simulations = 0
+        most = [(future.demand.service_ns > 0).sum(axis=0) for future in futures]
+        self.most: Ints = np.max(most, axis=0)
+        self.free = [self.unconstrained(future) for future in futures]
+        self.constraints = [
+            self.constrain(k, future.earliest_ns) for k, future in enumerate(futures)
+        ]
+
+    def supply(self, peaks: Ints) -> Supply:
+        """Slots over time: what is up now; what is starting, half a start-up time later; `peaks`
+        from one start-up time on."""
+        since = np.zeros((self.stages, 3), np.int64)
+        workers = np.zeros((self.stages, 3), np.int64)
+        for j, pool in enumerate(self.pools):
+            up = pool.idle + pool.running
+            since[j] = (0, self.now_ns + pool.startup_ns // 2, self.now_ns + pool.startup_ns)
+            workers[j] = (up, up + pool.starting, peaks[j])
+        return Supply(since_ns=since, workers=workers, steps=np.full(self.stages, 3, np.int64))
+
+    def settle_for_best(self) -> None:
+        """D cannot be kept: aim at the ends that the most useful slots, ordered now, would give."""
+        supply = self.supply(self.most)
+        for k, future in enumerate(self.futures):
+            self.constraints[k] = self.constrain(k, self.run(future, supply, self.free[k])[1])
+
+    def unconstrained(self, future: Future) -> Constraints:
+        """Constraints that stop no simulation early."""
+        return Constraints(
+            finish_ns=np.full(len(future.batch_of), FAR_NS, np.int64),
+            timeout_ns=np.zeros(self.stages, np.int64),
+            timeouts=np.zeros(1, np.int64),
+        )
+
+    def constrain(self, k: int, best: Ints) -> Constraints:
+        """Finish within the budget, or within `slack_s` of the best achievable end."""
+        future, slack = self.futures[k], to_ns(self.settings.slack_s)
+        guarded = (self.budgets * self.settings.guard).astype(np.int64)
+        due = np.maximum(future.natural_ns + guarded, best + slack)
+        return self.free[k]._replace(finish_ns=due[future.batch_of])
+
+    def run(self, future: Future, supply: Supply, constraints: Constraints) -> tuple[bool, Ints]:
+        """Simulate. Returns whether the constraints hold, and the (batches,) ends in ns."""
+        self.simulations += 1
+        kept = serve_all(future.demand, supply, constraints, self.scratch)
+        ends = np.full(len(self.budgets), self.now_ns, np.int64)
+        np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
+        return kept, ends
+
+    def keeps(self, peaks: Ints, first: int | None = None) -> bool:
+        """Whether P(d <= D) >= 1 - epsilon, over all futures or the first few."""
+        supply = self.supply(peaks)
+        share = self.settings.epsilon * self.settings.repeat_share
+        allowed = int(share * len(self.futures))
+        failed = 0
+        for future, constraints in zip(self.futures[:first], self.constraints[:first], strict=True):
+            self.simulations += 1
+            failed += not serve_all(future.demand, supply, constraints, self.scratch)
+            if failed > allowed:
+                return False
+        return True
+
+    def reorder(self, order: Sequence[int]) -> None:
+        """Serve the batches in this order from now on."""
+        rank = np.zeros(len(order), np.int64)
+        rank[list(order)] = np.arange(len(order))
+        low = (1 << SEQUENCE_BITS) - 1
+        for future in self.futures:
+            key = future.demand.key
+            key[:] = (rank[future.batch_of] << SEQUENCE_BITS) | (key & low)
+
+    def measure(self, peaks: Ints) -> tuple[Ints, Floats]:
+        """(futures, stages, bins) most requests at once; (futures, batches) extra delays in ns."""
+        supply, bin_ns, now_ns = self.supply(peaks), to_ns(self.settings.tick_s), self.now_ns
+        busy = np.zeros((len(self.futures), self.stages, self.settings.bins_max), np.int64)
+        delays = np.zeros((len(self.futures), len(self.budgets)))
+        for k, future in enumerate(self.futures):
+            self.simulations += 1
+            release_all(future.demand, self.scratch)
+            served = True
+            for j in range(self.stages):
+                kept, free = busy[k, j], self.free[k]
+                served &= serve(future.demand, j, supply, free, self.scratch, kept, now_ns, bin_ns)
+            if not served:
+                delays[k] = FAR_NS
+                continue
+            ends = np.zeros(len(self.budgets), np.int64)
+            np.maximum.at(ends, future.batch_of, self.scratch.clock_ns[: len(future.batch_of)])
+            delays[k] = np.maximum(ends - future.natural_ns, 0)
+        return busy, delays
+
+
+def find_peaks(trial: Trial, hint: Sequence[int] | None = None) -> Ints:
+    """(stages,) fewest slots that keep the chance constraint, the most expensive stage first.
+
+    The search starts at `hint`, the result of an earlier one.
+    """
+    peaks = trial.most.copy()
+    order = sorted(range(trial.stages), key=lambda j: (-trial.pools[j].cost, j))
+    for stage in order:
+        if trial.most[stage] == 0:
+            peaks[stage] = 0
+            continue
+        start = hint[stage] if hint else start_of_search(trial, peaks, stage)
+        peaks[stage] = gallop(trial, peaks, stage, start)
+        if peaks[stage] == trial.most[stage] and not trial.keeps(peaks):
+            trial.settle_for_best()
+            peaks[stage] = gallop(trial, peaks, stage, start)
+    return peaks
+
+
+def start_of_search(trial: Trial, peaks: Ints, stage: int) -> int:
+    """The result for the first future alone: close to that for all of them, and much cheaper."""
+    alone = peaks.copy()
+    low, high = 0, int(trial.most[stage])
+    while high - low > max(high // 25, 1):
+        alone[stage] = (low + high) // 2
+        if trial.keeps(alone, first=1):
+            high = int(alone[stage])
+        else:
+            low = int(alone[stage])
+    return high
+
+
+def gallop(trial: Trial, peaks: Ints, stage: int, start: int) -> int:
+    """The smallest number that keeps the constraint: bracketed from `start` on, then bisected."""
+    trial_peaks = peaks.copy()
+
+    def keeps(workers: int) -> bool:
+        trial_peaks[stage] = workers
+        return trial.keeps(trial_peaks)
+
+    most = int(trial.most[stage])
+    high = min(max(start, 1), most)
+    step = max(high // 16, 1)
+    if keeps(high):
+        low = max(high - step, 0)
+        while low > 0 and keeps(low):
+            high, step = low, 2 * step
+            low = max(high - step, 0)
+    else:
+        low, high = high, min(high + step, most)
+        while high < most and not keeps(high):
+            low, step = high, 2 * step
+            high = min(high + step, most)
+    exact = max(high // 25, 1)
+    while high - low > exact:
+        middle = (low + high) // 2
+        if keeps(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,0 +1,308 @@
+"""The planner around its planning process: takes snapshots, asks, carries decisions out.
+
+It takes a step when the store reports that something happened, when the plan asks for it, and when
+the leadership changes; never more often than `STEPS_APART_S`. Always true:
+
+* pools, orders and batches are changed only while the lease certainly holds, checked before each;
+* when something cannot be reached or does not answer, pools stay as they are and `why_not_ready`
+  says why;
+* the planning process is asked only where requests could wait for a slot.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from assay.core.errors import (
+    AssayError,
+    DependencyDown,
+    FailedPrecondition,
+    InvalidRequest,
+    NotFound,
+)
+from assay.core.records import HintRecord, OpenWork, TaskRecord
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.planner.process.parent import PlanningDown, PlanningProcess
+from assay.planner.service.history_feed import HistoryFeed
+from assay.planner.service.leader import LeaderLease
+from assay.planner.service.plan_log import PlanLog
+from assay.planner.service.scaler import Scaler
+from assay.planner.session.messages import (
+    Change,
+    Decision,
+    PoolState,
+    SetSlots,
+    Snapshot,
+    StageLimits,
+    TaskHistory,
+    TaskKey,
+    fits_floor,
+    resting,
+)
+from assay.planner.session.plan_view import PlanView
+from assay.store.port import Store
+
+STEPS_APART_S: Final = 0.1
+BUSY_SHARE_MAX: Final = 0.2
+"""Share of the time that planning may take: after a long plan the next step is later."""
+IDLE_STEP_S: Final = 15.0
+RETRY_S: Final = 1.0
+BATCHES_MAX: Final = 256
+REQUESTS_MAX: Final = 200_000
+TASKS_KEPT_MAX: Final = 256
+HINT_AGE_NS_MAX: Final = 1_800 * 10**9
+"""A hint that no batch followed for so long is ignored, whatever the history says."""
+BEFORE_NS: Final = 30 * 24 * 3_600 * 10**9
+"""The origin is this long before the start, so that open batches have positive times."""
+
+LimitsOf = Callable[[Sequence[PoolState]], tuple[StageLimits, ...]]
+
+log = structlog.get_logger(__name__)
+
+
+class Controller:
+    """One planner, leading or standing by."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        scaler: Scaler,
+        lease: LeaderLease,
+        process: PlanningProcess,
+        limits_of: LimitsOf,
+        history_batches: int,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._store = store
+        self._scaler = scaler
+        self._lease = lease
+        self._process = process
+        self._facts_of = limits_of
+        self._clock = clock
+        self._metrics = metrics
+        self._origin_ns = clock.now_ns() - BEFORE_NS
+        self._history = HistoryFeed(store, batches_max=history_batches)
+        self._plan_log = PlanLog(store)
+        self._tasks: OrderedDict[TaskKey, TaskRecord] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._why = "no step was taken yet"
+        self._draining = False
+        self.store_unfit = ""
+        """Why the store must not be trusted with work; empty = it is fit."""
+        self._planning_s = 0.0
+        self.plan: PlanView | None = None
+        """The present plan; `None` = there is nothing to plan."""
+
+    # -- state ---------------------------------------------------------------------------------
+    @property
+    def leading(self) -> bool:
+        """Whether it may change pools."""
+        return self._lease.leads and not self._draining
+
+    @property
+    def why_not_ready(self) -> str:
+        """Empty while it leads and plans, or stands by and could."""
+        if self._draining:
+            return "draining"
+        return self._lease.lost_store or self.store_unfit or self._why
+
+    @property
+    def process(self) -> PlanningProcess:
+        """For its state in `GetPlan`."""
+        return self._process
+
+    async def what_if(self, change: Change) -> PlanView:
+        """Plan from the last snapshot under other conditions.
+
+        Raises:
+            InvalidRequest: the change is invalid.
+            FailedPrecondition: there is nothing to plan, or another planner leads.
+            DependencyDown: the planning process does not answer.
+        """
+        if self.plan is None:
+            raise FailedPrecondition("no work is planned here now")
+        # Shielded: a question that is cancelled with its caller would kill the process.
+        asking = asyncio.create_task(self._process.what_if(change), name="what if")
+        try:
+            return await asyncio.shield(asking)
+        except PlanningDown as error:
+            message = f"the planning process does not answer: {error}"
+            raise DependencyDown(message) from error
+
+    # -- life ----------------------------------------------------------------------------------
+    async def run(self) -> None:
+        """Plan until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._lease.keep())
+            tasks.create_task(self._watch())
+            tasks.create_task(self._watch_lease())
+            tasks.create_task(self._step_forever())
+
+    async def stop(self) -> None:
+        """Change nothing more; let a standby take over."""
+        self._draining = True
+        await self._lease.resign()
+        await self._process.stop()
+        await self._scaler.close()
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async for _ in self._store.watch_planning():
+                    self._wake.set()
+            except AssayError as error:
+                log.info("watch_lost", why=error.message)
+            await self._clock.sleep(RETRY_S)
+
+    async def _watch_lease(self) -> None:
+        while True:
+            await self._lease.changed.wait()
+            self._lease.changed.clear()
+            self._wake.set()
+
+    async def _step_forever(self) -> None:
+        while True:
+            self._wake.clear()
+            self._planning_s = 0.0
+            wake_after_s = await self.step()
+            pause_s = max(STEPS_APART_S, min(self._planning_s / BUSY_SHARE_MAX, IDLE_STEP_S))
+            await self._clock.sleep(pause_s)
+            try:
+                async with asyncio.timeout(max(wake_after_s - pause_s, 0)):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    # -- one step ------------------------------------------------------------------------------
+    async def step(self) -> float:
+        """Take a snapshot and act. Returns the longest time to the next step, in seconds."""
+        if not self.leading and not self._draining:
+            await self._lease.renew()  # the leader may just have resigned
+        self._metrics.planner_seen(leading=self.leading)
+        if not self.leading:
+            self._why, self.plan = self._lease.lost_store, None
+            await self._process.rest()
+            return IDLE_STEP_S
+        try:
+            return await self._act()
+        except PlanningDown as error:
+            self._history.forget()
+            self._why = f"the planning process does not answer: {error}"
+        except AssayError as error:
+            self._why = error.message
+        log.warning("cannot_plan", why=self._why)
+        return RETRY_S
+
+    async def _act(self) -> float:
+        pools = await self._scaler.pools()
+        work = await self._store.open_work(batches_max=BATCHES_MAX, requests_max=REQUESTS_MAX)
+        hints = await self._hints()
+        stages = self._facts_of(pools)
+        now_ns = self._lease.store_now_ns
+        await self._plan_log.ended(work, pools, now_ns)
+        if fits_floor(stages, work, hints):
+            self.plan, self._why = None, ""
+            await self._resize(resting(stages, pools))
+            await self._process.rest()
+            return IDLE_STEP_S
+        snapshot = Snapshot(
+            now_ns=now_ns,
+            origin_ns=self._origin_ns,
+            leader=True,
+            stages=stages,
+            pools=tuple(pools),
+            work=tuple(work),
+            hints=tuple(hints),
+            histories=await self._news(work, hints),
+        )
+        decision = await self._process.decide(snapshot)
+        self._planning_s = decision.planning_ns / 1e9
+        await self._carry_out(decision, snapshot)
+        self._why = "" if decision.ready else decision.why
+        return decision.wake_after_ns / 1e9
+
+    async def _news(
+        self, work: Sequence[OpenWork], hints: Sequence[tuple[HintRecord, TaskRecord]]
+    ) -> tuple[TaskHistory, ...]:
+        await self._process.up()
+        hinted = [task for _, task in hints]
+        return await self._history.changed(work, hinted, generation=self._process.generation)
+
+    async def _hints(self) -> list[tuple[HintRecord, TaskRecord]]:
+        found = []
+        after_ns = self._lease.store_now_ns - HINT_AGE_NS_MAX
+        for hint in (await self._store.hints())[-BATCHES_MAX:]:
+            key = hint.tenant, hint.task_id
+            if hint.hinted_ns < after_ns:
+                continue
+            if key not in self._tasks:
+                try:
+                    self._tasks[key] = await self._store.get_task(*key)
+                except NotFound:
+                    continue
+            self._tasks.move_to_end(key)
+            found.append((hint, self._tasks[key]))
+        while len(self._tasks) > TASKS_KEPT_MAX:
+            self._tasks.popitem(last=False)
+        return found
+
+    # -- effects -------------------------------------------------------------------------------
+    async def _carry_out(self, decision: Decision, snapshot: Snapshot) -> None:
+        self.plan = decision.plan
+        await self._resize(decision.slots)
+        await self._prioritize(decision)
+        await self._mark(decision)
+        planned = {pool.stage: pool.desired for pool in snapshot.pools}
+        planned |= {one.stage: one.slots for one in decision.slots}
+        self._plan_log.sampled(snapshot, planned)
+        if decision.made and decision.plan is not None:
+            self._metrics.planned(
+                reason=decision.plan.reason,
+                seconds=decision.planning_ns / 1e9,
+                slots={str(stage.stage): stage.slots for stage in decision.plan.stages},
+            )
+            if self.leading:
+                await self._plan_log.planned(decision.plan)
+
+    async def _resize(self, slots: Sequence[SetSlots]) -> None:
+        for one in slots:
+            if not self.leading:
+                return
+            try:
+                await self._scaler.resize(one.stage, one.slots)
+            except InvalidRequest as error:
+                log.warning("not_resized", stage=one.stage, slots=one.slots, why=error.message)
+
+    async def _prioritize(self, decision: Decision) -> None:
+        for one in decision.priorities:
+            if not self.leading:
+                return
+            try:
+                await self._store.prioritize(*one.batch, one.deadline_ns)
+            except NotFound:
+                continue
+            log.info("batch_reordered", batch_id=one.batch[1], deadline_ns=one.deadline_ns)
+
+    async def _mark(self, decision: Decision) -> None:
+        for one in decision.risks:
+            if not self.leading:
+                return
+            tenant, batch_id = one.batch
+            try:
+                await self._store.mark_at_risk(tenant, batch_id, at_risk=one.at_risk)
+            except NotFound:
+                continue
+            log.info(
+                "deadline_at_risk" if one.at_risk else "deadline_safe_again",
+                tenant=tenant,
+                batch_id=batch_id,
+                late_share=one.late_share,
+            )
+            if one.at_risk:
+                self._metrics.batch_at_risk(tenant=tenant)

@@ -1,0 +1,85 @@
+"""Limits of each stage from settings and pipelines: floors, caps, costs. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.config.settings import PlannerSettings, WorkerSettings
+from assay.core.ids import StageName
+from assay.core.pipeline import StageSpec
+from assay.planner.session.messages import PoolState, StageLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSize:
+    """What worker slots share."""
+
+    cores: int
+    memory_bytes: int
+
+
+def stage_limits(
+    pools: Sequence[PoolState],
+    order: Sequence[StageName],
+    specs: Mapping[StageName, StageSpec],
+    planner: PlannerSettings,
+    worker: WorkerSettings,
+    machine: MachineSize,
+) -> tuple[StageLimits, ...]:
+    """All stages that have a pool, in the order in which requests pass them. A stage whose pipeline
+    is not installed here is left as it is."""
+    there = {pool.stage for pool in pools}
+    return tuple(
+        limits_of_stage(specs[stage], planner, worker, machine)
+        for stage in order
+        if stage in there and stage in specs
+    )
+
+
+def limits_of_stage(
+    spec: StageSpec, planner: PlannerSettings, worker: WorkerSettings, machine: MachineSize
+) -> StageLimits:
+    """One stage."""
+    least = slots_min(spec.name, planner, worker)
+    most = slots_max(spec, least, planner, worker, machine)
+    cost = spec.resources.cpu_cores * planner.core_cost + spec.resources.gpu
+    startup_s = planner.startup_s_by_stage.get(spec.name, planner.startup_s)
+    return StageLimits(
+        stage=spec.name,
+        timeout_ns=round(spec.timeout_s * 1e9),
+        slots_min=min(least, most),
+        slots_max=most,
+        cost=cost,
+        startup_ns=round(startup_s * 1e9),
+    )
+
+
+def slots_min(stage: StageName, planner: PlannerSettings, worker: WorkerSettings) -> int:
+    """What stays warm: as named for the stage, for all stages, or what the host starts with."""
+    if stage in planner.slots_min_by_stage:
+        return planner.slots_min_by_stage[stage]
+    if planner.slots_min is not None:
+        return planner.slots_min
+    return worker.slots_by_stage.get(stage, worker.slots)
+
+
+def slots_max(
+    spec: StageSpec,
+    least: int,
+    planner: PlannerSettings,
+    worker: WorkerSettings,
+    machine: MachineSize,
+) -> int:
+    """The cap: as named for the stage, for all stages, or what the machine carries."""
+    if spec.name in planner.slots_max_by_stage:
+        most = planner.slots_max_by_stage[spec.name]
+    elif planner.slots_max is not None:
+        most = planner.slots_max
+    else:
+        by_cores = machine.cores / spec.resources.cpu_cores if spec.resources.cpu_cores > 0 else 1e9
+        by_memory = (
+            machine.memory_bytes / spec.resources.memory_bytes
+            if spec.resources.memory_bytes > 0
+            else 1e9
+        )
+        most = max(int(min(by_cores, by_memory)), least, 1)
+    return min(most, worker.slots_max)

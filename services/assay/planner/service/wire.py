@@ -1,0 +1,112 @@
+"""Between protobuf messages and plans; the only module of the planner that knows both."""
+
+from assay.core.errors import InvalidRequest
+from assay.planner.session.messages import Change
+from assay.planner.session.plan_view import BatchView, PlanView, PoolSample, StageView
+from assay.v1 import planner_pb2
+
+NS_PER_MS = 1_000_000
+SECONDS_MAX = 1e9
+
+
+def plan_message(plan: PlanView | None) -> planner_pb2.Plan:
+    """Empty where there is none."""
+    if plan is None:
+        return planner_pb2.Plan()
+    return planner_pb2.Plan(
+        made_ns=plan.made_ns,
+        bin_ms=plan.bin_ns // NS_PER_MS,
+        stages=[stage_message(stage) for stage in plan.stages],
+        batches=[batch_message(batch) for batch in plan.batches],
+        order=plan.order,
+        futures=plan.futures,
+        simulations=plan.simulations,
+        planning_s=plan.planning_s,
+        reason=plan.reason,
+        gap=plan.gap,
+        cost=plan.cost,
+        delay_cost=plan.delay_cost,
+    )
+
+
+def stage_message(stage: StageView) -> planner_pb2.StagePlan:
+    """One stage."""
+    return planner_pb2.StagePlan(
+        stage=stage.stage,
+        slots=stage.slots,
+        slots_min=stage.slots_min,
+        slots_max=stage.slots_max,
+        slots_peak=stage.slots_peak,
+        slots_wanted=stage.slots_wanted,
+        slots_by_bin=stage.slots_by_bin,
+        busy_low=stage.busy_low,
+        busy_high=stage.busy_high,
+        bound_s=stage.bound_s,
+        slots_bound=stage.slots_bound,
+        planned_s=stage.planned_s,
+        cost=stage.cost,
+        startup_s=stage.startup_s,
+        why=stage.why,
+    )
+
+
+def batch_message(batch: BatchView) -> planner_pb2.BatchOutlook:
+    """One batch."""
+    return planner_pb2.BatchOutlook(
+        tenant=batch.tenant,
+        task_id=batch.task_id,
+        batch_id=batch.batch_id,
+        delay_budget_s=batch.delay_budget_s,
+        delay_s=batch.delay_s,
+        late_share=batch.late_share,
+        size=batch.size,
+        arrived=batch.arrived,
+        ended=batch.ended,
+        deadline_ns=batch.deadline_ns,
+        deadline_at_risk=batch.at_risk,
+        history=batch.history,
+        source=batch.source,
+    )
+
+
+def sample_message(sample: PoolSample) -> planner_pb2.PoolSample:
+    """One pool at one instant."""
+    return planner_pb2.PoolSample(
+        at_ns=sample.at_ns,
+        stage=sample.stage,
+        slots_planned=sample.planned,
+        slots_desired=sample.desired,
+        slots_ready=sample.ready,
+        slots_busy=sample.busy,
+        queued=sample.queued,
+    )
+
+
+def change_of(request: planner_pb2.WhatIfRequest) -> Change:
+    """What to plan with instead.
+
+    Raises:
+        InvalidRequest: a number that is none.
+    """
+    budget_s = request.delay_budget_s if request.HasField("delay_budget_s") else None
+    return Change(
+        delay_budget_ns=None if budget_s is None else nanoseconds(budget_s, "delay_budget_s"),
+        epsilon=request.epsilon if request.HasField("epsilon") else None,
+        slots_max=dict(request.slots_max),
+        cost=dict(request.cost),
+        startup_ns={
+            stage: nanoseconds(seconds, f"startup_s[{stage}]")
+            for stage, seconds in request.startup_s.items()
+        },
+    )
+
+
+def nanoseconds(seconds: float, field: str) -> int:
+    """Whole ones.
+
+    Raises:
+        InvalidRequest: negative, not a number, or beyond all reason.
+    """
+    if not 0 <= seconds <= SECONDS_MAX:
+        raise InvalidRequest(f"{field}: {seconds} is no time", field=field)
+    return round(seconds * 1e9)

@@ -1,0 +1,169 @@
+"""From a plan's numbers to names and words: what it drew from, what bounds it, why this many."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from assay.config.planning import PriorSettings
+from assay.core.errors import InvalidRequest
+from assay.core.ids import BatchId
+from assay.model.arrays import SECOND_NS
+from assay.planner.core.bounds import bound_slots
+from assay.planner.core.demand import Future, open_tasks
+from assay.planner.core.futures import draw_futures
+from assay.planner.core.shape import BatchOutlook, Plan, StagePlan
+from assay.planner.session.messages import StageLimits
+from assay.planner.session.observe import Scene
+from assay.planner.session.plan_view import BINS_KEPT_MAX, BatchView, PlanView, StageView
+
+OWN: Final = "own history"
+POOLED: Final = "history of tasks with the same stages"
+PRIOR: Final = "prior"
+BOUND_REQUESTS_MAX: Final = 4_096
+"""Above this many the bound on slots at once would take longer than the plan; it is left out."""
+
+
+def view_of_plan(plan: Plan, scene: Scene, *, planning_ns: int = 0) -> PlanView:
+    """The plan as people and the store see it."""
+    bounds = slots_bounds(plan, scene)
+    stages = tuple(
+        stage_view(stage, limits, plan, bound)
+        for stage, limits, bound in zip(plan.stages, scene.stages, bounds, strict=True)
+    )
+    tasks = scene.observation.tasks
+    pairs = list(zip(plan.stages, scene.stages, strict=True))
+    cost = sum(limits.cost * stage.planned_s for stage, limits in pairs)
+    least = sum(limits.cost * stage.demand_s for stage, limits in pairs)
+    lost = sum(tasks[b.task].trainer_cost * b.delay_mean_ns for b in plan.batches) / SECOND_NS
+    return PlanView(
+        made_ns=plan.now_ns + scene.origin_ns,
+        bin_ns=plan.bin_ns,
+        stages=stages,
+        batches=tuple(batch_view(outlook, scene) for outlook in plan.batches),
+        order=tuple(scene.subjects[k].batch_id for k in plan.order),
+        futures=plan.futures,
+        simulations=plan.simulations,
+        planning_s=planning_ns / SECOND_NS,
+        reason=plan.reason,
+        gap=gap_of(plan, cost, least),
+        cost=cost,
+        delay_cost=lost,
+    )
+
+
+def gap_of(plan: Plan, cost: float, least: float) -> float:
+    """Planned over bound; 0 = not known, for the work goes on beyond the plan's horizon."""
+    if any(len(stage.slots_by_bin) >= BINS_KEPT_MAX for stage in plan.stages):
+        return 0.0
+    return cost / least if least > 0 else 1.0
+
+
+def stage_view(stage: StagePlan, limits: StageLimits, plan: Plan, bound: int) -> StageView:
+    """One stage."""
+    return StageView(
+        stage=limits.stage,
+        slots=max(stage.target, limits.slots_min),
+        slots_min=limits.slots_min,
+        slots_max=limits.slots_max,
+        slots_peak=max(stage.peak, limits.slots_min),
+        slots_wanted=stage.wanted,
+        slots_by_bin=tuple(max(n, limits.slots_min) for n in stage.slots_by_bin[:BINS_KEPT_MAX]),
+        busy_low=stage.busy_low[:BINS_KEPT_MAX],
+        busy_high=stage.busy_high[:BINS_KEPT_MAX],
+        bound_s=stage.demand_s,
+        slots_bound=bound,
+        planned_s=stage.planned_s,
+        cost=limits.cost,
+        startup_s=limits.startup_ns / SECOND_NS,
+        why=why(stage, limits, plan, bound),
+    )
+
+
+def why(stage: StagePlan, limits: StageLimits, plan: Plan, bound: int) -> str:
+    """Why this many, in words and numbers."""
+    if not plan.batches:
+        return f"no batch is open: {limits.slots_min} stay warm"
+    if stage.peak == 0 and stage.wanted == 0:
+        return f"no open batch needs it any more: {limits.slots_min} stay warm"
+    said = [
+        f"{stage.peak} at most: fewer would keep a batch beyond its budget in too many of "
+        f"{plan.futures} simulated futures"
+    ]
+    if stage.wanted > stage.peak:
+        said = [f"{stage.peak} at most, the cap: without it, {stage.wanted}"]
+    said.append(f"{max(stage.target, limits.slots_min)} from now on")
+    if limits.startup_ns:
+        said.append(f"each ordered {limits.startup_ns / SECOND_NS:g} s before it is needed")
+    said.append(f"{stage.demand_s:.1f} slot-seconds of work left, {stage.planned_s:.1f} planned")
+    if bound:
+        said.append(f"no schedule that keeps the budgets does with fewer than {bound} at once")
+    if limits.slots_min:
+        said.append(f"{limits.slots_min} stay warm anyway")
+    return "; ".join(said)
+
+
+def batch_view(outlook: BatchOutlook, scene: Scene) -> BatchView:
+    """What the plan means for one batch."""
+    subject = scene.subjects[outlook.task]
+    view = scene.observation.tasks[outlook.task]
+    batch = view.open
+    ids, source = history_used(outlook.task, scene)
+    record = subject.work.batch if subject.work is not None else None
+    return BatchView(
+        tenant=subject.task.tenant,
+        task_id=subject.task.task_id,
+        batch_id=subject.batch_id,
+        delay_budget_s=outlook.budget_ns / SECOND_NS,
+        delay_s=outlook.delay_mean_ns / SECOND_NS,
+        late_share=outlook.late_share,
+        size=subject.size,
+        arrived=batch.arrived if batch is not None else 0,
+        ended=record.ended if record is not None else 0,
+        deadline_ns=record.deadline_ns if record is not None else 0,
+        at_risk=outlook.at_risk,
+        history=ids,
+        source=source,
+    )
+
+
+def history_used(task: int, scene: Scene) -> tuple[tuple[BatchId, ...], str]:
+    """Which past batches the futures were drawn from; the rule is `futures.known_past`'s."""
+    subject, view = scene.subjects[task], scene.observation.tasks[task]
+    if subject.history:
+        return subject.history, OWN
+    pooled = [
+        other.history[0]
+        for other, theirs in zip(scene.subjects, scene.observation.tasks, strict=True)
+        if other.history and np.array_equal(theirs.timeout_ns > 0, view.timeout_ns > 0)
+    ]
+    return (tuple(pooled), POOLED) if pooled else ((), PRIOR)
+
+
+def slots_bounds(plan: Plan, scene: Scene) -> Sequence[int]:
+    """The certificate's bound on slots at once, in one future; 0 where it is not known."""
+    none = [0] * len(scene.stages)
+    active = open_tasks(scene.observation)
+    if not plan.batches or not active:
+        return none
+    (future,) = draw_futures(
+        scene.observation.now_ns,
+        active,
+        scene.observation.tasks,
+        count=1,
+        seed=0,
+        prior=PriorSettings(),
+    )
+    if len(future.batch_of) > BOUND_REQUESTS_MAX:
+        return none
+    return [one_bound(future, plan, stage) for stage in range(len(scene.stages))]
+
+
+def one_bound(future: Future, plan: Plan, stage: int) -> int:
+    """Of one stage."""
+    budgets = np.array([batch.budget_ns for batch in plan.batches], np.int64)
+    due = (np.maximum(future.natural_ns, future.earliest_ns) + budgets)[future.batch_of]
+    try:
+        return bound_slots(future.demand.release_ns, future.demand.service_ns, due, stage)
+    except InvalidRequest:
+        return 0

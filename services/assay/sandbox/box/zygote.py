@@ -1,0 +1,359 @@
+"""The zygote: a small warm process that forks boxes on demand. Run as a script, never imported.
+
+It is started with an empty environment and `-I -S`, talks to its launcher over the descriptor that
+its one argument names, and ends when that closes. For its own boxes it first moves into a root of
+its own that holds nothing but read-only system directories, so that a box never has the host's
+files in sight and copies a short list of mounts; for bubblewrap it stays where it is and gives
+bubblewrap a bounded scratch file system. It runs as root only where the launcher does, to map each
+box to an unprivileged uid; every box has left that uid before the program is read.
+"""
+
+import ctypes
+import gc
+import importlib
+import marshal
+import os
+import select
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Final
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 1)[0])
+
+from assay.sandbox import linux
+from assay.sandbox.box import head, root
+
+sys.path.pop(0)
+
+_MODULES_WARM: Final = (
+    *("bisect", "collections", "copy", "decimal", "functools", "heapq", "io", "itertools", "math"),
+    *("operator", "random", "re", "site", "string", "threading", "time", "traceback", "typing"),
+)
+"""What most programs import; each costs every box a little and saves its users more."""
+_NAMESPACES: Final = {
+    "own": head.NAMESPACES,
+    "bubblewrap": linux.CLONE_NEWPID | linux.CLONE_NEWNS,
+    "bare": 0,
+}
+_COMMAND_LINE: Final = b"assay-zygote"
+
+
+class Setup:
+    """What the launcher wants of this zygote."""
+
+    def __init__(self, wanted: dict[str, Any]) -> None:
+        self.uid: int = wanted["uid"]
+        """Host uid and gid of the boxes; counts for a zygote that runs as root."""
+        self.mode: str = wanted["mode"]
+        """`own` namespaces, `bubblewrap`, or `bare`: no isolation, resource limits only."""
+        self.readable: list[str] = wanted["readable"]
+        """Directories shown read-only at their own paths, beside the system's."""
+        self.covered: list[tuple[str, str]] = []
+        """Of those, the ones that each box must bind again: where they are, and where to."""
+        self.python_path: list[str] = wanted["python_path"]
+        self.scratch: str = wanted["scratch"]
+        """Where bubblewrap's scratch file system is mounted, in the box's own mount namespace."""
+        self.filter = linux.Filter(wanted["filter"])
+        self.harnesses: dict[str, ModuleType] = {
+            name: _load(name, source, path) for name, (source, path) in wanted["harnesses"].items()
+        }
+
+
+def _load(name: str, source: bytes, path: str) -> ModuleType:
+    module = ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - our own module
+    return module
+
+
+def _hide_command_line() -> None:
+    """Overwrite what `ps` shows of this process and of its forks: it names paths of the host."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    if 0 < start < end:
+        name = _COMMAND_LINE[: end - start - 1]
+        ctypes.memmove(start, name.ljust(end - start, b"\0"), end - start)
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _map_user(pid: str, outside: int) -> None:
+    """Let the box's user be `outside` of this process's user namespace."""
+    _write(f"/proc/{pid}/setgroups", "deny")
+    _write(f"/proc/{pid}/uid_map", f"{head.USER} {outside} 1")
+    _write(f"/proc/{pid}/gid_map", f"{head.USER} {outside} 1")
+
+
+def _own_mounts(setup: Setup) -> int:
+    """Enter a mount namespace of our own; returns the uid that boxes are mapped to.
+
+    Without the privilege for that alone, a user namespace gives it: the zygote then has powers over
+    nothing but its own namespaces.
+    """
+    outside = setup.uid
+    if os.geteuid() == 0:
+        os.setgroups([])
+        try:
+            linux.unshare(linux.CLONE_NEWNS)
+        except PermissionError:
+            os.setresgid(outside, outside, outside)
+            os.setresuid(outside, outside, outside)
+            linux.set_dumpable(dumpable=True)
+    if os.geteuid() != 0:
+        uid, gid = os.geteuid(), os.getegid()
+        linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{head.USER} {uid} 1")
+        _write("/proc/self/gid_map", f"{head.USER} {gid} 1")
+        outside = head.USER
+    linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
+    return outside
+
+
+def _warm() -> None:
+    """Load what programs commonly need, and put it where the collector never looks again."""
+    for name in _MODULES_WARM:
+        importlib.import_module(name)
+    site: Any = sys.modules["site"]
+    site.setquit()
+    site.sethelper()
+    gc.collect()
+    gc.disable()
+    gc.freeze()
+
+
+def _own_box(setup: Setup, channel: socket.socket) -> None:
+    """Be pid 1 of a box of our own making."""
+    if not channel.recv(1):
+        return
+    head.become(head.USER)
+    linux.set_hostname(b"box")
+    head.mount_proc()
+    request = head.receive(channel)
+    if request is None:
+        return
+    head.join_cgroup(request.cgroup)
+    linux.unshare(linux.CLONE_NEWCGROUP)
+    head.mount_scratch(request.limits, setup.covered)
+    _work(setup, request, channel, "/box")
+
+
+def _bare_box(setup: Setup, outside: int, channel: socket.socket) -> None:
+    """Be the head of a process tree that nothing but resource limits holds."""
+    request = head.receive(channel)
+    if request is None:
+        return
+    head.join_cgroup(request.cgroup)
+    linux.adopt_orphans()
+    if os.geteuid() == 0:
+        head.become(outside)
+    if request.kind != "command":
+        # A program that cannot import must not look like a program that is wrong.
+        os.stat(os.__file__)
+    _work(setup, request, channel, request.directory)
+    head.kill_descendants()
+
+
+def _work(setup: Setup, request: head.Request, channel: socket.socket, where: str) -> None:
+    """Do what the request asks for, in a box that stands."""
+    head.write_files(where, request.files)
+    if request.kind == "harness":
+        _run_harness(setup, request, channel, where)
+        return
+
+    def prepare() -> None:
+        head.be_first_out_of_memory()
+        head.give_up(setup.filter)
+
+    def run() -> None:
+        if request.kind == "python":
+            head.run_source(where, request.source, request.argv, request.env)
+        head.execute(request.argv, request.env)
+
+    head.tell_end(channel, *_run(request, channel, where, prepare, run))
+
+
+def _run_harness(setup: Setup, request: head.Request, channel: socket.socket, where: str) -> None:
+    head.take_stdio(request.stdio, keep=[channel.fileno(), *request.special])
+    head.renew_standard_streams()
+    os.chdir(where)
+    head.set_limits(request.limits)
+    nested = setup.mode == "own"
+    inside = head.Box(request, setup.filter, nested=nested, shown=setup.covered)
+    head.tell(channel, "started")
+    setup.harnesses[request.argv[0]].main(request.source, inside)
+    sys.stdout.flush()
+    head.tell_end(channel, 0)
+
+
+def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
+    """Be pid 1 of a pid and mount namespace around bubblewrap, which makes the others."""
+    request = head.receive(channel)
+    if request is None:
+        return
+    head.join_cgroup(request.cgroup)
+    limits = request.limits
+    own = 4 + len(setup.readable) + len(root.DEVICES)
+    bounds = f"size={limits['disk_bytes']},nr_inodes={limits['inodes'] + own}"
+    owner = f"uid={outside},gid={outside},mode=0755"
+    flags = linux.MS_NOSUID | linux.MS_NODEV
+    linux.mount("scratch", setup.scratch, "tmpfs", flags, f"{bounds},{owner}")
+    for number, path in enumerate(setup.readable):
+        # Bound while this process may still pass through every directory on the way.
+        os.mkdir(f"{setup.scratch}/{number}", 0o755)
+        linux.mount(path, f"{setup.scratch}/{number}", flags=linux.MS_BIND | linux.MS_REC)
+    for name in root.DEVICES:
+        root.show_device(name, f"{setup.scratch}/{name}")
+    head.become(outside)
+    for name in ("box", "tmp"):
+        os.mkdir(f"{setup.scratch}/{name}", 0o755)
+    head.write_files(f"{setup.scratch}/box", request.files)
+
+    reader, writer = os.pipe()
+
+    def prepare() -> None:
+        head.be_first_out_of_memory()
+        linux.drop_capabilities()
+        linux.forbid_new_privileges()
+        # A fresh one a run: bubblewrap reads the filter to its end.
+        program = os.memfd_create("filter", 0)
+        os.write(program, setup.filter.program)
+        os.lseek(program, 0, os.SEEK_SET)
+        os.set_inheritable(writer, True)  # noqa: FBT003 - the standard library's form
+        request.argv[request.argv.index(head.FILTER)] = str(program)
+        request.argv[request.argv.index(head.STATUS)] = str(writer)
+
+    where = f"{setup.scratch}/box"
+    status, blocked_ns = _run(
+        request, channel, where, prepare, lambda: head.execute(request.argv, {}), keep=[writer]
+    )
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        # Bubblewrap says so only of a program that it started.
+        if b'"exit-code"' not in file.read():
+            raise OSError("bubblewrap did not start the program")
+    head.tell_end(channel, status, blocked_ns)
+
+
+def _run(
+    request: head.Request,
+    channel: socket.socket,
+    where: str,
+    prepare: Callable[[], None],
+    run: Callable[[], None],
+    keep: Sequence[int] = (),
+) -> tuple[int, int]:
+    """Start the program and wait for its end; returns what `head.await_program` does."""
+    directory = os.open(where, os.O_PATH | os.O_DIRECTORY)
+    pid = head.start_program(request, where, prepare, run, keep)
+    head.tell(channel, "started", descriptors=[directory])
+    os.close(directory)
+    return head.await_program(pid)
+
+
+def _is_asked(control: socket.socket) -> bool:
+    try:
+        return bool(control.recv(1))
+    except ConnectionResetError:  # closed with boxes still on the way
+        return False
+
+
+class Zygote:
+    """Forks boxes and reaps them."""
+
+    def __init__(self, setup: Setup, control: socket.socket) -> None:
+        self._setup = setup
+        self._control = control
+        self._boxes: dict[int, int] = {}
+        """pidfd -> pid."""
+        self._outside = setup.uid if setup.mode == "bare" else _own_mounts(setup)
+        if setup.mode == "own":
+            # The kernel grants a new /proc only where a full one is in sight; each box covers it.
+            setup.covered = root.enter(setup.readable, for_boxes=True)
+        if setup.mode == "bare":
+            linux.adopt_orphans()
+
+    def serve(self) -> None:
+        """Fork a box for every message, until the launcher closes its end."""
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == self._control.fileno():
+                    if not _is_asked(self._control):
+                        return
+                    poll.register(self._fork(), select.POLLIN)
+                else:
+                    poll.unregister(descriptor)
+                    os.close(descriptor)
+                    os.waitpid(self._boxes.pop(descriptor), 0)
+                    if self._setup.mode == "bare":
+                        head.kill_descendants(spared=list(self._boxes.values()))
+
+    def _fork(self) -> int:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid, pidfd = linux.clone(_NAMESPACES[self._setup.mode])
+        if pid == 0:
+            ours.close()
+            self._be_box(theirs)
+        theirs.close()
+        if self._setup.mode == "own":
+            _map_user(str(pid), self._outside)
+            ours.send(b"m")
+        socket.send_fds(self._control, [b"b"], [pidfd, ours.fileno()])
+        ours.close()
+        self._boxes[pidfd] = pid
+        return pidfd
+
+    def _be_box(self, channel: socket.socket) -> None:
+        """In the child; never returns."""
+        code = 1
+        os.setsid()
+        try:
+            self._control.close()
+            for descriptor in self._boxes:
+                os.close(descriptor)
+            if self._setup.mode == "own":
+                _own_box(self._setup, channel)
+            elif self._setup.mode == "bubblewrap":
+                _bubblewrap_box(self._setup, self._outside, channel)
+            else:
+                _bare_box(self._setup, self._outside, channel)
+            code = 0
+        except BaseException:  # noqa: BLE001 - whatever it is, the launcher must hear of it
+            head.tell(channel, "failed", traceback.format_exc())
+        finally:
+            os._exit(code)
+
+
+def main() -> None:
+    """Set up as the first message says, then serve."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    _, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+    with os.fdopen(descriptors[0], "rb") as file:
+        setup = Setup(marshal.load(file))  # noqa: S302 - it comes from the launcher
+    try:
+        _hide_command_line()
+        zygote = Zygote(setup, control)
+    except OSError as error:
+        control.send(f"failed: {error}".encode())
+        return
+    _warm()
+    # Only now: a look at a directory that a box has yet to bind would be remembered as a miss.
+    sys.path.extend(setup.python_path)
+    control.send(b"ready")
+    zygote.serve()
+
+
+main()

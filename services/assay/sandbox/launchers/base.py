@@ -1,0 +1,258 @@
+"""What the two launchers share; their guarantee is `assay.sandbox.port`'s.
+
+Both run each program in a box forked by a small zygote process (`box/zygote.py`). The launcher
+creates the run's account (a cgroup), sends the request, watches from outside (`watch.py`) and
+collects files. It may be used from several threads at once.
+"""
+
+import contextlib
+import logging
+import marshal
+import os
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Final, Self
+
+from assay.config.settings import SandboxSettings
+from assay.core.errors import IsolationUnavailable
+from assay.sandbox.accounting.cgroup import Backend, open_backend
+from assay.sandbox.launchers.boxes import ForkedBox, Zygote, memory_file
+from assay.sandbox.launchers.collect import collect
+from assay.sandbox.launchers.order import Done, Inside, Order
+from assay.sandbox.launchers.watch import Started, Watch
+from assay.sandbox.port import Limits, MonotonicClock, SandboxError
+from assay.sandbox.seccomp import compile_filter
+from assay.sandbox.uid_number import Slot
+
+_log = logging.getLogger(__name__)
+_STACK_BYTES_MAX: Final = 256 * 1024 * 1024
+_STACK_BYTES_UNBOUNDED_TREE: Final = 16 * 1024 * 1024
+"""Where memory is bounded as address space: each thread's stack takes as much of that."""
+
+
+class Mode(StrEnum):
+    """Who makes a launcher's boxes."""
+
+    OWN = "own"
+    """The zygote, out of fresh namespaces."""
+    BUBBLEWRAP = "bubblewrap"
+    """Bubblewrap, likewise."""
+    BARE = "bare"
+    """No one: resource limits, the system call filter and another uid are all there is."""
+
+
+_OWN_PROCESSES: Final = {Mode.OWN: 1, Mode.BUBBLEWRAP: 3, Mode.BARE: 1}
+"""Processes of ours in a run's account."""
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, list[int]]]:
+    """A pipe: its end to read, and a list with the end to write, emptied by who closes it."""
+    reader, writer = os.pipe()
+    writers = [writer]
+    try:
+        yield reader, writers
+    finally:
+        os.close(reader)
+        for descriptor in writers:
+            os.close(descriptor)
+
+
+def _limit_words(limits: Limits, backend: Backend, scratch_bytes_max: int) -> dict[str, int]:
+    """The limits as the box sets them for each process."""
+    tree_bounded = {"memory", "processes"} <= backend.limits
+    return {
+        "cpu_s": int(limits.cpu_s) + 2,
+        "file_bytes": limits.file_bytes,
+        "disk_bytes": min(limits.disk_bytes, scratch_bytes_max),
+        "inodes": limits.inodes,
+        "open_files": limits.open_files,
+        "stack_bytes": min(
+            _STACK_BYTES_MAX if tree_bounded else _STACK_BYTES_UNBOUNDED_TREE,
+            limits.memory_bytes // 2,
+        ),
+        "address_bytes": 0 if tree_bounded else limits.memory_bytes * 2,
+        "processes": 0 if tree_bounded else limits.processes + max(_OWN_PROCESSES.values()),
+    }
+
+
+class Launcher:
+    """What both launchers share."""
+
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        clock: MonotonicClock,
+        *,
+        inside: Inside,
+        mode: Mode,
+        scratch: str = "",
+    ) -> None:
+        self._clock = clock
+        self._scratch_bytes_max = settings.scratch_bytes_max
+        with contextlib.ExitStack() as held:
+            self.uid = _run_uid(settings, held.enter_context(Slot()))
+            self._backend = open_backend(settings.cgroup)
+            held.callback(self._backend.close)
+            setup = {
+                "uid": self.uid,
+                "readable": inside.shown(),
+                "python_path": [os.path.realpath(path) for path in inside.python_path],
+                "scratch": scratch,
+                "filter": compile_filter(
+                    memory_files_allowed="memory" in self._backend.limits,
+                ),
+                "harnesses": {
+                    name: (path.read_bytes(), str(path)) for name, path in inside.harnesses.items()
+                },
+            }
+            self._zygote, self._mode = _started(setup, mode, settings)
+            held.callback(self._close_zygote)
+            self._held = held.pop_all()
+        self._own_processes = _OWN_PROCESSES[self._mode]
+
+    def _close_zygote(self) -> None:
+        self._zygote.close()
+
+    def close(self) -> None:
+        """End the zygote and remove this launcher's cgroups."""
+        self._held.close()
+
+    @property
+    def isolated(self) -> bool:
+        """False only where the host gives no isolation and the operator insists."""
+        return self._mode is not Mode.BARE
+
+    @property
+    def zygote_pid(self) -> int:
+        """The zygote's process."""
+        return self._zygote.pid
+
+    @property
+    def cgroup(self) -> str:
+        """Which backend counts and limits: `v2`, `v1` or `none`."""
+        return self._backend.kind
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def carry_out(self, order: Order) -> Done:
+        """Run it in a box, to the end of its whole tree.
+
+        Raises:
+            SandboxError: the sandbox could not be set up or torn down.
+        """
+        forked = self._zygote.take()
+        with contextlib.ExitStack() as held:
+            held.callback(forked.close)
+            account = self._backend.create()
+            held.callback(account.close)
+            directory = held.enter_context(self._directory())
+            account.set_limits(order.limits, own_processes=self._own_processes)
+            streams = [held.enter_context(_pipe()) for _ in range(2 + (order.sealed is not None))]
+            began_ns = self._clock.monotonic_ns()
+            self._send(
+                order, forked, directory, account.open_joins(), [writers for _, writers in streams]
+            )
+            account.watch(_pid_of(forked.pidfd))
+            started = Started(
+                pidfd=forked.pidfd,
+                box=forked.channel,
+                streams={reader: bytearray() for reader, _ in streams},
+                account=account,
+                limits=order.limits,
+                began_ns=began_ns,
+            )
+            watch = Watch(started, self._clock)
+            held.callback(watch.close)
+            ending = watch.until_dead()
+            files = self._collect(order, watch)
+        return Done(
+            ending=ending,
+            streams=tuple(bytes(kept) for kept in started.streams.values()),
+            files=files,
+        )
+
+    @contextlib.contextmanager
+    def _directory(self) -> Iterator[str]:
+        """A directory for a run that no mount namespace gives one."""
+        if self._mode is not Mode.BARE:
+            yield "/box"
+            return
+        with tempfile.TemporaryDirectory(prefix="assay-box-", ignore_cleanup_errors=True) as path:
+            if os.geteuid() == 0:
+                os.chown(path, self.uid, self.uid)
+            yield path
+
+    def _send(
+        self,
+        order: Order,
+        forked: ForkedBox,
+        directory: str,
+        joins: list[int],
+        writers: list[list[int]],
+    ) -> None:
+        """Hand the request over; afterwards the box alone holds the ends to write."""
+        header = {
+            "kind": order.kind,
+            "argv": list(order.argv),
+            "env": {"HOME": directory, **order.env},
+            "directory": directory,
+            "files": list(order.files),
+            "source": order.source,
+            "limits": _limit_words(order.limits, self._backend, self._scratch_bytes_max),
+            "special": 0 if order.sealed is None else 2,
+        }
+        with (
+            memory_file(marshal.dumps(header)) as request,
+            memory_file(order.stdin) as stdin,
+            memory_file(order.sealed or b"") as sealed,
+        ):
+            channel = [] if order.sealed is None else [writers[2][0], sealed]
+            descriptors = [request, stdin, writers[0][0], writers[1][0], *channel, *joins]
+            try:
+                socket.send_fds(forked.channel, [b"r"], descriptors)
+            except OSError as error:
+                raise SandboxError(forked.last_words() or f"the box is gone: {error}") from error
+            finally:
+                for descriptor in [*joins, *(kept.pop() for kept in writers)]:
+                    os.close(descriptor)
+
+    def _collect(self, order: Order, watch: Watch) -> dict[str, bytes]:
+        directory = watch.directory()
+        if directory is None:
+            return {}
+        try:
+            return collect(directory, order.collect, bytes_max=order.limits.file_bytes)
+        finally:
+            os.close(directory)
+
+
+def _started(
+    setup: Mapping[str, object], mode: Mode, settings: SandboxSettings
+) -> tuple[Zygote, Mode]:
+    """Start a zygote; without isolation where there is none and the operator insists."""
+    try:
+        return Zygote({**setup, "mode": mode.value}), mode
+    except IsolationUnavailable as error:
+        if not settings.allow_unisolated:
+            raise
+        _log.critical("untrusted code runs WITHOUT ISOLATION: %s", error)
+        return Zygote({**setup, "mode": Mode.BARE.value}), Mode.BARE
+
+
+def _run_uid(settings: SandboxSettings, slot: Slot) -> int:
+    return settings.uid + slot.number if os.geteuid() == 0 else os.geteuid()
+
+
+def _pid_of(pidfd: int) -> int:
+    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("Pid:"):
+                return int(line[4:])
+    raise SandboxError("a pidfd without a pid")

@@ -1,0 +1,151 @@
+"""The launcher's end of the zygote: its process, and the box that it has ready.
+
+A box is forked ahead of the run that will use it. A zygote that died is started again by the run
+that finds it dead.
+"""
+
+import contextlib
+import fcntl
+import marshal
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from assay.core.errors import IsolationUnavailable
+from assay.sandbox.port import SandboxError
+
+_SCRIPT: Final = Path(__file__).parent.parent / "box" / "zygote.py"
+_START_S: Final = 20.0
+_BOX_S: Final = 20.0
+_MESSAGE_BYTES: Final = 64 * 1024
+
+
+@dataclass(slots=True)
+class ForkedBox:
+    """A box that waits for its request."""
+
+    pidfd: int
+    channel: socket.socket
+
+    def last_words(self) -> str:
+        """What the box said before it hung up; empty where it said nothing."""
+        with contextlib.suppress(OSError):
+            return self.channel.recv(_MESSAGE_BYTES).decode(errors="replace").strip()
+        return ""
+
+    def close(self) -> None:
+        os.close(self.pidfd)
+        self.channel.close()
+
+
+class Zygote:
+    """The zygote process and the box it has ready."""
+
+    def __init__(self, setup: Mapping[str, object]) -> None:
+        self._setup = setup
+        self._lock = threading.Lock()
+        self._asked = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.settimeout(_START_S)
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
+                [*_interpreter(), str(theirs.fileno())],
+                env={},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._greet()
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs now."""
+        return self._process.pid
+
+    def _greet(self) -> None:
+        with memory_file(marshal.dumps(dict(self._setup))) as wanted:
+            socket.send_fds(self._control, [b"s"], [wanted])
+        try:
+            answer = self._control.recv(4_096)
+        except TimeoutError:
+            answer = b"failed: no answer"
+        if answer != b"ready":
+            self.close()
+            raise IsolationUnavailable(f"zygote: {answer.decode(errors='replace') or 'died'}")
+
+    def take(self) -> ForkedBox:
+        """Return a box that is ready, and have the next one made."""
+        with self._lock:
+            if self._process.poll() is not None:
+                self._restart()
+            try:
+                self._ask(until=1)
+                taken = self._receive()
+                self._ask(until=1)
+            except OSError as error:
+                raise SandboxError(f"the zygote does not answer: {error}") from error
+            return taken
+
+    def _restart(self) -> None:
+        self.close()
+        self._asked = 0
+        try:
+            self._start()
+        except IsolationUnavailable as error:
+            raise SandboxError(f"the zygote died and does not come back: {error}") from error
+
+    def _ask(self, *, until: int) -> None:
+        while self._asked < until:
+            self._control.send(b"n")
+            self._asked += 1
+
+    def _receive(self) -> ForkedBox:
+        _, descriptors, _, _ = socket.recv_fds(self._control, 16, 2)
+        if len(descriptors) != 2:
+            raise SandboxError("the zygote died")
+        self._asked -= 1
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's form
+        channel = socket.socket(fileno=descriptors[1])
+        channel.settimeout(_BOX_S)
+        return ForkedBox(descriptors[0], channel)
+
+    def close(self) -> None:
+        """End the zygote and the box it has ready."""
+        self._control.close()
+        try:
+            self._process.wait(_START_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _interpreter() -> list[str]:
+    """The interpreter without its virtual environment, quick to start."""
+    return [os.path.realpath(sys.executable), "-I", "-S", str(_SCRIPT)]
+
+
+@contextlib.contextmanager
+def memory_file(content: bytes) -> Iterator[int]:
+    """Hold `content` in a file without a name, sealed and at its beginning."""
+    descriptor = os.memfd_create("assay", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        yield descriptor
+    finally:
+        os.close(descriptor)

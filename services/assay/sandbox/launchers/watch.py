@@ -1,0 +1,295 @@
+"""Watching one run from outside: drain, count, stop, and say how it ended.
+
+The output is read while the program runs, so that no pipe is ever the program's brake. What decides
+the verdict is what the tree did itself, CPU time and blocked time (`blocked.py`), so that a busy
+machine changes no reward. Wall time only protects who waits: a run that passes it was held up by
+the machine, and may be tried again, unless blocked time explains it. The tree is dead when
+`until_dead` returns: its root is pid 1 of its namespace, and the kernel reports that process's end
+only after all others'.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+from dataclasses import dataclass, field
+from typing import Final
+
+from assay.sandbox.accounting.blocked import BlockedTime
+from assay.sandbox.accounting.cgroup import Account, Usage
+from assay.sandbox.port import HeldUp, Limits, MonotonicClock, RunStatus, SandboxError
+
+_CHUNK_BYTES: Final = 1 << 20
+_WAIT_NS_MIN: Final = 1_000_000
+_DIE_S: Final = 20.0
+"""How long a killed tree may take to be gone (a large address space takes a while)."""
+_CPU_LOOK_S_MIN: Final = 0.005
+_BLOCKED_LOOK_S: Final = (0.05, 0.25)
+"""First and longest time between two looks at whether the tree is blocked."""
+_BLOCKED_LOOKS_SHARE: Final = 0.125
+"""Of the time so far that the next such look may be away."""
+_ERRORS_SHOWN: Final = 1_000
+_MESSAGE_BYTES: Final = 64 * 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class Started:
+    """A run under way: what the launcher holds of it."""
+
+    pidfd: int
+    """Of the box's pid 1."""
+    box: socket.socket
+    streams: dict[int, bytearray]
+    """Descriptor to read -> what came; stdout, stderr, and a harness's channel."""
+    account: Account
+    limits: Limits
+    began_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended."""
+
+    status: RunStatus
+    exit_code: int | None
+    usage: Usage
+    blocked_s: float
+    wall_s: float
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known so far."""
+
+    stopped: RunStatus | None = None
+    wait_status: int | None = None
+    failure: str = ""
+    dead: bool = False
+    is_held_up: bool = False
+    """Killed for the time it took, which was not of its own doing."""
+    looks: int = 0
+    """At whether the tree is blocked."""
+    blocked_s: float = 0.0
+    """As the box itself says."""
+    reported: tuple[float, int] = (0.0, 0)
+    """CPU time and memory as the box's own accounts say."""
+    directory: list[int] = field(default_factory=list)
+
+
+class Watch:
+    """One run from its start to its end."""
+
+    def __init__(self, run: Started, clock: MonotonicClock) -> None:
+        self._run = run
+        self._clock = clock
+        self._seen = _Seen()
+        self._poll = select.poll()
+        self._blocked = BlockedTime(run.account.pids)
+        self._blocked_due_ns: int | None = None
+        """When to look next whether the tree is blocked; `None` before its start, and after."""
+        # With a time-out on the socket, a read that finds nothing would wait for all of it.
+        run.box.setblocking(False)  # noqa: FBT003 - the standard library's form
+        self._open = set(run.streams)
+        for descriptor in (*run.streams, run.box.fileno(), run.pidfd):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def until_dead(self) -> Ending:
+        """Watch until the whole tree is dead and its output read.
+
+        Raises:
+            SandboxError: the box broke, or cannot be killed.
+        """
+        run = self._run
+        limit_ns = run.began_ns + int(run.limits.wall_s_max * 1e9)
+        look_ns = self._next_look_ns(run.began_ns, 0.0)
+        while not (self._seen.dead and not self._open):
+            now_ns = self._clock.monotonic_ns()
+            if now_ns >= limit_ns:
+                limit_ns = self._wall_passed(now_ns)
+            if now_ns >= look_ns and not self._seen.dead:
+                look_ns = self._look(now_ns)
+            blocked_ns = self._look_whether_blocked(now_ns)
+            wait_ms = max(0, min(limit_ns, look_ns, blocked_ns or limit_ns) - now_ns) / 1e6
+            for descriptor, _ in self._poll.poll(wait_ms + 1):
+                self._handle(descriptor)
+        return self._ending()
+
+    def directory(self) -> int | None:
+        """The box's working directory, while it lasts; the caller closes it."""
+        return self._seen.directory.pop() if self._seen.directory else None
+
+    def close(self) -> None:
+        """Let go of what came with messages."""
+        while self._seen.directory:
+            os.close(self._seen.directory.pop())
+
+    def _wall_passed(self, now_ns: int) -> int:
+        """Stop the run; returns when it has to be dead."""
+        if self._seen.stopped is not None or self._seen.is_held_up:
+            raise SandboxError("a killed run did not end")
+        limit_ns = self._run.limits.blocked_s * 1e9
+        if self._blocked.blocked_ns + self._blocked.excused_ns >= limit_ns:
+            self._stop(RunStatus.BLOCKED_LIMIT)
+        else:
+            self._seen.is_held_up = True
+            self._kill()
+        return now_ns + int(_DIE_S * 1e9)
+
+    def _look_whether_blocked(self, now_ns: int) -> int | None:
+        """Count blocked time where that is due; returns when it will be."""
+        if self._blocked_due_ns is None or self._seen.stopped is not None:
+            return None
+        if now_ns < self._blocked_due_ns:
+            return self._blocked_due_ns
+        # The program may have ended before this look, and only the word of it be late.
+        self._hear()
+        if self._blocked_due_ns is None:
+            return None
+        self._blocked.look(now_ns, due_ns=self._blocked_due_ns)
+        self._seen.looks += 1
+        left_ns = int(self._run.limits.blocked_s * 1e9) - self._blocked.blocked_ns
+        if left_ns <= 0:
+            self._stop(RunStatus.BLOCKED_LIMIT)
+            return None
+        self._blocked_due_ns = now_ns + min(
+            self._blocked_wait_ns(now_ns), max(left_ns, _WAIT_NS_MIN)
+        )
+        return self._blocked_due_ns
+
+    def _blocked_wait_ns(self, now_ns: int) -> int:
+        """Looks grow rarer as a run grows longer, but not where tasks come and go."""
+        first_s, longest_s = _BLOCKED_LOOK_S
+        wait_s = (now_ns - self._run.began_ns) / 1e9 * _BLOCKED_LOOKS_SHARE
+        if self._blocked.has_changed:
+            wait_s = first_s
+        return int(min(longest_s, max(first_s, wait_s)) * 1e9)
+
+    def _look(self, now_ns: int) -> int:
+        """Ask the account whether a limit is broken; returns when to ask next."""
+        account = self._run.account
+        if account.sample_s is not None and account.usage().oom_kills:
+            self._stop(RunStatus.MEMORY_LIMIT)
+        cpu_s = account.cpu_s()
+        if cpu_s > self._run.limits.cpu_s:
+            self._stop(RunStatus.CPU_LIMIT)
+        return self._next_look_ns(now_ns, cpu_s)
+
+    def _next_look_ns(self, now_ns: int, cpu_s: float) -> int:
+        """When the CPU limit can be reached at the earliest."""
+        left_s = (self._run.limits.cpu_s - cpu_s) / max(1.0, self._run.limits.cpu_cores)
+        sample_s = self._run.account.sample_s
+        wait_s = left_s if sample_s is None else min(left_s, sample_s)
+        return now_ns + int(max(wait_s, _CPU_LOOK_S_MIN) * 1e9)
+
+    def _stop(self, why: RunStatus) -> None:
+        if self._seen.stopped is None:
+            self._seen.stopped = why
+        self._kill()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._run.pidfd, signal.SIGKILL)
+
+    def _handle(self, descriptor: int) -> None:
+        if descriptor in self._run.streams:
+            self._read(descriptor)
+        elif descriptor == self._run.pidfd:
+            self._seen.dead = True
+            self._poll.unregister(descriptor)
+            if self._seen.wait_status is None:
+                # Its last words may lie in the socket still.
+                self._hear()
+        else:
+            self._hear()
+
+    def _read(self, descriptor: int) -> None:
+        data = os.read(descriptor, _CHUNK_BYTES)
+        if not data:
+            self._poll.unregister(descriptor)
+            self._open.discard(descriptor)
+            return
+        kept = self._run.streams[descriptor]
+        room = self._run.limits.output_bytes - len(kept)
+        kept += data[:room]
+        if len(data) > room:
+            self._stop(RunStatus.OUTPUT_LIMIT)
+
+    def _hear(self) -> None:
+        """Take the box's messages until there are none or it hung up."""
+        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        while self._run.box.fileno() >= 0:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self._run.box, _MESSAGE_BYTES, 4, flags)
+            except BlockingIOError:
+                return
+            except ConnectionResetError:
+                data, descriptors = b"", []
+            self._seen.directory.extend(descriptors)
+            if not data:
+                self._poll.unregister(self._run.box)
+                self._run.box.close()
+                return
+            self._note(*data.decode(errors="replace").split(" ", 1))
+
+    def _note(self, what: str, details: str) -> None:
+        if what == "started":
+            now_ns = self._clock.monotonic_ns()
+            self._blocked.begin(now_ns)
+            self._blocked_due_ns = now_ns + int(_BLOCKED_LOOK_S[0] * 1e9)
+        elif what == "ended":
+            status, cpu_us, resident, blocked_us = map(int, details.split())
+            self._seen.wait_status = status
+            self._seen.reported = (cpu_us / 1e6, resident)
+            self._seen.blocked_s = blocked_us / 1e6
+            self._blocked_due_ns = None
+        elif what == "failed":
+            self._seen.failure = details
+
+    def _ending(self) -> Ending:
+        usage = self._usage()
+        wall_s = (self._clock.monotonic_ns() - self._run.began_ns) / 1e9
+        status, code = self._verdict(usage)
+        blocked_s = self._blocked.blocked_ns / 1e9 if self._seen.looks else self._seen.blocked_s
+        return Ending(
+            status=status, exit_code=code, usage=usage, blocked_s=blocked_s, wall_s=wall_s
+        )
+
+    def _last_errors(self) -> str:
+        _, errors, *_ = self._run.streams.values()
+        return f"; stderr: {errors[-_ERRORS_SHOWN:].decode(errors='replace')}" if errors else ""
+
+    def _usage(self) -> Usage:
+        usage = self._run.account.usage()
+        if self._run.account.sample_s is None:
+            return usage
+        cpu_s, resident = self._seen.reported
+        return Usage(
+            cpu_s=max(usage.cpu_s, cpu_s),
+            memory_bytes_peak=max(usage.memory_bytes_peak, resident),
+            oom_kills=usage.oom_kills,
+        )
+
+    def _verdict(self, usage: Usage) -> tuple[RunStatus, int | None]:
+        seen = self._seen
+        if seen.stopped in {RunStatus.OUTPUT_LIMIT, RunStatus.MEMORY_LIMIT}:
+            return seen.stopped, None
+        if usage.oom_kills:
+            return RunStatus.MEMORY_LIMIT, None
+        if usage.cpu_s > self._run.limits.cpu_s:
+            return RunStatus.CPU_LIMIT, None
+        if seen.stopped is not None:
+            return seen.stopped, None
+        if seen.is_held_up:
+            blocked_s = self._blocked.blocked_ns / 1e9
+            raise HeldUp(
+                f"held up by the machine: {self._run.limits.wall_s_max:.0f} s passed after "
+                f"{usage.cpu_s:.1f} s of CPU time and {blocked_s:.1f} s blocked"
+            )
+        if seen.failure or seen.wait_status is None:
+            reason = seen.failure or "the box ended without a word"
+            raise SandboxError(reason + self._last_errors())
+        code = os.waitstatus_to_exitcode(seen.wait_status)
+        if code == -signal.SIGXCPU:
+            return RunStatus.CPU_LIMIT, None
+        return (RunStatus.EXITED if code >= 0 else RunStatus.SIGNALED), code

@@ -1,0 +1,102 @@
+"""Boxes that the zygote makes itself, with plain system calls."""
+
+from typing import ClassVar, Final
+
+from assay.config.settings import SandboxSettings
+from assay.core.errors import InvalidRequest
+from assay.sandbox.launchers.base import Launcher, Mode
+from assay.sandbox.launchers.order import (
+    ENVIRONMENT,
+    Inside,
+    Order,
+    checked_files,
+    command_order,
+    result_of,
+)
+from assay.sandbox.port import (
+    CommandRun,
+    HarnessResult,
+    HarnessRun,
+    MonotonicClock,
+    PythonRun,
+    RunResult,
+)
+
+PROGRAM: Final = "program.py"
+"""What a Python program's file is called in its box."""
+
+
+class ZygoteLauncher(Launcher):
+    """Boxes of our own making: for Python programs, harnesses, and compiled programs."""
+
+    _MODE: ClassVar[Mode] = Mode.OWN
+    """Tests run the bare mode on hosts that give namespaces."""
+
+    def __init__(
+        self, settings: SandboxSettings, clock: MonotonicClock, *, inside: Inside | None = None
+    ) -> None:
+        """Start the zygote.
+
+        Raises:
+            IsolationUnavailable: the host does not give the namespaces, or no seccomp filter. Where
+                `allow_unisolated` is set the former is logged instead, and nothing is isolated.
+        """
+        self._inside = inside or Inside()
+        super().__init__(settings, clock, inside=self._inside, mode=self._MODE)
+
+    def run(self, command: CommandRun) -> RunResult:
+        """Run any program; see `CommandLauncher`."""
+        files = checked_files(command.files, command.executables, command.collect)
+        return result_of(self.carry_out(command_order(command, files)))
+
+    def run_python(self, program: PythonRun) -> RunResult:
+        """Run a Python program without starting an interpreter.
+
+        Raises:
+            SandboxError: the sandbox could not be set up or torn down.
+        """
+        files = {**program.files, PROGRAM: program.source}
+        return result_of(
+            self.carry_out(
+                Order(
+                    kind="python",
+                    argv=(PROGRAM, *program.argv),
+                    env={**ENVIRONMENT, **program.env},
+                    files=checked_files(files, frozenset(), program.collect),
+                    source=program.prelude + b"\0" + program.source,
+                    stdin=program.stdin,
+                    collect=program.collect,
+                    limits=program.limits,
+                )
+            )
+        )
+
+    def run_harness(self, run: HarnessRun) -> HarnessResult:
+        """Run a harness that was named at the start; see `HarnessLauncher`."""
+        if run.module not in self._inside.harnesses:
+            raise InvalidRequest(f"no harness {run.module!r} was loaded", field="module")
+        outcome = self.carry_out(
+            Order(
+                kind="harness",
+                argv=(run.module,),
+                env={},
+                files=(),
+                source=run.payload,
+                stdin=b"",
+                collect=(),
+                limits=run.limits,
+                sealed=run.sealed,
+            )
+        )
+        ending = outcome.ending
+        return HarnessResult(
+            status=ending.status,
+            exit_code=ending.exit_code,
+            channel=outcome.streams[2],
+            stdout=outcome.streams[0],
+            stderr=outcome.streams[1],
+            cpu_s=ending.usage.cpu_s,
+            blocked_s=ending.blocked_s,
+            wall_s=ending.wall_s,
+            memory_bytes_peak=ending.usage.memory_bytes_peak,
+        )

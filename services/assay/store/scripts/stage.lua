@@ -1,0 +1,20 @@
+#!lua
+-- Store payloads of requests that `submit` will take in: the part of its work that grows with them,
+-- so many at a time that other calls are served between. Nothing is visible until then; what no
+-- `submit` takes in is dropped. Keys: requests.lua.
+-- ARGV: tenant batch kept_ms rows      rows: packed {static, payload} each, in one list
+-- Returns {'DONE', first job} or {'NOT_FOUND'}
+--@include requests.lua
+
+local uid = ARGV[1] .. ':' .. ARGV[2]
+local stage = call('HGET', P .. 'b:' .. uid, 'first')
+if not stage then return { 'NOT_FOUND' } end
+local rows = cmsgpack.unpack(ARGV[4])
+local count = #rows / 2
+local first = call('INCRBY', P .. 'seq', count) - count + 1
+local packed = pack_new_job(uid, stage)
+for i = 1, count do
+  store_new_job(job_name(first + i - 1), packed, rows[2 * i - 1], rows[2 * i])
+end
+call('ZADD', P .. 'staged', NOW_MS + tonumber(ARGV[3]), staged_name(first, count))
+return { 'DONE', first }

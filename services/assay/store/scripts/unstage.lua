@@ -1,0 +1,8 @@
+#!lua flags=allow-oom
+-- Drop what `stage` stored and no `submit` took in. Keys: requests.lua.
+-- ARGV: first job, count
+--@include requests.lua
+
+unstage(tonumber(ARGV[1]), tonumber(ARGV[2]))
+delete(doomed)
+return 0

@@ -1,0 +1,372 @@
+"""The store in this process's memory: the pure model behind the port.
+
+For tests, for the simulator's services in virtual time, and as the reference of the conformance
+suite. Nothing survives the process.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from assay.core.errors import TooLarge
+from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
+from assay.core.records import (
+    BatchHistory,
+    BatchRecord,
+    BatchSpec,
+    Claim,
+    DeadLetter,
+    Finished,
+    HintRecord,
+    Leadership,
+    Lease,
+    LogEntry,
+    NewRequest,
+    OpenWork,
+    Quota,
+    Reaped,
+    Report,
+    StageDepth,
+    Submitted,
+    TaskRecord,
+)
+from assay.store.port import Fitness
+from assay.testing.queue_model import QueueLimits, QueueModel
+
+RECHECK_S: Final = 3.0
+ARTIFACT_BYTES_MAX: Final = 64 * 1024**2
+ARTIFACTS_MAX: Final = 4_096
+
+
+class Now(Protocol):
+    """What the store needs of a clock."""
+
+    def now_ns(self) -> int:
+        """Unix time."""
+
+
+@dataclass(slots=True)
+class _Sleeper:
+    stages: Sequence[StageName]
+    woken: asyncio.Future[StageName]
+
+
+@dataclass(slots=True)
+class _Making:
+    expires_ns: int
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class MemoryStore:
+    """Implements `assay.store.port.Store`."""
+
+    def __init__(self, clock: Now, limits: QueueLimits | None = None) -> None:
+        self._clock = clock
+        self._model = QueueModel(limits)
+        self._watchers: dict[BatchId, set[asyncio.Event]] = defaultdict(set)
+        self._planners: set[asyncio.Event] = set()
+        self._sleepers: list[_Sleeper] = []
+        self._artifacts: dict[str, bytes] = {}
+        self._making: dict[str, _Making] = {}
+        self._closed = False
+
+    def _wake(self) -> None:
+        """Pass on what the model says has changed: each stage with work wakes one sleeper."""
+        for batch_id in self._model.changed:
+            for changed in self._watchers.get(batch_id, ()):
+                changed.set()
+        self._model.changed.clear()
+        if self._model.planning:
+            self._model.planning = False
+            for changed in self._planners:
+                changed.set()
+        for stage in list(self._model.work):
+            sleeper = next((one for one in self._sleepers if stage in one.stages), None)
+            if sleeper is not None:
+                self._model.work.discard(stage)
+                self._sleepers.remove(sleeper)
+                sleeper.woken.set_result(stage)
+
+    # -- tasks and batches ---------------------------------------------------------------------
+
+    async def put_task(
+        self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
+    ) -> bool:
+        """See `Store.put_task`; nothing is forgotten here."""
+        return self._model.book.put_task(task, quota)
+
+    async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
+        """See `Store.get_task`."""
+        return self._model.book.get_task(tenant, task_id)
+
+    async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
+        """See `Store.open_batch`."""
+        opened = self._model.open_batch(spec, quota, self._clock.now_ns())
+        self._wake()
+        return opened
+
+    async def submit(
+        self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
+    ) -> Submitted:
+        """See `Store.submit`."""
+        submitted = self._model.submit(tenant, batch_id, requests, quota, self._clock.now_ns())
+        self._wake()
+        return submitted
+
+    async def seal(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
+        """See `Store.seal`."""
+        batch = self._model.seal(tenant, batch_id, self._clock.now_ns())
+        self._wake()
+        return batch
+
+    async def cancel(self, tenant: TenantId, batch_id: BatchId) -> tuple[BatchRecord, int]:
+        """See `Store.cancel`."""
+        cancelled = self._model.cancel(tenant, batch_id, self._clock.now_ns())
+        self._wake()
+        return cancelled
+
+    async def get_batch(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
+        """See `Store.get_batch`."""
+        return self._model.get_batch(tenant, batch_id, self._clock.now_ns())
+
+    async def results(
+        self, tenant: TenantId, batch_id: BatchId, *, cursor: int, entries_max: int
+    ) -> Sequence[LogEntry]:
+        """See `Store.results`."""
+        now_ns = self._clock.now_ns()
+        return self._model.results(
+            tenant, batch_id, cursor=cursor, entries_max=entries_max, now_ns=now_ns
+        )
+
+    async def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
+        """See `Store.watch`."""
+        changed = asyncio.Event()
+        self._watchers[batch_id].add(changed)
+        try:
+            while not self._closed:
+                changed.clear()
+                yield
+                await _within(changed.wait(), RECHECK_S)
+        finally:
+            self._watchers[batch_id].discard(changed)
+            if not self._watchers[batch_id]:
+                del self._watchers[batch_id]
+
+    async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
+        """See `Store.hint`."""
+        self._model.book.hint(tenant, task_id, size, self._clock.now_ns())
+        self._model.planning = True
+        self._wake()
+
+    # -- workers -------------------------------------------------------------------------------
+
+    async def claim(
+        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+    ) -> Sequence[Claim]:
+        """See `Store.claim`."""
+        claims = self._model.claim(
+            stage,
+            claims_max=claims_max,
+            lease_ns=int(lease_s * 1e9),
+            worker=worker,
+            now_ns=self._clock.now_ns(),
+        )
+        self._wake()
+        return claims
+
+    async def beat(
+        self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
+    ) -> Sequence[Lease]:
+        """See `Store.beat`."""
+        now_ns = self._clock.now_ns()
+        return self._model.beat(stage, lease_ns=int(lease_s * 1e9), leases=leases, now_ns=now_ns)
+
+    async def finish(
+        self, stage: StageName, reports: Sequence[Report], attempts_max: int
+    ) -> Finished:
+        """See `Store.finish`."""
+        finished = self._model.finish(stage, reports, attempts_max, self._clock.now_ns())
+        self._wake()
+        return finished
+
+    async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
+        """See `Store.reap`."""
+        now_ns = self._clock.now_ns()
+        reaped = self._model.reap(
+            stage, attempts_max=attempts_max, jobs_max=jobs_max, now_ns=now_ns
+        )
+        self._wake()
+        return reaped
+
+    async def wait_for_work(
+        self, stages: Sequence[StageName], *, timeout_s: float
+    ) -> StageName | None:
+        """See `Store.wait_for_work`."""
+        for stage in stages:
+            if stage in self._model.work:
+                self._model.work.discard(stage)
+                return stage
+        sleeper = _Sleeper(stages, asyncio.get_running_loop().create_future())
+        self._sleepers.append(sleeper)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await sleeper.woken
+        except TimeoutError:
+            return None
+        finally:
+            if sleeper in self._sleepers:
+                self._sleepers.remove(sleeper)
+
+    # -- operators -----------------------------------------------------------------------------
+
+    async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
+        """See `Store.depths`."""
+        return self._model.depths(stages, self._clock.now_ns())
+
+    async def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
+        """See `Store.batches`."""
+        return self._model.batches(batches_max=batches_max)
+
+    async def dead_letters(
+        self, *, stage: StageName | None = None, letters_max: int
+    ) -> Sequence[DeadLetter]:
+        """See `Store.dead_letters`."""
+        return self._model.dead_letters(stage=stage, letters_max=letters_max)
+
+    async def replay(self, job_id: JobId) -> bool:
+        """See `Store.replay`."""
+        replayed = self._model.replay(job_id, self._clock.now_ns())
+        self._wake()
+        return replayed
+
+    async def history(
+        self, tenant: TenantId, task_id: TaskId, *, batches_max: int
+    ) -> Sequence[BatchHistory]:
+        """See `Store.history`."""
+        return self._model.book.history(tenant, task_id, batches_max=batches_max)
+
+    # -- planners ------------------------------------------------------------------------------
+
+    async def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
+        """See `Store.open_work`."""
+        return self._model.open_work(batches_max=batches_max, requests_max=requests_max)
+
+    async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
+        """See `Store.tasks`."""
+        return self._model.book.tasks(tasks_max=tasks_max)
+
+    async def hints(self) -> Sequence[HintRecord]:
+        """See `Store.hints`."""
+        return self._model.book.hints(self._clock.now_ns())
+
+    async def lead(self, planner: str, *, lease_s: float) -> Leadership:
+        """See `Store.lead`."""
+        lease_ns = int(lease_s * 1e9)
+        return self._model.lead.lead(planner, lease_ns=lease_ns, now_ns=self._clock.now_ns())
+
+    async def resign(self, planner: str) -> None:
+        """See `Store.resign`."""
+        self._model.planning |= self._model.lead.resign(planner)
+        self._wake()
+
+    async def watch_planning(self) -> AsyncGenerator[None, None]:
+        """See `Store.watch_planning`."""
+        changed = asyncio.Event()
+        self._planners.add(changed)
+        try:
+            while not self._closed:
+                changed.clear()
+                yield
+                await changed.wait()
+        finally:
+            self._planners.discard(changed)
+
+    async def mark_at_risk(
+        self, tenant: TenantId, batch_id: BatchId, *, at_risk: bool = True
+    ) -> None:
+        """See `Store.mark_at_risk`."""
+        now_ns = self._clock.now_ns()
+        self._model.mark_at_risk(tenant, batch_id, at_risk=at_risk, now_ns=now_ns)
+        self._wake()
+
+    async def prioritize(self, tenant: TenantId, batch_id: BatchId, deadline_ns: int) -> None:
+        """See `Store.prioritize`."""
+        self._model.prioritize(tenant, batch_id, deadline_ns, self._clock.now_ns())
+
+    async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
+        """See `Store.put_plan`."""
+        self._model.put_plan(tenant, batch_id, body, self._clock.now_ns())
+
+    async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
+        """See `Store.plans`."""
+        return self._model.plans(tenant, batch_id, self._clock.now_ns())
+
+    # -- artifacts -----------------------------------------------------------------------------
+
+    async def artifact_get(self, key: str) -> bytes | None:
+        """See `Store.artifact_get`."""
+        return self._artifacts.get(key)
+
+    async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
+        """See `Store.artifact_begin`."""
+        now_ns = self._clock.now_ns()
+        making = self._making.get(key)
+        if key in self._artifacts or (making is not None and making.expires_ns > now_ns):
+            return False
+        self._making[key] = _Making(now_ns + int(lease_s * 1e9))
+        return True
+
+    async def artifact_put(self, key: str, content: bytes) -> None:
+        """See `Store.artifact_put`."""
+        if len(content) > ARTIFACT_BYTES_MAX:
+            await self.artifact_abandon(key)
+            message = f"an artifact of {len(content)} bytes is over {ARTIFACT_BYTES_MAX}"
+            raise TooLarge(message, field="artifact")
+        self._artifacts[key] = content
+        while len(self._artifacts) > ARTIFACTS_MAX:
+            del self._artifacts[next(iter(self._artifacts))]
+        await self.artifact_abandon(key)
+
+    async def artifact_abandon(self, key: str) -> None:
+        """See `Store.artifact_abandon`."""
+        making = self._making.pop(key, None)
+        if making is not None:
+            making.over.set()
+
+    async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
+        """See `Store.artifact_wait`."""
+        making = self._making.get(key)
+        if making is not None:
+            left_s = (making.expires_ns - self._clock.now_ns()) / 1e9
+            await _within(making.over.wait(), min(timeout_s, left_s))
+        return self._artifacts.get(key)
+
+    # -- life cycle ----------------------------------------------------------------------------
+
+    async def check(self) -> Fitness:
+        """See `Store.check`."""
+        return Fitness(server="memory", appends=None, appendfsync="")
+
+    async def ping(self) -> float:
+        """See `Store.ping`."""
+        return 0.0
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+        self._closed = True
+        for changed in self._planners:
+            changed.set()
+        for watchers in self._watchers.values():
+            for changed in watchers:
+                changed.set()
+
+
+async def _within(waiting: Coroutine[object, object, object], timeout_s: float) -> None:
+    """Wait, but no longer than that."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await waiting
+    except TimeoutError:
+        pass

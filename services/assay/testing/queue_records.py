@@ -1,0 +1,268 @@
+"""What the store's model knows of batches and their requests, and who is let in."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from assay.core.errors import Conflict, FailedPrecondition, Saturated
+from assay.core.ids import BatchId, GroupId, JobId, RequestId, StageName, TaskId, TenantId, WorkerId
+from assay.core.ordering import OrderKey, order_key
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    BatchRecord,
+    BatchSpec,
+    BatchState,
+    FailAttempt,
+    GiveBack,
+    InFlight,
+    LogEntry,
+    NewRequest,
+    OpenWork,
+    Quota,
+    Report,
+    RequestHistory,
+    StageTiming,
+    TaskRecord,
+)
+from assay.core.store_limits import BATCH_REQUESTS_MAX, RETRY_AFTER_S
+
+BatchKey = tuple[TenantId, BatchId]
+TaskKey = tuple[TenantId, TaskId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLimits:
+    """What the store keeps, and for how long; defaults as in the settings."""
+
+    batch_overdue_ns: int = 3_600 * 10**9
+    results_kept_ns: int = 3_600 * 10**9
+    history_batches: int = 20
+    dead_letters_max: int = 10_000
+    dead_letters_per_tenant_max: int = 2_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    submitted: int = 0
+    rewards: list[float | None] = field(default_factory=list)
+    told: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    job_id: JobId
+    batch: "Batch"
+    request: NewRequest
+    stage: StageName
+    arrived_ns: int
+    enqueued_ns: int
+    state: str = "queued"
+    attempts: int = 0
+    claims: int = 0
+    fence: int = 0
+    worker: WorkerId = field(default=WorkerId(""))
+    claimed_ns: int = 0
+    expires_ns: int = 0
+    handover: bytes = b""
+    timings: tuple[StageTiming, ...] = ()
+    services: dict[StageName, int] = field(default_factory=dict)
+    replayed: bool = False
+    error: str = ""
+    died_ns: int = 0
+    charged: int = 0
+    """By how much this stage's virtual time of the tenant was moved for it; 0 = not."""
+
+    @property
+    def payload_bytes(self) -> int:
+        return len(self.request.response) + len(self.request.reference)
+
+    @property
+    def key(self) -> OrderKey:
+        return order_key(deadline_ns=self.batch.order_deadline_ns, sequence=int(self.job_id))
+
+    def in_flight(self) -> InFlight:
+        return InFlight(
+            arrived_after_ns=self.arrived_ns - self.batch.opened_ns,
+            stage=self.stage,
+            service_ns=tuple(self.services.get(stage, 0) for stage in self.batch.task.stages),
+            enqueued_ns=self.enqueued_ns,
+            claimed_ns=self.claimed_ns if self.state == "leased" else 0,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    spec: BatchSpec
+    task: TaskRecord
+    number: int
+    opened_ns: int
+    deadline_ns: int
+    overdue_ns: int
+    results_kept_max: int
+    prioritized_ns: int = 0
+    at_risk: bool = False
+    ended_natural_ns: int = 0
+    plans: list[bytes] = field(default_factory=list)
+    state: BatchState = BatchState.OPEN
+    closing: Outcome | None = None
+    completed_ns: int = 0
+    gone_ns: int = 0
+    running: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    requests: dict[RequestId, NewRequest] = field(default_factory=dict)
+    groups: dict[GroupId, Group] = field(default_factory=dict)
+    log: list[LogEntry] = field(default_factory=list)
+    live: dict[JobId, Job] = field(default_factory=dict)
+    dead: dict[JobId, Job] = field(default_factory=dict)
+    history: list[RequestHistory] = field(default_factory=list)
+
+    @property
+    def key(self) -> BatchKey:
+        return self.spec.tenant, self.spec.batch_id
+
+    @property
+    def order_deadline_ns(self) -> int:
+        return self.prioritized_ns or self.deadline_ns
+
+    @property
+    def open(self) -> bool:
+        return self.state is BatchState.OPEN
+
+    @property
+    def over(self) -> bool:
+        return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
+
+    def record(self) -> BatchRecord:
+        submitted, ended = len(self.requests), self.outcomes.total()
+        return BatchRecord(
+            tenant=self.spec.tenant,
+            batch_id=self.spec.batch_id,
+            task_id=self.spec.task_id,
+            state=self.state,
+            size=self.spec.size,
+            group_size=self.spec.group_size,
+            opened_ns=self.opened_ns,
+            deadline_ns=self.deadline_ns,
+            completed_ns=self.completed_ns,
+            submitted=submitted,
+            ended=ended,
+            queued=submitted - ended - self.running,
+            running=self.running,
+            outcomes={outcome: count for outcome, count in self.outcomes.items() if count},
+            deadline_at_risk=self.at_risk,
+        )
+
+    def open_work(self) -> OpenWork:
+        return OpenWork(
+            batch=self.record(),
+            task=self.task,
+            number=self.number,
+            order_deadline_ns=self.order_deadline_ns,
+            weight=self.spec.weight,
+            ended_natural_ns=self.ended_natural_ns,
+            requests=tuple(self.live[job_id].in_flight() for job_id in sorted(self.live)),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """What a tenant holds, against its quota."""
+
+    requests: int = 0
+    payload_bytes: int = 0
+    batches: int = 0
+
+
+def waits(job: Job) -> bool:
+    """False for an entry of a queue whose request was ended while it waited."""
+    return job.state == "queued"
+
+
+def leaves_stage(job: Job, report: Report, attempts_max: int) -> bool:
+    """Whether its time at the stage is known by this report."""
+    match report.finish:
+        case GiveBack():
+            return False
+        case FailAttempt():
+            return job.attempts >= attempts_max
+    return True
+
+
+def done(batch: Batch) -> bool:
+    return batch.over and not batch.live
+
+
+def stages_gone(job: Job) -> tuple[tuple[StageTiming, ...], dict[StageName, int]]:
+    """Its account without the stage in which it died."""
+    timings = tuple(timing for timing in job.timings if timing.stage != job.stage)
+    services = {stage: held for stage, held in job.services.items() if stage != job.stage}
+    return timings, services
+
+
+def fresh(batch: Batch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]:
+    """Those that are not there yet, by index.
+
+    Raises:
+        Conflict: one is there with other content.
+    """
+    fresh: dict[int, NewRequest] = {}
+    seen: dict[RequestId, NewRequest] = {}
+    for index, request in enumerate(requests):
+        there = batch.requests.get(request.request_id) or seen.get(request.request_id)
+        if there is None:
+            fresh[index] = seen[request.request_id] = request
+        elif there != request:
+            message = f"request {request.request_id} is there with other content"
+            raise Conflict(message, field=f"requests[{index}].request_id")
+    return fresh
+
+
+def admit(
+    batch: Batch,
+    requests: Sequence[NewRequest],
+    fresh: dict[int, NewRequest],
+    held: Held,
+    quota: Quota,
+) -> None:
+    """Check that the batch and the tenant have room.
+
+    Raises:
+        FailedPrecondition: the batch has not.
+        Saturated: the tenant has not.
+    """
+    spec = batch.spec
+    if not batch.open:
+        message = f"batch {spec.batch_id} takes no new requests"
+        raise FailedPrecondition(message, field="batch_id")
+    size_max = spec.size or BATCH_REQUESTS_MAX
+    if len(batch.requests) + len(fresh) > size_max:
+        message = f"batch {spec.batch_id} would pass its size"
+        raise FailedPrecondition(message, field="requests")
+    added: Counter[GroupId] = Counter()
+    for index, request in fresh.items():
+        added[request.group_id] += bool(request.group_id)
+        group = batch.groups.get(request.group_id, Group())
+        if 0 < spec.group_size < group.submitted + added[request.group_id]:
+            message = f"group {request.group_id} would pass the batch's group size"
+            raise FailedPrecondition(message, field=f"requests[{index}].group_id")
+    payload_bytes = sum(len(r.response) + len(r.reference) for r in fresh.values())
+    if held.requests + len(fresh) > quota.requests_open_max:
+        message = "the tenant's quota of open requests is used up"
+        raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+    if held.payload_bytes + payload_bytes > quota.bytes_open_max:
+        message = "the tenant's quota of open payload bytes is used up"
+        raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+
+
+def add_reward(group: Group, reward: float | None, *, replayed: bool) -> None:
+    """A replayed request takes the place of its first end, which had no reward."""
+    if replayed and None in group.rewards:
+        group.rewards[group.rewards.index(None)] = reward
+    else:
+        group.rewards.append(reward)
+    if replayed:
+        group.told = False
+
+
+def oldest(letters: Iterable[Job]) -> Job:
+    return min(letters, key=lambda one: (one.died_ns, one.job_id))

@@ -1,0 +1,121 @@
+"""Answers slots that ask for artifacts: from disk, from the store, or with leave to make them.
+
+Invariants: on one host one question to the store a key, however many slots ask; over all hosts one
+maker a key, by the store's lease on the making. A maker that dies gives its leave back.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from assay.core.errors import AssayError
+from assay.edge.metrics import Metrics
+from assay.store.port import Store
+from assay.worker.artifacts.cache import ArtifactCache
+
+MAKING_LEASE_S: Final = 30.0
+"""How long others wait for a maker whose host died. One that is slower than that gets a second
+beside it, which makes the same."""
+WAIT_S: Final = 30.0
+ROUNDS_MAX: Final = 8
+"""Waits for one artifact before its asker is turned away."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The content, or leave to make it, or neither."""
+
+    content: bytes | None = None
+    make: bool = False
+
+
+class ArtifactDesk:
+    """One a host."""
+
+    def __init__(self, *, store: Store, cache: ArtifactCache, metrics: Metrics) -> None:
+        self._store = store
+        self._cache = cache
+        self._metrics = metrics
+        self._cache_lock = asyncio.Lock()
+        self._made_here: dict[str, asyncio.Future[None]] = {}
+        """Keys that a slot of this host makes now."""
+
+    async def find(self, key: str) -> Answer:
+        """Look; never make."""
+        async with self._cache_lock:
+            cached = await asyncio.to_thread(self._cache.get, key)
+        if cached is not None:
+            self._metrics.artifact_had(result="cached")
+            return Answer(content=cached)
+        return Answer(content=await self._fetch(key, self._store.artifact_get(key)))
+
+    async def ask(self, key: str) -> Answer:
+        """Look; where nothing is, one asker is told to make it and the others wait for that."""
+        for _ in range(ROUNDS_MAX):
+            making = self._made_here.get(key)
+            if making is not None:
+                await asyncio.wait([making], timeout=WAIT_S)
+            answer = await self._find_or_begin(key)
+            if answer.make or answer.content is not None:
+                return answer
+        return Answer()
+
+    async def _find_or_begin(self, key: str) -> Answer:
+        answer = await self.find(key)
+        if answer.content is not None:
+            return answer
+        if key in self._made_here:
+            return Answer()
+        self._made_here[key] = asyncio.get_running_loop().create_future()
+        try:
+            begun = await self._store.artifact_begin(key, lease_s=MAKING_LEASE_S)
+        except BaseException:
+            self._done_here(key)
+            raise
+        if begun:
+            return Answer(make=True)
+        self._done_here(key)
+        waited = self._store.artifact_wait(key, timeout_s=WAIT_S)
+        return Answer(content=await self._fetch(key, waited))
+
+    async def _fetch(self, key: str, asked: Awaitable[bytes | None]) -> bytes | None:
+        content = await asked
+        self._metrics.artifact_had(result="missing" if content is None else "fetched")
+        if content is not None:
+            await self._keep(key, content)
+        return content
+
+    async def _keep(self, key: str, content: bytes) -> None:
+        async with self._cache_lock:
+            await asyncio.to_thread(self._cache.put, key, content)
+
+    def _done_here(self, key: str) -> None:
+        making = self._made_here.pop(key, None)
+        if making is not None:
+            making.set_result(None)
+
+    async def made(self, key: str, content: bytes) -> None:
+        """Keep what a slot of this host has made."""
+        try:
+            await self._keep(key, content)
+            await self._store.artifact_put(key, content)
+            self._metrics.artifact_had(result="made")
+        except AssayError as error:
+            # Its maker has it; the others make it again.
+            log.warning("artifact_not_kept", key=key, error=error.message)
+        finally:
+            self._done_here(key)
+
+    async def given_up(self, key: str) -> None:
+        """A slot of this host could not make it, or died over it."""
+        try:
+            await self._store.artifact_abandon(key)
+        except AssayError as error:
+            log.warning("artifact_not_abandoned", key=key, error=error.message)
+        finally:
+            self._done_here(key)

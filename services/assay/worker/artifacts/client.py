@@ -1,0 +1,80 @@
+"""A handler's view of artifacts: asks the host over the slot's channel, remembers what came last.
+
+Invariant: at most one ask is open, and its answer is the next frame that arrives.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from assay.store.cache import LastUsed
+from assay.worker.slots import messages
+from assay.worker.slots.frames import BlockingFrames, Nonsense
+
+BYTES_REMEMBERED_MAX: Final = 32 * 1024**2
+BYTES_REMEMBERED_EACH: Final = 1_024
+"""Counted for every artifact beside its bytes."""
+
+
+class ArtifactUnavailable(Exception):
+    """The host has neither the artifact nor leave to make it; the attempt may be tried again."""
+
+
+class SlotArtifacts:
+    """Implements `assay.verifiers.port.Artifacts` in a slot."""
+
+    def __init__(self) -> None:
+        self._frames: BlockingFrames | None = None
+        self._kept: LastUsed[str, bytes] = LastUsed(
+            weight_max=BYTES_REMEMBERED_MAX,
+            weigh=lambda content: len(content) + BYTES_REMEMBERED_EACH,
+        )
+
+    def connect(self, frames: BlockingFrames) -> None:
+        """Say where the host is; a template has made this object before its slots were forked."""
+        self._frames = frames
+
+    def get(self, key: str) -> bytes | None:
+        """See `Artifacts.get`."""
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        content, _ = self._ask(messages.FIND, key)
+        return self._keep(key, content) if content is not None else None
+
+    def get_or_make(self, key: str, make: Callable[[], bytes]) -> bytes:
+        """See `Artifacts.get_or_make`.
+
+        Raises:
+            ArtifactUnavailable: whoever makes it does not get ready.
+        """
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        content, is_ours = self._ask(messages.ASK, key)
+        if content is not None:
+            return self._keep(key, content)
+        if not is_ours:
+            message = f"artifact {key} is not to be had"
+            raise ArtifactUnavailable(message)
+        try:
+            made = make()
+            self._ask(messages.MADE, key, made)
+        except Exception:
+            self._ask(messages.GIVEN_UP, key)
+            raise
+        return self._keep(key, made)
+
+    def _keep(self, key: str, content: bytes) -> bytes:
+        self._kept.put(key, content)
+        return content
+
+    def _ask(self, *parts: object) -> tuple[bytes | None, bool]:
+        if self._frames is None:
+            raise RuntimeError("artifacts are asked for before the slot is connected")
+        self._frames.send(*parts)
+        match self._frames.receive():
+            case None:
+                raise ConnectionResetError("the host is gone")
+            case ["artifact", None | bytes() as content, bool() as is_ours]:
+                return content, is_ours
+        raise Nonsense("not an answer about an artifact")

@@ -1,0 +1,63 @@
+"""From what a slot said, or how it ended, to what is reported. Pure."""
+
+import json
+from typing import Final
+
+from assay.core.codec import pack_body, unpack_body, unpack_handover
+from assay.core.ids import WorkerId
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    Claim,
+    EndRequest,
+    FailAttempt,
+    Finish,
+    HandOver,
+    StageReport,
+)
+from assay.core.verdict import SECOND_JUDGE, Evidence, ResourceUse
+from assay.worker.slots.messages import Said, SaidEnded, SaidHandedOver, Verdict
+
+ERROR_CHARS_MAX: Final = 4_000
+_OPINIONS: Final = ("agrees", "disagrees", "abstains")
+
+
+def finish_of(claim: Claim, said: Said) -> Finish:
+    """What a slot's word means for the request."""
+    if isinstance(said, SaidEnded):
+        return EndRequest(outcome=said.outcome, reward=said.reward, body=said.body)
+    if isinstance(said, SaidHandedOver):
+        following = claim.task.stages.index(claim.stage) + 1
+        if following < len(claim.task.stages):
+            return HandOver(next_stage=claim.task.stages[following], handover=said.handover)
+        return FailAttempt(error=f"stage {claim.stage} hands over, but it is the last one")
+    return FailAttempt(error=said.error[-ERROR_CHARS_MAX:])
+
+
+def second_opinion(said: Said) -> str | None:
+    """What a second judge said of it; `None` where none was asked. Most bodies are not unpacked."""
+    if not isinstance(said, SaidEnded) or SECOND_JUDGE.encode() not in said.body:
+        return None
+    opinion = unpack_body(said.body)[0].error.removeprefix(SECOND_JUDGE)
+    return opinion if opinion in _OPINIONS else None
+
+
+def broke_limit(claim: Claim, *, limit: str, error: str, cpu_s: float) -> EndRequest:
+    """The request's own work was killed for a limit: the task says what that is worth."""
+    _, before = unpack_handover(claim.handover)
+    settings = json.loads(claim.task.settings_json or b"{}")
+    return EndRequest(
+        outcome=Outcome.RESOURCE_LIMIT,
+        reward=float(settings.get("reward_resource_limit", 0.0)),
+        body=pack_body(Evidence(verdict=limit, error=error), before.plus(ResourceUse(cpu_s=cpu_s))),
+    )
+
+
+def times(verdict: Verdict, *, worker: WorkerId, claimed_ns: int, now_ns: int) -> StageReport:
+    """The slot's account, cut to what the host has seen itself."""
+    finished_ns = min(max(verdict.finished_ns, claimed_ns), now_ns)
+    started_ns = min(max(verdict.started_ns, claimed_ns), finished_ns)
+    return StageReport(
+        worker=worker,
+        started_after_ns=started_ns - claimed_ns,
+        finished_after_ns=finished_ns - claimed_ns,
+    )

@@ -1,0 +1,255 @@
+"""The host's end of the nursery: starts it, keeps a template a stage, has slots forked.
+
+Each level is started when first needed and anew when it has died; whoever asks in between gets
+`ForkFailed` and asks again. A slot costs a fork of its stage's warm template: milliseconds.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from assay.core.codec import CodecError, unpack
+from assay.core.ids import StageName
+from assay.worker.forking.server import MESSAGE_BYTES_MAX, packed_settings
+from assay.worker.slots.main import SlotSettings
+
+WARM_S_MAX: Final = 120.0
+"""How long the import of a handler may take."""
+FORK_S_MAX: Final = 20.0
+END_S_MAX: Final = 5.0
+ENVIRONMENT_KEPT: Final = frozenset(
+    {
+        *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "TMPDIR"),
+        *("PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH"),
+    }
+)
+"""What slots see of the host's environment; nothing else, for that may hold credentials."""
+
+log = structlog.get_logger(__name__)
+
+
+class ForkFailed(Exception):
+    """No process was forked; try again later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forked:
+    """A new process. Who receives it closes `pidfd` and `channel`."""
+
+    pid: int
+    pidfd: int
+    channel: socket.socket
+
+
+class ForkClient:
+    """Asks one fork server; answers come in the order of the questions."""
+
+    def __init__(
+        self, control: socket.socket, *, on_gone: Callable[[], None] = lambda: None
+    ) -> None:
+        self._control = control
+        self._on_gone = on_gone
+        self._control.settimeout(0)
+        self._loop = asyncio.get_running_loop()
+        self._warm: asyncio.Future[None] = self._loop.create_future()
+        self._asked: deque[asyncio.Future[tuple[int, int]]] = deque()
+        self.is_gone = False
+        self._loop.add_reader(control.fileno(), self._on_readable)
+
+    async def until_warm(self) -> None:
+        """Wait until it serves.
+
+        Raises:
+            ForkFailed: it cannot; says why.
+        """
+        try:
+            async with asyncio.timeout(WARM_S_MAX):
+                await asyncio.shield(self._warm)
+        except TimeoutError:
+            raise ForkFailed(f"not warm after {WARM_S_MAX} s") from None
+
+    async def fork(self, name: str, kind: socket.SocketKind) -> Forked:
+        """Have a child forked, with a channel of this kind.
+
+        Raises:
+            ForkFailed: the server is gone, or does not answer.
+        """
+        if self.is_gone:
+            raise ForkFailed("the fork server is gone")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        answer: asyncio.Future[tuple[int, int]] = self._loop.create_future()
+        try:
+            with theirs:
+                socket.send_fds(self._control, [name.encode()], [theirs.fileno()])
+            self._asked.append(answer)
+            async with asyncio.timeout(FORK_S_MAX):
+                pid, pidfd = await asyncio.shield(answer)
+        except (OSError, TimeoutError) as error:
+            ours.close()
+            self.close()
+            raise ForkFailed(f"no child of {name}: {error!r}") from error
+        except BaseException:
+            ours.close()
+            raise
+        return Forked(pid=pid, pidfd=pidfd, channel=ours)
+
+    def _on_readable(self) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES_MAX, 1)
+            message = unpack(data) if data else None
+        except BlockingIOError:
+            return
+        except (OSError, CodecError):
+            descriptors, message = [], None
+        match message:
+            case ["warm", _]:
+                self._warm.set_result(None)
+            case ["forked", int() as pid] if descriptors and self._asked:
+                self._answer(pid, descriptors[0])
+            case ["broken", str() as why]:
+                self._fail(ForkFailed(why))
+            case _:
+                self._fail(ForkFailed("the fork server is gone"))
+
+    def _answer(self, pid: int, pidfd: int) -> None:
+        answer = self._asked.popleft()
+        if answer.cancelled():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
+        else:
+            answer.set_result((pid, pidfd))
+
+    def _fail(self, error: ForkFailed) -> None:
+        self.close()
+        if not self._warm.done():
+            _fail_quietly(self._warm, error)
+        for answer in self._asked:
+            if not answer.done():
+                _fail_quietly(answer, error)
+        self._asked.clear()
+
+    def close(self) -> None:
+        """Let go of the server, which ends it and all below it."""
+        if not self.is_gone:
+            self.is_gone = True
+            self._loop.remove_reader(self._control.fileno())
+            self._control.close()
+            self._fail(ForkFailed("the fork server was closed"))
+            self._on_gone()
+
+
+def _fail_quietly(future: asyncio.Future[Any], error: ForkFailed) -> None:
+    future.set_exception(error)
+    future.exception()  # nobody may be waiting any more
+
+
+class Forks:
+    """All fork servers of a host."""
+
+    def __init__(self, settings: SlotSettings, *, environment: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._lock = asyncio.Lock()
+        self._locks: dict[StageName, asyncio.Lock] = {}
+        self._nursery: ForkClient | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._templates: dict[StageName, ForkClient] = {}
+        self._pidfds: dict[StageName, int] = {}
+
+    async def fork_slot(self, stage: StageName, number: int) -> Forked:
+        """Fork a slot of `stage`; `number` is its own for the life of the host.
+
+        Raises:
+            ForkFailed: not now; says why.
+        """
+        template = await self._template(stage)
+        return await template.fork(str(number), socket.SOCK_STREAM)
+
+    async def _template(self, stage: StageName) -> ForkClient:
+        async with self._locks.setdefault(stage, asyncio.Lock()):
+            template = self._templates.get(stage)
+            if template is not None and not template.is_gone:
+                return template
+            nursery = await self._open_nursery()
+            born = await nursery.fork(stage, socket.SOCK_SEQPACKET)
+            self._forget(stage)
+            self._pidfds[stage] = born.pidfd
+            template = self._templates[stage] = ForkClient(born.channel)
+            await template.until_warm()
+            log.info("template_warmed", stage=stage, pid=born.pid)
+            return template
+
+    def _forget(self, stage: StageName) -> None:
+        """End what is left of an earlier template."""
+        if (pidfd := self._pidfds.pop(stage, None)) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
+
+    async def _open_nursery(self) -> ForkClient:
+        async with self._lock:
+            if self._nursery is not None and not self._nursery.is_gone:
+                return self._nursery
+            await self._end_nursery()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._process = _start(theirs, self._environment)
+            ours.send(packed_settings(self._settings))
+            self._nursery = ForkClient(ours, on_gone=self._end_templates)
+            await self._nursery.until_warm()
+            log.info("nursery_started", pid=self._process.pid)
+            return self._nursery
+
+    def _end_templates(self) -> None:
+        """Without the nursery nobody would see to what a dead template leaves."""
+        for template in self._templates.values():
+            template.close()
+
+    async def _end_nursery(self) -> None:
+        if self._nursery is not None:
+            self._nursery.close()
+        if self._process is not None:
+            # It ends all below it first, and then itself.
+            await asyncio.to_thread(_wait, self._process)
+            self._process = None
+
+    async def close(self) -> None:
+        """End all that was forked."""
+        self._end_templates()
+        await self._end_nursery()
+        for stage in list(self._pidfds):
+            self._forget(stage)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(END_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _start(channel: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
+        [sys.executable, "-m", "assay.worker.forking.server", str(channel.fileno())],
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        pass_fds=[channel.fileno()],
+    )
+
+
+def environment_for_slots(environment: Mapping[str, str], more: Sequence[str]) -> dict[str, str]:
+    """What slots may see of `environment`: the harmless, and what the operator names."""
+    kept = ENVIRONMENT_KEPT.union(more)
+    return {name: value for name, value in environment.items() if name in kept}

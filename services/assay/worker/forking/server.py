@@ -1,0 +1,214 @@
+"""Where slots come from: `python -m assay.worker.forking.server FD`, started by the host.
+
+Two levels of one small fork server. The nursery, started with a scrubbed environment, forks a
+template a stage; a template imports the stage's handler once and forks the stage's slots. Neither
+holds anything that a slot may not have: no credentials, no connection but the channel to the host.
+
+Invariants: when the host goes, all below goes; when a template goes, its slots go; an orphan (what
+a killed slot leaves) is adopted by the template or the nursery above it and killed as a stray. Both
+see the host's end as the end of their channel: a signal from the kernel would kill them before they
+could kill what is below.
+"""
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Never
+
+from assay.config.settings import SandboxSettings, VerifierSettings
+from assay.core.codec import pack, unpack
+from assay.core.ids import StageName
+from assay.core.verdict import TEXT_CHARS_MAX
+from assay.verifiers.port import HandlerContext, StageHandler
+from assay.verifiers.registry import load_handler, load_pipelines, stages_of
+from assay.worker.artifacts.client import SlotArtifacts
+from assay.worker.forking import processes
+from assay.worker.slots.main import SlotSettings, Workshop, be_slot
+
+MESSAGE_BYTES_MAX: Final = 64 * 1024
+
+BeChild = Callable[[str, socket.socket], Never]
+"""Told the name that the host gave, and the child's own channel to the host."""
+
+
+class ForkServer:
+    """Forks a child for every message on `control`, and reaps; ends when `control` closes."""
+
+    def __init__(self, control: socket.socket, be_child: BeChild) -> None:
+        self._control = control
+        self._be_child = be_child
+        self._known: set[int] = set()
+        processes.adopt_orphans()
+
+    def serve(self) -> None:
+        """Serve until the host is gone, then end all that was forked."""
+        bell, ring = socket.socketpair()
+        with bell, ring:
+            bell.settimeout(0)
+            ring.settimeout(0)
+            signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+            signal.set_wakeup_fd(ring.fileno())
+            poll = select.poll()
+            poll.register(self._control, select.POLLIN)
+            poll.register(bell, select.POLLIN)
+            while True:
+                ready = [descriptor for descriptor, _ in poll.poll()]
+                if bell.fileno() in ready:
+                    with contextlib.suppress(BlockingIOError):
+                        bell.recv(4_096)
+                    self._reap()
+                if self._control.fileno() in ready and not self._fork_asked(bell, ring):
+                    signal.set_wakeup_fd(-1)
+                    break
+        self._end_all()
+
+    def _end_all(self) -> None:
+        """Kill all below, and what becomes our child because of that."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                for child in processes.children(os.getpid()):
+                    processes.kill_child(child)
+                os.waitpid(-1, 0)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+                self._known.discard(pid)
+        for child in processes.children(os.getpid()):
+            if child not in self._known:
+                processes.kill_child(child)
+
+    def _fork_asked(self, *bells: socket.socket) -> bool:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES_MAX, 1)
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        channel = socket.socket(fileno=descriptors[0])
+        pid = os.fork()
+        if pid == 0:
+            _forget_signals()
+            self._control.close()
+            for one in bells:
+                one.close()
+            self._be_child(data.decode(), channel)
+        self._known.add(pid)
+        channel.close()
+        pidfd = os.pidfd_open(pid)
+        with contextlib.suppress(ConnectionError):
+            socket.send_fds(self._control, [pack(("forked", pid))], [pidfd])
+        os.close(pidfd)
+        return True
+
+
+def _forget_signals() -> None:
+    """In a child: be without the parent's signal handling."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class Nursery:
+    """Forks templates."""
+
+    def __init__(self, settings: SlotSettings) -> None:
+        self._settings = settings
+        self._pipelines = load_pipelines(settings.verifiers)
+        self._stages = stages_of(self._pipelines)
+
+    def be_template(self, stage: str, control: socket.socket) -> Never:
+        """Import the stage's handler, say so, and fork slots; in a process forked for it."""
+        code = 1
+        try:
+            processes.set_name(f"template:{stage}")
+            workshop = self._open(StageName(stage))
+            gc.collect()
+            gc.freeze()
+            control.send(pack(("warm", "")))
+            template = os.getpid()
+
+            def be_child(number: str, channel: socket.socket) -> Never:
+                processes.die_with_parent(template)
+                be_slot(workshop, channel, number)
+
+            ForkServer(control, be_child).serve()
+            code = 0
+        except BaseException:  # noqa: BLE001 - whatever it is, the host must hear of it
+            with contextlib.suppress(OSError):
+                control.send(pack(("broken", traceback.format_exc()[-TEXT_CHARS_MAX:])))
+        finally:
+            os._exit(code)
+
+    def _open(self, name: StageName) -> Workshop:
+        stage = self._stages[name]
+        artifacts = SlotArtifacts()
+        make_handler = load_handler(stage)
+        if stage.confined:
+            made = make_handler(
+                HandlerContext(
+                    artifacts=artifacts,
+                    sandbox=self._settings.sandbox,
+                    verifiers=self._settings.verifiers,
+                    scratch=self._settings.scratch,
+                )
+            )
+
+            def inherited(_context: HandlerContext) -> StageHandler:
+                return made
+
+            make_handler = inherited
+        return Workshop(
+            stage=stage,
+            pipelines=self._pipelines,
+            settings=self._settings,
+            artifacts=artifacts,
+            make_handler=make_handler,
+        )
+
+
+def slot_settings(packed: bytes) -> SlotSettings:
+    """Undo `packed_settings`."""
+    wanted: Any = unpack(packed)
+    return SlotSettings(
+        sandbox=SandboxSettings.model_validate_json(wanted[0]),
+        verifiers=VerifierSettings.model_validate_json(wanted[1]),
+        scratch=Path(wanted[2]),
+    )
+
+
+def packed_settings(settings: SlotSettings) -> bytes:
+    """What the host sends first."""
+    return pack(
+        (
+            settings.sandbox.model_dump_json(),
+            settings.verifiers.model_dump_json(),
+            str(settings.scratch),
+        )
+    )
+
+
+def main() -> None:
+    """Set up as the first message says, then serve."""
+    os.setsid()
+    processes.set_name("slot-nursery")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(2, 1)  # what a handler prints is a line of the log
+    control = socket.socket(fileno=int(sys.argv[1]))
+    nursery = Nursery(slot_settings(control.recv(MESSAGE_BYTES_MAX)))
+    gc.collect()
+    gc.freeze()
+    control.send(pack(("warm", "")))
+    ForkServer(control, nursery.be_template).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Keeps the limits of running work: CPU time and blocked time, counted from outside.
+
+No slot is looked at before it could have passed a limit, so ten thousand short requests cost no
+look at all. A limit ends a request as its own doing for its CPU time, or because its slot was
+blocked (`BlockedTime`) for half of the stage's `timeout_s` after the other half had
+passed. A slot that a signal or the kernel holds up, one that gets no CPU, and one whose own sandbox
+keeps the limits of its programs, is given up when it takes too long: the attempt has failed, and
+that is never the request's fault.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from assay.core.pipeline import StageSpec
+from assay.edge.clock import Clock
+from assay.sandbox.port import RunStatus
+from assay.worker.assignment import Assignment
+from assay.worker.slots.process import SlotProcess
+
+LOOK_S_MIN: Final = 0.02
+"""Between two looks."""
+BLOCKED_LOOK_S: Final = 0.25
+"""Between two looks at whether a slot is blocked."""
+SLOWED_MAX: Final = 20.0
+"""A slot that is not blocked may take so many times `timeout_s`: the machine is busy."""
+
+
+class LimitKeeper(Protocol):
+    """Who is told; both end with the slot dead."""
+
+    def on_limit(self, slot: SlotProcess, limit: RunStatus, cpu_s: float) -> None:
+        """What the slot is at has passed a limit by its own doing."""
+
+    def on_held_up(self, slot: SlotProcess, why: str) -> None:
+        """The slot does not get on, and that is not the request's doing."""
+
+
+class LimitWatch:
+    """One a stage."""
+
+    def __init__(
+        self,
+        spec: StageSpec,
+        *,
+        has_own_sandbox: bool,
+        clock: Clock,
+        busy: Callable[[], Iterable[SlotProcess]],
+        keeper: LimitKeeper,
+    ) -> None:
+        self._spec = spec
+        self._has_own_sandbox = has_own_sandbox
+        self._clock = clock
+        self._busy = busy
+        self._keeper = keeper
+        self._look_next: asyncio.TimerHandle | None = None
+
+    def begin(self, slot: SlotProcess, assignment: Assignment) -> None:
+        """The slot is at a new work now."""
+        assignment.begun_ns = self._clock.monotonic_ns()
+        assignment.blocked = None
+        if self._spec.cpu_s_max is not None:
+            assignment.cpu_begun_ns = slot.cpu_ns()
+        if self._look_next is None:
+            self._look_in(self._first_look_s)
+
+    @property
+    def _first_look_s(self) -> float:
+        half_s = self._spec.timeout_s / 2
+        return half_s if self._spec.cpu_s_max is None else min(half_s, self._spec.cpu_s_max)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._look_next is not None:
+            self._look_next.cancel()
+
+    def _look_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._look_next = loop.call_later(max(LOOK_S_MIN, seconds), self._look)
+
+    def _look(self) -> None:
+        """Whatever begins from now on passes its limits later than what is looked at here."""
+        self._look_next = None
+        left_s = [
+            self._check(slot, slot.assignment)
+            for slot in self._busy()
+            if slot.assignment is not None
+        ]
+        left_s = [left for left in left_s if left > 0]
+        if self._look_next is not None:  # work begun meanwhile, in the place of what was killed
+            self._look_next.cancel()
+            left_s.append(self._first_look_s)
+        if left_s:
+            self._look_in(min(left_s))
+
+    def _check(self, slot: SlotProcess, assignment: Assignment) -> float:
+        """Seconds until the slot is to be looked at again; 0 when it was given up."""
+        now_ns = self._clock.monotonic_ns()
+        wall_s = (now_ns - assignment.begun_ns) / 1e9
+        left_s = self._left_s(slot, assignment, now_ns, wall_s)
+        if self._spec.cpu_s_max is not None and left_s > 0:
+            cpu_s = (slot.cpu_ns() - assignment.cpu_begun_ns) / 1e9
+            if cpu_s >= self._spec.cpu_s_max:
+                self._keeper.on_limit(slot, RunStatus.CPU_LIMIT, cpu_s)
+                return 0.0
+            left_s = min(left_s, self._spec.cpu_s_max - cpu_s)
+        return left_s
+
+    def _left_s(
+        self, slot: SlotProcess, assignment: Assignment, now_ns: int, wall_s: float
+    ) -> float:
+        """Likewise, for all but CPU time."""
+        timeout_s, half_s = self._spec.timeout_s, self._spec.timeout_s / 2
+        if wall_s >= timeout_s and (self._has_own_sandbox or slot.condition().is_held_up):
+            return self._give_up(slot, wall_s)
+        if self._has_own_sandbox:
+            return timeout_s - wall_s
+        if wall_s < half_s:
+            return half_s - wall_s
+        if wall_s >= SLOWED_MAX * timeout_s:
+            return self._give_up(slot, wall_s)
+        if self._blocked_s(slot, assignment, now_ns) >= half_s and wall_s >= timeout_s:
+            self._keeper.on_limit(slot, RunStatus.BLOCKED_LIMIT, 0.0)
+            return 0.0
+        return min(BLOCKED_LOOK_S, half_s / 4)
+
+    def _blocked_s(self, slot: SlotProcess, assignment: Assignment, now_ns: int) -> float:
+        """How long the slot has been blocked since half of its time had passed."""
+        if assignment.blocked is None:
+            assignment.blocked = slot.blocked_time()
+            assignment.blocked.begin(now_ns)
+        else:
+            assignment.blocked.look(now_ns, due_ns=max(assignment.blocked_due_ns, 0))
+        look_s = min(BLOCKED_LOOK_S, self._spec.timeout_s / 8)
+        assignment.blocked_due_ns = now_ns + int(look_s * 1e9)
+        return assignment.blocked.blocked_ns / 1e9
+
+    def _give_up(self, slot: SlotProcess, wall_s: float) -> float:
+        self._keeper.on_held_up(
+            slot, f"held up for {wall_s:.1f} s (state {slot.condition().state})"
+        )
+        return 0.0
+
+    def look_for_stopped(self, *, longer_than_s: float) -> None:
+        """A slot that somebody stopped is given up without waiting for its wall limit."""
+        now_ns = self._clock.monotonic_ns()
+        for slot in self._busy():
+            at = slot.assignment
+            if at is None or now_ns - at.begun_ns < longer_than_s * 1e9:
+                continue
+            if slot.condition().is_stopped:
+                self._keeper.on_held_up(slot, f"stopped for longer than {longer_than_s} s")

@@ -1,0 +1,267 @@
+"""A slot: one process that runs the requests of one stage.
+
+It holds no credentials and no connection but its channel to the host, and works one assignment
+after the other until that channel closes. What a handler raises is a failed attempt; what memory
+runs out under is the request's fault only where nothing else used that memory: alone, in a process
+that has served nothing before.
+"""
+
+import contextlib
+import os
+import resource
+import socket
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Never
+
+from assay.config.settings import SandboxSettings, VerifierSettings
+from assay.core.codec import unpack_handover
+from assay.core.ids import PipelineName
+from assay.core.response import response_text
+from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse
+from assay.edge.clock import Clock
+from assay.sandbox.confine import confine_process
+from assay.store.cache import LastUsed
+from assay.verifiers.intake import parse_reference, parse_settings
+from assay.verifiers.port import (
+    HandlerContext,
+    PipelineDefinition,
+    PipelineSettings,
+    StageDefinition,
+    StageHandler,
+    Work,
+    resource_limited,
+)
+from assay.worker.artifacts.client import SlotArtifacts
+from assay.worker.forking import processes
+from assay.worker.slots import messages
+from assay.worker.slots.frames import BlockingFrames
+
+SETTINGS_REMEMBERED_MAX: Final = 256
+REFERENCE_BYTES_REMEMBERED_MAX: Final = 16 * 1024**2
+REFERENCE_BYTES_REMEMBERED_EACH: Final = 1_024
+"""Counted for every reference beside its bytes, so that small ones are bounded in number too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotSettings:
+    """What every slot of a host is given."""
+
+    sandbox: SandboxSettings
+    verifiers: VerifierSettings
+    scratch: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What a template has ready for its slots."""
+
+    stage: StageDefinition
+    pipelines: Mapping[PipelineName, PipelineDefinition]
+    settings: SlotSettings
+    artifacts: SlotArtifacts
+    make_handler: Callable[[HandlerContext], StageHandler]
+
+
+class _Retire(Exception):
+    """This process should serve no more; what it was given is somebody else's."""
+
+
+class _Opened(NamedTuple):
+    """A work, ready for the handler, and what earlier stages used for it."""
+
+    work: Work
+    before: ResourceUse
+
+
+class SlotWorker:
+    """Works assignments. Used from one thread."""
+
+    def __init__(
+        self, workshop: Workshop, handler: StageHandler, frames: BlockingFrames, clock: Clock
+    ) -> None:
+        self._workshop = workshop
+        self._handler = handler
+        self._frames = frames
+        self._clock = clock
+        self._served = 0
+        self._settings: LastUsed[messages.WireTask, PipelineSettings] = LastUsed(
+            weight_max=SETTINGS_REMEMBERED_MAX
+        )
+        self._references: LastUsed[tuple[str, bytes], tuple[int, Any]] = LastUsed(
+            weight_max=REFERENCE_BYTES_REMEMBERED_MAX, weigh=lambda kept: kept[0]
+        )
+        self._memory_bytes_max = (
+            _peak_bytes() + workshop.stage.spec.resources.memory_bytes // 2
+            if workshop.stage.confined
+            else 0
+        )
+
+    def serve(self) -> None:
+        """Work until told to end, or until the host is gone."""
+        while (frame := self._frames.receive()) is not None:
+            if frame[0] == messages.END:
+                return
+            try:
+                if self._assignment(frame):
+                    return
+            except _Retire:
+                self._frames.send(messages.RETIRE)
+                return
+
+    def _assignment(self, frame: Sequence[object]) -> bool:
+        """Work it; True = and no other."""
+        tasks, works, individually = messages.read_works(frame)
+        if not individually and len(works) > 1:
+            return self._say(self._together(works, tasks), is_last=True)
+        retiring = False
+        for at, wire in enumerate(works):
+            is_last = at == len(works) - 1
+            retiring = self._say([self._alone(at, wire, tasks[wire.task])], is_last=is_last)
+        return retiring
+
+    def _say(self, verdicts: list[tuple[object, ...]], *, is_last: bool) -> bool:
+        """Caches of a handler grow; the memory limit is for requests, so begin anew in time."""
+        limit = self._memory_bytes_max
+        retiring = is_last and bool(limit) and _peak_bytes() > limit
+        self._frames.send(messages.VERDICTS, verdicts, retiring)
+        return retiring
+
+    # -- one by one ----------------------------------------------------------------------------
+
+    def _alone(
+        self, index: int, wire: messages.WireWork, task: messages.WireTask
+    ) -> tuple[object, ...]:
+        started_ns = self._clock.monotonic_ns()
+        try:
+            said = self._judge([self._open(wire, task)])[0]
+        except MemoryError:
+            if self._served or not self._workshop.stage.confined:
+                raise _Retire from None
+            said = self._out_of_memory(wire, task)
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever a handler raises
+            said = messages.failed(_last_lines(error))
+        self._served += 1
+        return (index, started_ns, self._clock.monotonic_ns(), said)
+
+    def _out_of_memory(
+        self, wire: messages.WireWork, task: messages.WireTask
+    ) -> tuple[object, ...]:
+        settings = self._settings_of(self._pipeline_of(task), task)
+        evidence = Evidence(verdict="memory_limit", error="memory ran out")
+        _, before = unpack_handover(wire.handover)
+        return messages.said_by(resource_limited(settings=settings, evidence=evidence), before)
+
+    # -- together ------------------------------------------------------------------------------
+
+    def _together(
+        self, works: Sequence[messages.WireWork], tasks: Sequence[messages.WireTask]
+    ) -> list[tuple[object, ...]]:
+        """One call of the handler for all; where it raises, one for each, to find who it was."""
+        started_ns = self._clock.monotonic_ns()
+        try:
+            said = self._judge([self._open(wire, tasks[wire.task]) for wire in works])
+        except MemoryError:
+            raise _Retire from None
+        except Exception:  # noqa: BLE001 - said again, and then reported, by the one it is about
+            return [self._alone(index, wire, tasks[wire.task]) for index, wire in enumerate(works)]
+        finished_ns = self._clock.monotonic_ns()
+        self._served += len(works)
+        return [(index, started_ns, finished_ns, each) for index, each in enumerate(said)]
+
+    def _judge(self, opened: Sequence[_Opened]) -> list[tuple[object, ...]]:
+        verdicts = self._handler.run([one.work for one in opened])
+        if len(verdicts) != len(opened):
+            message = f"{len(verdicts)} verdicts about {len(opened)} requests"
+            raise RuntimeError(message)
+        return [
+            messages.said_by(verdict, one.before)
+            for verdict, one in zip(verdicts, opened, strict=True)
+        ]
+
+    # -- payloads ------------------------------------------------------------------------------
+
+    def _open(self, wire: messages.WireWork, task: messages.WireTask) -> _Opened:
+        pipeline = self._pipeline_of(task)
+        handover, before = unpack_handover(wire.handover)
+        work = Work(
+            response=response_text(wire.response),
+            reference=self._reference_of(pipeline, wire.reference),
+            settings=self._settings_of(pipeline, task),
+            handover=handover,
+        )
+        return _Opened(work, before)
+
+    def _pipeline_of(self, task: messages.WireTask) -> PipelineDefinition:
+        return self._workshop.pipelines[PipelineName(task.pipeline)]
+
+    def _settings_of(
+        self, pipeline: PipelineDefinition, task: messages.WireTask
+    ) -> PipelineSettings:
+        settings = self._settings.get(task)
+        if settings is None:
+            settings = parse_settings(pipeline, task.settings_json)
+            self._settings.put(task, settings)
+        return settings
+
+    def _reference_of(self, pipeline: PipelineDefinition, packed: bytes) -> object:
+        """The K responses of a group share their reference, so it is parsed once."""
+        key = (pipeline.spec.name, packed)
+        kept = self._references.get(key)
+        if kept is None:
+            weight = len(packed) + REFERENCE_BYTES_REMEMBERED_EACH
+            kept = (weight, parse_reference(pipeline, packed))
+            self._references.put(key, kept)
+        return kept[1]
+
+
+def be_slot(workshop: Workshop, channel: socket.socket, number: str) -> Never:
+    """Be a slot until the host closes the channel; in a process forked for it."""
+    code = 1
+    frames = BlockingFrames(channel)
+    try:
+        processes.set_name(f"slot:{workshop.stage.spec.name}")
+        _serve(workshop, frames, number)
+        code = 0
+    except ConnectionError:  # the host is gone; so is what it wanted
+        code = 0
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the host must hear of it
+        with contextlib.suppress(Exception):
+            frames.send(messages.BROKEN, _last_lines(error))
+    finally:
+        os._exit(code)
+
+
+def _serve(workshop: Workshop, frames: BlockingFrames, number: str) -> None:
+    workshop.artifacts.connect(frames)
+    scratch = workshop.settings.scratch / workshop.stage.spec.name / number
+    if not workshop.stage.confined:
+        scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handler = workshop.make_handler(
+        HandlerContext(
+            artifacts=workshop.artifacts,
+            sandbox=workshop.settings.sandbox,
+            verifiers=workshop.settings.verifiers,
+            scratch=scratch,
+        )
+    )
+    missing: tuple[str, ...] = ()
+    if workshop.stage.confined:
+        missing = confine_process(
+            workshop.settings.sandbox, memory_bytes=workshop.stage.spec.resources.memory_bytes
+        ).missing
+        processes.die_with_parent(os.getppid())
+    worker = SlotWorker(workshop, handler, frames, Clock())
+    frames.send(messages.READY, missing)
+    worker.serve()
+    handler.close()
+
+
+def _last_lines(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))[-TEXT_CHARS_MAX:]
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

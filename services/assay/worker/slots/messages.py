@@ -1,0 +1,223 @@
+"""What the host and a slot say to each other, checked on arrival.
+
+    host -> slot    WORK       tasks, works, individually    one assignment; one at a time
+                    ARTIFACT   content or None, make         answer to the ask before
+                    END                                      close the handler and exit
+    slot -> host    READY                                    warm and confined
+                    VERDICTS   a list of them, retiring      in the order of the works
+                    RETIRE                                   blameless; give the rest to another
+                    BROKEN     text                          could not start, or ends by a bug
+                    FIND/ASK   key                           an artifact: look / look or make
+                    MADE       key, content                  the making asked for is done
+                    GIVEN_UP   key                           ... has failed
+
+Invariant: whatever a slot sends becomes one of the values below or raises `Nonsense`; nothing of it
+is believed further (times are cut to what the host measured, texts and sizes are bounded).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from assay.core.codec import CodecError, pack_body, pack_handover, unpack_body, unpack_handover
+from assay.core.outcome import Outcome
+from assay.core.verdict import TEXT_CHARS_MAX, Ended, HandedOver, ResourceUse, StageVerdict
+from assay.worker.slots.frames import Nonsense
+
+WORK: Final = "work"
+ARTIFACT: Final = "artifact"
+END: Final = "end"
+READY: Final = "ready"
+VERDICTS: Final = "verdicts"
+RETIRE: Final = "retire"
+BROKEN: Final = "broken"
+FIND: Final = "find"
+ASK: Final = "ask"
+MADE: Final = "made"
+GIVEN_UP: Final = "given_up"
+
+KEY_CHARS_MAX: Final = 256
+_ENDED: Final = "ended"
+_HANDED_OVER: Final = "handed_over"
+_FAILED: Final = "failed"
+_OUTCOMES: Final = {
+    outcome.value: outcome
+    for outcome in (Outcome.SCORED, Outcome.RESOURCE_LIMIT, Outcome.REJECTED_INVALID)
+}
+"""What a stage may end a request with; the others are the platform's own words."""
+
+
+class WireWork(NamedTuple):
+    """A request on its way to a slot."""
+
+    task: int
+    """Index into the frame's tasks."""
+    response: bytes
+    reference: bytes
+    handover: bytes
+
+
+class WireTask(NamedTuple):
+    """What requests of one task share."""
+
+    pipeline: str
+    settings_json: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidEnded:
+    """The stage ends the request."""
+
+    outcome: Outcome
+    reward: float | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidHandedOver:
+    """The stage hands over to the next one."""
+
+    handover: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidFailed:
+    """The handler raised."""
+
+    error: str
+
+
+Said = SaidEnded | SaidHandedOver | SaidFailed
+
+
+class Verdict(NamedTuple):
+    """About one work of the assignment; instants of the machine's monotonic clock."""
+
+    at: int
+    """Its index in the assignment."""
+    started_ns: int
+    finished_ns: int
+    said: Said
+
+
+# -- in the slot ---------------------------------------------------------------------------------
+
+
+def read_works(frame: Sequence[object]) -> tuple[list[WireTask], list[WireWork], bool]:
+    """Undo the host's WORK frame.
+
+    Raises:
+        Nonsense: it is none.
+    """
+    match frame:
+        case ["work", list() as tasks, list() as works, bool() as individually]:
+            return (
+                [WireTask(*task) for task in tasks],
+                [WireWork(*work) for work in works],
+                individually,
+            )
+    raise Nonsense("not a work frame")
+
+
+def said_by(verdict: StageVerdict, before: ResourceUse) -> tuple[object, ...]:
+    """A handler's verdict as it goes over the wire; `before` is what earlier stages used."""
+    use = before.plus(verdict.use)
+    if isinstance(verdict, HandedOver):
+        return (_HANDED_OVER, pack_handover(verdict.artifact, use))
+    if (why := _unfit(verdict)) is not None:
+        return (_FAILED, why)
+    return (_ENDED, verdict.outcome.value, verdict.reward, pack_body(verdict.evidence, use))
+
+
+def _unfit(ended: Ended) -> str | None:
+    if ended.outcome is Outcome.INFRA_FAILED:
+        return ended.evidence.error[-TEXT_CHARS_MAX:] or "the handler says INFRA_FAILED"
+    if ended.outcome.value not in _OUTCOMES:
+        return f"the handler says {ended.outcome}, which is not a stage's to say"
+    if ended.reward is not None and not math.isfinite(ended.reward):
+        return f"the handler says reward {ended.reward}"
+    return None
+
+
+def failed(error: str) -> tuple[object, ...]:
+    """What goes over the wire when the handler raised."""
+    return (_FAILED, error[-TEXT_CHARS_MAX:])
+
+
+# -- in the host ---------------------------------------------------------------------------------
+
+
+def read_verdicts(frame: Sequence[object], works: int) -> tuple[list[Verdict], bool]:
+    """Check a VERDICTS frame about an assignment of so many works; True = the slot retires.
+
+    Raises:
+        Nonsense: it is none, or says what cannot be.
+    """
+    match frame:
+        case ["verdicts", list() as verdicts, bool() as retiring] if len(verdicts) <= works:
+            return [_verdict(verdict, works) for verdict in verdicts], retiring
+    raise Nonsense("not a frame of verdicts")
+
+
+def _verdict(fields: object, works: int) -> Verdict:
+    match fields:
+        case [int() as index, int() as started_ns, int() as finished_ns, list() as said] if (
+            0 <= index < works
+        ):
+            return Verdict(index, started_ns, finished_ns, _said(said))
+    raise Nonsense("not a verdict")
+
+
+def _said(said: list[object]) -> Said:
+    match said:
+        case ["ended", str() as word, None | float() | int() as reward, bytes() as body]:
+            return _ended(word, reward, body)
+        case ["handed_over", bytes() as handover]:
+            _check(unpack_handover, handover)
+            return SaidHandedOver(handover=handover)
+        case ["failed", str() as error]:
+            return SaidFailed(error=error[-TEXT_CHARS_MAX:])
+    raise Nonsense("not a verdict")
+
+
+def _ended(word: str, reward: float | None, body: bytes) -> SaidEnded:
+    outcome = _OUTCOMES.get(word)
+    if outcome is None or outcome.carries_reward != (reward is not None):
+        message = f"outcome {word[:50]!r} with reward {reward!r}"
+        raise Nonsense(message)
+    if reward is not None and not math.isfinite(reward):
+        message = f"reward {reward}"
+        raise Nonsense(message)
+    _check(unpack_body, body)
+    as_float = None if reward is None else float(reward)
+    return SaidEnded(outcome=outcome, reward=as_float, body=body)
+
+
+def _check(read: Callable[[bytes], object], packed: bytes) -> None:
+    try:
+        read(packed)
+    except CodecError as error:
+        raise Nonsense(str(error)) from error
+
+
+def read_key(frame: Sequence[object]) -> str:
+    """The key of a FIND, ASK, MADE or GIVEN_UP frame.
+
+    Raises:
+        Nonsense: it has none.
+    """
+    if len(frame) >= 2 and isinstance(frame[1], str) and 0 < len(frame[1]) <= KEY_CHARS_MAX:
+        return frame[1]
+    raise Nonsense("no key of an artifact")
+
+
+def read_content(frame: Sequence[object]) -> bytes:
+    """The content of a MADE frame.
+
+    Raises:
+        Nonsense: it has none.
+    """
+    if len(frame) == 3 and isinstance(frame[2], bytes):
+        return frame[2]
+    raise Nonsense("no content of an artifact")

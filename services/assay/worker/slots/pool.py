@@ -1,0 +1,281 @@
+"""The slots of one stage: as many as wanted, begun anew when they end.
+
+Invariants: slots that start or serve number `desired`, but while some start and while busy ones
+that are not wanted any more finish what they hold; a slot that ends before it served is begun anew
+after a pause that grows, so that a broken handler costs no more than a start now and then.
+"""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from assay.core.ids import StageName
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.worker.forking.client import ForkFailed, Forks
+from assay.worker.slots import messages
+from assay.worker.slots.frames import Nonsense
+from assay.worker.slots.process import SlotProcess, SlotState
+
+START_S_MAX: Final = 120.0
+"""How long a handler may take to be made."""
+END_S_MAX: Final = 10.0
+"""How long a handler may take to close."""
+PAUSE_S_MIN: Final = 0.05
+PAUSE_S_MAX: Final = 10.0
+
+NOT_WANTED: Final = "not wanted any more"
+_DISMISSED_FIRST: Final = {SlotState.STARTING: 0, SlotState.IDLE: 1, SlotState.BUSY: 2}
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """A stage's slots as of one instant."""
+
+    stage: StageName
+    desired: int
+    ready: int
+    """Idle or busy."""
+    busy: int
+    starting: int
+
+
+class PoolUser(Protocol):
+    """Who gives the slots work."""
+
+    def on_idle(self) -> None:
+        """A slot became idle."""
+
+    def on_said(self, slot: SlotProcess, frame: list[object]) -> None:
+        """A slot said something that is not about its own life."""
+
+    def on_ended(self, slot: SlotProcess, why: str) -> None:
+        """A slot is no more; its assignment is still on it."""
+
+
+class Spawn(Protocol):
+    """Starts a task whose failure is a bug that ends the host."""
+
+    def __call__(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
+        """Start it."""
+
+
+class SlotPool:
+    """Implements `SlotOwner`."""
+
+    def __init__(
+        self,
+        *,
+        stage: StageName,
+        forks: Forks,
+        scratch: Path,
+        clock: Clock,
+        metrics: Metrics,
+        spawn: Spawn,
+        user: PoolUser,
+    ) -> None:
+        self._stage = stage
+        self._forks = forks
+        self._scratch = scratch
+        self._clock = clock
+        self._metrics = metrics
+        self._spawn = spawn
+        self._user = user
+        self._desired = 0
+        self._slots: set[SlotProcess] = set()
+        self._ending: set[SlotProcess] = set()
+        self._idle: list[SlotProcess] = []
+        self._number = 0
+        self._failures = 0
+        self._restocking: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    # -- size ----------------------------------------------------------------------------------
+    def resize(self, desired: int) -> None:
+        """Grow at once; shrink by idle slots first, then as busy ones finish."""
+        self._desired = desired
+        wanted = [slot for slot in self._slots if not slot.is_leaving]
+        for slot in self._slots:
+            if slot.is_leaving and len(wanted) < desired:
+                slot.is_leaving = False
+                wanted.append(slot)
+        wanted.sort(key=lambda slot: _DISMISSED_FIRST[slot.state])
+        for slot in wanted[: max(0, len(wanted) - desired)]:
+            self._dismiss(slot)
+        self._restock()
+        self._note()
+
+    def _dismiss(self, slot: SlotProcess) -> None:
+        if slot.state is SlotState.BUSY:
+            slot.is_leaving = True
+        elif slot.state is SlotState.IDLE:
+            self._idle.remove(slot)
+            self._finish(slot)
+        else:
+            slot.kill(NOT_WANTED)
+
+    def _finish(self, slot: SlotProcess) -> None:
+        self._slots.discard(slot)
+        self._ending.add(slot)
+        slot.finish()
+        asyncio.get_running_loop().call_later(END_S_MAX, slot.kill, "it did not end")
+
+    def state(self) -> PoolState:
+        """Count."""
+        states = [slot.state for slot in self._slots]
+        busy = states.count(SlotState.BUSY)
+        return PoolState(
+            stage=self._stage,
+            desired=self._desired,
+            ready=busy + states.count(SlotState.IDLE),
+            busy=busy,
+            starting=states.count(SlotState.STARTING),
+        )
+
+    # -- work ----------------------------------------------------------------------------------
+    @property
+    def idle(self) -> int:
+        """Slots that could take work now."""
+        return len(self._idle)
+
+    @property
+    def busy(self) -> list[SlotProcess]:
+        """Slots that work."""
+        return [slot for slot in self._slots if slot.state is SlotState.BUSY]
+
+    def take_idle(self, *, fresh: bool) -> SlotProcess | None:
+        """An idle slot, now busy: the last used, or one that has served nothing.
+
+        Where a fresh one is wanted and all idle ones have served, one of them is replaced.
+        """
+        if not fresh:
+            slot = self._idle.pop() if self._idle else None
+        else:
+            slot = next((one for one in self._idle if not one.served), None)
+            if slot is not None:
+                self._idle.remove(slot)
+            elif self._idle and not self.state().starting:
+                self._finish(self._idle.pop(0))
+                self._restock()
+        if slot is not None:
+            slot.state = SlotState.BUSY
+        return slot
+
+    def release(self, slot: SlotProcess) -> None:
+        """Its assignment is done."""
+        slot.assignment = None
+        if slot.is_leaving or slot.is_retiring:
+            self._finish(slot)
+            self._restock()
+        else:
+            slot.state = SlotState.IDLE
+            self._idle.append(slot)
+
+    # -- a slot's life -------------------------------------------------------------------------
+    def on_frame(self, slot: SlotProcess, frame: list[object]) -> None:
+        """See `SlotOwner.on_frame`."""
+        match frame:
+            case ["ready", list() as missing] if slot.state is SlotState.STARTING:
+                self._failures = 0
+                slot.state = SlotState.IDLE
+                self._idle.append(slot)
+                if missing:
+                    log.warning("slot_not_fully_confined", stage=self._stage, missing=missing)
+                self._note()
+                self._user.on_idle()
+            case ["broken", str() as why]:
+                slot.last_words = why
+            case [messages.READY, *_]:
+                raise Nonsense("ready twice")
+            case _:
+                self._user.on_said(slot, frame)
+
+    def on_gone(self, slot: SlotProcess, why: str) -> None:
+        """See `SlotOwner.on_gone`."""
+        was, said = slot.state, slot.last_words or why
+        self._ending.discard(slot)
+        self._slots.discard(slot)
+        with contextlib.suppress(ValueError):
+            self._idle.remove(slot)
+        has_failed = was is SlotState.STARTING and why != NOT_WANTED
+        self._failures += has_failed
+        if was is not SlotState.ENDING:
+            tell = log.warning if has_failed or slot.assignment is not None else log.info
+            tell("slot_ended", stage=self._stage, slot=slot.number, state=was.value, why=said)
+        self._user.on_ended(slot, said)
+        self._spawn(self._clean(slot.scratch), name="clean")
+        self._restock()
+        self._note()
+        self._changed.set()
+
+    async def _clean(self, scratch: Path) -> None:
+        await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+
+    def _note(self) -> None:
+        state = self.state()
+        self._metrics.slots_seen(
+            stage=self._stage,
+            states={
+                "desired": state.desired,
+                "starting": state.starting,
+                "ready": state.ready,
+                "busy": state.busy,
+            },
+        )
+
+    # -- stock ---------------------------------------------------------------------------------
+    def _restock(self) -> None:
+        if self._restocking is None and len(self._slots) < self._desired:
+            self._restocking = self._spawn(self._start_wanted(), name=f"stock {self._stage}")
+
+    async def _start_wanted(self) -> None:
+        try:
+            while len(self._slots) < self._desired:
+                if self._failures:
+                    pause_s = min(PAUSE_S_MAX, PAUSE_S_MIN * 2 ** min(self._failures, 10))
+                    await self._clock.sleep(pause_s)
+                try:
+                    await self._start_one()
+                except ForkFailed as error:
+                    self._failures += 1
+                    log.warning("slot_not_started", stage=self._stage, error=str(error))
+        finally:
+            self._restocking = None
+
+    async def _start_one(self) -> None:
+        self._number += 1
+        number = self._number
+        forked = await self._forks.fork_slot(self._stage, number)
+        slot = SlotProcess(forked, number=number, scratch=self._scratch / str(number), owner=self)
+        self._slots.add(slot)
+        loop = asyncio.get_running_loop()
+        await loop.create_unix_connection(lambda: slot, sock=forked.channel)
+
+        def check() -> None:
+            if slot.state is SlotState.STARTING:
+                slot.kill("it did not get ready")
+
+        loop.call_later(START_S_MAX, check)
+
+    async def close(self) -> None:
+        """End all slots: idle ones in order, others at once."""
+        self._desired = 0
+        if self._restocking is not None:
+            self._restocking.cancel()
+            await asyncio.wait([self._restocking])
+        for slot in list(self._slots):
+            if slot.state is SlotState.BUSY:
+                slot.kill("the host stops")
+            else:
+                self._dismiss(slot)
+        while self._slots or self._ending:
+            self._changed.clear()
+            await self._changed.wait()

@@ -1,0 +1,244 @@
+"""DistRS (NSDI'26) as published: Algorithm 1, the timeout rule, Algorithm 2.
+
+Where the paper leaves a choice: the timeout rule is checked when a request that has queued is
+dispatched (section 5.1 speaks of "the current timestamp"; checking on joining the queue
+under-protects); what waits at stage k is sampled from past requests that reached k; a request that
+runs longer than any in history is taken to end at its timeout. The first batch of a task, for which
+the paper has no rule, gets a worker a request.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from assay.core.errors import InvalidRequest
+from assay.model.arrays import Ints
+from assay.model.observation import Cause, Observation, OpenBatch, PastBatch, Sizing, TaskView
+from assay.model.policy import PoolPolicy, Sharing
+from assay.model.queueing import (
+    Constraints,
+    Demand,
+    Scratch,
+    constant_supply,
+    make_scratch,
+    serve_all,
+)
+from assay.planner.core.demand import Future, Guess, assemble, budget_ns, due_ns, open_tasks
+from assay.sim.pools.workload import Workload
+
+UNKNOWN_WORKERS_MAX: Final = 4096
+"""Workers a stage for a batch without history, at most."""
+
+
+def algorithm1(
+    demand: Demand, constraints: Constraints, cost: Sequence[float], scratch: Scratch | None = None
+) -> Ints:
+    """Sequential binary search, dearest stage first: the fewest workers that keep the constraints.
+
+    Args:
+        demand: the coming requests.
+        constraints: when they must be done; with `timeouts` = 1 also the timeout rule.
+        cost: C_j of a worker.
+        scratch: working memory.
+
+    Returns:
+        (stages,): workers; 0 where a stage has no work.
+    """
+    stages = demand.service_ns.shape[1]
+    if len(cost) != stages:
+        raise InvalidRequest("one cost a stage", field="cost")
+    scratch = scratch or make_scratch(len(demand.release_ns), len(demand.weight))
+    most = (demand.service_ns > 0).sum(axis=0)
+    workers: Ints = most.astype(np.int64)
+    for stage in sorted(range(stages), key=lambda j: (-cost[j], j)):
+        if most[stage] == 0:
+            continue
+        low, high = 1, int(most[stage])
+        while low < high:
+            workers[stage] = (low + high) // 2
+            if serve_all(demand, constant_supply(workers), constraints, scratch):
+                high = int(workers[stage])
+            else:
+                low = int(workers[stage]) + 1
+        workers[stage] = low
+    return workers
+
+
+def make_limits(future: Future, budgets_ns: Ints, timeout_ns: Ints, *, rule: bool) -> Constraints:
+    """d <= D for every batch of the future, and the timeout rule if wanted."""
+    return Constraints(
+        finish_ns=due_ns(future, budgets_ns),
+        timeout_ns=timeout_ns,
+        timeouts=np.array([int(rule)], np.int64),
+    )
+
+
+def algorithm2(task: TaskView, batch: OpenBatch, now_ns: int, random: np.random.Generator) -> Guess:
+    """Request information collection for one active batch."""
+    past = task.history[0]
+    coming = past.arrived_ns > now_ns - batch.opened_ns
+    return Guess(
+        arrived_ns=past.arrived_ns[coming],
+        service_ns=past.service_ns[coming],
+        present_ns=sample_present(past, task.timeout_ns, batch, random),
+    )
+
+
+def sample_present(
+    past: PastBatch, timeout_ns: Ints, batch: OpenBatch, random: np.random.Generator
+) -> Ints:
+    """(n, stages): a past request for each that is there; one that outlived its present stage so
+    far where it runs, one that reached it where it waits."""
+    stages = past.service_ns.shape[1]
+    present = np.zeros((len(batch.stage), stages), np.int64)
+    chance = random.random(len(batch.stage))
+    for stage in range(stages):
+        here = np.flatnonzero(batch.stage == stage)
+        if len(here) == 0:
+            continue
+        elapsed = np.maximum(batch.elapsed_ns[here], 0)
+        rows = past.by_service[stage]
+        lasted = past.service_ns[rows, stage]
+        first = np.searchsorted(lasted, elapsed, side="right")
+        known = first < len(rows)
+        pick = first + np.floor(chance[here] * (len(rows) - first)).astype(np.int64)
+        chosen = rows[np.minimum(pick, len(rows) - 1)]
+        drawn = past.service_ns[chosen].copy()
+        drawn[:, :stage] = 0
+        drawn[:, stage] -= elapsed
+        drawn[~known] = 0
+        drawn[~known, stage] = np.maximum(timeout_ns[stage] - elapsed[~known], 1)
+        present[here] = drawn
+    return present
+
+
+class Distrs(PoolPolicy):
+    """Decides when a batch's first request comes and when a batch ends; holds in between."""
+
+    sharing: Sharing = "shared"
+
+    def __init__(self, *, seed: int = 0, timeout_rule: bool = True) -> None:
+        self.name = "distrs" if timeout_rule else "distrs_history"
+        self.timeout_rule = timeout_rule
+        self.seed = seed
+
+    def decide(self, observation: Observation) -> Sizing:
+        """Algorithm 2, then Algorithm 1."""
+        if observation.cause not in {Cause.FIRST_REQUEST, Cause.BATCH_END}:
+            return Sizing(targets=tuple(pool.target for pool in observation.pools))
+        active = [(task, batch) for task, batch in open_tasks(observation) if batch.arrived]
+        if not active:
+            return Sizing(targets=tuple(0 for _ in observation.pools))
+        blind = [task for task, _ in active if not self.knows(task)]
+        if blind:
+            size = min(sum(task.batch_size for task, _ in active), UNKNOWN_WORKERS_MAX)
+            return Sizing(targets=tuple(size for _ in observation.pools))
+        random = np.random.default_rng([self.seed, observation.now_ns])
+        guesses = [self.guess(task, batch, observation.now_ns, random) for task, batch in active]
+        return Sizing(targets=self.size(observation, active, guesses))
+
+    def knows(self, task: TaskView) -> bool:
+        """Whether there is anything to plan from."""
+        return bool(task.history)
+
+    def guess(
+        self, task: TaskView, batch: OpenBatch, now_ns: int, random: np.random.Generator
+    ) -> Guess:
+        """What the batch will still ask for."""
+        return algorithm2(task, batch, now_ns, random)
+
+    def size(
+        self,
+        observation: Observation,
+        active: Sequence[tuple[TaskView, OpenBatch]],
+        guesses: Sequence[Guess],
+    ) -> tuple[int, ...]:
+        """Workers a pool (pools are shared, so pool = stage); one at least where a batch may come,
+        as in the paper's search from 1, or an unforeseen request would wait for ever."""
+        future = assemble(
+            observation.now_ns, [batch for _, batch in active], guesses, [t for t, _ in active]
+        )
+        budgets = np.array([budget_ns(task) for task, _ in active], np.int64)
+        timeout = np.max([task.timeout_ns for task, _ in active], axis=0)
+        constraints = make_limits(future, budgets, timeout, rule=self.timeout_rule)
+        cost = [pool.cost for pool in observation.pools]
+        workers = algorithm1(future.demand, constraints, cost)
+        workers = np.maximum(workers, timeout > 0)
+        return tuple(int(n) for n in workers)
+
+
+class Ideal(Distrs):
+    """Algorithm 1 with perfect knowledge of arrivals and durations (the paper's Ideal)."""
+
+    def __init__(self, workload: Workload) -> None:
+        super().__init__(timeout_rule=False)
+        self.name = "ideal"
+        self.workload = workload
+        self.numbers: dict[int, int] = {}
+
+    def decide(self, observation: Observation) -> Sizing:
+        """Remember who is who, then as ever."""
+        self.numbers = {id(task): k for k, task in enumerate(observation.tasks)}
+        return super().decide(observation)
+
+    def knows(self, task: TaskView) -> bool:
+        """Everything."""
+        return True
+
+    def guess(
+        self, task: TaskView, batch: OpenBatch, now_ns: int, random: np.random.Generator
+    ) -> Guess:
+        """The truth."""
+        return reveal(self.workload, self.numbers[id(task)], batch)
+
+
+def reveal(workload: Workload, task: int, batch: OpenBatch) -> Guess:
+    """What will really happen to an open batch."""
+    load = workload.batches[task][batch.number]
+    present = load.service_ns[batch.sequence].copy()
+    present[np.arange(present.shape[1])[None, :] < batch.stage[:, None]] = 0
+    rows = np.arange(len(present))
+    present[rows, batch.stage] -= np.maximum(batch.elapsed_ns, 0)
+    present[rows, batch.stage] = np.maximum(present[rows, batch.stage], 1)
+    return Guess(
+        arrived_ns=load.arrived_ns[batch.arrived :],
+        service_ns=load.service_ns[batch.arrived :],
+        present_ns=present,
+    )
+
+
+def peak_concurrency(arrived_ns: Ints, service_ns: Ints) -> Ints:
+    """(stages,): most requests at a stage at once when nothing ever queues."""
+    peaks = np.zeros(service_ns.shape[1], np.int64)
+    begin = arrived_ns.copy()
+    for stage in range(service_ns.shape[1]):
+        held = service_ns[:, stage] > 0
+        times = np.concatenate([begin[held] + service_ns[held, stage], begin[held]])
+        change = np.repeat([-1, 1], held.sum())
+        order = np.lexsort((change, times))
+        peaks[stage] = np.cumsum(change[order]).max(initial=0)
+        begin = begin + service_ns[:, stage]
+    return peaks
+
+
+class ZeroQueue(PoolPolicy):
+    """ZQ-Dedicated: pools of each task's own, as large as its last batch would have needed to
+    never queue, held from its first request to its end."""
+
+    name = "zero_queue"
+    sharing: Sharing = "dedicated"
+
+    def decide(self, observation: Observation) -> Sizing:
+        """Task by task."""
+        targets = [0] * len(observation.pools)
+        for task in observation.tasks:
+            if task.open is None or task.open.arrived == 0:
+                continue
+            needed = np.full(len(task.pool_of), min(task.batch_size, UNKNOWN_WORKERS_MAX))
+            if task.history:
+                past = task.history[0]
+                needed = peak_concurrency(past.arrived_ns, past.service_ns)
+            for stage, pool in enumerate(task.pool_of):
+                targets[int(pool)] = int(needed[stage]) if task.timeout_ns[stage] else 0
+        return Sizing(targets=tuple(targets))

@@ -1,0 +1,109 @@
+"""What the platform runs on: pools, how long workers take to start, how they die."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+
+from assay.core.errors import InvalidRequest
+from assay.model.arrays import SECOND_NS, Ints
+from assay.model.policy import Sharing
+from assay.sim.pools.workload import Workload
+
+STARTUP_DRAWS: Final = 4096
+"""Start-up delays drawn a pool; the k-th worker ordered takes draw k modulo this."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartUp:
+    """Time from ordering a worker to its readiness: log-normal around a median."""
+
+    median_s: float = 5.0
+    sigma: float = 0.1
+
+    def draw(self, random: np.random.Generator, count: int) -> Ints:
+        """(count,) nanoseconds."""
+        if not (np.isfinite(self.median_s) and self.median_s >= 0):
+            raise InvalidRequest(f"median_s is {self.median_s}", field="startup.median_s")
+        drawn = self.median_s * np.exp(self.sigma * random.normal(size=count))
+        return np.rint(drawn * SECOND_NS).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Infrastructure failures."""
+
+    worker_deaths_per_s: float = 0.0
+    """Hazard of a worker while it runs a request; the request is delivered again."""
+    attempts_max: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One entry a stage; the last entry of `startup` and `caps` stands for all that follow."""
+
+    startup: tuple[StartUp, ...] = (StartUp(),)
+    caps: tuple[int, ...] = (100_000,)
+    """Most workers of a stage at once (of a pool, when pools are dedicated)."""
+    faults: Faults = Faults()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pools:
+    """Which pool serves which task at which stage, with all that chance has in store for them.
+
+    Pools are numbered stage by stage, so a request only ever moves to a higher number.
+    """
+
+    stage_of: Ints
+    """(pools,)"""
+    pool_of: Ints
+    """(tasks, stages)"""
+    caps: Ints
+    """(pools,)"""
+    startup_ns: Ints
+    """(pools, STARTUP_DRAWS)"""
+    elastic: bool = False
+    """Serverless: every request gets a worker of its own, which starts and ends with it."""
+
+
+def lay_out(
+    workload: Workload, cluster: Cluster, sharing: Sharing, seed: int, *, elastic: bool = False
+) -> Pools:
+    """One pool a stage, or one a stage and task."""
+    tasks, stages = len(workload.tasks), len(workload.stages)
+    per_stage = tasks if sharing == "dedicated" else 1
+    stage_of = np.repeat(np.arange(stages), per_stage)
+    pool_of = np.arange(stages)[None, :] * per_stage + np.arange(tasks)[:, None] % per_stage
+    random = np.random.default_rng([seed, 1])
+    startup = [pick(cluster.startup, int(j)).draw(random, STARTUP_DRAWS) for j in stage_of]
+    return Pools(
+        stage_of=stage_of.astype(np.int64),
+        pool_of=pool_of.astype(np.int64),
+        caps=np.array([pick(cluster.caps, int(j)) for j in stage_of], np.int64),
+        startup_ns=np.stack(startup),
+        elastic=elastic,
+    )
+
+
+def pick(values: Sequence[T], index: int) -> T:
+    """The entry, or the last one."""
+    return values[min(index, len(values) - 1)]
+
+
+def draw_deaths(workload: Workload, faults: Faults, seed: int) -> Ints:
+    """(requests, stages, attempts): nanoseconds of work after which the worker dies; -1 = never.
+
+    Empty when nobody dies. Drawn per request, so that every policy meets the same failures.
+    """
+    requests = sum(len(b.arrived_ns) for task in workload.batches for b in task)
+    if faults.worker_deaths_per_s <= 0:
+        return np.full((0, len(workload.stages), faults.attempts_max), -1, np.int64)
+    random = np.random.default_rng([seed, 2])
+    shape = (requests, len(workload.stages), faults.attempts_max)
+    after = random.exponential(1 / faults.worker_deaths_per_s, shape)
+    whole: Ints = np.rint(np.minimum(after, 1e8) * SECOND_NS).astype(np.int64)
+    return whole

@@ -1,0 +1,310 @@
+"""Deterministic simulation testing: the real planner loop and stage pools, with faults, in virtual
+time, checked after every instant. One seed gives one run, for ever.
+
+Faults: workers crash, nodes are lost (many workers at once), workers start slowly, reports come
+late, the planner's clock jumps, the store is out, leadership is lost. Each run switches some kinds
+off at random (swarm testing).
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from assay.config.planning import PlanSettings
+from assay.core.ids import TaskId
+from assay.core.stage_pool import Finished, Item, Lost, Ready
+from assay.model.arrays import SECOND_NS, to_ns
+from assay.model.observation import Observation, Sizing
+from assay.model.policy import PoolPolicy
+from assay.planner.core.loop import (
+    Observed,
+    PlannerLoop,
+    Readiness,
+    Reorder,
+    Resize,
+    StoreDown,
+    Wake,
+)
+from assay.planner.core.policy import Assay
+from assay.sim.pools.cluster import Cluster, StartUp
+from assay.sim.pools.runner import Options, Runner
+from assay.sim.pools.state import ENDED, FUTURE
+from assay.sim.pools.workload import Drift, Stage, StageLoad, TaskLoad, draw_workload, steady
+from assay.sim.pools.world import Happening, ReferenceWorld, World
+
+STRIKE = -2
+"""`request` of a happening that is a fault."""
+
+
+DECISIONS_MAX = 20_000
+"""More than any run needs: reaching it means that nothing moves any more."""
+
+
+class Fault(StrEnum):
+    """What can go wrong."""
+
+    CRASH = "crash"
+    NODE_LOSS = "node_loss"
+    SLOW_START = "slow_start"
+    LATE_REPORT = "late_report"
+    CLOCK_JUMP = "clock_jump"
+    STORE_OUTAGE = "store_outage"
+    LEASE_LOST = "lease_lost"
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A run."""
+
+    seed: int
+    faults: tuple[Fault, ...]
+    instants: int
+    strikes: int
+    outages: int
+    requests: int
+    lost: int
+    """Ended as INFRA_FAILED."""
+    digest: str
+    """Of the timed log: equal for equal seeds."""
+
+
+class FaultyWorld(ReferenceWorld):
+    """The reference world, struck by faults and checked after every instant."""
+
+    random: np.random.Generator
+    faults: frozenset[Fault]
+    instants = 0
+    strikes = 0
+
+    def arm(self, random: np.random.Generator, faults: frozenset[Fault], span_s: float) -> None:
+        """Choose when to strike."""
+        self.random = random
+        self.faults = faults
+        self.log = hashlib.sha256()
+        self.ended_once: set[int] = set()
+        for kind, count in ((Fault.CRASH, 60), (Fault.NODE_LOSS, 4)):
+            if kind not in faults:
+                continue
+            for at_s in random.uniform(0, span_s, count):
+                pool = int(random.integers(len(self.stage_pools)))
+                claim = 1 if kind is Fault.CRASH else 8
+                happening = Happening(pool=pool, request=STRIKE, claim=claim)
+                self.engine.schedule(to_ns(at_s), happening)
+
+    def run_instant(self, happenings: list[Happening]) -> None:
+        """Faults first, then as ever, then the checks."""
+        calm = [h for h in happenings if h.request != STRIKE]
+        for strike in happenings:
+            if strike.request == STRIKE:
+                calm += self.victims(strike, calm)
+        super().run_instant(calm)
+        self.instants += 1
+        check(self)
+
+    def victims(self, strike: Happening, already: list[Happening]) -> list[Happening]:
+        """Workers of the pool that are lost now; one that reports at this instant is spared."""
+        spared = {h.event.worker for h in already if isinstance(h.event, Finished | Ready | Lost)}
+        there = sorted(set(self.workers(strike.pool)) - spared)
+        self.random.shuffle(there)
+        self.strikes += 1
+        return [
+            Happening(pool=strike.pool, event=Lost(worker=worker))
+            for worker in there[: strike.claim]
+        ]
+
+    def workers(self, pool: int) -> list[int]:
+        """All that are held."""
+        stage_pool = self.stage_pools[pool]
+        return [*stage_pool.running, *stage_pool._starting, *stage_pool._idle]  # noqa: SLF001 - the tester looks inside
+
+    def order(self, pool: int, worker: int) -> None:
+        """Some workers start slowly."""
+        if Fault.SLOW_START in self.faults and self.random.random() < 0.1:
+            delay = int(self.random.uniform(10, 120) * SECOND_NS)
+            happening = Happening(pool=pool, event=Ready(worker=worker))
+            self.engine.schedule(self.now_ns + delay, happening)
+            return
+        super().order(pool, worker)
+
+    def start(self, pool: int, worker: int, item: Item) -> None:
+        """Starts come in order; some reports come late."""
+        waiting = [w.key for w in self.stage_pools[pool].waiting]
+        if waiting and min(waiting) < item.key:
+            raise Broken(f"pool {pool}: {item.key} started before {min(waiting)}")
+        super().start(pool, worker, item)
+        self.log.update(f"{self.now_ns} {pool} {worker} {item.key};".encode())
+
+    def holds_ns(self, request: int, stage: int) -> int:
+        """Some reports come late."""
+        late_ns = 0
+        if Fault.LATE_REPORT in self.faults and self.random.random() < 0.02:
+            late_ns = int(self.random.uniform(1, 30) * SECOND_NS)
+        return super().holds_ns(request, stage) + late_ns
+
+    def end(self, request: int) -> None:
+        """Once."""
+        if request in self.ended_once:
+            raise Broken(f"request {request} ended twice")
+        self.ended_once.add(request)
+        self.log.update(f"{self.now_ns} end {request};".encode())
+        super().end(request)
+
+
+def check(world: FaultyWorld) -> None:
+    """What is true after every instant.
+
+    Raises:
+        Broken: it is not.
+    """
+    state, now_ns = world.state, world.now_ns
+    running = waiting = 0
+    for p, pool in enumerate(world.stage_pools):
+        if pool.held != pool.starting + pool.idle + len(pool.running):
+            raise Broken(f"{now_ns}: pool {p} does not add up")
+        if pool.target > world.pools.caps[p]:
+            raise Broken(f"{now_ns}: pool {p} wants {pool.target} above its cap")
+        if pool.waiting and pool.idle:
+            raise Broken(f"{now_ns}: pool {p} has idle workers and waiting requests")
+        running += len(pool.running)
+        waiting += len(pool.waiting)
+    present = (state.stage_now != FUTURE) & (state.stage_now != ENDED)
+    if running + waiting != int(present.sum()):
+        raise Broken(f"{now_ns}: {running} + {waiting} requests in pools, {present.sum()} present")
+    ended = int((state.stage_now == ENDED).sum())
+    if ended != len(world.ended_once) or int(state.remaining.sum()) != len(present) - ended:
+        raise Broken(f"{now_ns}: {ended} requests ended, the batches count otherwise")
+    if (state.held_ns < state.busy_ns).any():
+        raise Broken(f"{now_ns}: workers were busy for longer than they were held")
+
+
+class LoopPolicy(PoolPolicy):
+    """The planner loop behind the simulator's interface, with a store and a clock that fail."""
+
+    name = "loop"
+
+    def __init__(self, random: np.random.Generator, faults: frozenset[Fault]) -> None:
+        self.random = random
+        self.faults = faults
+        settings = PlanSettings(
+            futures=6, shape_futures=4, spare_slots=5, tick_s=5.0, peak_factors=(1.0,)
+        )
+        self.loop = PlannerLoop(Assay(settings))
+        self.outages = 0
+        self.targets: tuple[int, ...] = ()
+
+    def decide(self, observation: Observation) -> Sizing:
+        """One step of the loop, as the shell would take it."""
+        now_ns = observation.now_ns
+        before = tuple(pool.target for pool in observation.pools)
+        seen = replace(observation, now_ns=max(now_ns + self.clock_error_ns(), 0))
+        if Fault.STORE_OUTAGE in self.faults and self.random.random() < 0.05:
+            self.outages += 1
+            effects = self.loop.step(
+                StoreDown(now_ns=seen.now_ns, why="the store cannot be reached")
+            )
+            if any(isinstance(effect, Resize) for effect in effects):
+                raise Broken("a blind planner resized a pool")
+            if Readiness(ready=False, why="the store cannot be reached") not in effects:
+                raise Broken("a blind planner says that it is ready")
+        else:
+            leader = Fault.LEASE_LOST not in self.faults or self.random.random() > 0.05
+            effects = self.loop.step(Observed(observation=seen, leader=leader))
+            if not leader and any(isinstance(effect, Resize) for effect in effects):
+                raise Broken("a planner without the lease resized a pool")
+        targets = list(before)
+        wake_ns = None
+        order: tuple[int, ...] = ()
+        for effect in effects:
+            if isinstance(effect, Resize):
+                targets[effect.pool] = effect.target
+            elif isinstance(effect, Reorder):
+                order = effect.tasks
+            elif isinstance(effect, Wake):
+                wake_ns = now_ns + max(effect.at_ns - seen.now_ns, to_ns(1.0))
+        if wake_ns is None:
+            raise Broken("the loop does not ask to be woken")
+        return Sizing(targets=tuple(targets), wake_ns=wake_ns, order=order)
+
+    def clock_error_ns(self) -> int:
+        """Now and then the planner's clock is wrong."""
+        if Fault.CLOCK_JUMP in self.faults and self.random.random() < 0.05:
+            return int(self.random.uniform(-120, 120) * SECOND_NS)
+        return 0
+
+
+class FaultyRunner(Runner):
+    """Plays against the faulty world."""
+
+    def build_world(self, cluster: Cluster) -> World:
+        """Armed by the policy's own source of chance."""
+        policy = self.policy
+        assert isinstance(policy, LoopPolicy)  # noqa: S101 - built together
+        none = np.zeros((0, len(self.workload.stages), 3), np.int64)
+        world = FaultyWorld(self.workload, self.pools, none, attempts_max=8)
+        world.arm(policy.random, policy.faults, span_s=700.0)
+        return world
+
+
+def small_task(random: np.random.Generator, number: int) -> TaskLoad:
+    """A task that is simulated in a moment."""
+    return TaskLoad(
+        name=TaskId(f"task-{number}"),
+        stages=tuple(
+            StageLoad(
+                stage=stage,
+                median_s=Drift(first=float(random.uniform(1, 20)), last=10.0),
+                sigma=0.6,
+                timeout_s=40.0,
+                hang_share=steady(0.03),
+                fail_share=steady(float(random.uniform(0, 0.4))),
+            )
+            for stage in range(int(random.integers(1, 4)))
+        ),
+        batch_size=int(random.integers(1, 120)),
+        skip_share=steady(0.1),
+        arrival_stretch=steady(0.3),
+        gap_s=float(random.uniform(5, 60)),
+        starts_after_s=float(random.uniform(0, 60)),
+    )
+
+
+def run_seed(seed: int) -> Report:
+    """One run.
+
+    Raises:
+        Broken: with what does not hold; the seed replays it.
+    """
+    random = np.random.default_rng([seed, 3])
+    faults = frozenset(fault for fault in Fault if random.random() < 0.6)
+    tasks = tuple(small_task(random, k) for k in range(int(random.integers(1, 4))))
+    stages = tuple(Stage(name=name, cost=1.0) for name in ("compile", "execute", "judge"))
+    past = int(random.integers(0, 3))
+    workload = draw_workload(tasks, stages, iterations=2, seed=seed, past=past)
+    cluster = Cluster(
+        startup=(StartUp(median_s=float(random.uniform(0, 20)), sigma=0.5),),
+        caps=tuple(int(n) for n in random.integers(1, 60, 3)),
+    )
+    policy = LoopPolicy(random, faults)
+    options = Options(seed=seed, decisions_max=DECISIONS_MAX)
+    runner = FaultyRunner(workload, cluster, policy, options)
+    runner.run()
+    world = runner.world
+    assert isinstance(world, FaultyWorld)  # noqa: S101 - built above
+    if int(world.state.remaining.sum()) or len(world.ended_once) != len(world.state.stage_now):
+        raise Broken("requests are left without an outcome")
+    return Report(
+        seed=seed,
+        faults=tuple(sorted(faults)),
+        instants=world.instants,
+        strikes=world.strikes,
+        outages=policy.outages,
+        requests=len(world.state.stage_now),
+        lost=int(world.state.lost.sum()),
+        digest=world.log.hexdigest(),
+    )
