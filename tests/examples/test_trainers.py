@@ -18,7 +18,7 @@ from assay.core.records import Claim, EndRequest, Finish
 from assay.core.verdict import Evidence, ResourceUse
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-RIGHT, WRONG, UNJUDGED = "so \\boxed{5}", "so \\boxed{6}", "nobody can judge this"
+RIGHT, WRONG, UNJUDGED = "so \\boxed{5}", "so \\boxed{6}", "the platform fails on this"
 
 
 def judge(claim: Claim) -> Finish:

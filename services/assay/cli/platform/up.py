@@ -23,7 +23,7 @@ REFRESH_S = 0.5
 
 def up(
     data_dir: DataDir = None,
-    slots: Annotated[int | None, typer.Option(min=0, help="Worker slots a stage.")] = None,
+    slots: Annotated[int | None, typer.Option(min=0, help="Worker slots per stage.")] = None,
     *,
     planner: Annotated[
         bool | None, typer.Option("--planner/--no-planner", help="Size pools by plans.")
