@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all check ci proto accuracy bench chaos fuzz clean
+.PHONY: help up test test-all check ci proto accuracy bench chaos fuzz lives clean
 
 help:  ## print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -33,6 +33,10 @@ chaos:  ## 10,000 requests under kill -9 of workers, API and store
 
 fuzz:  ## candidates of known reward, hostile and honest, in every pipeline (SEED=, MINUTES=)
 	@.venv/bin/python -m tests.fuzz.verdicts --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
+
+lives:  ## 10,000 runtimes closed beside calls, under ThreadSanitizer and AddressSanitizer (LIVES=)
+	@ASSAY_LIVES=$(or $(LIVES),10000) .venv/bin/python -m pytest -q --timeout=0 -s \
+		tests/rollout/test_sanitizers.py -k closed_beside_calls
 
 clean:  ## remove caches and the virtual environment
 	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -39,6 +39,7 @@ LASTING = frozenset(
 """What does not belong to a request or a batch: tasks and their history, what their requests
 cost, counters, events, the planner's lease, and artifacts, which are kept for requests to come."""
 KILL_EVERY_S = 0.5
+FORK_SERVER = "assay.worker.forking.server"
 HOST, WORKER, BOXED, API, STORE = (
     "worker host",
     "worker process",
@@ -112,7 +113,7 @@ def victims_of(kind: str) -> list[int]:
     tree = processes_below(os.getpid())
     hosts = [pid for pid, command in tree.items() if command.endswith("-m assay.worker")]
     below = {host: processes_below(host) for host in hosts}
-    up = [host for host in hosts if any("nursery" in command for command in below[host].values())]
+    up = [host for host in hosts if any(FORK_SERVER in name for name in below[host].values())]
     if kind == HOST:
         return up
     return [pid for host in up for pid in below[host] if in_a_box(pid) == (kind == BOXED)]

@@ -1,11 +1,12 @@
 """Do rewards change when the machine is busy? The same responses, idle and beside busy processes.
 
-    python benchmarks/load.py [--busy 20] [--responses 200] [--callers 8] [--cpu 0.25] [--json]
+    python -m benchmarks.load [--busy 20] [--responses 200] [--callers 8] [--cpu 0.25] [--json]
 
-Right programs use 80 % of their CPU limit, or sleep for 80 % of what they may, in one test or
-several, with stdin, as calls, in C++, in a child process; wrong ones use 140 %. Each response is
-judged once on the machine as it is and once beside `--busy` processes that never sleep. What counts
-is that each reward is the right one and that both passes agree; the times show how slow it was.
+`--responses` right programs use 80 % of their CPU limit, or sleep for 80 % of what they may, in one
+test or several, with stdin, as calls, in C++, in a child process. Wrong ones beside them use 140 %
+of their CPU limit, or sleep for 115 % or 280 % of what they may. Each is judged once on the machine
+as it is and once beside `--busy` processes that never sleep. What counts is that each reward is the
+right one and that both passes agree; the times show how slow it was.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))  # for `report`, under `python -m` too
 from report import Report, percentile
 
 from assay.core.verdict import Ended
@@ -80,6 +82,7 @@ def cases(cpu_s: float) -> list[Case]:
         ("C++", cpp, CPP_SPIN.format(seconds=most), TESTS, 1.0),
         ("too busy", python, f"{SPIN}spin({more})\n{answer}", TESTS, 0.0),
         ("too sleepy", python, f"{SPIN}time.sleep({more * 2})\n{answer}", TESTS, 0.0),
+        ("just too sleepy", python, f"{SPIN}time.sleep({1.15 * cpu_s})\n{answer}", TESTS, 0.0),
         ("C++ too busy", cpp, CPP_SPIN.format(seconds=more), TESTS, 0.0),
     ]
     return [
@@ -123,13 +126,13 @@ def main() -> int:
     """Measure and report; 1 where a reward was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--busy", type=int, default=20)
-    parser.add_argument("--responses", type=int, default=200)
+    parser.add_argument("--responses", type=int, default=200, help="right ones")
     parser.add_argument("--callers", type=int, default=8)
     parser.add_argument("--cpu", type=float, default=0.25)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     kinds = cases(arguments.cpu)
-    responses = [kinds[at % len(kinds)] for at in range(arguments.responses)]
+    responses = _responses(kinds, arguments.responses)
     report = Report(
         title=f"Rewards idle and beside {arguments.busy} busy processes",
         columns=(
@@ -165,10 +168,26 @@ def main() -> int:
             p50_s_busy=percentile([loaded[number][1] for number in at], 0.5),
         )
     report.show(as_json=arguments.json)
+    honest = [at for at, one in enumerate(responses) if one.reward]
+    upheld = sum(_reward(loaded[at]) == 1.0 for at in honest)
     print(
-        f"{wrong} rewards of {2 * len(responses)} wrong; load average {load:.0f}", file=sys.stderr
+        f"{upheld} of {len(honest)} honest programs right beside {arguments.busy} busy processes; "
+        f"{wrong} rewards of {2 * len(responses)} wrong; load average {load:.0f}",
+        file=sys.stderr,
     )
     return 1 if wrong else 0
+
+
+def _responses(kinds: list[Case], honest: int) -> list[Case]:
+    """So many right ones, evenly over their kinds, and a wrong one of each kind per round."""
+    right = [kind for kind in kinds if kind.reward]
+    wrong = [kind for kind in kinds if not kind.reward]
+    found: list[Case] = []
+    for at in range(honest):
+        found.append(right[at % len(right)])
+        if at % len(right) == 0:
+            found += wrong
+    return found
 
 
 def _reward(told: tuple[Ended | None, float]) -> float | None:

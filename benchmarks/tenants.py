@@ -3,7 +3,7 @@
     python benchmarks/tenants.py [--attacks json_bombs_grpc ...] [--seconds 10] [--json]
 
 The victim sends 20 `Score` calls per second (open loop, no repetition of refused calls). Each
-attack runs in a process of its own with a token of its own, at low priority: it stands for other
+attack runs in a process of its own with a token of its own, in idle CPU time: it stands for other
 machines. Per attack: p99 under attack over p99 quiet, both p50 and p99, the victim's refused calls
 and lost results, and the peak of the memory of the API and the processes it started (PSS).
 
@@ -33,6 +33,7 @@ from platform_run import Run, local_platform, processes_below
 from report import OUT, Report, bar_plot, percentile
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from assay.reward.reading import run_in_background
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 RATE = 20
@@ -319,7 +320,7 @@ ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
 
 async def attack(name: str, seconds: float) -> None:
     """The attacking process; says at its end what it saw."""
-    os.nice(10)
+    run_in_background(19, idle=True)
     attacker = Attacker(*(os.environ[f"TARGET_{part}"] for part in ("GRPC", "HTTP", "TOKEN")))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):

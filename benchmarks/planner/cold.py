@@ -7,6 +7,7 @@ a run which ends before it. Simulated.
 """
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,13 +16,17 @@ from common import CUDA, CUDA_STAGES, STRESSES, save_rows, simulate, stressed
 from assay.model.policy import Policy
 from assay.planner.core.policy import Assay
 from assay.sim.policies.distrs import Distrs
+from assay.sim.policies.large_pools import LARGE_POOLS
 from assay.sim.pools.result import Result
 from assay.sim.pools.runner import Options
 from assay.sim.pools.workload import Workload
 
 ITERATIONS = 5
 BASE = STRESSES[0]
-MAKE: dict[str, type[Policy]] = {"assay": Assay, "distrs": Distrs}
+MAKE: dict[str, Callable[[], Policy]] = {
+    "assay": lambda: Assay(LARGE_POOLS),
+    "distrs": Distrs,
+}
 
 
 def first(workload: Workload, iterations: int) -> Workload:

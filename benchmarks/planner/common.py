@@ -19,6 +19,7 @@ from assay.planner.core.policy import Assay
 from assay.sim.files import read_arrivals
 from assay.sim.policies.autoscalers import Hpa, Keda, Kpa, RayServe, Serverless, StaticPeak
 from assay.sim.policies.distrs import Distrs, Ideal, ZeroQueue, peak_concurrency
+from assay.sim.policies.large_pools import LARGE_POOLS
 from assay.sim.pools.cluster import Cluster, Faults, StartUp
 from assay.sim.pools.result import Result
 from assay.sim.pools.runner import Options, simulate
@@ -68,7 +69,7 @@ POLICIES: dict[str, Make] = {
     "distrs_history": lambda w: Distrs(timeout_rule=False),
     "distrs": lambda w: Distrs(),
     "ideal": Ideal,
-    "assay": lambda w: Assay(),
+    "assay": lambda w: Assay(LARGE_POOLS),
 }
 
 

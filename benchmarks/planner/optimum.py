@@ -17,7 +17,7 @@ def least_cost(
     *,
     limit_s: float = 20.0,
 ) -> tuple[int, tuple[int, ...]]:
-    """Cost and workers a stage; times in whole units of any kind.
+    """Cost and workers per stage; times in whole units of any kind.
 
     Raises:
         ValueError: not solved within the time limit.

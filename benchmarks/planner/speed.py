@@ -20,6 +20,7 @@ from assay.model.arrays import to_ns
 from assay.model.observation import Cause, Observation, OpenBatch, PoolView, TaskView, past_batch
 from assay.planner.core.plan import make_plan
 from assay.sim.policies.distrs import Distrs
+from assay.sim.policies.large_pools import LARGE_POOLS
 from assay.sim.pools.workload import StageLoad, TaskLoad, draw_workload, steady
 
 THREE_STAGES = (*CUDA_STAGES, Stage(name="judge", cost=0.5))
@@ -104,14 +105,14 @@ def main() -> None:
         requests, stages = (int(x) for x in size.split("x"))
         seen = opening(requests, stages)
         times = 5 if requests <= 20_000 else 1
-        peaks = [stage.wanted for stage in make_plan(seen).stages]
+        peaks = [stage.wanted for stage in make_plan(seen, LARGE_POOLS).stages]
         found = {
             "requests": requests,
             "stages": stages,
             "distrs_ms": best_ms(partial(Distrs().decide, seen), times),
-            "assay_ms": best_ms(partial(make_plan, seen), times),
+            "assay_ms": best_ms(partial(make_plan, seen, LARGE_POOLS), times),
             "assay_again_ms": best_ms(
-                partial(make_plan, seen, peaks_hint=peaks, search=False), times
+                partial(make_plan, seen, LARGE_POOLS, peaks_hint=peaks, search=False), times
             ),
         }
         print(found, flush=True)

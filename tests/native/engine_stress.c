@@ -193,8 +193,10 @@ int main(void) {
                 const size_t block_bytes = assay_engine_kv_block_bytes(e, 16);
                 uint8_t *kv = aligned_alloc(64, BLOCKS * block_bytes);
                 memset(kv, 0xff, BLOCKS * block_bytes);
-                stress(e, kv, block_bytes, 1);
-                stress_adapters(e, kv, block_bytes);
+                stress(e, kv, block_bytes, 2);
+                if (threads == 3) {
+                    stress_adapters(e, kv, block_bytes);
+                }
                 free(kv);
                 assay_engine_destroy(e);
             }

@@ -129,5 +129,5 @@ def hint(one: TaskRecord, *, size: int = 20, hinted_ns: int = NOW) -> tuple[Hint
     return record, one
 
 
-def told(one: TaskRecord, *batches: BatchHistory) -> TaskHistory:
+def sent(one: TaskRecord, *batches: BatchHistory) -> TaskHistory:
     return TaskHistory(task=one, batches=batches)

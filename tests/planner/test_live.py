@@ -38,7 +38,7 @@ from assay.v1 import planner_pb2, planner_pb2_grpc
 
 
 def readyz(planner: Own) -> tuple[int, str]:
-    """What a probe is told."""
+    """What a probe answers."""
     try:
         with urllib.request.urlopen(f"http://{planner.addresses['http']}/readyz") as answer:
             return answer.status, answer.read().decode()
@@ -130,7 +130,7 @@ async def test_a_plan_is_shown_explained_and_questioned_while_it_holds_and_after
     await planner.running
     later = await run_planner()
     story = await Asker(address=later.addresses["grpc"]).explain(batch)
-    assert story.plans[-1].reason == "the batch is over"
+    assert story.plans[-1].reason == "the batch has ended"
     assert max(sample.slots_desired for sample in story.samples) == 4
     assert any("prior" in line for line in story.explanation)
     assert any(line.startswith(f"{STAGE} in fact") for line in story.explanation)

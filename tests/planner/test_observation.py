@@ -194,7 +194,7 @@ def test_a_first_batch_without_any_history_gets_slots():
 
 
 def test_history_of_a_like_task_is_borrowed_and_named():
-    other = snapshots.told(snapshots.task("other"), snapshots.past("theirs"))
+    other = snapshots.sent(snapshots.task("other"), snapshots.past("theirs"))
     found = answer(
         snapshots.snapshot(snapshots.work(AT, [snapshots.in_flight()]), histories=(other,))
     )
@@ -205,7 +205,7 @@ def test_history_of_a_like_task_is_borrowed_and_named():
 def test_a_hint_orders_slots_before_the_first_request():
     hint = snapshots.hint(AT)
     found = answer(
-        snapshots.snapshot(hints=(hint,), histories=(snapshots.told(AT, snapshots.past()),))
+        snapshots.snapshot(hints=(hint,), histories=(snapshots.sent(AT, snapshots.past()),))
     )
     assert {one.stage: one.slots > 0 for one in found.slots}[COMPILE]
     assert found.plan.batches[0].batch_id == ""
@@ -225,7 +225,7 @@ def test_a_batch_marked_at_risk_is_taken_back_once_it_is_safe():
     work = snapshots.work(AT, [snapshots.in_flight()])
     marked = replace(work, batch=replace(work.batch, deadline_at_risk=True))
     snapshot = snapshots.snapshot(
-        marked, pools=snapshots.pools(slots=20), histories=(snapshots.told(AT, snapshots.past()),)
+        marked, pools=snapshots.pools(slots=20), histories=(snapshots.sent(AT, snapshots.past()),)
     )
     (risk,) = answer(snapshot).risks
     assert risk.at_risk is False
@@ -252,7 +252,7 @@ def test_batches_that_are_reordered_change_deadlines():
 
 def test_once_the_caps_bind_no_more_a_batch_goes_by_its_own_deadline_again():
     moved = snapshots.work(AT, [snapshots.in_flight()], order_deadline_ns=NOW + 7 * S)
-    history = (snapshots.told(AT, snapshots.past()),)
+    history = (snapshots.sent(AT, snapshots.past()),)
     (order,) = answer(snapshots.snapshot(moved, histories=history)).priorities
     assert (order.batch[1], order.deadline_ns) == ("b", 0)
     tight = snapshots.snapshot(moved, histories=history, stages=snapshots.limits(most=1))
@@ -314,7 +314,7 @@ def any_look(draw):
         stages=snapshots.limits(there, least=min(draw(numbers), most), most=most),
         pools=snapshots.pools(there, slots=draw(numbers)),
         hints=(snapshots.hint(one, size=draw(numbers)),) if draw(st.booleans()) else (),
-        histories=(snapshots.told(one, *history),),
+        histories=(snapshots.sent(one, *history),),
     )
 
 
@@ -341,7 +341,7 @@ def test_a_plan_does_not_depend_on_the_date(shift_s):
     def at(shift_ns):
         requests = [snapshots.in_flight(claimed_ns=NOW + shift_ns), snapshots.in_flight()]
         work = snapshots.work(AT, requests, opened_ns=NOW + shift_ns)
-        history = snapshots.told(AT, snapshots.past())
+        history = snapshots.sent(AT, snapshots.past())
         snapshot = snapshots.snapshot(work, now_ns=NOW + shift_ns, histories=(history,))
         return answer(replace(snapshot, origin_ns=snapshot.origin_ns + shift_ns)).slots
 

@@ -39,7 +39,7 @@ BATCH = (snapshots.TENANT, BatchId("b"))
 
 
 class HandClock(Clock):
-    """Moves when told."""
+    """Moves when the test advances it."""
 
     def __init__(self) -> None:
         self.at_ns = NOW
@@ -57,7 +57,7 @@ class HandClock(Clock):
 
 def view():
     requests = [snapshots.in_flight()] * 3
-    history = snapshots.told(snapshots.task(), snapshots.past())
+    history = snapshots.sent(snapshots.task(), snapshots.past())
     found = snapshots.session().step(
         snapshots.snapshot(snapshots.work(None, requests), histories=(history,))
     )
@@ -115,7 +115,7 @@ async def test_the_chronicle_closes_the_books_on_a_batch_that_is_over():
     await chronicle.planned(view())
     await chronicle.ended([], snapshot.pools, NOW)
     chronicle.sampled(snapshot, {})
-    assert chronicle._samples.keys() == {BATCH}, "a batch that nobody keeps any more does no harm"
+    assert chronicle._samples.keys() == {BATCH}, "a batch that is no longer kept does no harm"
 
 
 # -- floors and caps -------------------------------------------------------------------------------

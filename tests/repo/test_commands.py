@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -94,7 +95,8 @@ def test_assay_takes_the_command(
             (tmp_path / word).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / word).touch()
     context = typer.main.get_group(app).make_context("assay", list(arguments))
-    command, rest = context.command, [*context._protected_args, *context.args]
+    command: Any = context.command
+    rest = [*context._protected_args, *context.args]
     while rest and isinstance(command, typer.core.TyperGroup):
         _, command, rest = command.resolve_command(context, rest)
         if not rest:

@@ -40,7 +40,7 @@ class User:
         return {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", **free}
 
     def popen(self, *command: str | Path) -> subprocess.Popen[str]:
-        other = {} if self.uid == os.geteuid() else {"user": self.uid, "group": self.uid}
+        other = self.uid != os.geteuid()
         return subprocess.Popen(
             [str(word) for word in command],
             cwd=self.home,
@@ -48,7 +48,9 @@ class User:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            **({**other, "extra_groups": []} if other else {}),  # type: ignore[arg-type]
+            user=self.uid if other else None,
+            group=self.uid if other else None,
+            extra_groups=[] if other else None,
         )
 
 

@@ -92,14 +92,15 @@ def test_the_decode_loop_is_silent() -> None:
     assert_silent(guarded())
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("threads", "window"), [(1, ""), (2, "busy"), (2, "")])
 def test_the_decode_loop_of_a_transformer_is_silent_on_all_its_threads(
-    threads: int, tmp_path: Path
+    threads: int, window: str, tmp_path: Path
 ) -> None:
+    """`busy`: the window lies inside a run of steps; else it begins with the first step after idle."""
     pytest.importorskip("numpy")
     path = write_checkpoint(tmp_path / "some.bin", dim=64, hidden=176, layers=3, positions=512)
     for _ in range(TRIES):
-        report = guarded(str(path), threads, *["busy"][: threads - 1])
+        report = guarded(str(path), threads, *([window] if window else []))
         if threads == 1 or not (report["preempted"] or report["stolen_ticks"]):
             assert_silent(report, threads)
             return
@@ -112,6 +113,21 @@ def test_waiting_for_a_pool_thread_is_counted_as_a_system_call(pool_guard: Path)
     report = report_of([str(pool_guard), "sleep"])
     assert report["waits"] >= 200
     assert report["syscalls"] >= report["waits"]
+
+
+def test_a_run_after_idling_wakes_the_parked_thread_by_a_system_call(pool_guard: Path) -> None:
+    assert report_of([str(pool_guard), "idle"])["waits"] >= 20
+
+
+def test_a_pool_that_was_roused_makes_no_system_call_in_the_first_run(pool_guard: Path) -> None:
+    for _ in range(TRIES):
+        report = report_of([str(pool_guard), "roused"])
+        assert report["threads"] == 2
+        assert report["syscalls"] == report["waits"]
+        if report["waits"] == 0:
+            return
+        assert report["preempted"]  # a spinning thread lost its core, and parked again
+    pytest.skip(f"no core was free: {report}")
 
 
 def assert_silent(report: dict[str, int], threads: int = 1) -> None:

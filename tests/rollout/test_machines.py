@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 NATIVE = Path(binding.__file__).parent / "native"
 PROGRAMS = Path(__file__).parents[1] / "native"
-CORE = ["bell", "clock", "contain", "core", "guard", "kv", "policy", "probe", "runtime", "worker"]
+CORE = ["arena", "bell", "clock", "contain", "core", "guard", "kv", "policy", "probe"]
+CORE += ["runtime", "worker"]
 ENGINE = ["adapter", "arena", "attend", "batch", "contain", "engine", "guard", "isa"]
 ENGINE += ["kv_layout", "layers", "pool", "rotation", "sampler", "weights"]
 FLAGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{NATIVE}"]

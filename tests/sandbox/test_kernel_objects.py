@@ -588,10 +588,10 @@ def test_confined_processes_have_a_uid_each_and_cannot_signal_each_other() -> No
 
 
 def test_a_number_is_claimed_by_a_socket_that_can_send_nothing() -> None:
-    from assay.sandbox.uid_number import Slot
+    from assay.sandbox.uid_claim import UidClaim
 
-    with Slot() as slot, pytest.raises(BrokenPipeError):
-        slot._claim.sendto(b"x", b"\0somebody")
+    with UidClaim() as claim, pytest.raises(BrokenPipeError):
+        claim._claim.sendto(b"x", b"\0somebody")
 
 
 @pytest.mark.parametrize("below", ["/tmp", "/dev/shm", "/run", "/var/tmp"])

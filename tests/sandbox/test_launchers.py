@@ -23,7 +23,7 @@ from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher, open_command_
 from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, CommandRun, Limits, PythonRun, RunStatus, SandboxError
-from assay.sandbox.uid_number import Slot
+from assay.sandbox.uid_claim import UidClaim
 
 ROOMY = Limits(cpu_s=10)
 
@@ -229,9 +229,9 @@ def test_a_killed_worker_leaves_no_process_and_its_cgroups_are_swept_by_the_next
 
 def test_slots_are_claimed_once_and_freed_by_the_end() -> None:
     with ExitStack() as held:
-        numbers = [held.enter_context(Slot()).number for _ in range(5)]
+        numbers = [held.enter_context(UidClaim()).number for _ in range(5)]
         assert len(set(numbers)) == 5
-    with Slot() as again:
+    with UidClaim() as again:
         assert again.number <= min(numbers)
 
 

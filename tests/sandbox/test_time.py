@@ -3,15 +3,22 @@
 The arithmetic is tried on every interval; how a tree is watched, on real ones.
 """
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sandbox.conftest import QUICK, Way
 
-from assay.sandbox.accounting.blocked import LATE_NS, Interval, blocked_and_excused_ns
-from assay.sandbox.port import HeldUp, Limits, RunStatus
+from assay.sandbox.accounting.blocked import LATE_NS, Interval, counted
+from assay.sandbox.launchers.zygote import ZygoteLauncher
+from assay.sandbox.port import HeldUp, Limits, PythonRun, RunStatus
 
 nanoseconds = st.integers(min_value=0, max_value=10**11)
 intervals = st.builds(
@@ -20,26 +27,31 @@ intervals = st.builds(
     late_ns=st.integers(min_value=-(10**9), max_value=10**11),
     ran_ns=nanoseconds,
     delayed_ns=nanoseconds,
-    is_active=st.booleans(),
+    was_ready=st.booleans(),
+    is_ready=st.booleans(),
+    is_held=st.booleans(),
     is_unclear=st.booleans(),
 )
 
 
-@given(intervals)
-def test_an_interval_counts_once_and_never_more_than_it_lasted(interval: Interval) -> None:
-    blocked_ns, excused_ns = blocked_and_excused_ns(interval)
-    assert blocked_ns >= 0
-    assert excused_ns >= 0
-    assert 0 in {blocked_ns, excused_ns}
-    assert blocked_ns + excused_ns <= interval.wall_ns
-
-
 @given(intervals, nanoseconds)
-def test_waiting_for_a_core_never_adds_to_blocked_time(interval: Interval, more_ns: int) -> None:
+def test_an_interval_counts_once_and_never_more_than_it_lasted(
+    interval: Interval, carried_ns: int
+) -> None:
+    count = counted(interval, carried_ns)
+    assert min(count) >= 0
+    assert sorted(count)[:2] == [0, 0]
+    assert sum(count) <= carried_ns + interval.wall_ns
+
+
+@given(intervals, nanoseconds, nanoseconds)
+def test_waiting_for_a_core_never_adds_to_blocked_time(
+    interval: Interval, carried_ns: int, more_ns: int
+) -> None:
     slowed = interval._replace(
         wall_ns=interval.wall_ns + more_ns, delayed_ns=interval.delayed_ns + more_ns
     )
-    assert sum(blocked_and_excused_ns(slowed)) <= sum(blocked_and_excused_ns(interval))
+    assert sum(counted(slowed, carried_ns)) <= sum(counted(interval, carried_ns))
 
 
 @given(intervals, nanoseconds)
@@ -49,12 +61,93 @@ def test_a_machine_that_stands_still_never_adds_to_blocked_time(
     late_ns = max(LATE_NS, interval.late_ns)
     begun = interval._replace(late_ns=late_ns)
     stalled = begun._replace(wall_ns=begun.wall_ns + more_ns, late_ns=late_ns + more_ns)
-    assert sum(blocked_and_excused_ns(stalled)) == sum(blocked_and_excused_ns(begun))
+    assert counted(stalled) == counted(begun)
 
 
 @given(intervals)
-def test_a_tree_that_is_ready_to_run_is_not_blocked(interval: Interval) -> None:
-    assert blocked_and_excused_ns(interval._replace(is_active=True)) == (0, 0)
+def test_a_tree_that_is_ready_to_run_is_not_blocked_yet(interval: Interval) -> None:
+    count = counted(interval._replace(is_ready=True))
+    assert (count.blocked_ns, count.excused_ns) == (0, 0)
+
+
+@given(intervals, nanoseconds)
+def test_a_tree_held_up_in_the_kernel_is_not_blocked(interval: Interval, carried_ns: int) -> None:
+    assert sum(counted(interval._replace(is_held=True), carried_ns)) == 0
+
+
+class Deed(NamedTuple):
+    """What a program with one task does for a time."""
+
+    kind: Literal["asleep", "ready", "running"]
+    lasts_ns: int
+
+
+class Kernel:
+    """What the kernel has booked for such a program at an instant: a wait when it ends."""
+
+    def __init__(self, deeds: list[Deed]) -> None:
+        self._deeds = deeds
+
+    def at(self, now_ns: int) -> tuple[int, int, bool]:
+        """Time run, time waited for a core, and whether the program is ready to run."""
+        ran_ns = delayed_ns = at_ns = 0
+        for kind, lasts_ns in self._deeds:
+            spent_ns = min(lasts_ns, now_ns - at_ns)
+            if kind == "running":
+                ran_ns += spent_ns
+            elif kind == "ready" and spent_ns == lasts_ns:
+                delayed_ns += lasts_ns
+            if at_ns <= now_ns < at_ns + lasts_ns:
+                return ran_ns, delayed_ns, kind != "asleep"
+            at_ns += lasts_ns
+        return ran_ns, delayed_ns, False
+
+
+def _counted_at(kernel: Kernel, looks: list[int]) -> tuple[int, bool]:
+    """Blocked time by looks at these instants; True = two in a row found the program ready."""
+    blocked_ns = carried_ns = before_ns = 0
+    ran_ns, delayed_ns, was_ready = 0, 0, False
+    is_lossy = False
+    for now_ns in looks:
+        ran, delayed, is_ready = kernel.at(now_ns)
+        interval = Interval(
+            wall_ns=now_ns - before_ns,
+            late_ns=0,
+            ran_ns=ran - ran_ns,
+            delayed_ns=delayed - delayed_ns,
+            was_ready=was_ready,
+            is_ready=is_ready,
+            is_held=False,
+            is_unclear=False,
+        )
+        count = counted(interval, carried_ns)
+        is_lossy = is_lossy or (was_ready and is_ready)
+        blocked_ns, carried_ns = blocked_ns + count.blocked_ns, count.carried_ns
+        before_ns, ran_ns, delayed_ns, was_ready = now_ns, ran, delayed, is_ready
+    return blocked_ns, is_lossy
+
+
+@given(
+    st.lists(
+        st.builds(
+            Deed,
+            st.sampled_from(["asleep", "ready", "running"]),
+            st.integers(min_value=1, max_value=1_000),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    st.lists(st.integers(min_value=1, max_value=20_000), max_size=20),
+)
+def test_what_a_program_slept_counts_whole_wherever_the_looks_fall(
+    deeds: list[Deed], wanted: list[int]
+) -> None:
+    end_ns = sum(deed.lasts_ns for deed in deeds)
+    looks = sorted({at for at in wanted if at < end_ns} | {end_ns})
+    slept_ns = sum(deed.lasts_ns for deed in deeds if deed.kind == "asleep")
+    found_ns, is_lossy = _counted_at(Kernel(deeds), looks)
+    assert found_ns <= slept_ns
+    assert is_lossy or found_ns == slept_ns
 
 
 BRIEFLY = replace(QUICK, blocked_s=0.4)
@@ -80,6 +173,34 @@ BLOCKED = {
         "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
     ),
 }
+
+
+@contextmanager
+def a_busy_machine(count: int) -> Iterator[None]:
+    """So many processes that never sleep, beside what the test itself does."""
+    argv = [sys.executable, "-S", "-c", "while True: pass"]
+    running = [subprocess.Popen(argv) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("neighbours", [0, 8])
+@pytest.mark.parametrize(("sleep_s", "is_too_long"), [(0.15, False), (0.26, True)])
+def test_a_sleeper_is_judged_the_same_idle_and_loaded(
+    zygote: ZygoteLauncher, neighbours: int, sleep_s: float, *, is_too_long: bool
+) -> None:
+    """It ends by itself before or after its limit, wherever the looks fell."""
+    program = PythonRun(
+        source=f"import time; time.sleep({sleep_s})".encode(), limits=replace(QUICK, blocked_s=0.2)
+    )
+    with a_busy_machine(neighbours), ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: zygote.run_python(program), range(12)))
+    expected = RunStatus.BLOCKED_LIMIT if is_too_long else RunStatus.EXITED
+    assert {result.status for result in results} == {expected}, [r.blocked_s for r in results]
 
 
 @pytest.mark.parametrize("name", BLOCKED)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.stage_pool import StagePool
-from assay.sim.pools import faults as dst
+from assay.sim.pools import faults
+from assay.sim.pools.reference import ReferenceWorld
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,13 +22,13 @@ def commit_seed() -> int:
 @pytest.mark.parametrize("seed", [*range(1, 13), commit_seed()])
 def test_a_run_with_faults_breaks_nothing(seed):
     print(f"seed {seed}")
-    report = dst.run_seed(seed)
+    report = faults.run_seed(seed)
     assert report.instants > report.requests
 
 
 def test_a_seed_replays_exactly_and_another_seed_does_not():
-    assert dst.run_seed(6) == dst.run_seed(6)
-    assert dst.run_seed(6).digest != dst.run_seed(7).digest
+    assert faults.run_seed(6) == faults.run_seed(6)
+    assert faults.run_seed(6).digest != faults.run_seed(7).digest
 
 
 def test_starting_out_of_order_is_caught(monkeypatch):
@@ -36,17 +36,17 @@ def test_starting_out_of_order_is_caught(monkeypatch):
         return heap.pop(heap.index(max(heap)))
 
     monkeypatch.setattr("assay.core.fair_queue.heappop", last)
-    with pytest.raises(dst.Broken, match="started before"):
-        dst.run_seed(6)
+    with pytest.raises(faults.Broken, match="started before"):
+        faults.run_seed(6)
 
 
 def test_a_request_lost_with_its_worker_is_caught(monkeypatch):
-    monkeypatch.setattr(StagePool, "_deliver_again", lambda self, item: [])
-    with pytest.raises(dst.Broken, match="requests in pools"):
-        dst.run_seed(6)
+    monkeypatch.setattr(ReferenceWorld, "deliver_again", lambda self, workers, job: None)
+    with pytest.raises(faults.Broken, match="requests in pools"):
+        faults.run_seed(6)
 
 
 def test_a_planner_that_forgets_a_batch_is_caught(monkeypatch):
     monkeypatch.setattr("assay.planner.core.policy.is_stale", lambda plan, observation: False)
     with pytest.raises(Exception, match="woken too often"):
-        dst.run_seed(1)
+        faults.run_seed(1)

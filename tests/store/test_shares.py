@@ -37,8 +37,9 @@ from assay.edge.clock import Clock
 from assay.model.arrays import SECOND_NS
 from assay.model.queueing import Demand, constant_supply, make_scratch, serve_all, unconstrained
 from assay.sim.pools.cluster import Cluster, Faults, draw_deaths, lay_out
+from assay.sim.pools.reference import ReferenceWorld
 from assay.sim.pools.workload import BatchLoad, Stage, StageLoad, TaskLoad, Workload, steady
-from assay.sim.pools.world import FastWorld, ReferenceWorld
+from assay.sim.pools.world import FastWorld
 from assay.store.embedded import EmbeddedValkey
 from assay.store.link import Link
 from assay.store.port import Store

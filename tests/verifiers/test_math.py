@@ -54,7 +54,13 @@ def test_rewards_agree_with_every_upstream_label_of_gsm8k(judge: Judge, shared_d
         (r"\boxed{18 \text{ or } 19}", "18", False),
         (r"\boxed{}", "18", False),
         (r"\boxed{\text{nan}}", "18", False),
-        ("\N{ARABIC-INDIC DIGIT ONE}", "1", False),
+        ("\N{ARABIC-INDIC DIGIT ONE}", "1", True),
+        ("\N{ARABIC-INDIC DIGIT ONE}", "2", False),
+        ("So it must be 12!", "12", True),
+        ("The answer is 10!", "10", True),
+        ("The answer is 10!", "3628800", True),
+        (r"\boxed{10!}", "10", False),
+        (r"\boxed{10}", "10!", False),
     ],
 )
 def test_mathematical_equality(judge: Judge, response: str, gold: str, passed: bool) -> None:

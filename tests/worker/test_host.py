@@ -308,9 +308,9 @@ async def test_any_process_of_the_host_may_be_killed_at_any_time(
     while not (await trainer.record(batch)).over:
         await asyncio.sleep(0.15)
         below = list(slots_of_this_process())
-        nursery = [pid for pid in processes.children(os.getpid()) if "nursery" in _name(pid)]
-        templates = [pid for one in nursery for pid in processes.children(one)]
-        victims = below if killed % 5 else [*nursery, *templates]
+        root = [pid for pid in processes.children(os.getpid()) if "fork-server" in _name(pid)]
+        stage_servers = [pid for one in root for pid in processes.children(one)]
+        victims = below if killed % 5 else [*root, *stage_servers]
         if victims and killed < 12:
             os.kill(rng.choice(victims), signal.SIGKILL)
             killed += 1

@@ -28,14 +28,14 @@ from assay.worker.assignment import (
     ASSIGNMENT_BYTES_MAX,
     RERUNS_MAX,
     Assignment,
-    Held,
+    HeldClaim,
     Waiting,
     blame_for_end,
     no_blame,
 )
 from assay.worker.finish import broke_limit, finish_of, times
 from assay.worker.slots import messages
-from assay.worker.slots.frames import BlockingFrames, FrameReader, Nonsense, encode
+from assay.worker.slots.frames import BlockingFrames, FrameReader, ProtocolError, encode
 
 PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.binary(max_size=50)
 VALUES = st.recursive(PLAIN | st.text(max_size=20), lambda some: st.lists(some, max_size=5))
@@ -67,9 +67,9 @@ def claim(name: str = "r", *, settings: bytes = b"{}", stages: Sequence[str] = (
     )
 
 
-def held(name: str = "r", *, payload_bytes: int = 10, alone: bool = False) -> Held:
+def held(name: str = "r", *, payload_bytes: int = 10, alone: bool = False) -> HeldClaim:
     """A claim in this host's hands."""
-    return Held(claim=claim(name), claimed_ns=0, payload_bytes=payload_bytes, alone=alone)
+    return HeldClaim(claim=claim(name), claimed_ns=0, payload_bytes=payload_bytes, alone=alone)
 
 
 # -- frames ----------------------------------------------------------------------------------------
@@ -92,12 +92,12 @@ def test_what_is_no_frame_is_nonsense_or_waits_for_more(data: bytes) -> None:
     try:
         for frame in FrameReader().feed(data):
             assert isinstance(frame, list)
-    except Nonsense:
+    except ProtocolError:
         pass
 
 
 def test_a_frame_too_long_is_nonsense_before_it_arrives() -> None:
-    with pytest.raises(Nonsense, match="4294967295"):
+    with pytest.raises(ProtocolError, match="4294967295"):
         list(FrameReader().feed(b"\xff\xff\xff\xff"))
 
 
@@ -177,7 +177,7 @@ BODY = pack_body(Evidence(), ResourceUse())
 )
 def test_a_verdict_that_cannot_be_is_nonsense(verdict: object) -> None:
     (frame,) = FrameReader().feed(encode(messages.VERDICTS, [verdict], False))
-    with pytest.raises(Nonsense):
+    with pytest.raises(ProtocolError):
         messages.read_verdicts(frame, 1)
 
 
@@ -188,7 +188,7 @@ def test_whatever_a_slot_says_is_a_verdict_or_nonsense(value: object) -> None:
             messages.read_verdicts(frame, 3)
             messages.read_key(frame)
             messages.read_content(frame)
-        except Nonsense:
+        except ProtocolError:
             pass
 
 
@@ -268,7 +268,7 @@ def test_claims_are_given_out_in_order_within_the_bounds(
     ]
     waiting = Waiting(batch_max=batch_max)
     waiting.add(each)
-    given_out: list[Held] = []
+    given_out: list[HeldClaim] = []
     while len(waiting):
         taken = waiting.take(slots_idle=slots_idle)
         assert 1 <= len(taken) <= batch_max

@@ -94,6 +94,8 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_engine_seal": (_INT, (_P,)),
     "assay_engine_stage_begin": (_INT, (_P,)),
     "assay_engine_stage": (_INT, (_P, _P)),
+    "assay_engine_stage_adapter_begin": (_INT, (_P, _P, _U32)),
+    "assay_engine_stage_adapter": (_INT, (_P, _P)),
     "assay_engine_stage_end": (_INT, (_P,)),
     "assay_engine_swap": (_INT, (_P, _U64)),
     "assay_engine_set_policy_version": (None, (_P, _U64)),

@@ -13,6 +13,8 @@ RolloutError
 +-- EngineLent        (FailedPrecondition)  the caller closes the engine's runtime first
 +-- WorkerStalled     (DeadlinePassed)      the worker did not answer in the caller's time
 +-- WorkerCrashed     (DependencyDown)      the operator restarts it; names what went down with it
++-- ServerLost        (DependencyDown)      the operator of the remote server, or a later attempt
++-- ServerRefused     (FailedPrecondition)  the operator: the server cannot do what was asked of it
 +-- HostExhausted     (DependencyDown)      the operator: no memory or thread left on the machine
 +-- NativeUnavailable (DependencyDown)      the operator: no compiled library is installed
 """
@@ -119,6 +121,18 @@ class WorkerCrashed(RolloutError, core.DependencyDown):
         self.cause = cause
         self.detail = detail
         self.rollouts = tuple(rollouts)
+
+
+class ServerLost(RolloutError, core.DependencyDown):
+    """A remote server did not answer, broke off, or asked to come back later."""
+
+
+class ServerRefused(RolloutError, core.FailedPrecondition):
+    """A remote server will never do what it was asked; `status` is its HTTP status, 0 if none."""
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class HostExhausted(RolloutError, core.DependencyDown):

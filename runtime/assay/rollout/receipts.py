@@ -157,7 +157,7 @@ def read_record(path: Path) -> Record:
         raise InvalidRollout("receipt", f"no JSON: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidRollout("receipt.format", f"{FORMAT} is known")
-    receipt = _parse_receipt(document.get("receipt"))
+    receipt = parse_receipt(document.get("receipt"))
     prompt = _numbers(document, "prompt", "i")
     tokens, logps = _numbers(document, "tokens", "i"), _numbers(document, "logps", "f")
     altered = [*_broken_seals(document["receipt"], document.get("seals"))]
@@ -193,7 +193,12 @@ def _broken_seals(receipt: dict[str, object], seals: object) -> list[str]:
     return [name for name, value in receipt.items() if seals.get(name) != _seal(value)]
 
 
-def _parse_receipt(raw: object) -> Receipt:
+def parse_receipt(raw: object) -> Receipt:
+    """From the form that `dataclasses.asdict` and JSON give it.
+
+    Raises:
+        InvalidRollout: a field is missing, unknown or of another type.
+    """
     names = {field.name for field in fields(Receipt)}
     if not isinstance(raw, dict) or raw.keys() != names:
         raise InvalidRollout("receipt", f"its fields are {', '.join(sorted(names))}")

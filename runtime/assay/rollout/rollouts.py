@@ -5,6 +5,7 @@ A group is one prompt and K rollouts of it, each with its own seed.
 
 from __future__ import annotations
 
+import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Required, Self, TypedDict
 
@@ -17,7 +18,6 @@ from assay.rollout.checks import (
 from assay.rollout.errors import InvalidRollout
 
 if TYPE_CHECKING:
-    import array
     from collections.abc import Iterator, Sequence
 
     from assay.rollout.layout import RolloutOutcome, Stop
@@ -143,6 +143,12 @@ class Progress:
     tokens: array.array[int]
     logps: array.array[float]
     policy_versions: array.array[int]
+
+    @classmethod
+    def none(cls) -> Self:
+        """No news."""
+        empty = array.array("i"), array.array("f"), array.array("I")
+        return cls(tokens=empty[0], logps=empty[1], policy_versions=empty[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

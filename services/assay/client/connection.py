@@ -59,7 +59,7 @@ class Connection:
         randomness: random.Random | None = None,
     ) -> None:
         self.channel = _channel(url, root_certificates)
-        self._metadata = _metadata(os.environ.get(TOKEN_VARIABLE, "") if token is None else token)
+        self.metadata = _metadata(os.environ.get(TOKEN_VARIABLE, "") if token is None else token)
         self._backoff = backoff
         self._timeout_s = timeout_s
         self._sleep = sleep
@@ -106,7 +106,7 @@ class Connection:
         pauses = self._backoff.pauses(self._randomness)
         while True:
             try:
-                return await method(request, timeout=timeout_s, metadata=self._metadata)
+                return await method(request, timeout=timeout_s, metadata=self.metadata)
             except grpc.aio.AioRpcError as failed:
                 error = error_of(failed)
                 if not isinstance(error, WORTH_REPEATING + also):
@@ -128,7 +128,7 @@ class Connection:
         """
         pauses = self._backoff.pauses(self._randomness)
         while True:
-            call = method(request_from(cursor), timeout=LISTEN_S, metadata=self._metadata)
+            call = method(request_from(cursor), timeout=LISTEN_S, metadata=self.metadata)
             try:
                 async for message in call:
                     pauses = self._backoff.pauses(self._randomness)

@@ -136,7 +136,7 @@ def page(message: reward_pb2.StreamResultsResponse) -> Page:
     """Results that came together."""
     return Page(
         results=[_result(result) for result in message.results],
-        groups=[_group(group) for group in message.groups],
+        groups=[group_summary(group) for group in message.groups],
         cursor=message.cursor,
         batch=batch_status(message.batch),
     )
@@ -146,7 +146,7 @@ def scores(message: reward_pb2.ScoreResponse) -> Scores:
     """Score's answer."""
     return Scores(
         results=[_result(result) for result in message.results],
-        groups=[_group(group) for group in message.groups],
+        groups=[group_summary(group) for group in message.groups],
     )
 
 
@@ -163,27 +163,31 @@ def pipeline(message: reward_pb2.Pipeline) -> Pipeline:
 
 
 def _result(message: reward_pb2.Result) -> Result:
-    evidence = message.evidence
     return Result(
         request_id=message.request_id,
         group_id=message.group_id,
         outcome=OUTCOME[message.outcome],
         reward=message.reward if message.HasField("reward") else None,
-        evidence=Evidence(
-            verdict=evidence.verdict,
-            tests_passed=evidence.tests_passed,
-            tests_total=evidence.tests_total,
-            failed_test=evidence.failed_test if evidence.HasField("failed_test") else None,
-            stderr_tail=evidence.stderr_tail,
-            extracted=evidence.extracted,
-            error=evidence.error,
-        ),
+        evidence=evidence(message.evidence),
         resource_use=ResourceUse(
             cpu_s=message.resource_use.cpu_s,
             memory_bytes_peak=message.resource_use.memory_bytes_peak,
         ),
         stages=tuple(_timing(stage) for stage in message.stages),
         attempts=message.attempts,
+    )
+
+
+def evidence(message: common_pb2.Evidence) -> Evidence:
+    """Why a reward is what it is."""
+    return Evidence(
+        verdict=message.verdict,
+        tests_passed=message.tests_passed,
+        tests_total=message.tests_total,
+        failed_test=message.failed_test if message.HasField("failed_test") else None,
+        stderr_tail=message.stderr_tail,
+        extracted=message.extracted,
+        error=message.error,
     )
 
 
@@ -200,7 +204,8 @@ def _timing(message: common_pb2.StageTiming) -> StageTiming:
     )
 
 
-def _group(message: reward_pb2.GroupSummary) -> GroupSummary:
+def group_summary(message: reward_pb2.GroupSummary) -> GroupSummary:
+    """Statistics of a group."""
     return GroupSummary(
         group_id=GroupId(message.group_id),
         size=message.size,

@@ -90,6 +90,9 @@ class RewardSettings(Branch):
     """Calls per second of one of several tenants, refused ones too; what comes faster waits."""
     tenant_bytes_per_s_max: int = Field(default=16 * 1024**2, gt=0)
     """Bytes per second of large messages of one of several tenants; what comes faster waits."""
+    tenant_requests_per_s_max: float = Field(default=500.0, gt=0)
+    """Requests per second of one of several tenants that are stored, one second's worth at once;
+    what comes faster waits."""
     stream_idle_s_max: float = Field(default=900.0, gt=0)
     """A stream without a message for so long ends as saturated; its caller goes on from its
     cursor."""
@@ -105,6 +108,44 @@ class RewardSettings(Branch):
     """PEM chain; with `tls_key` switches TLS on."""
     tls_key: Path | None = None
     """PEM private key."""
+
+
+class RolloutSettings(Branch):
+    """The rollout service. Its tenants are `reward.tenants`."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Other than loopback needs `reward.tenants`."""
+    grpc_port: int = Field(default=8480, ge=0, le=65_535)
+    """0 = any free port."""
+    model: Path | None = None
+    """A Hugging Face folder, a .gguf file or a llama2.c .bin checkpoint."""
+    tokenizer: Path | None = None
+    """Where the tokenizer is, if not with the model."""
+    slots: int = Field(default=64, gt=0, le=65_536)
+    """Rollouts at once: those that decode and those that wait for rewards."""
+    batch_max: int = Field(default=16, gt=0, le=256)
+    """Rollouts in one step of the engine."""
+    threads: int = Field(default=0, ge=0, le=256)
+    """Threads of a step; 0 = chosen by the model's size."""
+    tokens_max: int = Field(default=1_024, gt=0)
+    """Tokens of prompt and response together."""
+    groups_open_max: int = Field(default=4_096, gt=0)
+    """Groups of one session that were submitted and not acknowledged by its reader."""
+    reward_url: str = "127.0.0.1:8470"
+    """Where the reward service listens."""
+    reward_wait_s: float = Field(default=600.0, gt=0)
+    """How long a response waits for its reward before it ends as INFRA_FAILED, if its session does
+    not say."""
+    message_bytes_max: int = Field(default=16 * 1024**2, gt=0)
+    """Largest message of `SubmitPrompts` and `PushWeights`; of other calls: 256 KiB."""
+    bytes_in_flight_max: int = Field(default=128 * 1024**2, gt=0)
+    """Bytes of messages that were received and not yet used, of all calls together."""
+    calls_concurrent_max: int = Field(default=256, gt=0)
+    """Calls at once, without streams."""
+    streams_concurrent_max: int = Field(default=128, gt=0)
+    """Open `StreamGroups` and `PushWeights` at once."""
+    drain_s: float = Field(default=20.0, ge=0)
+    """How long calls may go on after SIGTERM."""
 
 
 class OperatorSettings(Branch):
@@ -289,6 +330,7 @@ class Settings(BaseSettings):
     """Embedded store, sockets, scratch space, artifact cache."""
     operator: OperatorSettings = OperatorSettings()
     reward: RewardSettings = RewardSettings()
+    rollout: RolloutSettings = RolloutSettings()
     store: StoreSettings = StoreSettings()
     worker: WorkerSettings = WorkerSettings()
     planner: PlannerSettings = PlannerSettings()

@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 RETRY_AFTER_S: Final = 0.25
 """What a call that finds the service full is told; clients add jitter of their own."""
-READS_MAX: Final = 4
-"""gRPC messages of one tenant that are received at the same time; their size is not known before.
-The others wait their turn within `body_s_max`."""
+READS_MAX: Final = 2
+"""Large messages of one tenant that are received at the same time (gRPC: all, for their size is not
+known before). The others wait their turn within `body_s_max`."""
 UPLOADS_MAX: Final = 4
 """Streams of one tenant that send; each may be in the middle of a message at any time."""
 
@@ -146,6 +146,7 @@ class DoorLimits:
     tenant_share: float = 0.5
     tenant_calls_per_s: float = math.inf
     tenant_bytes_per_s: float = math.inf
+    tenant_requests_per_s: float = math.inf
     body_s_max: float = 30.0
     stream_idle_s_max: float = 900.0
     stream_s_max: float = 14_400.0
@@ -170,6 +171,7 @@ class Door:
         several = limits.tenants > 1
         self._calls_pace = Pace(limits.tenant_calls_per_s if several else math.inf)
         self._bytes_pace = Pace(limits.tenant_bytes_per_s if several else math.inf)
+        self._requests_pace = Pace(limits.tenant_requests_per_s if several else math.inf)
         self._refusals = self._limit("refusals", REFUSALS_MAX)
         self._reads: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(READS_MAX)
@@ -196,6 +198,13 @@ class Door:
             wait_s = self._bytes_pace.wait_s(tenant, bytes_read, now_s)
         else:
             wait_s = self._calls_pace.wait_s(tenant, not bytes_read, now_s)
+        if wait_s:
+            await asyncio.sleep(wait_s)
+
+    async def pace_requests(self, tenant: TenantId, count: int) -> None:
+        """Wait until so many more requests of the tenant are due to be stored."""
+        now_s = asyncio.get_running_loop().time()
+        wait_s = self._requests_pace.wait_s(tenant, count, now_s)
         if wait_s:
             await asyncio.sleep(wait_s)
 

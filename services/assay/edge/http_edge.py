@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path
-from assay.edge.calls import Arrival, CallGuard, OpenCall
+from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import LARGE_BYTES, Kind, Load, within
 from assay.edge.grpc_edge import CONTROL_BYTES_MAX
 from assay.edge.status import STATUS, ErrorDetail, Status, detail_of
@@ -71,11 +71,9 @@ class _HttpEdge:
 
         with self._guard.call(self._arrival(scope)) as call:
             admitted = await call.admit()
-            reading = self._read(scope, receive, admitted.load)
+            reading = self._read_in_turn(scope, receive, admitted)
             body = [await within(reading, seconds=self._body_s_max, what="sending the body")]
             read = True
-            if len(body[0]) > LARGE_BYTES:
-                await self._guard.door.keep_pace(admitted.tenant.tenant_id, len(body[0]))
             try:
                 await self._app(scope, _replay(body, receive), sending)
             finally:
@@ -84,17 +82,35 @@ class _HttpEdge:
             await self._guard.before_refusal(call)
             await _answer(call, hang_up=not read)(scope, receive, send)
 
-    async def _read(self, scope: Scope, receive: Receive, load: Load) -> bytes:
-        """Read the whole body.
+    async def _read_in_turn(self, scope: Scope, receive: Receive, admitted: Call) -> bytes:
+        declared = _declared_bytes(scope)
+        if declared is not None and declared <= LARGE_BYTES:
+            return await self._read(scope, receive, admitted.load, declared)
+        tenant, door = admitted.tenant.tenant_id, self._guard.door
+        if declared is not None and declared <= self._bytes_max(scope):
+            admitted.load.add(declared)  # one that finds no room is refused unread
+        async with door.turn_to_read(tenant):
+            body = await self._read(scope, receive, admitted.load, declared)
+            if len(body) > LARGE_BYTES:  # the turn is kept so long: others' bodies go on
+                await door.keep_pace(tenant, len(body))
+            return body
+
+    def _bytes_max(self, scope: Scope) -> int:
+        if self._paths.payload.fullmatch(scope["path"]):
+            return self._body_bytes_max
+        return min(self._body_bytes_max, CONTROL_BYTES_MAX)
+
+    async def _read(
+        self, scope: Scope, receive: Receive, load: Load, declared: int | None
+    ) -> bytes:
+        """Read the whole body, whose declared bytes `load` holds already if they are many.
 
         Raises:
             TooLarge: it is over its limit.
             Saturated: too much is in flight.
         """
-        payload = self._paths.payload.fullmatch(scope["path"])
-        bytes_max = (
-            self._body_bytes_max if payload else min(self._body_bytes_max, CONTROL_BYTES_MAX)
-        )
+        bytes_max = self._bytes_max(scope)
+        held = declared is not None and LARGE_BYTES < declared <= bytes_max
         parts: list[bytes] = []
         size = 0
         more = True
@@ -103,7 +119,8 @@ class _HttpEdge:
             part = message.get("body", b"")
             size += len(part)
             if size <= bytes_max:
-                load.add(len(part))
+                if not held:
+                    load.add(len(part))
                 parts.append(part)
             else:
                 parts.clear()
@@ -127,6 +144,14 @@ class _HttpEdge:
             traceparent=headers.get("traceparent", ""),
             kind=Kind.STREAM if stream else Kind.CALL,
         )
+
+
+def _declared_bytes(scope: Scope) -> int | None:
+    """What the header says of the body; `None`: nothing that could be relied on."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return None
 
 
 def _replay(body: list[bytes], receive: Receive) -> Receive:

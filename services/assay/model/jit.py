@@ -1,7 +1,7 @@
 """Inner loops are compiled where numba is installed and run as plain Python where it is not.
 
 The compiled and the plain loop are the same source, so they cannot drift apart; the *readable*
-reference is `assay.sim.pools.world`, and tests hold the loops to it.
+reference is `assay.sim.pools.reference`, and tests hold the loops to it.
 """
 
 from collections.abc import Callable

@@ -38,7 +38,7 @@ def past_batch(arrived_ns: Ints, service_ns: Ints) -> PastBatch:
         InvalidRequest: shapes that do not fit, or negative times.
     """
     if service_ns.ndim != 2 or len(arrived_ns) != len(service_ns):
-        raise InvalidRequest("one row of service times a request", field="service_ns")
+        raise InvalidRequest("one row of service times per request", field="service_ns")
     for name, values in (("arrived_ns", arrived_ns), ("service_ns", service_ns)):
         if not np.issubdtype(values.dtype, np.integer):
             raise InvalidRequest(f"{name} must be whole nanoseconds", field=name)
@@ -147,10 +147,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What a policy answers."""
+    """What a policy decides."""
 
     targets: tuple[int, ...]
-    """Workers a pool from now on; the platform cuts them at the caps."""
+    """Workers per pool from now on; the platform cuts them at the caps."""
     wake_ns: int | None = None
     """When to ask again at the latest; `None` = at the next event."""
     order: tuple[int, ...] = ()

@@ -18,18 +18,18 @@ class Policy(Protocol):
 
     @property
     def sharing(self) -> Sharing:
-        """One pool a stage, or one a stage and task."""
+        """`shared`: one pool per stage; `dedicated`: one per stage and task."""
 
     @property
     def elastic(self) -> bool:
-        """True = a worker a request; `decide` is not asked for numbers."""
+        """True = one worker per request; the sizes of `decide` are ignored."""
 
     def decide(self, observation: Observation) -> Sizing:
         """How many workers there should be from now on."""
 
 
 class PoolPolicy:
-    """What most policies have in common: shared pools that somebody sizes."""
+    """What most policies have in common: shared pools of a chosen size."""
 
     name = "pool"
     sharing: Sharing = "shared"
@@ -37,8 +37,10 @@ class PoolPolicy:
 
 
 def swapped(deadlines_ns: Sequence[int], tenants: Sequence[str]) -> list[int]:
-    """Of batches in the order in which they should be served: the deadlines that say so, swapped
-    within each tenant."""
+    """New deadlines for batches that are given in the order in which they should be served.
+
+    Each tenant's deadlines stay within the tenant: its earliest goes to its first batch, and so on.
+    """
     left: dict[str, list[int]] = defaultdict(list)
     for deadline_ns, tenant in zip(deadlines_ns, tenants, strict=True):
         left[tenant].append(deadline_ns)

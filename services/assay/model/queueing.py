@@ -1,10 +1,10 @@
-"""What a planner asks of the future: these requests, these worker counts over time - when done?
+"""When requests end, given the number of workers over time: the question that a planner asks most.
 
-Stages feed forward, so each is simulated for itself, in order; the queue discipline is that of the
-platform (tenants by weight, earliest batch first within one, workers come free before requests are
-admitted, no preemption). A tenant is charged what a request will take; the store charges what it
+Stages feed forward, so they are simulated one after the other. The queue discipline is that of the
+platform: tenants by weight, earliest batch first within one, workers come free before requests are
+admitted, no preemption. A tenant is charged what a request will take; the store charges what it
 expects and corrects it at the end.
-`assay.sim.pools.world.ReferenceWorld` is the readable counterpart, and tests compare the two.
+`assay.sim.pools.reference.ReferenceWorld` is the readable counterpart, and tests compare the two.
 """
 
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ from assay.model.heap import pop, push
 from assay.model.jit import jit
 
 KEY_BITS: Final = 20
-"""A queue entry is `key << KEY_BITS | request`; at most a million requests a simulation."""
+"""A queue entry is `key << KEY_BITS | request`; at most a million requests per simulation."""
 ONE_TENANT: Final = np.zeros(0, np.int64)
 WEIGHT_1: Final = np.ones(1, np.float64)
 
@@ -98,7 +98,7 @@ def constant_supply(workers: Ints) -> Supply:
 
 
 def unconstrained(requests: int, stages: int) -> Constraints:
-    """Simulate to the end, whatever happens."""
+    """Constraints that stop no simulation early."""
     return Constraints(
         finish_ns=np.full(requests, FAR_NS, np.int64),
         timeout_ns=np.zeros(stages, np.int64),
@@ -191,7 +191,7 @@ def serve_freely(
 
 @jit
 def forget_shares(scratch: Scratch) -> None:
-    """Nobody waits."""
+    """No request waits."""
     scratch.virtual_us[:] = 0
     scratch.virtual_us[-1] = -1
 
@@ -249,10 +249,13 @@ def serve(
     origin_ns: int,
     bin_ns: int,
 ) -> bool:
-    """Run one stage: `scratch.clock_ns` goes in as release and comes out as finish times.
+    """Run one stage: `scratch.clock_ns` goes in as release times and comes out as finish times.
 
-    `busy` takes the peak of running requests by bin of time; empty = do not keep it. Returns false
+    `busy` receives the most running requests per bin of time; empty = do not keep it. Returns false
     as soon as a constraint is broken or work is left that no worker will ever take.
+
+    One long function on purpose: a plan spends most of its time here, and cut into compiled
+    functions per step, planning takes more than twice as long.
     """
     clock = scratch.clock_ns
     if busy.shape[0] == 0:

@@ -1,4 +1,4 @@
-"""`python -m assay.planner`: size pools until told to stop."""
+"""`python -m assay.planner`: size pools until a signal stops it."""
 
 import os
 

@@ -95,9 +95,10 @@ def build(
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
+    door = Door(_limits(reward))
     guard = CallGuard(
         callers=tenants,
-        door=Door(_limits(reward)),
+        door=door,
         clock=clock,
         tracer=tracer or NoTracer(),
         on_call=metrics.api_called,
@@ -109,6 +110,7 @@ def build(
         clock=clock,
         metrics=metrics,
         new_id=lambda: secrets.token_hex(16),
+        pace=door.pace_requests if len(reward.tenants) > 1 else None,
     )
     readers = Readers(reward, settings.verifiers)
     readiness = Readiness(store, metrics)
@@ -142,6 +144,7 @@ def _limits(reward: RewardSettings) -> DoorLimits:
         tenant_share=reward.tenant_share_max,
         tenant_calls_per_s=reward.tenant_calls_per_s_max,
         tenant_bytes_per_s=reward.tenant_bytes_per_s_max,
+        tenant_requests_per_s=reward.tenant_requests_per_s_max,
         body_s_max=reward.body_s_max,
         stream_idle_s_max=reward.stream_idle_s_max,
         stream_s_max=reward.stream_s_max,

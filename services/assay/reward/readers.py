@@ -13,12 +13,11 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import Final, Protocol
 
 import structlog
 
@@ -32,14 +31,16 @@ from assay.reward.drafts import ScoreDraft
 from assay.reward.reading import Form, Message
 from assay.verifiers.port import PipelineDefinition
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 SMALL_BYTES_MAX: Final = 1024**2
 MIB: Final = 1024**2
 ANSWER_S_MAX: Final = 60.0
 """Nothing for so long from a process whose CPU time is bounded: the machine is overloaded."""
 RETRY_AFTER_S: Final = 1.0
+ALLOWANCE_SHARE: Final = 0.05
+"""CPU seconds per second that each of several tenants may have its messages read at ordinary
+priority; what goes beyond gets idle CPU time."""
+ALLOWANCE_S_MAX: Final = 0.25
+"""What of it is saved up."""
 BY_REASON: Final = {error.reason: error for error in AssayError.__subclasses__()}
 
 log = structlog.get_logger(__name__)
@@ -91,12 +92,18 @@ class Place:
 
 
 class Places:
-    """Who is next."""
+    """Whose message is read next.
 
-    def __init__(self, places_max: int) -> None:
+    Of several tenants, none has all places, and none has two large messages read at once.
+    """
+
+    def __init__(self, places_max: int, *, tenants: int) -> None:
+        """Divide `places_max` (2 or more) among `tenants`."""
         self._places_max = places_max
+        self._own_max = places_max - 1 if tenants > 1 else places_max
+        self._own_large_max = 1 if tenants > 1 else places_max - 1
         self._running: Counter[TenantId] = Counter()
-        self._large = 0
+        self._large: Counter[TenantId] = Counter()
         self._waiting: list[Place] = []
 
     async def take(self, tenant: TenantId, *, large: bool) -> Place:
@@ -117,20 +124,56 @@ class Places:
     def give_back(self, place: Place) -> None:
         """Another may have it."""
         self._running[place.tenant] -= 1
+        self._large[place.tenant] -= place.large
         self._running += Counter()  # forgets who has none
-        self._large -= place.large
+        self._large += Counter()
         self._hand_out()
 
     def _hand_out(self) -> None:
         while self._running.total() < self._places_max:
-            may = [p for p in self._waiting if not p.large or self._large < self._places_max - 1]
+            may = [place for place in self._waiting if self._may(place)]
             if not may:
                 return
             place = min(may, key=lambda p: self._running[p.tenant])
             self._waiting.remove(place)
             self._running[place.tenant] += 1
-            self._large += place.large
+            self._large[place.tenant] += place.large
             place.free.set_result(None)
+
+    def _may(self, place: Place) -> bool:
+        if self._running[place.tenant] >= self._own_max:
+            return False
+        if not place.large:
+            return True
+        own = self._large[place.tenant]
+        return own < self._own_large_max and self._large.total() < self._places_max - 1
+
+
+class Allowance:
+    """CPU time at ordinary priority that each of several tenants has for its messages.
+
+    Whoever has used it up has its messages read in idle CPU time, until it has grown again.
+    """
+
+    def __init__(self, *, tenants: int) -> None:
+        """One tenant alone has as much as it likes."""
+        self._endless = tenants <= 1
+        self._left: dict[TenantId, tuple[float, float]] = {}
+
+    def left_s(self, tenant: TenantId, now_s: float) -> float:
+        """What the tenant has; below zero: it waits."""
+        left_s, at_s = self._left.get(tenant, (ALLOWANCE_S_MAX, now_s))
+        return min(ALLOWANCE_S_MAX, left_s + ALLOWANCE_SHARE * (now_s - at_s))
+
+    def use(self, tenant: TenantId, cpu_s: float, now_s: float) -> None:
+        """A message took so much."""
+        self._left[tenant] = (self.left_s(tenant, now_s) - cpu_s, now_s)
+
+    def scheduling(self, tenant: TenantId, now_s: float) -> bytes:
+        """How the tenant's next message is read."""
+        if self._endless or self.left_s(tenant, now_s) > 0:
+            return reading.ORDINARY
+        return reading.IDLE
 
 
 class Readers:
@@ -140,7 +183,9 @@ class Readers:
         self._settings = settings
         self._verifiers = verifiers
         self._check = RequestCheck(settings)
-        self._places = Places(settings.readers_max)
+        tenants = max(1, len(settings.tenants))
+        self._places = Places(settings.readers_max, tenants=tenants)
+        self.allowance = Allowance(tenants=tenants)
         self._threads = ThreadPoolExecutor(settings.readers_max, thread_name_prefix="reader")
         self._template: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -167,7 +212,7 @@ class Readers:
         """CPU time that reading a message of `size` bytes may take."""
         return self._settings.read_cpu_s_per_mib * max(1.0, size / MIB)
 
-    def connect(self) -> socket.socket:
+    def connect(self, tenant: TenantId) -> socket.socket:
         """Start a process for one message; returns our end of the connection to it.
 
         Raises:
@@ -175,29 +220,32 @@ class Readers:
         """
         ours, theirs = socket.socketpair()
         ours.settimeout(ANSWER_S_MAX)
+        scheduling = self.allowance.scheduling(tenant, asyncio.get_running_loop().time())
         with theirs:
             try:
-                socket.send_fds(self._be_up(), [b"1"], [theirs.fileno()])
+                socket.send_fds(self._be_up(), [scheduling], [theirs.fileno()])
             except OSError:
                 ours.close()
                 self.stop()  # the next message starts another template
                 raise
         return ours
 
-    async def exchange(
-        self, channel: socket.socket, parts: Sequence[object], body: bytes
-    ) -> list[object]:
+    def exchange(
+        self,
+        channel: socket.socket,
+        parts: Sequence[object],
+        body: bytes,
+        found: list[NewRequest],
+    ) -> Future[list[object]]:
         """Say `parts`, send `body` and wait for the answer, in a thread.
 
-        Raises:
+        Requests that come before the answer are added to `found`. There are as many threads as
+        messages being read apart.
+
+        Raises (the future):
             EOFError, OSError: the process is gone, or does not answer in time.
         """
-        return await self.in_a_thread(_exchange, channel, parts, body)
-
-    async def in_a_thread(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """There are as many as there are messages being read apart."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, partial(work, *args, **kwargs))
+        return self._threads.submit(_exchange, channel, parts, body, found)
 
     def give_back(self, place: Place) -> None:
         """A message was read."""
@@ -235,8 +283,11 @@ class ReadingApart:
         self.batch_id = ""
         self._readers = readers
         self._place: Place | None = place
+        self._tenant = place.tenant
         self._channel: socket.socket | None = None
         self._cpu_s = 0.0
+        self._charged = False
+        self._exchange: Future[list[object]] | None = None
 
     async def begin(self, form: Form, body: bytes) -> None:
         """Have the head read."""
@@ -255,9 +306,9 @@ class ReadingApart:
     async def requests(self, definition: PipelineDefinition) -> list[NewRequest]:
         """As `Reading`."""
         try:
-            (rows,) = await self._answer("requests", definition.spec.name)
-            assert isinstance(rows, list)  # noqa: S101 for the checker: our own child packed it
-            return await self._readers.in_a_thread(reading.requests_of, rows)
+            parts: list[NewRequest] = []
+            await self._answer("requests", definition.spec.name, found=parts)
+            return parts
         finally:
             self.close()
 
@@ -265,28 +316,51 @@ class ReadingApart:
         """As `Reading`."""
         channel, self._channel = self._channel, None
         if channel is not None:
+            if not self._charged:  # its process may go on up to its limit
+                self._charge(self._cpu_s)
             with suppress(OSError):
                 channel.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits at it
-            channel.close()
+            if self._exchange is None:
+                channel.close()
+            else:  # not before the thread is done: its descriptor might be another's by then
+                self._exchange.add_done_callback(lambda _: channel.close())
         place, self._place = self._place, None
         if place is not None:
             self._readers.give_back(place)
 
-    async def _answer(self, kind: str, *parts: object, body: bytes = b"") -> list[object]:
+    async def _answer(
+        self,
+        kind: str,
+        *parts: object,
+        body: bytes = b"",
+        found: list[NewRequest] | None = None,
+    ) -> list[object]:
         try:
             if self._channel is None:
-                self._channel = self._readers.connect()
-            answer = await self._readers.exchange(self._channel, parts, body)
+                self._channel = self._readers.connect(self._tenant)
+            requests = [] if found is None else found
+            self._exchange = self._readers.exchange(self._channel, parts, body, requests)
+            answer = await asyncio.wrap_future(self._exchange)
         except (OSError, EOFError) as error:
             raise _unread(repr(error)) from error
         match answer:
-            case [found, *rest] if found == kind:
+            case ["head", *rest] if kind == "head":
                 return rest
-            case ["refused", str(reason), str(message), str(field)]:
+            case ["requests", float(cpu_s)] if kind == "requests":
+                self._charge(cpu_s)
+                return []
+            case ["refused", float(cpu_s), str(reason), str(message), str(field)]:
+                self._charge(cpu_s)
                 raise BY_REASON[reason](message, field=field)
-            case ["died", int(status)]:
+            case ["died", float(cpu_s), int(status)]:
+                self._charge(cpu_s)
                 raise self._why(status)
         raise _unread("it said something else")
+
+    def _charge(self, cpu_s: float) -> None:
+        self._charged = True
+        now_s = asyncio.get_running_loop().time()
+        self._readers.allowance.use(self._tenant, cpu_s, now_s)
 
     def _why(self, status: int) -> AssayError:
         if status == -signal.SIGPROF:
@@ -303,11 +377,19 @@ def _unread(why: str) -> Saturated:
     return Saturated("the message could not be read now", retry_after_s=RETRY_AFTER_S)
 
 
-def _exchange(channel: socket.socket, parts: Sequence[object], body: bytes) -> list[object]:
+def _exchange(
+    channel: socket.socket, parts: Sequence[object], body: bytes, found: list[NewRequest]
+) -> list[object]:
     with suppress(BrokenPipeError, ConnectionResetError):  # its last word may be there
         reading.send(channel, *parts)
         channel.sendall(body)
-    return reading.receive(channel)
+    while True:
+        answer = reading.receive(channel)
+        if answer[0] != "part":
+            return answer
+        _, rows = answer
+        assert isinstance(rows, list)  # noqa: S101 for the checker: our own child packed it
+        found += reading.requests_of(rows)
 
 
 def _plain(settings: RewardSettings) -> Mapping[str, object]:

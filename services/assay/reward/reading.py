@@ -15,9 +15,12 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -40,6 +43,14 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 NICENESS: Final = 10
 """Calls that are being answered come before messages that are being read."""
+NICENESS_IDLE: Final = 19
+"""Of the session of a reading that is given idle CPU time only."""
+ORDINARY: Final = b"o"
+IDLE: Final = b"i"
+"""What comes with a message's socket: how its process is scheduled."""
+PART_REQUESTS_MAX: Final = 64
+PART_BYTES_MAX: Final = 256 * 1024
+"""Of an answer's frame: unpacking it holds up the API for less than a millisecond."""
 OUT_OF_MEMORY: Final = 3
 """Exit status."""
 FRAME_BYTES_MAX: Final = 2**31
@@ -192,15 +203,28 @@ def serve_one(channel: socket.socket, desk: Desk) -> None:
         (pipeline,) = receive(channel)
         requests = check.check(message.requests, desk.pipelines[PipelineName(str(pipeline))])
     except AssayError as error:
-        send(channel, "refused", error.reason, error.message[:10_000], error.field[:10_000])
+        said = (error.reason, error.message[:10_000], error.field[:10_000])
+        send(channel, "refused", time.process_time(), *said)
         return
-    send(
-        channel, "requests", [(r.request_id, r.group_id, r.response, r.reference) for r in requests]
-    )
+    for part in _parts(requests):
+        send(channel, "part", part)
+    send(channel, "requests", time.process_time())
+
+
+def _parts(requests: Sequence[NewRequest]) -> Iterator[Sequence[Sequence[object]]]:
+    part: list[Sequence[object]] = []
+    size = 0
+    for request in requests:
+        if len(part) == PART_REQUESTS_MAX or size > PART_BYTES_MAX:
+            yield part
+            part, size = [], 0
+        part.append((request.request_id, request.group_id, request.response, request.reference))
+        size += len(request.response) + len(request.reference)
+    yield part
 
 
 def requests_of(rows: Sequence[Sequence[object]]) -> list[NewRequest]:
-    """What `serve_one` sent, again as records."""
+    """One part of what `serve_one` sent, as records again."""
     found = []
     for request_id, group_id, response, reference in rows:
         assert isinstance(response, bytes)  # noqa: S101 for the checker: our own child packed it
@@ -222,9 +246,27 @@ def _limit(cpu_s: float, memory_bytes_max: int) -> None:
     signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
 
 
-def _child(channel: socket.socket, desk: Desk) -> NoReturn:
+def run_in_background(niceness: int, *, idle: bool) -> None:
+    """Lower the priority of this process, in a session of its own.
+
+    Linux schedules sessions against each other first (sched_autogroup), and `nice` only within
+    one, so both are set.
+    """
+    with suppress(PermissionError):  # it leads a session already
+        os.setsid()
+    with suppress(OSError):  # a kernel without autogroups, or asked too often
+        Path("/proc/self/autogroup").write_text(str(niceness), encoding="ascii")
+    if idle:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+
+
+def _child(channel: socket.socket, desk: Desk, scheduling: bytes) -> NoReturn:
     status = 1
     try:
+        if scheduling == IDLE:
+            run_in_background(NICENESS_IDLE, idle=True)
         serve_one(channel, desk)
         status = 0
     except MemoryError:
@@ -264,7 +306,7 @@ class Template:
         if not pid:
             for _, another in self._children.values():
                 another.close()
-            _child(channel, self._desk)
+            _child(channel, self._desk, data)
         pidfd = os.pidfd_open(pid)
         self._children[pidfd] = (pid, channel)
         self._poll.register(pidfd, select.POLLIN)
@@ -274,12 +316,13 @@ class Template:
         pid, channel = self._children.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        _, wait_status, used = os.wait4(pid, 0)
+        status = os.waitstatus_to_exitcode(wait_status)
         with channel:
             if status:
                 channel.settimeout(0)
                 try:
-                    send(channel, "died", status)
+                    send(channel, "died", used.ru_utime + used.ru_stime, status)
                 except OSError:
                     return  # no one waits for it any more
 
@@ -292,7 +335,7 @@ def main() -> None:
         settings=RewardSettings.model_validate(reward),
         pipelines=load_pipelines(VerifierSettings.model_validate(verifiers)),
     )
-    os.nice(NICENESS)
+    run_in_background(NICENESS, idle=False)
     gc.disable()
     gc.freeze()
     Template(control, desk).run()

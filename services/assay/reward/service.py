@@ -50,7 +50,7 @@ from assay.reward import admission
 from assay.reward.deadline import deadline_after_ms
 from assay.reward.drafts import BatchDraft, ResultsPage, Scored, ScoreDraft, TaskDraft
 from assay.reward.recent import Recent
-from assay.store.port import Store
+from assay.store.port import Pace, Store
 from assay.verifiers.intake import parse_settings
 from assay.verifiers.port import PipelineDefinition
 
@@ -103,8 +103,11 @@ class RewardService:
         clock: Clock,
         metrics: Metrics,
         new_id: Callable[[], str],
+        pace: Pace | None = None,
     ) -> None:
+        """Serve over `store`; `pace` is awaited before requests are stored (absent: no wait)."""
         self._store = store
+        self._pace = pace
         self._clock = clock
         self._metrics = metrics
         self._pipelines = pipelines
@@ -175,7 +178,12 @@ class RewardService:
         batch = admission.batch_name(batch_id)
         task = await self._task_of(tenant, batch)
         requests = await checked(task.definition)
-        return await self._store.submit(tenant.tenant_id, batch, requests, tenant.quota)
+        if self._pace is None:
+            return await self._store.submit(tenant.tenant_id, batch, requests, tenant.quota)
+        await self._pace(tenant.tenant_id, 1)  # the rest before it becomes claimable
+        return await self._store.submit(
+            tenant.tenant_id, batch, requests, tenant.quota, pace=self._pace
+        )
 
     async def seal(self, tenant: Tenant, batch_id: str) -> BatchRecord:
         """Take no more requests; idempotent."""
@@ -413,6 +421,8 @@ class RewardService:
             while requests and len(part) < PART_REQUESTS_MAX and size < PART_BYTES_MAX:
                 part.append(requests.pop())
                 size += len(part[-1].response) + len(part[-1].reference)
+            if self._pace is not None:
+                await self._pace(tenant.tenant_id, len(part))
             await self._store.submit(tenant.tenant_id, batch_id, part, tenant.quota)
 
     async def _until_over(

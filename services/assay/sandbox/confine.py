@@ -20,9 +20,9 @@ from assay.config.settings import SandboxSettings
 from assay.sandbox import linux
 from assay.sandbox.box import root
 from assay.sandbox.seccomp import compile_filter
-from assay.sandbox.uid_number import Slot
+from assay.sandbox.uid_claim import UidClaim
 
-_held: list[Slot] = []
+_held: list[UidClaim] = []
 """Claims that last as long as the process."""
 
 _SHOWN_ANYWAY: Final = ("/usr", "/lib", "/lib32", "/lib64", "/libx32")
@@ -140,10 +140,10 @@ def _unreadable(paths: list[str]) -> list[str]:
 
 def _claim_uid(settings: SandboxSettings) -> int:
     """A uid that no other process of this host runs as; claimed before the network is left, whose
-    names tell the slots apart."""
-    slot = Slot()
-    _held.append(slot)
-    return settings.uid + slot.number
+    names tell the launchers apart."""
+    claim = UidClaim()
+    _held.append(claim)
+    return settings.uid + claim.number
 
 
 def _leave_root(uid: int) -> None:

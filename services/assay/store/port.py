@@ -5,7 +5,7 @@ after a lost answer (submit, open, seal, cancel and finish are idempotent; a rep
 leaves a lease to expire); all instants are the store's own.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,6 +46,10 @@ class Fitness:
     """Risks that the settings accept, and what could not be found out."""
 
 
+Pace = Callable[[TenantId, int], Awaitable[None]]
+"""Waits until so many requests of a tenant may go on."""
+
+
 class Store(Protocol):
     """Every method raises `DependencyDown` when the store cannot be reached."""
 
@@ -73,9 +77,18 @@ class Store(Protocol):
         """
 
     async def submit(
-        self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        *,
+        pace: Pace | None = None,
     ) -> Submitted:
         """Take in all or none; durable on return.
+
+        `pace` is awaited before each part of a large message becomes claimable; all of it is
+        accepted before the first wait.
 
         Raises:
             NotFound: no such batch.

@@ -5,8 +5,11 @@ be lost: tasks and large payload parts, which never change, are remembered; the 
 """
 
 import asyncio
+import hashlib
+import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -58,17 +61,24 @@ from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
 from assay.store.link import Argument, Link, Reply
 from assay.store.open_work import read_open_work
-from assay.store.port import Finished, Fitness, Reaped, Report
+from assay.store.port import Finished, Fitness, Pace, Reaped, Report
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
 
 SLICE: Final = 64
 """Most requests that one script call moves: the server runs one call at a time, and every tenant's
 next call waits that long (about 2 ms)."""
+CLAIMS_SLICE: Final = 32
+"""Likewise of claims and reports, which cost more each."""
+RELEASE_SLICE: Final = 32
+"""Requests that a paced message puts into the queue at once: what the workers then do with them is
+over before another tenant's call notices."""
 LEASES_SLICE: Final = 512
 """Most leases that one script call extends."""
 PART_BYTES_MAX: Final = 256 * 1024
 """Payload that one script call stores."""
+PIECE_BYTES: Final = 512 * 1024
+"""Of a large payload part that one call carries."""
 STAGED_KEPT_MS: Final = 120_000
 """After which what was staged and not taken in is dropped."""
 TASK_KEPT_S: Final = 30 * 86_400.0
@@ -136,6 +146,7 @@ class ValkeyStore:
         self._stage = load_script("stage")
         self._unstage_part = load_script("unstage")
         self._submit = load_script("submit")
+        self._release = load_script("release")
         self._claim = load_script("claim")
         self._beat = load_script("beat")
         self._finish = load_script("finish")
@@ -224,10 +235,16 @@ class ValkeyStore:
         return codec.batch_record(reply[1]), reply[0] == b"NEW"
 
     async def submit(
-        self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        *,
+        pace: Pace | None = None,
     ) -> Submitted:
         """See `Store.submit`."""
-        parcel = codec.Parcel(requests, inline_bytes_max=self._settings.inline_bytes_max)
+        parcel = await self._parcel(requests)
         unknown = [name for name in parcel.blobs if self._uploaded.get(name) is None]
         await self._upload(parcel.blobs, unknown)
         parts = parcel.parts(requests_max=self._part_requests_max, bytes_max=PART_BYTES_MAX)
@@ -240,7 +257,9 @@ class ValkeyStore:
                 rows = [codec.without_payload(row) for row in rows]
             limits = (quota.requests_open_max, quota.bytes_open_max)
             ranges = codec.packed_rows([staged]) if staged else b""
-            arguments = (tenant, batch_id, *limits, codec.packed_rows(rows), ranges)
+            queue_max = len(rows) if pace is None else RELEASE_SLICE
+            packed = codec.packed_rows(rows)
+            arguments = (tenant, batch_id, *limits, packed, ranges, queue_max)
             reply = await self._link.run(self._submit, *arguments)
             if reply[0] == b"NO_BLOB":  # kept no longer; nothing was taken in
                 await self._upload(parcel.blobs, list(parcel.blobs))
@@ -253,6 +272,8 @@ class ValkeyStore:
         _, accepted, duplicates, sealed, more = reply
         if more:
             await self._settle_on(tenant, batch_id, "CONTINUE")
+        if pace is not None and accepted > RELEASE_SLICE:
+            await self._release_all(tenant, batch_id, pace)
         return Submitted(accepted=accepted, duplicates=duplicates, sealed=bool(sealed))
 
     async def _stage_parts(
@@ -270,17 +291,41 @@ class ValkeyStore:
                 raise _no_batch(batch_id)
             staged += (reply[1], len(part))
 
+    async def _release_all(self, tenant: TenantId, batch_id: BatchId, pace: Pace) -> None:
+        """Who is cut short here leaves the rest to `reap`: the requests are accepted."""
+        left = 1
+        while left:
+            await pace(tenant, RELEASE_SLICE)
+            left = await self._link.run(self._release, tenant, batch_id, RELEASE_SLICE)
+
     async def _unstage(self, staged: Sequence[int]) -> None:
         """Where this fails too, `reap` drops them."""
         with suppress(DependencyDown):
             for first, count in zip(staged[::2], staged[1::2], strict=True):
                 await self._link.run(self._unstage_part, first, count)
 
+    async def _parcel(self, requests: Sequence[NewRequest]) -> codec.Parcel:
+        parcel = partial(codec.Parcel, requests, inline_bytes_max=self._settings.inline_bytes_max)
+        size = sum(len(request.response) + len(request.reference) for request in requests)
+        # Hashing lets go of the interpreter's lock: other calls go on.
+        return await asyncio.to_thread(parcel) if size > PIECE_BYTES else parcel()
+
     async def _upload(self, blobs: Mapping[str, bytes], names: Sequence[str]) -> None:
         for name in names:
-            key = self._key("bl", name)
-            await self._link.call("SET", key, blobs[name], "NX", "EX", UPLOAD_KEPT_S)
+            await self._upload_one(self._key("bl", name), blobs[name])
             self._uploaded.put(name, len(blobs[name]))
+
+    async def _upload_one(self, key: str, content: bytes) -> None:
+        """Piece by piece under a name of its own, then whole under its name, unless it is there."""
+        if len(content) <= PIECE_BYTES:
+            await self._link.call("SET", key, content, "NX", "EX", UPLOAD_KEPT_S)
+            return
+        trial = self._key("up", secrets.token_hex(16))
+        await self._link.call("SET", trial, content[:PIECE_BYTES], "EX", UPLOAD_KEPT_S)
+        for first in range(PIECE_BYTES, len(content), PIECE_BYTES):
+            await self._link.call("APPEND", trial, content[first : first + PIECE_BYTES])
+        if not await self._link.call("RENAMENX", trial, key):
+            await self._link.call("UNLINK", trial)
 
     async def _settle_on(
         self, tenant: TenantId, batch_id: BatchId, action: str
@@ -352,7 +397,7 @@ class ValkeyStore:
         found: list[Claim] = []
         full = True
         while full and len(found) < claims_max:
-            count = min(claims_max - len(found), SLICE)
+            count = min(claims_max - len(found), CLAIMS_SLICE)
             try:
                 some, claimed = await self._claim_some(stage, count, lease_s, worker)
             except DependencyDown:
@@ -401,11 +446,25 @@ class ValkeyStore:
         names = {part for part in parts if isinstance(part, str)}
         found = {name: content for name in names if (content := self._blobs.get(name))}
         for name in names - found.keys():
-            content = await self._link.call("GET", self._key("bl", name))
+            content = await self._download(name)
             if content is not None:
                 self._blobs.put(name, content)
                 found[name] = content
         return found
+
+    async def _download(self, name: str) -> bytes | None:
+        """`None`: it is kept no longer."""
+        key = self._key("bl", name)
+        pieces: list[bytes] = []
+        while not pieces or len(pieces[-1]) == PIECE_BYTES:
+            first = len(pieces) * PIECE_BYTES
+            piece = await self._link.call("GETRANGE", key, first, first + PIECE_BYTES - 1)
+            pieces.append(piece)
+        if len(pieces) == 1:
+            return pieces[0] or None
+        content = b"".join(pieces)  # not whole where it was dropped meanwhile
+        digest = await asyncio.to_thread(hashlib.sha256, content)
+        return content if digest.hexdigest() == name else None
 
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
@@ -425,9 +484,9 @@ class ValkeyStore:
         """See `Store.finish`."""
         statuses: list[FinishStatus] = []
         completed: list[Reply] = []
-        for first in range(0, len(reports), SLICE):
+        for first in range(0, len(reports), CLAIMS_SLICE):
             arguments: list[Argument] = []
-            for report in reports[first : first + SLICE]:
+            for report in reports[first : first + CLAIMS_SLICE]:
                 arguments += codec.report_arguments(report)
             done, batches = await self._link.run(
                 self._finish,

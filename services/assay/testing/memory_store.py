@@ -32,7 +32,7 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
-from assay.store.port import Fitness
+from assay.store.port import Fitness, Pace
 from assay.testing.queue_model import QueueLimits, QueueModel
 
 RECHECK_S: Final = 3.0
@@ -108,7 +108,13 @@ class MemoryStore:
         return opened
 
     async def submit(
-        self, tenant: TenantId, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        *,
+        pace: Pace | None = None,
     ) -> Submitted:
         """See `Store.submit`."""
         submitted = self._model.submit(tenant, batch_id, requests, quota, self._clock.now_ns())

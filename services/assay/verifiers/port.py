@@ -6,6 +6,7 @@ at one boundary, in the worker: any exception is an infrastructure failure of th
 *response* did wrong is a value (`Ended`).
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -160,6 +161,18 @@ def scored(
     """End with the settings' reward for right or wrong."""
     reward = settings.reward_pass if passed else settings.reward_fail
     return Ended(outcome=Outcome.SCORED, reward=reward, evidence=evidence, use=use or ResourceUse())
+
+
+def reward_at_limit(settings_json: bytes) -> float:
+    """Return what a task's settings, of whichever pipeline, give a response that broke a limit.
+
+    Raises:
+        ValueError: the settings are not JSON, or their reward is no finite number.
+    """
+    name = "reward_resource_limit"
+    told = json.loads(settings_json or b"{}")
+    given = {name: told[name]} if name in told else {}
+    return PipelineSettings.model_validate(given).reward_resource_limit
 
 
 def resource_limited(

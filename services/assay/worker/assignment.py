@@ -19,7 +19,7 @@ ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Held:
+class HeldClaim:
     """A claim in this host's hands."""
 
     claim: Claim
@@ -41,7 +41,7 @@ class Held:
 class Assignment:
     """The works of one slot, in order; each leaves `open` when its verdict is in."""
 
-    held: Sequence[Held]
+    held: Sequence[HeldClaim]
     individually: bool
     """The slot works one after the other, so that the first open one is the one it is at."""
     begun_ns: int = 0
@@ -52,18 +52,18 @@ class Assignment:
     """Of the slot, from half of its time on."""
     blocked_due_ns: int = 0
     """When to look at it next."""
-    open: dict[int, Held] = field(default_factory=dict)
+    open: dict[int, HeldClaim] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """All works are open."""
         self.open = dict(enumerate(self.held))
 
-    def take(self, at: int) -> Held | None:
+    def take(self, at: int) -> HeldClaim | None:
         """The claim of a verdict; `None` when it was judged before."""
         return self.open.pop(at, None)
 
     @property
-    def current(self) -> Held | None:
+    def current(self) -> HeldClaim | None:
         """The one claim that the slot is at, where that is known."""
         if self.open and (self.individually or len(self.open) == 1):
             return next(iter(self.open.values()))
@@ -74,8 +74,8 @@ class Assignment:
 class Blame:
     """What becomes of the works that a dead slot leaves open."""
 
-    blamed: Held | None
-    again: tuple[Held, ...]
+    blamed: HeldClaim | None
+    again: tuple[HeldClaim, ...]
 
 
 def blame_for_end(assignment: Assignment) -> Blame:
@@ -110,20 +110,20 @@ class Waiting:
 
     def __init__(self, *, batch_max: int) -> None:
         self._batch_max = batch_max
-        self._claims: deque[Held] = deque()
+        self._claims: deque[HeldClaim] = deque()
 
     def __len__(self) -> int:
         return len(self._claims)
 
-    def add(self, claims: Iterable[Held]) -> None:
+    def add(self, claims: Iterable[HeldClaim]) -> None:
         """Behind what waits already."""
         self._claims.extend(claims)
 
-    def add_again(self, claims: Sequence[Held]) -> None:
+    def add_again(self, claims: Sequence[HeldClaim]) -> None:
         """In front, in their order: they were served before."""
         self._claims.extendleft(reversed(claims))
 
-    def remove(self, held: Held) -> bool:
+    def remove(self, held: HeldClaim) -> bool:
         """Take one out; False when it does not wait."""
         try:
             self._claims.remove(held)
@@ -131,7 +131,7 @@ class Waiting:
             return False
         return True
 
-    def take_all(self) -> list[Held]:
+    def take_all(self) -> list[HeldClaim]:
         """Empty it."""
         taken = list(self._claims)
         self._claims.clear()
@@ -142,10 +142,10 @@ class Waiting:
         """The next one wants a slot that has served nothing."""
         return bool(self._claims) and self._claims[0].fresh
 
-    def take(self, *, slots_idle: int) -> list[Held]:
+    def take(self, *, slots_idle: int) -> list[HeldClaim]:
         """The works for one of so many idle slots: an even share, in order, within the bounds."""
         share = min(self._batch_max, -(-len(self._claims) // max(1, slots_idle)))
-        taken: list[Held] = []
+        taken: list[HeldClaim] = []
         size = 0
         while self._claims and len(taken) < share:
             following = self._claims[0]

@@ -28,16 +28,16 @@ from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
-from assay.worker.artifacts.broker import ArtifactDesk
+from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
-from assay.worker.forking.client import Forks, environment_for_slots
+from assay.worker.forking.client import ForkServers, environment_for_slots
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.pool_servicer import ControlServer
 from assay.worker.slots.main import SlotSettings
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import HostParts, Supervisor
 
-SIGN: Final = "worker.json"
+READY_FILE: Final = "worker.json"
 """In `data_dir/run`: where the host listens."""
 
 CALLS_MAX: Final = 64
@@ -97,7 +97,7 @@ class WorkerService:
                 with lifecycle.starting():
                     addresses = await self.start()
                 self.tasks.spawn(self._watch_store(), name="store fitness")
-                with lifecycle.listening(self.settings.data_dir / "run" / SIGN, addresses):
+                with lifecycle.listening(self.settings.data_dir / "run" / READY_FILE, addresses):
                     await self.host.run(stop)
             finally:
                 await self.stop()
@@ -141,7 +141,7 @@ def build(
     tasks = Tasks()
     health = StoreHealth(clock)
     scratch = settings.data_dir / "scratch" / str(os.getpid())
-    forks = Forks(
+    forks = ForkServers(
         SlotSettings(sandbox=settings.sandbox, verifiers=settings.verifiers, scratch=scratch),
         environment=environment_for_slots(os.environ, settings.worker.environment),
     )
@@ -164,7 +164,7 @@ def build(
         health=health,
         clock=clock,
         forks=forks,
-        desk=ArtifactDesk(store=store, cache=cache, metrics=metrics),
+        broker=ArtifactBroker(store=store, cache=cache, metrics=metrics),
         metrics=metrics,
         tracer=tracer,
         worker=WorkerId(f"{socket.gethostname()}:{os.getpid()}"),

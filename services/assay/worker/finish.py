@@ -1,6 +1,5 @@
-"""From what a slot said, or how it ended, to what is reported. Pure."""
+"""From a slot's verdict, or from how the slot ended, to what is reported to the store. Pure."""
 
-import json
 from typing import Final
 
 from assay.core.codec import pack_body, unpack_body, unpack_handover
@@ -15,6 +14,7 @@ from assay.core.records import (
     StageReport,
 )
 from assay.core.verdict import SECOND_JUDGE, Evidence, ResourceUse
+from assay.verifiers.port import reward_at_limit
 from assay.worker.slots.messages import Said, SaidEnded, SaidHandedOver, Verdict
 
 ERROR_CHARS_MAX: Final = 4_000
@@ -22,7 +22,7 @@ _OPINIONS: Final = ("agrees", "disagrees", "abstains")
 
 
 def finish_of(claim: Claim, said: Said) -> Finish:
-    """What a slot's word means for the request."""
+    """Return what a slot's verdict means for the request."""
     if isinstance(said, SaidEnded):
         return EndRequest(outcome=said.outcome, reward=said.reward, body=said.body)
     if isinstance(said, SaidHandedOver):
@@ -34,7 +34,7 @@ def finish_of(claim: Claim, said: Said) -> Finish:
 
 
 def second_opinion(said: Said) -> str | None:
-    """What a second judge said of it; `None` where none was asked. Most bodies are not unpacked."""
+    """Return a second judge's opinion; `None` where none was asked. Few bodies are unpacked."""
     if not isinstance(said, SaidEnded) or SECOND_JUDGE.encode() not in said.body:
         return None
     opinion = unpack_body(said.body)[0].error.removeprefix(SECOND_JUDGE)
@@ -42,18 +42,22 @@ def second_opinion(said: Said) -> str | None:
 
 
 def broke_limit(claim: Claim, *, limit: str, error: str, cpu_s: float) -> EndRequest:
-    """The request's own work was killed for a limit: the task says what that is worth."""
+    """End a request whose own work was killed for a limit, with the reward that its task sets.
+
+    Raises:
+        CodecError: the hand-over cannot be read.
+        ValueError: the task's settings cannot be read.
+    """
     _, before = unpack_handover(claim.handover)
-    settings = json.loads(claim.task.settings_json or b"{}")
     return EndRequest(
         outcome=Outcome.RESOURCE_LIMIT,
-        reward=float(settings.get("reward_resource_limit", 0.0)),
+        reward=reward_at_limit(claim.task.settings_json),
         body=pack_body(Evidence(verdict=limit, error=error), before.plus(ResourceUse(cpu_s=cpu_s))),
     )
 
 
 def times(verdict: Verdict, *, worker: WorkerId, claimed_ns: int, now_ns: int) -> StageReport:
-    """The slot's account, cut to what the host has seen itself."""
+    """Return the slot's times, cut to what the host measured itself."""
     finished_ns = min(max(verdict.finished_ns, claimed_ns), now_ns)
     started_ns = min(max(verdict.started_ns, claimed_ns), finished_ns)
     return StageReport(

@@ -18,7 +18,7 @@ from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
-from assay.worker.forking.client import Forks
+from assay.worker.forking.client import ForkServers
 from assay.worker.slots.pool import PoolState
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import Supervisor
@@ -86,7 +86,7 @@ class WorkerHost:
         supervisors: Mapping[StageName, Supervisor],
         store: Store,
         health: StoreHealth,
-        forks: Forks,
+        forks: ForkServers,
         clock: Clock,
         metrics: Metrics,
         tasks: Tasks,
@@ -214,24 +214,26 @@ class WorkerHost:
             finally:
                 self._waited_for = frozenset()
             failures = 0
-            if woken is not None:
-                await self._supervisors[woken].wake()
+            for stage in woken:
+                await self._supervisors[stage].wake()
 
-    async def _wait(self, stages: Sequence[StageName]) -> StageName | None:
-        """One wait; `None` when nothing came, or another stage is to be waited for as well."""
+    async def _wait(self, stages: Sequence[StageName]) -> Sequence[StageName]:
+        """One wait; returns the stages that may have work."""
         self._waiting = asyncio.create_task(
             self._store.wait_for_work(stages, timeout_s=WAIT_S), name="blocked"
         )
         try:
             await asyncio.wait([self._waiting])
             if self._waiting.cancelled():
-                return None
+                # Another stage is to be waited for as well. The store may have answered already,
+                # and tells of the same work only once.
+                return stages
             woken = self._waiting.result()
         finally:
             self._waiting.cancel()
             self._waiting = None
         self._health.worked()
-        return woken
+        return [] if woken is None else [woken]
 
     # -- reaping -------------------------------------------------------------------------------
     async def _reap(self) -> None:

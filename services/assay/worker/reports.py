@@ -27,7 +27,7 @@ from assay.core.records import (
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
-from assay.worker.assignment import Held
+from assay.worker.assignment import HeldClaim
 from assay.worker.slots.pool import Spawn
 from assay.worker.store_health import StoreHealth
 
@@ -40,7 +40,7 @@ _FIXED_BYTES: Final = 200
 
 log = structlog.get_logger(__name__)
 
-OnSettled = Callable[[Held], None]
+OnSettled = Callable[[HeldClaim], None]
 
 
 class Reports:
@@ -66,10 +66,10 @@ class Reports:
         self._attempts_max = attempts_max
         self._spawn = spawn
         self._on_settled = on_settled
-        self._waiting: deque[tuple[Held, Report]] = deque()
+        self._waiting: deque[tuple[HeldClaim, Report]] = deque()
         self._sending: asyncio.Task[None] | None = None
 
-    def add(self, held: Held, report: StageReport, finish: Finish) -> None:
+    def add(self, held: HeldClaim, report: StageReport, finish: Finish) -> None:
         """Report the end of a claim, as soon as the line is free."""
         held.is_reported = True
         self._waiting.append((held, Report(lease=held.claim.lease, report=report, finish=finish)))
@@ -94,8 +94,8 @@ class Reports:
                 except AssayError as error:
                     self._health.failed(error)
                     self._drop_hopeless()
-                    await self._health.pause(failures)
                     failures += 1
+                    await self._health.pause(failures)
                     continue
                 self._health.worked()
                 spent_s = (self._clock.monotonic_ns() - began_ns) / 1e9
@@ -107,8 +107,8 @@ class Reports:
         finally:
             self._sending = None
 
-    def _next(self) -> list[tuple[Held, Report]]:
-        some: list[tuple[Held, Report]] = []
+    def _next(self) -> list[tuple[HeldClaim, Report]]:
+        some: list[tuple[HeldClaim, Report]] = []
         size = 0
         for held, report in self._waiting:
             size += _payload_bytes(report.finish)
@@ -128,7 +128,7 @@ class Reports:
             log.error("report_dropped", request_id=held.claim.request_id, stage=self._stage)
             self._on_settled(held)
 
-    def _settle(self, some: list[tuple[Held, Report]], finished: Finished) -> None:
+    def _settle(self, some: list[tuple[HeldClaim, Report]], finished: Finished) -> None:
         counts: dict[tuple[str, str, str], int] = {}
         attempts: dict[str, int] = {}
         for (held, report), status in zip(some, finished.statuses, strict=True):
@@ -147,7 +147,7 @@ class Reports:
         for batch in finished.completed:
             self._metrics.batch_completed(tenant=batch.tenant, slack_s=batch.slack_ms / 1e3)
 
-    def _outcome(self, held: Held, finish: Finish) -> str | None:
+    def _outcome(self, held: HeldClaim, finish: Finish) -> str | None:
         if isinstance(finish, EndRequest):
             return finish.outcome.value
         if isinstance(finish, FailAttempt) and held.claim.attempt >= self._attempts_max:

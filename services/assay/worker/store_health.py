@@ -9,17 +9,18 @@ from typing import Final
 
 import structlog
 
+from assay.core.backoff import pause_s
 from assay.core.errors import AssayError
 from assay.edge.clock import Clock
 
-PAUSE_S_MIN: Final = 0.02
+PAUSE_S_FIRST: Final = 0.02
 PAUSE_S_MAX: Final = 1.0
 
 log = structlog.get_logger(__name__)
 
 
 class StoreHealth:
-    """Told by everybody who calls the store."""
+    """Kept by all parts that call the store."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -40,5 +41,5 @@ class StoreHealth:
             log.warning("store_lost", error=error.message)
 
     async def pause(self, failures: int) -> None:
-        """Wait, longer after each failure in a row."""
-        await self._clock.sleep(min(PAUSE_S_MAX, PAUSE_S_MIN * 2 ** min(failures, 10)))
+        """Wait, longer after each of so many failures in a row."""
+        await self._clock.sleep(pause_s(failures, first_s=PAUSE_S_FIRST, longest_s=PAUSE_S_MAX))

@@ -24,21 +24,21 @@ from assay.edge.tracing import Tracer
 from assay.sandbox.port import RunStatus
 from assay.store.port import Store
 from assay.verifiers.port import StageDefinition
-from assay.worker.artifacts.broker import ArtifactDesk
-from assay.worker.artifacts.protocol import WORDS, ArtifactClerk
+from assay.worker.artifacts.broker import ArtifactBroker
+from assay.worker.artifacts.protocol import WORDS, ArtifactProtocol
 from assay.worker.assignment import (
     Assignment,
     Blame,
-    Held,
+    HeldClaim,
     Waiting,
     blame_for_end,
     no_blame,
 )
 from assay.worker.finish import broke_limit, finish_of, second_opinion, times
-from assay.worker.forking.client import Forks
+from assay.worker.forking.client import ForkServers
 from assay.worker.reports import Reports
 from assay.worker.slots import messages
-from assay.worker.slots.frames import Nonsense
+from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.limits import LimitWatch
 from assay.worker.slots.pool import PoolState, SlotPool, Spawn
 from assay.worker.slots.process import SlotProcess
@@ -58,8 +58,8 @@ class HostParts:
     store: Store
     health: StoreHealth
     clock: Clock
-    forks: Forks
-    desk: ArtifactDesk
+    forks: ForkServers
+    broker: ArtifactBroker
     metrics: Metrics
     tracer: Tracer | None
     worker: WorkerId
@@ -104,9 +104,9 @@ class Supervisor:
             busy=lambda: self._pool.busy,
             keeper=self,
         )
-        self._clerk = ArtifactClerk(parts.desk, health=parts.health, spawn=parts.spawn)
+        self._artifacts = ArtifactProtocol(parts.broker, health=parts.health, spawn=parts.spawn)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
-        self._held: dict[Lease, Held] = {}
+        self._held: dict[Lease, HeldClaim] = {}
         self._may_be_work = True
         self._claiming: asyncio.Task[None] | None = None
         self._is_draining = False
@@ -167,8 +167,8 @@ class Supervisor:
                 except AssayError as error:
                     self._may_be_work = True
                     self._parts.health.failed(error)
-                    await self._parts.health.pause(failures)
                     failures += 1
+                    await self._parts.health.pause(failures)
                     continue
                 self._parts.health.worked()
                 self._note_store("claim", began_ns)
@@ -189,7 +189,7 @@ class Supervisor:
     def _hold(self, claims: Sequence[Claim]) -> None:
         now_ns = self._clock.monotonic_ns()
         held = [
-            Held(
+            HeldClaim(
                 claim=claim,
                 claimed_ns=now_ns,
                 payload_bytes=len(claim.response) + len(claim.reference) + len(claim.handover),
@@ -201,7 +201,7 @@ class Supervisor:
             self._note_wait(max(0.0, (one.claim.claimed_ns - one.claim.enqueued_ns) / 1e9))
         self._waiting.add(held)
 
-    def _on_settled(self, held: Held) -> None:
+    def _on_settled(self, held: HeldClaim) -> None:
         self._held.pop(held.claim.lease, None)
 
     # -- assignments ---------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class Supervisor:
                 return
             self._assign(slot, self._waiting.take(slots_idle=slots_idle))
 
-    def _assign(self, slot: SlotProcess, held: list[Held]) -> None:
+    def _assign(self, slot: SlotProcess, held: list[HeldClaim]) -> None:
         assignment = Assignment(
             held=held,
             individually=self._spec.cpu_s_max is not None,
@@ -238,7 +238,7 @@ class Supervisor:
         """See `PoolUser.on_said`."""
         assignment = slot.assignment
         if assignment is None:
-            raise Nonsense("it speaks without being asked")
+            raise ProtocolError("it speaks without being asked")
         match frame[0]:
             case messages.VERDICTS:
                 self._take_verdicts(slot, assignment, frame)
@@ -248,9 +248,9 @@ class Supervisor:
                 self._pool.release(slot)
                 self._pump()
             case str() as word if word in WORDS:
-                self._clerk.take(slot, frame)
+                self._artifacts.take(slot, frame)
             case _:
-                raise Nonsense("an unknown word")
+                raise ProtocolError("an unknown word")
 
     def _take_verdicts(
         self, slot: SlotProcess, assignment: Assignment, frame: list[object]
@@ -260,7 +260,7 @@ class Supervisor:
         for verdict in verdicts:
             held = assignment.take(verdict.at)
             if held is None:
-                raise Nonsense("two verdicts about one request")
+                raise ProtocolError("two verdicts about one request")
             slot.served += 1
             report = times(
                 verdict,
@@ -283,7 +283,7 @@ class Supervisor:
     def _name(self, slot: SlotProcess) -> WorkerId:
         return WorkerId(f"{self._parts.worker}/{self.stage}-{slot.number}")
 
-    def _report(self, held: Held, report: StageReport, finish: Finish) -> None:
+    def _report(self, held: HeldClaim, report: StageReport, finish: Finish) -> None:
         if held.is_lost:
             return
         self._note_service((report.finished_after_ns - report.started_after_ns) / 1e9)
@@ -291,7 +291,7 @@ class Supervisor:
         if self._parts.tracer is not None:
             self._trace(self._parts.tracer, held, report, finish)
 
-    def _trace(self, tracer: Tracer, held: Held, report: StageReport, finish: Finish) -> None:
+    def _trace(self, tracer: Tracer, held: HeldClaim, report: StageReport, finish: Finish) -> None:
         claimed_unix_ns = self._clock.now_ns() - (self._clock.monotonic_ns() - held.claimed_ns)
         tracer.record(
             f"stage {self.stage}",
@@ -305,7 +305,7 @@ class Supervisor:
             },
         )
 
-    def _log_failure(self, held: Held, error: str) -> None:
+    def _log_failure(self, held: HeldClaim, error: str) -> None:
         log.warning(
             "attempt_failed",
             stage=self.stage,
@@ -320,7 +320,7 @@ class Supervisor:
         assignment, slot.assignment = slot.assignment, None
         reason = "retired" if slot.is_retiring else "ended" if assignment is None else "died"
         self._parts.metrics.slot_ended(stage=self.stage, reason=reason)
-        self._clerk.on_ended(slot)
+        self._artifacts.on_ended(slot)
         if assignment is not None:
             self._settle(slot, blame_for_end(assignment), f"slot ended: {why}")
         self._pump()
@@ -338,7 +338,7 @@ class Supervisor:
         else:
             self._waiting.add_again(again)
 
-    def _report_now(self, slot: SlotProcess, held: Held) -> StageReport:
+    def _report_now(self, slot: SlotProcess, held: HeldClaim) -> StageReport:
         held_ns = self._clock.monotonic_ns() - held.claimed_ns
         return StageReport(worker=self._name(slot), started_after_ns=0, finished_after_ns=held_ns)
 
@@ -456,7 +456,7 @@ class Supervisor:
         for held in self._waiting.take_all():
             self._give_back(held)
 
-    def _give_back(self, held: Held) -> None:
+    def _give_back(self, held: HeldClaim) -> None:
         if not held.is_lost:
             report = StageReport(worker=self._parts.worker, started_after_ns=0, finished_after_ns=0)
             self._reports.add(held, report, GiveBack())
@@ -468,7 +468,7 @@ class Supervisor:
         await self._reports.flush()
 
 
-def _ids(held: Held) -> dict[str, str]:
+def _ids(held: HeldClaim) -> dict[str, str]:
     claim = held.claim
     return {
         "tenant": claim.task.tenant,

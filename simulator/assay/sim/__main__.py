@@ -17,6 +17,7 @@ from assay.model.policy import Policy
 from assay.planner.core.policy import Assay
 from assay.sim.policies.autoscalers import Kpa
 from assay.sim.policies.distrs import Distrs, ZeroQueue
+from assay.sim.policies.large_pools import LARGE_POOLS
 from assay.sim.pools.cluster import Cluster, StartUp
 from assay.sim.pools.faults import Broken, run_seed
 from assay.sim.pools.replay import workload_of
@@ -24,9 +25,9 @@ from assay.sim.pools.runner import Options, simulate
 
 
 def policies(cap: int, stages: int) -> dict[str, Callable[[], Policy]]:
-    """What a replay is played against."""
+    """The policies that a replay compares."""
     return {
-        "assay": Assay,
+        "assay": lambda: Assay(LARGE_POOLS),
         "distrs": Distrs,
         "zero_queue": ZeroQueue,
         "kpa": lambda: Kpa((cap,) * stages),
@@ -34,10 +35,10 @@ def policies(cap: int, stages: int) -> dict[str, Callable[[], Policy]]:
 
 
 def read_traces(path: Path) -> list[dict[str, object]]:
-    """One object a line.
+    """One object per line.
 
     Raises:
-        InvalidRequest: a line is none.
+        InvalidRequest: a line is not an object.
     """
     traces = []
     with path.open(encoding="utf-8") as lines:
@@ -77,7 +78,7 @@ def replay(args: argparse.Namespace) -> int:
 
 
 def run_seeds(first: int, runs: int) -> int:
-    """One seed, or several from it on."""
+    """Run `runs` seeds from `first` on."""
     for seed in range(first, first + runs):
         print(f"seed {seed}", flush=True)
         try:
@@ -96,14 +97,14 @@ def run_seeds(first: int, runs: int) -> int:
 
 
 def main() -> int:
-    """Read the arguments."""
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m assay.sim", description=__doc__)
     parser.add_argument("--seed", type=lambda text: int(text, 0))
     parser.add_argument("--runs", type=int, default=1, help="seeds N, N + 1, ...")
-    parser.add_argument("--replay", type=Path, help="traces, a batch a line")
-    parser.add_argument("--past", type=int, default=1, help="batches a task known beforehand")
-    parser.add_argument("--cap", type=int, default=64, help="most workers a stage")
-    parser.add_argument("--startup-s", type=float, default=1.0, help="of a worker")
+    parser.add_argument("--replay", type=Path, help="traces, one batch per line")
+    parser.add_argument("--past", type=int, default=1, help="batches per task known beforehand")
+    parser.add_argument("--cap", type=int, default=64, help="most workers per stage")
+    parser.add_argument("--startup-s", type=float, default=1.0, help="start-up time of a worker")
     args = parser.parse_args()
     if args.replay is not None:
         return replay(args)

@@ -11,7 +11,9 @@ from typing import Any, Final
 from tests.fuzz.verdicts.answers import answer_case, bomb_case
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
 from tests.fuzz.verdicts.cpp import cpp_case
+from tests.fuzz.verdicts.forgers import forger_case, shape_case
 from tests.fuzz.verdicts.python import python_case, stdio_case
+from tests.fuzz.verdicts.spellings import spelling_case
 from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
 
 from assay.client import Client, Request, Result
@@ -20,9 +22,12 @@ from assay.core.outcome import Outcome
 
 GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "python": (python_case, 30),
+    "shapes": (shape_case, 8),
+    "forgers": (forger_case, 8),
     "stdio": (stdio_case, 8),
     "cpp": (cpp_case, 0.2),
     "answers": (answer_case, 34),
+    "spellings": (spelling_case, 16),
     "bombs": (bomb_case, 0.5),
     "choice": (choice_case, 8),
     "exact": (exact_case, 3),

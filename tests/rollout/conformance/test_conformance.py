@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("numpy")
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx")
 
 from tests.rollout.conformance.reference import ReferenceEngine
+from tests.rollout.serving import serving
 from tests.rollout.test_weight_slots import MODELS, SETTINGS, stage
 from tests.rollout.test_weight_slots import alone as model_alone
 
@@ -36,6 +40,8 @@ from assay.rollout import (
 )
 from assay.rollout.engines import probe_tokens
 from assay.rollout.models import Engine
+from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions
+from assay.rollout.server.app import Served, build_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,7 +92,45 @@ def model() -> Iterator[Subject]:
                 yield Subject(runtime, lambda version: stage(native, version), alone)
 
 
-@pytest.fixture(params=[reference, probe, model], ids=lambda make: make.__name__)
+@contextmanager
+def over_http(
+    native: Engine | ProbeEngine, stage_at: Callable[[int, str], None]
+) -> Iterator[RemoteEngine]:
+    options = RuntimeOptions(seq_len_max=SEQ_MAX)
+    with Runtime(native, 4 * SLOTS, options) as runtime:
+        served = Served(name="m", vocab_size=VOCAB, seq_len_max=SEQ_MAX, stage=stage_at)
+        has_logps = not isinstance(native, ProbeEngine)
+        bounds = RemoteOptions(seq_len_max=SEQ_MAX, decode_credits=SLOTS, check_logps=has_logps)
+        with (
+            serving(build_app(runtime, served)) as url,
+            RemoteEngine(url, AssayServer(), SLOTS, VOCAB, bounds) as engine,
+        ):
+            yield engine
+
+
+def remote_probe() -> Iterator[Subject]:
+    native = ProbeEngine(vocab_size=VOCAB, block_tokens=4, batch_max=8, read_all=True)
+    with over_http(native, lambda _version, _path: None) as engine:
+        yield Subject(engine, lambda _: None, probe_alone, knows_its_versions=False)
+
+
+def remote_model() -> Iterator[Subject]:
+    with ExitStack() as stack:
+        native, *fresh = [
+            stack.enter_context(Engine.create(MODELS[version], SETTINGS)) for version in (0, 0, 1)
+        ]
+
+        def alone(prompt: list[int], n: int, seed: int, version: int) -> list[int]:
+            return model_alone(fresh[version], prompt, n, seed)[0]
+
+        http = over_http(native, lambda version, _path: stage(native, version))
+        engine = stack.enter_context(http)
+        yield Subject(engine, lambda version: engine.stage(version, "here"), alone)
+
+
+@pytest.fixture(
+    params=[reference, probe, model, remote_probe, remote_model], ids=lambda make: make.__name__
+)
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     yield from request.param()
 

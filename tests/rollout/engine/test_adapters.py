@@ -1,4 +1,4 @@
-"""LoRA and OFT beside the matrices: the numbers of the merged model, the same bits in any company, and
+"""LoRA and OFT beside the matrices: the merged model's numbers, the same bits in any company, and
 no effect on what the other slot computes."""
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assay.rollout.layout.engine import (
+    AdapterPiece,
     ModelShape,
     NativeEngineInfo,
     NativeEngineSettings,
@@ -83,6 +84,7 @@ __all__ = [
     "STOP_IDS_MAX",
     "STOP_STRINGS_MAX",
     "TRANSITIONS",
+    "AdapterPiece",
     "AdmissionPolicy",
     "Asked",
     "Completion",

@@ -66,3 +66,15 @@ class Piece(ct.Structure):
         *((name, ct.c_uint32) for name in ("start", "end", "reserved")),
         ("data", ct.c_void_p),
     )
+
+
+class AdapterPiece(ct.Structure):
+    """The adapter of one projection."""
+
+    _fields_ = (
+        *((name, ct.c_uint32) for name in ("tensor", "layer", "kind", "dtype", "rows", "cols")),
+        *((name, ct.c_uint32) for name in ("size", "n_blocks", "terms")),
+        ("scale", ct.c_float),
+        ("a", ct.c_void_p),
+        ("b", ct.c_void_p),
+    )

@@ -53,6 +53,7 @@ class EngineOps(ct.Structure):
         ("seq_len_max", ct.c_uint32),
         ("batch_max", ct.c_uint32),
         ("step_tokens_max", ct.c_uint32),
+        ("rouse", ct.c_void_p),
     )
 
 

@@ -6,6 +6,7 @@ hands a model to the native engine. Whatever the file, a `Model` has Hugging Fac
 are (outputs, inputs) and q/k rows are in rotate-half order.
 """
 
+from assay.rollout.models.adapters import Adapter, read_adapter
 from assay.rollout.models.engine import Engine, EngineError, EngineInfo
 from assay.rollout.models.errors import CorruptModel, ModelError, UnsupportedModel
 from assay.rollout.models.load import load_model, load_tokenizer
@@ -13,6 +14,7 @@ from assay.rollout.models.model import DType, Model, ModelConfig, RopeScaling, T
 from assay.rollout.models.staging import StagedTensor, StagedWeights, tensors_of
 
 __all__ = [
+    "Adapter",
     "CorruptModel",
     "DType",
     "Engine",
@@ -29,5 +31,6 @@ __all__ = [
     "UnsupportedModel",
     "load_model",
     "load_tokenizer",
+    "read_adapter",
     "tensors_of",
 ]

@@ -22,6 +22,7 @@ from assay.rollout.errors import EngineLent, WeightsNotReady
 from assay.rollout.layout import ModelShape, NativeEngineInfo, NativeEngineSettings
 from assay.rollout.models.model import DType, Model, TensorKind
 from assay.rollout.models.staging import (
+    AdapterStaging,
     Slots,
     StagedWeights,
     Staging,
@@ -30,12 +31,13 @@ from assay.rollout.models.staging import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import Self
 
     import numpy as np
 
+    from assay.rollout.models.adapters import Adapter
     from assay.rollout.models.model import Tensor
     from assay.rollout.models.staging import StagedTensor
 
@@ -212,16 +214,41 @@ class Engine(Lending):
             WeightsNotReady: another thread stages, or the engine has one slot.
             HostExhausted: no memory for the second slot.
         """
+        staging = Staging(self._library, self._address, self.config, share_max=share_max)
+        return self._stage(version, lambda: staging.run(version, tensors))
+
+    def stage_adapter(
+        self, version: int, adapter: Adapter, *, share_max: float = 1.0
+    ) -> StagedWeights:
+        """Make a LoRA or OFT adapter over the active matrices ready in the second slot.
+
+        It is never merged: each projection computes W x and the adapter's share of it, to the same
+        bits whatever the batch. An adapter that is active already is replaced, not added to.
+        Without projections, it stands for the matrices alone.
+
+        Raises:
+            InvalidWeights: a projection's values are not finite, or the version names others.
+            WeightsNotReady: another thread stages, or the engine has one slot.
+            HostExhausted: no memory for it.
+        """
+        staging = AdapterStaging(self._library, self._address, share_max=share_max)
+
+        def run() -> StagedWeights:  # nothing is activated while it runs
+            slots = self._slots
+            return staging.run(version, adapter, slots.active_matrices or slots.active_digest)
+
+        return self._stage(version, run)
+
+    def _stage(self, version: int, run: Callable[[], StagedWeights]) -> StagedWeights:
         check_integer("version", version, 0, U32_MAX)
         if self.settings.weight_slots < 2:
             raise WeightsNotReady("the engine was made with weight_slots=1")
         if not self._staging.acquire(blocking=False):
             raise WeightsNotReady("another thread stages weights")
         try:
-            staging = Staging(self._library, self.address, self.config, share_max=share_max)
             with self._slots_lock:
                 self._slots.ready = None
-            weights = staging.run(version, tensors)
+            weights = run()
             with self._slots_lock:
                 self._slots.versions.check(version, weights.digest)
                 self._check(self._library.assay_engine_stage_end(self.address))

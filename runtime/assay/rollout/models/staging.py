@@ -29,7 +29,7 @@ from assay.rollout.errors import (
     WeightsNotReady,
     WeightsProblem,
 )
-from assay.rollout.layout import Piece
+from assay.rollout.layout import AdapterPiece, Piece
 from assay.rollout.models.model import DType, Tensor, TensorKind
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from assay.rollout.models.adapters import AdaptedProjection, Adapter
     from assay.rollout.models.model import Model, ModelConfig, TensorKey
 
 PIECE_BYTES: Final = 1 << 16
@@ -67,6 +68,8 @@ class StagedWeights:
     bytes: int
     work_s: float
     """Of a core, for checking and packing."""
+    matrices: str = ""
+    """With an adapter: the digest of the whole weights below it; empty: no adapter."""
 
 
 def tensors_of(model: Model) -> Iterator[StagedTensor]:
@@ -250,6 +253,87 @@ class Staging:
             self._pause(work_s * self._rest)
 
 
+class AdapterStaging:
+    """One adapter into the second slot of the engine at `address`, over the active matrices."""
+
+    def __init__(
+        self,
+        library: ct.CDLL,
+        address: int,
+        *,
+        share_max: float,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._library, self._address = library, address
+        self._rest = 1.0 / check_number("share_max", share_max, SHARE_MIN, 1.0) - 1.0
+        self._pause = pause
+
+    def run(self, version: int, adapter: Adapter, matrices: str) -> StagedWeights:
+        """Stage it; `matrices` is the digest of the active slot's whole weights.
+
+        Raises:
+            InvalidWeights: names the projection.
+            HostExhausted: no memory for the slot.
+        """
+        begun = time.thread_time()
+        pieces = [_piece(one) for one in adapter.projections]
+        whole = (AdapterPiece * max(1, len(pieces)))(*pieces)
+        begin = self._library.assay_engine_stage_adapter_begin
+        _check_piece(begin(self._address, whole, len(pieces)), "adapter")
+        digest, size = hashlib.sha256(f"adapter over {matrices}\n".encode()), 0
+        for one in adapter.projections:
+            started = time.thread_time()
+            size += self._stage(one, digest)
+            if self._rest > 0:
+                self._pause((time.thread_time() - started) * self._rest)
+        return StagedWeights(
+            version=version,
+            digest=digest.hexdigest() if adapter.projections else matrices,
+            bytes=size,
+            work_s=time.thread_time() - begun,
+            matrices=matrices if adapter.projections else "",
+        )
+
+    def _stage(self, one: AdaptedProjection, digest: hashlib._Hash) -> int:
+        a = np.ascontiguousarray(one.a.to_float32())
+        b = None if one.b is None else np.ascontiguousarray(one.b.to_float32())
+        piece = _piece(one)
+        piece.a, piece.b = a.ctypes.data, None if b is None else b.ctypes.data
+        status = self._library.assay_engine_stage_adapter(self._address, ct.byref(piece))
+        _check_piece(status, _name(one.tensor, one.layer))
+        digest.update(f"{_name(one.tensor, one.layer)} {one.kind.name} {one.size} ".encode())
+        digest.update(f"{one.scale!r} {one.terms}\n".encode())
+        for part in (a, b):
+            if part is not None:
+                digest.update(_bytes_of(part))
+        return a.nbytes + (0 if b is None else b.nbytes)
+
+
+def _piece(one: AdaptedProjection) -> AdapterPiece:
+    return AdapterPiece(
+        tensor=one.tensor,
+        layer=one.layer,
+        kind=one.kind,
+        dtype=DType.F32,
+        rows=one.rows,
+        cols=one.cols,
+        size=one.size,
+        n_blocks=0 if one.b is not None else one.a.shape[0],
+        terms=one.terms,
+        scale=one.scale,
+    )
+
+
+def _check_piece(status: int, where: str) -> None:
+    if status == _NO_MEMORY:
+        raise HostExhausted("not enough memory for an adapter in the second slot")
+    if status == _NOT_FINITE:
+        raise InvalidWeights(where, WeightsProblem.NOT_FINITE, "a value is not finite")
+    if status != 0:
+        problem = f"the engine does not take it (status {status})"
+        raise InvalidWeights(where, WeightsProblem.SHAPE, problem)
+
+
 class Slots:
     """What the two slots of an engine hold, by version. Not thread-safe: its owner locks."""
 
@@ -257,6 +341,7 @@ class Slots:
         self.versions = Versions()
         self.versions.name(version, digest)
         self.active, self.active_digest = version, digest
+        self.active_matrices = ""
         self.ready: StagedWeights | None = None
         """In the second slot; what was active before the last swap, too."""
 
@@ -285,9 +370,14 @@ class Slots:
         if self.ready is None:
             raise WeightsNotReady("the second slot has nothing")
         old = StagedWeights(
-            version=self.active, digest=self.active_digest, bytes=self.ready.bytes, work_s=0.0
+            version=self.active,
+            digest=self.active_digest,
+            bytes=self.ready.bytes,
+            work_s=0.0,
+            matrices=self.active_matrices,
         )
         self.active, self.active_digest = self.ready.version, self.ready.digest
+        self.active_matrices = self.ready.matrices
         self.ready = old
 
 

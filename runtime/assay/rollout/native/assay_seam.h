@@ -56,6 +56,7 @@ typedef struct {
     uint32_t seq_len_max;   /* positions the model can address */
     uint32_t batch_max;     /* entries a step may carry */
     uint32_t step_tokens_max; /* tokens a step may carry, over all entries */
+    void (*rouse)(void *self); /* steps are about to follow after a pause; NULL: nothing to wake */
 } assay_engine_ops;
 
 #ifdef __cplusplus

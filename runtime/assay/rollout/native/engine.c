@@ -500,6 +500,10 @@ static void ops_kv_copy(void *self, uint8_t *dst, const uint8_t *src, uint32_t n
     assay_engine_kv_copy(self, dst, src, n_positions);
 }
 
+static void ops_rouse(void *self) {
+    assay_pool_rouse(&((assay_engine *)self)->pool);
+}
+
 void assay_engine_ops_of(assay_engine *e, assay_engine_ops *ops) {
     *ops = (assay_engine_ops){
         .self = e,
@@ -511,5 +515,6 @@ void assay_engine_ops_of(assay_engine *e, assay_engine_ops *ops) {
         .seq_len_max = e->shape.seq_len_max,
         .batch_max = e->settings.batch_max,
         .step_tokens_max = e->settings.step_tokens_max,
+        .rouse = ops_rouse,
     };
 }

@@ -42,10 +42,18 @@ static void unpark_all(_Atomic uint32_t *word) {
 #endif
 }
 
-/* 1 as soon as the word is not `seen` any more, 0 when spinning did not see that. */
-static int spin_past(const assay_pool *pool, assay_turn *word, uint32_t seen) {
+static uint32_t number_of(uint32_t value) {
+    return value & ~(uint32_t)ASSAY_TURN_SLEEPS;
+}
+
+static uint32_t number_now(assay_turn *turn) {
+    return number_of(atomic_load(&turn->value));
+}
+
+/* 1 as soon as the number is not `seen` any more, 0 when spinning did not see that. */
+static int spin_past(const assay_pool *pool, assay_turn *turn, uint32_t seen) {
     for (uint32_t i = 0; i < pool->spin_max; i++) {
-        if (atomic_load_explicit(&word->value, memory_order_acquire) != seen) {
+        if (number_of(atomic_load_explicit(&turn->value, memory_order_acquire)) != seen) {
             return 1;
         }
         pause_briefly();
@@ -53,37 +61,51 @@ static int spin_past(const assay_pool *pool, assay_turn *word, uint32_t seen) {
     return 0;
 }
 
-static void park_past(assay_pool *pool, assay_turn *word, uint32_t seen) {
-    atomic_fetch_add(&word->parked, 1);
+/* The mark goes onto the very number that is waited for, so whoever turns the word takes it off, and no
+ * later turn makes a system call for a thread that is already on its way. */
+static void park_past(assay_pool *pool, assay_turn *turn, uint32_t seen) {
     atomic_fetch_add_explicit(&pool->parks, 1, memory_order_relaxed);
-    while (atomic_load(&word->value) == seen) {
-        park(&word->value, seen);
+    for (;;) {
+        uint32_t value = atomic_load(&turn->value);
+        if (number_of(value) != seen) {
+            return;
+        }
+        if (value != seen || atomic_compare_exchange_strong(&turn->value, &value,
+                                                            seen | ASSAY_TURN_SLEEPS)) {
+            park(&turn->value, seen | ASSAY_TURN_SLEEPS);
+        }
     }
-    atomic_fetch_sub(&word->parked, 1);
 }
 
-static void wait_past(assay_pool *pool, assay_turn *word, uint32_t seen) {
-    if (!spin_past(pool, word, seen)) {
-        park_past(pool, word, seen);
+static void wait_past(assay_pool *pool, assay_turn *turn, uint32_t seen) {
+    if (!spin_past(pool, turn, seen)) {
+        park_past(pool, turn, seen);
     }
 }
 
 /* Inside a run: on the step's path, and counted as that. */
-static void park_in_run(assay_pool *pool, assay_turn *word, uint32_t seen) {
+static void park_in_run(assay_pool *pool, assay_turn *turn, uint32_t seen) {
     assay_guard_hot_end();
     assay_guard_wait();
-    park_past(pool, word, seen);
+    park_past(pool, turn, seen);
     assay_guard_hot_begin();
 }
 
-/* The store and the look at `parked` are sequentially consistent, as are their counterparts in
- * park_past: either the waiter sees the new turn or we see the waiter. */
-static void turn(assay_turn *word) {
-    atomic_fetch_add(&word->value, 1);
-    if (atomic_load(&word->parked) != 0) {
+/* The next number; 1 when a thread sleeps on the one before. */
+static int advance(assay_turn *turn) {
+    uint32_t value = atomic_load(&turn->value);
+    while (!atomic_compare_exchange_weak(&turn->value, &value,
+                                         number_of(value) + ASSAY_TURN_STEP)) {
+    }
+    return (value & ASSAY_TURN_SLEEPS) != 0;
+}
+
+/* On the step's path. */
+static void turn_word(assay_turn *turn) {
+    if (advance(turn)) {
         assay_guard_hot_end();
         assay_guard_wait();
-        unpark_all(&word->value);
+        unpark_all(&turn->value);
         assay_guard_hot_begin();
     }
 }
@@ -108,25 +130,25 @@ static void leave_run(assay_walker *walker) {
     walker->inside = 0;
     const uint64_t before = atomic_fetch_sub(&pool->gate, 1);
     if ((before & GATE_OPEN) == 0) {
-        turn(&pool->left);
+        turn_word(&pool->left);
     }
 }
 
 static void open_run(assay_pool *pool) {
     const uint32_t run = (uint32_t)(atomic_load(&pool->gate) >> 32) + 1;
-    pool->first_phase = atomic_load(&pool->completed.value);
+    pool->first_phase = number_now(&pool->completed);
     atomic_store(&pool->gate, (uint64_t)run << 32 | GATE_OPEN);
-    turn(&pool->run_turn);
+    turn_word(&pool->run_turn);
 }
 
 static void close_run(assay_pool *pool) {
-    uint32_t seen = atomic_load(&pool->left.value);
+    uint32_t seen = number_now(&pool->left);
     uint64_t inside = atomic_fetch_and(&pool->gate, ~GATE_OPEN) & (GATE_OPEN - 1);
     while (inside != 0) {
         if (!spin_past(pool, &pool->left, seen)) {
             park_in_run(pool, &pool->left, seen);
         }
-        seen = atomic_load(&pool->left.value);
+        seen = number_now(&pool->left);
         inside = atomic_load(&pool->gate) & (GATE_OPEN - 1);
     }
 }
@@ -161,7 +183,7 @@ static void report_done(assay_walker *walker, uint32_t total) {
         memory_order_relaxed));
     walker->held = 0;
     if (count == total) {
-        turn(&pool->completed);
+        turn_word(&pool->completed);
     }
 }
 
@@ -213,7 +235,7 @@ int assay_claim(assay_walker *walker, uint32_t total, uint32_t grain, uint32_t *
 /* Wakes everyone; after it no wait for a phase lasts. */
 static void break_pool(assay_pool *pool) {
     atomic_store(&pool->broken, 1);
-    turn(&pool->completed);
+    turn_word(&pool->completed);
 }
 
 /* 1 unless the pool broke; then the thread is out of the run. */
@@ -229,13 +251,13 @@ static int goes_on(assay_walker *walker) {
 
 int assay_phase_end(assay_walker *walker) {
     assay_pool *pool = walker->pool;
-    const uint32_t phase = walker->phase++;
+    const uint32_t phase = walker->phase;
+    walker->phase += ASSAY_TURN_STEP;
     walker->held = 0;
     if (pool->n_threads == 1) {
         return 1;
     }
-    const uint32_t completed = atomic_load_explicit(&pool->completed.value, memory_order_acquire);
-    if (completed != phase || spin_past(pool, &pool->completed, phase)) {
+    if (spin_past(pool, &pool->completed, phase)) {
         return goes_on(walker);
     }
     if (walker->index == 0) {
@@ -284,7 +306,7 @@ static void join_runs(void *argument) {
     assay_pool *pool = walker->pool;
     for (uint32_t seen = 0;;) {
         wait_past(pool, &pool->run_turn, seen);
-        seen = atomic_load(&pool->run_turn.value);
+        seen = number_now(&pool->run_turn);
         if (atomic_load(&pool->stop) != 0) {
             break;
         }
@@ -308,9 +330,23 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-/* A turn without an open run: threads that sleep look around, find nothing and sleep again. */
-static void wake_threads(void *pool) {
-    turn(&((assay_pool *)pool)->run_turn);
+/* A turn without an open run: threads that sleep look around, find nothing, and spin for a while before
+ * they sleep again. */
+static void wake_threads(assay_pool *pool) {
+    if (advance(&pool->run_turn)) {
+        unpark_all(&pool->run_turn.value);
+    }
+}
+
+static void wake_for_guard(void *pool) {
+    wake_threads(pool);
+}
+
+void assay_pool_rouse(assay_pool *pool) {
+    const uint32_t value = atomic_load_explicit(&pool->run_turn.value, memory_order_relaxed);
+    if ((value & ASSAY_TURN_SLEEPS) != 0 && !pool->running) {
+        wake_threads(pool);
+    }
 }
 
 int assay_pool_start(assay_pool *pool) {
@@ -321,7 +357,7 @@ int assay_pool_start(assay_pool *pool) {
         atomic_store(&pool->cursors[i].value, before_first);
     }
     if (pool->n_threads > 1) {
-        (void)assay_guard_wake_by(wake_threads, pool);
+        (void)assay_guard_wake_by(wake_for_guard, pool);
     }
     for (uint32_t i = 1; i < pool->n_threads; i++) {
         const int error =
@@ -339,7 +375,7 @@ void assay_pool_stop(assay_pool *pool) {
     assay_guard_forget(pool);
     atomic_store(&pool->stop, 1);
     break_pool(pool);
-    turn(&pool->run_turn);
+    turn_word(&pool->run_turn);
     for (uint32_t i = 1; i <= pool->n_started; i++) {
         pthread_join(pool->threads[i].handle, NULL);
     }

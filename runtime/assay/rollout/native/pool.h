@@ -3,10 +3,10 @@
  * The caller is thread 0. Every thread walks the same list of phases; in each, assay_claim hands out
  * items (the thread's own share first, then what others have left) and assay_phase_end waits until
  * the phase's *items* are done. It does not wait for threads: one that sleeps, or has not woken yet,
- * holds nobody up, so that a box with more threads than cores falls back to the speed of the threads
+ * holds no one up, so that a machine with more threads than cores falls back to the speed of the threads
  * that run, and does not stand still at barriers. Waiting spins first, then parks in the kernel.
  *
- * Phases are numbered through all runs. Cursors and the count of done items carry the number of the
+ * Phases are numbered through all runs, in steps of ASSAY_TURN_STEP. Cursors and the count of done items carry the number of the
  * phase they belong to; a thread that comes late finds a later number and takes nothing. A run ends
  * when its phases are done and every thread inside has left; threads leave before they park.
  *
@@ -25,11 +25,12 @@ typedef struct {
     _Alignas(64) _Atomic uint64_t value;
 } assay_cursor;
 
-/* A word that threads wait on, and how many of them have parked: who turns it makes a system call
- * only for a thread that sleeps on this very word. */
+/* A word that threads wait on: a number, and a mark that a thread sleeps on this number. Who turns it to
+ * the next number makes a system call only where the mark stands, and the mark goes with the turn. */
+enum { ASSAY_TURN_SLEEPS = 1, ASSAY_TURN_STEP = 2 };
+
 typedef struct {
     _Alignas(64) _Atomic uint32_t value;
-    _Atomic uint32_t parked;
 } assay_turn;
 
 typedef struct assay_pool assay_pool;
@@ -50,7 +51,7 @@ typedef struct {
 
 struct assay_pool {
     _Alignas(64) _Atomic uint64_t done; /* phase << 32 | items of it that are done */
-    assay_turn completed; /* phases done since the start */
+    assay_turn completed; /* the phase at hand; phases are numbered as turns are */
     _Alignas(64) _Atomic uint64_t gate; /* run << 32 | open << 31 | pool threads inside */
     assay_turn run_turn;
     assay_turn left; /* counts threads that left a closed run */
@@ -76,6 +77,10 @@ void assay_pool_stop(assay_pool *pool);
 
 /* Runs body on all threads and returns when its phases are done; 0, or -1 when the pool is broken. */
 int assay_pool_run(assay_pool *pool);
+
+/* Wakes threads that sleep between runs, so that the next run finds them spinning and makes no system
+ * call for them. By the thread that runs, between runs; it costs one load when none sleeps. */
+void assay_pool_rouse(assay_pool *pool);
 
 /* Takes up to grain of a phase's total > 0 items; 0 when none is left. What was taken counts as done
  * when the thread asks in vain. */

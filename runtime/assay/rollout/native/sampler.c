@@ -159,48 +159,69 @@ static double sum_kept(const assay_sample_scratch *s, uint32_t n) {
     return total;
 }
 
+static int limits_count(const assay_sampler *sampler, uint32_t vocab_size) {
+    return sampler->top_k > 0 && sampler->top_k < vocab_size;
+}
+
+static int limits_mass(const assay_sampler *sampler) {
+    return sampler->top_p < 1.0f;
+}
+
+static double mass_share(const assay_sampler *sampler) {
+    return sampler->top_p > 0.0f ? (double)sampler->top_p : 0.0;
+}
+
+/* min_p, at most 1; 0: off. */
+static float least_share(const assay_sampler *sampler) {
+    if (!(sampler->min_p > 0.0f)) {
+        return 0.0f;
+    }
+    return sampler->min_p < 1.0f ? sampler->min_p : 1.0f;
+}
+
 static int has_filter(const assay_sampler *sampler, uint32_t vocab_size) {
-    return (sampler->top_k > 0 && sampler->top_k < vocab_size) || sampler->top_p < 1.0f ||
-           sampler->min_p > 0.0f;
+    return limits_count(sampler, vocab_size) || limits_mass(sampler) || sampler->min_p > 0.0f;
+}
+
+/* A probability that every token passing the filters reaches; what is below it need not be kept.
+ * top_k: a value that k tokens reach. top_p alone: tokens below one n-th of the mass that it gives up
+ * cannot be in its set. min_p counts only where no top_p comes before it. */
+static float safe_bound(const assay_sampler *sampler, uint32_t vocab_size, double total,
+                        assay_sample_scratch *s) {
+    float bound = 0.0f;
+    if (limits_count(sampler, vocab_size)) {
+        bound = top_k_bound(s, vocab_size, sampler->top_k);
+    } else if (limits_mass(sampler)) {
+        bound = (float)((1.0 - mass_share(sampler)) * total / vocab_size * 0.999);
+    }
+    const float least = least_share(sampler);
+    return !limits_mass(sampler) && least > bound ? least : bound;
+}
+
+static uint32_t drop_below(assay_sample_scratch *s, uint32_t n, float least) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        s->kept[kept] = s->kept[i];
+        s->kept_id[kept] = s->kept_id[i];
+        kept += s->kept[i] >= least;
+    }
+    return kept;
 }
 
 /* Compacts what passes the filters into kept / kept_id, in vocabulary order; returns how many. The
  * largest probability is 1 here (not normalised). */
 static uint32_t filter(const assay_sampler *sampler, uint32_t vocab_size, double total,
                        assay_sample_scratch *s) {
-    const int by_k = sampler->top_k > 0 && sampler->top_k < vocab_size;
-    const int by_p = sampler->top_p < 1.0f;
-    const double top_p = sampler->top_p > 0.0f ? (double)sampler->top_p : 0.0;
-    /* Tokens below one n-th of the mass that top_p gives up cannot be in its set; when top_k comes
-     * first, only its own bound is safe. */
-    float bound = 0.0f;
-    if (by_k) {
-        bound = top_k_bound(s, vocab_size, sampler->top_k);
-    } else if (by_p) {
-        bound = (float)((1.0 - top_p) * total / vocab_size * 0.999);
-    }
-    if (!by_p && sampler->min_p > bound) {
-        bound = sampler->min_p < 1.0f ? sampler->min_p : 1.0f;
-    }
-    uint32_t n = keep_from(s, vocab_size, bound);
+    const int by_k = limits_count(sampler, vocab_size);
+    uint32_t n = keep_from(s, vocab_size, safe_bound(sampler, vocab_size, total, s));
     if (by_k && n > sampler->top_k) {
         n = apply_cut(s, n, select_largest(s->kept, n, sampler->top_k, 0), 0);
     }
-    if (by_p) {
-        const double mass = by_k ? sum_kept(s, n) : total;
-        n = apply_cut(s, n, select_largest(s->kept, n, fmax(top_p * mass, DBL_MIN), 1), 1);
+    if (limits_mass(sampler)) {
+        const double mass = (by_k ? sum_kept(s, n) : total) * mass_share(sampler);
+        n = apply_cut(s, n, select_largest(s->kept, n, fmax(mass, DBL_MIN), 1), 1);
     }
-    if (sampler->min_p > 0.0f) {
-        const float least = sampler->min_p < 1.0f ? sampler->min_p : 1.0f;
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            s->kept[kept] = s->kept[i];
-            s->kept_id[kept] = s->kept_id[i];
-            kept += s->kept[i] >= least;
-        }
-        n = kept;
-    }
-    return n;
+    return least_share(sampler) > 0.0f ? drop_below(s, n, least_share(sampler)) : n;
 }
 
 /* First index whose running sum passes target; the last possible one if rounding ran short. */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "arena.h"
 #include "contain.h"
 #include "guard.h"
 
@@ -330,20 +331,26 @@ static uint64_t step_key(const assay_worker *w, uint32_t slot) {
     return later | ticket;
 }
 
-/* The rows_max active rollouts with the least keys, into w->chosen. */
-static uint32_t choose_rows(assay_worker *w, uint32_t rows) {
+/* Puts a rollout among the n chosen ones, which stand by key; of more than `most` the last falls out.
+ * Returns how many there are. */
+static uint32_t choose(assay_worker *w, uint32_t n, uint32_t most, uint32_t slot, uint64_t key) {
+    if (n == most && key >= w->chosen_keys[n - 1]) return n;
+    uint32_t at = n == most ? n - 1 : n;
+    for (; at && w->chosen_keys[at - 1] > key; at--) {
+        w->chosen_keys[at] = w->chosen_keys[at - 1];
+        w->chosen[at] = w->chosen[at - 1];
+    }
+    w->chosen_keys[at] = key;
+    w->chosen[at] = slot;
+    return n == most ? n : n + 1;
+}
+
+/* The `most` active rollouts with the least keys, in prefix order, into w->chosen. */
+static uint32_t choose_rows(assay_worker *w, uint32_t most) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < w->active.n; i++) {
-        uint32_t slot = w->active.slots[i], at;
-        uint64_t key = step_key(w, slot);
-        if (n == rows && key >= w->chosen_keys[n - 1]) continue;
-        if (n < rows) n++;
-        for (at = n - 1; at && w->chosen_keys[at - 1] > key; at--) {
-            w->chosen_keys[at] = w->chosen_keys[at - 1];
-            w->chosen[at] = w->chosen[at - 1];
-        }
-        w->chosen_keys[at] = key;
-        w->chosen[at] = slot;
+        uint32_t slot = w->active.slots[i];
+        n = choose(w, n, most, slot, step_key(w, slot));
     }
     if (n) w->last_leaf = leaf_of(w, w->chosen[0]);
     order_by_prefix(w, w->chosen, n);
@@ -626,20 +633,33 @@ static bool asked(assay_worker *w) {
     return atomic_load_explicit(&w->stop, memory_order_relaxed) || wants_hold(w);
 }
 
+/* Threads of the engine that sleep are woken here, outside the guarded iteration, and are spinning when
+ * the step comes. */
+static void rouse_engine(const assay_worker *w) {
+    if (w->engine->rouse != NULL) w->engine->rouse(w->engine->self);
+}
+
+static bool has_orders(const assay_worker *w) {
+    return assay_queue_length(assay_prefill_queue(w->region)) != 0;
+}
+
 /* Look for work for spin_ns, then park until rung. A timeout bounds what a lost wake-up could cost. */
 static void idle(assay_worker *w) {
     uint64_t limit = (uint64_t)((double)w->settings.spin_ns / assay_clock_of()->ns_per_tick);
     uint64_t begin = assay_ticks();
     uint32_t seen = assay_bell_read(&w->bell);
     do {
-        if (asked(w) || assay_worker_iterate(w)) return;
+        if (asked(w)) return;
+        if (has_orders(w)) rouse_engine(w);
+        if (assay_worker_iterate(w)) return;
         assay_relax();
     } while (assay_ticks() - begin < limit);
     if (assay_bell_read(&w->bell) == seen) assay_bell_park(&w->bell, seen, PARK_NS);
+    if (has_orders(w)) rouse_engine(w);
 }
 
-/* Whoever was told that the worker is held must not see KV move: with rollouts that run, a retraction
- * has to wait until those have gone on, and then nobody is told until it is done. */
+/* A caller that knows the worker is held must not see KV move: with rollouts that run, a retraction waits
+ * until those callers have resumed, and `held` stays unset until it is done. */
 static bool must_let_go(assay_worker *w, enum assay_held level) {
     return level == ASSAY_HELD_RUNNING && atomic_load(&w->pauses) == 0;
 }
@@ -654,6 +674,7 @@ static void hold(assay_worker *w) {
         if (wants_hold(w) && !must_let_go(w, level)) assay_bell_park(&w->bell, seen, PARK_NS);
     }
     atomic_store(&w->held, ASSAY_HELD_NOT);
+    if (!assay_worker_runs_nothing(w)) rouse_engine(w);
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------- */
@@ -713,60 +734,62 @@ uint64_t assay_worker_bury(assay_worker *w) {
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
-static size_t line_up(size_t n) { return (n + ASSAY_LINE - 1) / ASSAY_LINE * ASSAY_LINE; }
-
 static uint32_t table_length(const assay_shape *s) {
     return (s->seq_max + s->block_tokens - 1) / s->block_tokens + 1;
 }
 
-/* With base == NULL only measures. */
-static size_t carve_all(assay_worker *w, uint8_t *base, const assay_shape *s,
-                        const assay_engine_ops *e, uint32_t **tables, void **kv, void **waiting) {
-    size_t at = 0;
-#define CARVE(target, bytes) \
-    do { \
-        if (base != NULL) *(void **)(target) = base + at; \
-        at += line_up(bytes); \
-    } while (0)
-    CARVE(&w->lanes, s->slots * sizeof(assay_lane));
-    CARVE(tables, (size_t)s->slots * table_length(s) * sizeof(uint32_t));
-    CARVE(&w->prefilling.slots, s->decode_credits * sizeof(uint32_t));
-    CARVE(&w->active.slots, s->decode_credits * sizeof(uint32_t));
-    CARVE(&w->blocked.slots, s->decode_credits * sizeof(uint32_t));
-    CARVE(&w->steps, e->batch_max * sizeof(assay_seq_step));
-    CARVE(&w->step_slots, e->batch_max * sizeof(uint32_t));
-    CARVE(&w->chosen, e->batch_max * sizeof(uint32_t));
-    CARVE(&w->chosen_keys, e->batch_max * sizeof(uint64_t));
-    CARVE(kv, assay_kv_bytes(s->kv_blocks, s->block_tokens));
-    CARVE(waiting, assay_waiting_bytes(s->slots));
-#undef CARVE
-    return at;
+/* Parts of the worker's memory that others lay out. */
+typedef struct {
+    uint32_t *tables;
+    void *kv, *waiting;
+} side_parts;
+
+enum { PARTS = 11 };
+
+static void list_parts(assay_worker *w, side_parts *side, const assay_shape *s,
+                       const assay_engine_ops *e, assay_part parts[PARTS]) {
+    const assay_part all[PARTS] = {
+        {&w->lanes, s->slots * sizeof *w->lanes},
+        {&side->tables, (size_t)s->slots * table_length(s) * sizeof *side->tables},
+        {&w->prefilling.slots, s->decode_credits * sizeof *w->prefilling.slots},
+        {&w->active.slots, s->decode_credits * sizeof *w->active.slots},
+        {&w->blocked.slots, s->decode_credits * sizeof *w->blocked.slots},
+        {&w->steps, e->batch_max * sizeof *w->steps},
+        {&w->step_slots, e->batch_max * sizeof *w->step_slots},
+        {&w->chosen, e->batch_max * sizeof *w->chosen},
+        {&w->chosen_keys, e->batch_max * sizeof *w->chosen_keys},
+        {&side->kv, assay_kv_bytes(s->kv_blocks, s->block_tokens)},
+        {&side->waiting, assay_waiting_bytes(s->slots)},
+    };
+    memcpy(parts, all, sizeof all);
 }
 
 size_t assay_worker_bytes(const assay_shape *shape, const assay_engine_ops *engine) {
-    assay_worker scratch;
-    uint32_t *tables = NULL;
-    void *kv = NULL, *waiting = NULL;
-    return carve_all(&scratch, NULL, shape, engine, &tables, &kv, &waiting);
+    assay_worker unused;
+    side_parts side;
+    assay_part parts[PARTS];
+    list_parts(&unused, &side, shape, engine, parts);
+    return assay_parts_bytes(parts, PARTS);
 }
 
 void assay_worker_init(assay_worker *w, void *memory, assay_region *region, assay_trace *trace,
                        const assay_engine_ops *engine, const assay_worker_settings *settings,
                        uint8_t *kv_base) {
     const assay_shape *s = &region->shape;
-    uint32_t *tables = NULL;
-    void *kv = NULL, *waiting = NULL;
-    (void)carve_all(w, memory, s, engine, &tables, &kv, &waiting);
+    side_parts side;
+    assay_part parts[PARTS];
+    list_parts(w, &side, s, engine, parts);
+    assay_parts_place(parts, PARTS, memory);
     w->region = region;
     w->trace = trace;
     w->engine = engine;
     w->settings = *settings;
     w->last_leaf = ASSAY_NONE;
     for (uint32_t slot = 0; slot < s->slots; slot++) {
-        w->lanes[slot].table.ids = tables + (size_t)slot * table_length(s);
+        w->lanes[slot].table.ids = side.tables + (size_t)slot * table_length(s);
         w->lanes[slot].generation = s->generation_first - 1;
     }
-    assay_kv_init(&w->kv, kv, s->kv_blocks, assay_credit_of(region, ASSAY_CREDIT_KV), kv_base,
+    assay_kv_init(&w->kv, side.kv, s->kv_blocks, assay_credit_of(region, ASSAY_CREDIT_KV), kv_base,
                   engine, settings->prefix_cache != 0);
-    assay_waiting_init(&w->waiting, waiting, s->slots, settings->policy, settings->aging_max);
+    assay_waiting_init(&w->waiting, side.waiting, s->slots, settings->policy, settings->aging_max);
 }

@@ -165,33 +165,34 @@ def first_longer(rows: Ints, service_ns: Ints, stage: int, elapsed_ns: int) -> i
     return low
 
 
+Batch = tuple[int, int, int, int]
+"""Opening, size, arrived so far, latest natural end so far: `batch_numbers`."""
+Present = tuple[Ints, Ints, Ints, Ints]
+"""Of the requests that have arrived: stage, elapsed, natural time so far, sequence."""
+Past = tuple[Ints, Ints, Ints, Ints]
+"""Of the past batch: arrivals, service times, rows by service time; and the stages' timeouts."""
+Out = tuple[Ints, Ints, Ints, Ints]
+"""Of the future, to be written: release, service times, key, stage at which it runs."""
+
+
 @jit
-def fill(
-    now_ns: int,
-    numbers: tuple[int, int, int, int],
-    present: tuple[Ints, Ints, Ints, Ints],
-    past: tuple[Ints, Ints, Ints, Ints],
-    luck: Floats,
-    out: tuple[Ints, Ints, Ints, Ints],
+def fill_present(
+    now_ns: int, present: Present, past: Past, luck: Floats, out: Out, natural_ns: int
 ) -> tuple[int, int]:
-    """Write one future of one batch: first what is there, then what will come, by arrival.
+    """Write the requests that have arrived: each gets the rest of a past one that ran longer.
 
     Returns:
-        T as an instant, and the earliest end possible from now on.
+        Natural end after the opening, and the earliest end possible from now on.
     """
-    opened_ns, size, arrived, natural_ns = numbers
     stage_now, elapsed_ns, natural_so_far, sequence = present
-    past_arrived, past_service, by_service, timeout_ns = past
+    _, past_service, by_service, timeout_ns = past
     release, service, key, running = out
-    stages = past_service.shape[1]
-    rows = len(past_arrived)
+    rows, stages = past_service.shape
     earliest_ns = now_ns
-    there = len(stage_now)
-    for i in range(there):
+    for i in range(len(stage_now)):
         stage = stage_now[i]
         elapsed = max(elapsed_ns[i], 0)
         first = first_longer(by_service[stage], past_service, stage, elapsed)
-        left = 0
         if first < rows:
             pick = by_service[stage][first + int(luck[sequence[i]] * (rows - first))]
             for j in range(stage, stages):
@@ -199,6 +200,7 @@ def fill(
             service[i, stage] -= elapsed
         else:
             service[i, stage] = max(timeout_ns[stage] - elapsed, 1)
+        left = 0
         for j in range(stage, stages):
             left += service[i, j]
         release[i] = now_ns
@@ -206,15 +208,45 @@ def fill(
         running[i] = stage if elapsed_ns[i] >= 0 else -1
         natural_ns = max(natural_ns, natural_so_far[i] + left)
         earliest_ns = max(earliest_ns, now_ns + left)
+    return natural_ns, earliest_ns
+
+
+@jit
+def draw_rows(first: int, rows: int, luck: Floats, arrived: int, coming: int) -> Ints:
+    """(rows,): how often each past request from `first` on stands for one that is to come."""
+    tally = np.zeros(rows, np.int64)
+    for i in range(coming):
+        tally[first + int(luck[arrived + i] * (rows - first))] += 1
+    return tally
+
+
+@jit
+def fill_coming(
+    now_ns: int,
+    batch: Batch,
+    there: int,
+    past: Past,
+    luck: Floats,
+    out: Out,
+    natural_ns: int,
+    earliest_ns: int,
+) -> tuple[int, int]:
+    """Write the requests to come, by arrival: whole past requests, at the batch's own pace.
+
+    Returns:
+        As `fill_present`.
+    """
+    opened_ns, size, arrived, _ = batch
+    past_arrived, past_service, _, _ = past
+    release, service, key, _ = out
+    rows, stages = past_service.shape
     coming = len(release) - there
     total = max(arrived + coming, 1)
     position = min(int(round(arrived * rows / total)), rows)  # noqa: RUF046 - a float under numba
     reference = past_arrived[position - 1] if position > 0 else 0
     factor = pace(now_ns - opened_ns, reference, arrived, size)
     first = min(position, rows - 1)
-    tally = np.zeros(rows, np.int64)
-    for i in range(coming):
-        tally[first + int(luck[arrived + i] * (rows - first))] += 1
+    tally = draw_rows(first, rows, luck, arrived, coming)
     i = there
     for row in range(first, rows):
         for _ in range(tally[row]):
@@ -230,4 +262,21 @@ def fill(
             natural_ns = max(natural_ns, after + left)
             earliest_ns = max(earliest_ns, release[i] + left)
             i += 1
-    return opened_ns + natural_ns, earliest_ns
+    return natural_ns, earliest_ns
+
+
+@jit
+def fill(
+    now_ns: int, batch: Batch, present: Present, past: Past, luck: Floats, out: Out
+) -> tuple[int, int]:
+    """Write one future of one batch: first the requests that have arrived, then those to come.
+
+    Returns:
+        T as an instant, and the earliest end possible from now on.
+    """
+    natural_ns, earliest_ns = fill_present(now_ns, present, past, luck, out, batch[3])
+    there = len(present[0])
+    natural_ns, earliest_ns = fill_coming(
+        now_ns, batch, there, past, luck, out, natural_ns, earliest_ns
+    )
+    return batch[0] + natural_ns, earliest_ns

@@ -36,8 +36,8 @@ def narrate(records: Sequence[PlanRecord]) -> list[str]:
         lines.append(drawn_from(batch, first))
     for batch in last.batches[:1]:
         lines.append(outlook(batch))
-    dearest = max(records, key=lambda record: record.plan.cost).plan
-    lines += [f"{stage.stage}: {stage.why}." for stage in dearest.stages if is_of_batch(stage)]
+    costliest = max(records, key=lambda record: record.plan.cost).plan
+    lines += [f"{stage.stage}: {stage.why}." for stage in costliest.stages if is_of_batch(stage)]
     lines += pools_held([sample for record in records for sample in record.samples])
     return lines
 

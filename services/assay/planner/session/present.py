@@ -1,4 +1,4 @@
-"""From a plan's numbers to names and words: what it drew from, what bounds it, why this many."""
+"""A plan in names and words: what it was drawn from, what bounds it, why this many slots."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -53,7 +53,7 @@ def view_of_plan(plan: Plan, scene: Scene, *, planning_ns: int = 0) -> PlanView:
 
 
 def gap_of(plan: Plan, cost: float, least: float) -> float:
-    """Planned over bound; 0 = not known, for the work goes on beyond the plan's horizon."""
+    """Planned cost over the bound's; 0 = not known: the work continues beyond the horizon."""
     if any(len(stage.slots_by_bin) >= BINS_KEPT_MAX for stage in plan.stages):
         return 0.0
     return cost / least if least > 0 else 1.0
@@ -86,21 +86,21 @@ def why(stage: StagePlan, limits: StageLimits, plan: Plan, bound: int) -> str:
         return f"no batch is open: {limits.slots_min} stay warm"
     if stage.peak == 0 and stage.wanted == 0:
         return f"no open batch needs it any more: {limits.slots_min} stay warm"
-    said = [
+    parts = [
         f"{stage.peak} at most: fewer would keep a batch beyond its budget in too many of "
         f"{plan.futures} simulated futures"
     ]
     if stage.wanted > stage.peak:
-        said = [f"{stage.peak} at most, the cap: without it, {stage.wanted}"]
-    said.append(f"{max(stage.target, limits.slots_min)} from now on")
+        parts = [f"{stage.peak} at most, the cap: without it, {stage.wanted}"]
+    parts.append(f"{max(stage.target, limits.slots_min)} from now on")
     if limits.startup_ns:
-        said.append(f"each ordered {limits.startup_ns / SECOND_NS:g} s before it is needed")
-    said.append(f"{stage.demand_s:.1f} slot-seconds of work left, {stage.planned_s:.1f} planned")
+        parts.append(f"each ordered {limits.startup_ns / SECOND_NS:g} s before it is needed")
+    parts.append(f"{stage.demand_s:.1f} slot-seconds of work left, {stage.planned_s:.1f} planned")
     if bound:
-        said.append(f"no schedule that keeps the budgets does with fewer than {bound} at once")
+        parts.append(f"no schedule that keeps the budgets does with fewer than {bound} at once")
     if limits.slots_min:
-        said.append(f"{limits.slots_min} stay warm anyway")
-    return "; ".join(said)
+        parts.append(f"{limits.slots_min} stay warm anyway")
+    return "; ".join(parts)
 
 
 def batch_view(outlook: BatchOutlook, scene: Scene) -> BatchView:

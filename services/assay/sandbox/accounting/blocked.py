@@ -1,23 +1,28 @@
-"""How long a process tree was blocked by its own doing: asleep, waiting for itself or for nobody.
+"""How long a process tree was blocked by its own doing: asleep, or waiting for itself.
 
-A tree is blocked while no task of it runs and none is ready to run. Wall time tells that only on a
-machine with nothing else to do, so what is counted is wall time less all that others cause:
+A tree is blocked while no task of it runs and none is ready to run. Wall time shows that only on a
+machine with nothing else to do, so what counts is wall time less all that others cause:
 
-* time on a CPU, and time ready to run and not let (run-queue delay, `/proc/.../schedstat`), of
+* time on a CPU, and time ready to run without a CPU (run-queue delay, `/proc/.../schedstat`), of
   every task of the tree;
-* an interval at whose end a task is ready to run or held up in the kernel (page faults, reclaim);
+* an interval at whose end a task is held up in the kernel (page faults, reclaim);
 * time by which the observer was late without having waited for a core itself: the machine stood
   still.
 
-All errors are in the tree's favour: tasks that run side by side are summed, and where tasks came or
-went while the machine was busy, their share of the waiting is unknown and the interval is excused.
-Excused time is counted apart, for a tree that does nothing but fork.
+The kernel books a wait for a core when it ends. So what an interval with a task ready to run at its
+end shows is carried over, and counted less the wait that the next look finds booked.
+
+Counting begins and ends where the tree's parent, pid 1 of its box, saw the program begin and end
+(`Edge`), so that neither end is lost where the observer is late. All errors are in the tree's
+favour: tasks that run side by side are summed, and where tasks came or went while the machine was
+busy, their share of the waiting is unknown and the interval is excused. Excused time is counted
+separately, for a tree that does nothing but fork.
 
 Loaded by the zygote: standard library only, and little of it. All times are nanoseconds.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 LATE_NS: Final = 5_000_000
@@ -30,6 +35,10 @@ TASKS_MAX: Final = 4_096
 """Of one look."""
 _PRESSURE: Final = "/proc/pressure/cpu"
 _TOTAL: Final = b"total="
+_UNSEEN: Final = (-1, -1)
+"""Stands for the program where no look has seen it."""
+_MORE: Final = (-2, -2)
+"""Stands for tasks that came and went between two looks."""
 _VFORK_CALLS: Final = frozenset(
     {b"220", b"435"} if os.uname().machine == "aarch64" else {b"56", b"58", b"435"}
 )
@@ -45,38 +54,138 @@ class Interval(NamedTuple):
     ran_ns: int
     """On a CPU, all tasks together."""
     delayed_ns: int
-    """Ready to run and not let, all tasks together."""
-    is_active: bool
-    """At its end a task was ready to run, or held up in the kernel."""
+    """Ready to run without a CPU, all tasks together, as far as that has been booked."""
+    was_ready: bool
+    """At its beginning a task was ready to run."""
+    is_ready: bool
+    """At its end a task was ready to run."""
+    is_held: bool
+    """At its end a task was held up in the kernel."""
     is_unclear: bool
     """Tasks came or went while the machine was busy."""
 
 
-def blocked_and_excused_ns(interval: Interval) -> tuple[int, int]:
-    """Split what nobody else caused into blocked time and time that cannot be told."""
+class Count(NamedTuple):
+    """What one interval adds."""
+
+    blocked_ns: int = 0
+    excused_ns: int = 0
+    carried_ns: int = 0
+    """Blocked, unless the next look finds that it was time waited for a core."""
+
+
+def counted(interval: Interval, carried_ns: int = 0) -> Count:
+    """Split what no one else caused into blocked time and time that cannot be judged."""
     late_ns = max(0, interval.late_ns - LATE_NS)
-    idle_ns = max(0, interval.wall_ns - late_ns - interval.ran_ns - interval.delayed_ns)
-    if interval.is_active:
-        return 0, 0
-    return (0, idle_ns) if interval.is_unclear else (idle_ns, 0)
+    idle_ns = interval.wall_ns - late_ns - interval.ran_ns - interval.delayed_ns
+    if interval.is_held:
+        return Count()
+    if interval.is_ready:
+        if interval.is_unclear:
+            return Count()
+        # Ready at both ends: what is not booked may be time that the host took from this machine.
+        more_ns = min(0, idle_ns) if interval.was_ready else idle_ns
+        return Count(carried_ns=max(0, carried_ns + more_ns))
+    idle_ns = max(0, carried_ns + idle_ns)
+    return Count(excused_ns=idle_ns) if interval.is_unclear else Count(blocked_ns=idle_ns)
+
+
+class Reading(NamedTuple):
+    """What the kernel has booked for one task so far."""
+
+    ran_ns: int
+    delayed_ns: int
+
+
+class Edge(NamedTuple):
+    """The beginning or the end of a tree's first task, as pid 1 of its box saw it."""
+
+    at_ns: int
+    booked: Reading
+    is_head: bool
+    """Pid 1 is that task itself (a harness); else it is no part of the tree."""
+    is_alone: bool
+    """No other task did any work; told at the end only."""
+
+
+def words_of(edge: Edge) -> str:
+    """Return what `edge_of` reads."""
+    return " ".join(map(str, (edge.at_ns, *edge.booked, int(edge.is_head), int(edge.is_alone))))
+
+
+def edge_of(words: Sequence[str]) -> Edge:
+    """Undo `words_of`, split."""
+    at_ns, ran_ns, delayed_ns, is_head, is_alone = map(int, words)
+    return Edge(at_ns, Reading(ran_ns, delayed_ns), bool(is_head), bool(is_alone))
 
 
 class _Task(NamedTuple):
     ran_ns: int
     delayed_ns: int
-    is_active: bool
+    state: bytes
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state == b"R"
+
+    @property
+    def is_held(self) -> bool:
+        return self.state == b"D"
+
+
+_Tasks = dict[tuple[int, int], _Task]
+_NOTHING: Final = _Task(0, 0, b"S")
+
+
+def _booked_between(before: _Tasks, after: _Tasks) -> tuple[int, int]:
+    """Time on a CPU and time waited for one, over all tasks that are there afterwards."""
+    pairs = [(before.get(key, _NOTHING), task) for key, task in after.items()]
+    ran_ns = sum(task.ran_ns - was.ran_ns for was, task in pairs)
+    return ran_ns, sum(task.delayed_ns - was.delayed_ns for was, task in pairs)
+
+
+class _Around(NamedTuple):
+    """What is known beside the tree's tasks at one look."""
+
+    at_ns: int = 0
+    cpu_ns: int = 0
+    """Of all the tree's tasks so far, those that are gone among them."""
+    waited_ns: int = 0
+    """For how long so far some task of the machine waited for a CPU."""
+    own_ns: int = 0
+    """For how long so far the observer ran or waited for a core."""
+
+    @classmethod
+    def read(cls, now_ns: int, cpu_ns: int) -> "_Around":
+        return cls(now_ns, cpu_ns, _machine_waited_ns(), _observer_ns())
+
+    def explained_since(self, before: "_Around") -> int:
+        return min(EXPLAINED_NS_MAX, self.own_ns - before.own_ns)
+
+    def is_busy_since(self, before: "_Around") -> bool:
+        return self.waited_ns - before.waited_ns > BUSY_SHARE * (self.at_ns - before.at_ns)
 
 
 class BlockedTime:
     """Counts one tree, look by look."""
 
-    def __init__(self, pids: Callable[[], Iterable[int]]) -> None:
-        """Count for the processes that `pids` lists at each look."""
+    def __init__(
+        self, pids: Callable[[], Iterable[int]], cpu_ns: Callable[[], int] = lambda: 0
+    ) -> None:
+        """Count for the processes that `pids` lists at each look.
+
+        Args:
+            pids: called at each look.
+            cpu_ns: CPU time of all tasks that ever were in the tree, where an account tells it.
+        """
         self._pids = pids
-        self._tasks: dict[tuple[int, int], _Task] = {}
+        self._cpu_ns = cpu_ns
+        self._tasks: _Tasks = {}
         self._looked_ns = 0
-        self._waited_ns = 0
-        self._own_ns = 0
+        self._around = _Around()
+        self._left_out: int | None = None
+        """Pid 1 of the box, where it is no part of the tree."""
+        self._carried_ns = 0
         self.blocked_ns = 0
         """Blocked by its own doing."""
         self.excused_ns = 0
@@ -86,10 +195,23 @@ class BlockedTime:
 
     def begin(self, now_ns: int) -> None:
         """Count from now on."""
-        self._tasks = self._look()
-        self._waited_ns = _machine_waited_ns()
-        self._own_ns = _observer_ns()
-        self._looked_ns = now_ns
+        self._tasks, self._looked_ns = self._look(), now_ns
+        self._around = _Around.read(now_ns, self._cpu_ns())
+
+    def begin_at(self, edge: Edge, head: int, now_ns: int) -> None:
+        """Count from `edge` on where the tree still is one task, else from now.
+
+        Args:
+            edge: the beginning.
+            head: pid 1 of the box.
+            now_ns: the time.
+        """
+        self._left_out = None if edge.is_head else head
+        self.begin(now_ns)
+        if len(self._tasks) <= 1:
+            first = next(iter(self._tasks), _UNSEEN)
+            self._tasks = {first: _Task(*edge.booked, b"S")}
+            self._looked_ns = edge.at_ns
 
     def look(self, now_ns: int, *, due_ns: int) -> None:
         """Add the interval since the last look.
@@ -98,32 +220,52 @@ class BlockedTime:
             now_ns: the time.
             due_ns: when this look was to happen.
         """
-        before, after = self._tasks, self._look()
-        waited_ns, own_ns = _machine_waited_ns(), _observer_ns()
-        explained_ns = min(EXPLAINED_NS_MAX, own_ns - self._own_ns)
-        self.has_changed = before.keys() != after.keys()
-        nothing = _Task(0, 0, is_active=False)
-        wall_ns = now_ns - self._looked_ns
-        is_busy = waited_ns - self._waited_ns > BUSY_SHARE * wall_ns
-        told = Interval(
-            wall_ns=wall_ns,
-            late_ns=now_ns - due_ns - explained_ns,
-            ran_ns=sum(t.ran_ns - before.get(key, nothing).ran_ns for key, t in after.items()),
-            delayed_ns=sum(
-                t.delayed_ns - before.get(key, nothing).delayed_ns for key, t in after.items()
-            ),
-            is_active=any(task.is_active for task in after.values()),
-            is_unclear=self.has_changed and is_busy,
-        )
-        blocked_ns, excused_ns = blocked_and_excused_ns(told)
-        self.blocked_ns += blocked_ns
-        self.excused_ns += excused_ns
-        self._tasks, self._looked_ns = after, now_ns
-        self._waited_ns, self._own_ns = waited_ns, own_ns
+        tasks = self._look()
+        # A program that is gone has ended: when, its end will tell.
+        if tasks or self._left_out is None:
+            self._add(tasks, now_ns, now_ns - due_ns)
 
-    def _look(self) -> dict[tuple[int, int], _Task]:
-        found: dict[tuple[int, int], _Task] = {}
+    def end_at(self, edge: Edge, *, late_ns: int) -> None:
+        """Add the interval from the last look to `edge`, the end of the tree.
+
+        Args:
+            edge: the end.
+            late_ns: by which the observer woke late since the last look.
+        """
+        last: _Tasks = {}
+        if edge.is_head or len(self._tasks) == 1:
+            last[next(iter(self._tasks))] = _Task(*edge.booked, b"X")
+        if not edge.is_alone:
+            last[_MORE] = _Task(0, 0, b"X")
+        self._add(last, edge.at_ns, late_ns)
+
+    def _add(self, after: _Tasks, now_ns: int, late_ns: int) -> None:
+        before, around = self._tasks, _Around.read(now_ns, self._cpu_ns())
+        self.has_changed = before.keys() != after.keys()
+        ran_ns, delayed_ns = _booked_between(before, after)
+        if self.has_changed:
+            ran_ns = max(ran_ns, around.cpu_ns - self._around.cpu_ns)
+        interval = Interval(
+            wall_ns=now_ns - self._looked_ns,
+            late_ns=late_ns - around.explained_since(self._around),
+            ran_ns=ran_ns,
+            delayed_ns=delayed_ns,
+            was_ready=any(task.is_ready for task in before.values()),
+            is_ready=any(task.is_ready for task in after.values()),
+            is_held=any(task.is_held for task in after.values()),
+            is_unclear=self.has_changed and around.is_busy_since(self._around),
+        )
+        count = counted(interval, self._carried_ns)
+        self.blocked_ns += count.blocked_ns
+        self.excused_ns += count.excused_ns
+        self._carried_ns = count.carried_ns
+        self._tasks, self._looked_ns, self._around = after, now_ns, around
+
+    def _look(self) -> _Tasks:
+        found: _Tasks = {}
         for pid in self._pids():
+            if pid == self._left_out:
+                continue
             for tid in _threads(pid):
                 if len(found) >= TASKS_MAX:
                     return found
@@ -147,12 +289,13 @@ def tree(root: int) -> Iterator[int]:
         yield pid
 
 
-def delayed_ns(pid: int) -> int:
-    """How long the main thread of `pid` was ready to run and not let; 0 where nobody tells."""
+def reading(pid: int) -> Reading:
+    """Return what is booked for the main thread of `pid`; zeros where the kernel does not say."""
     try:
-        return int(_read(f"/proc/{pid}/schedstat").split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
+        ran_ns, delayed_ns = _read(f"/proc/{pid}/schedstat").split()[:2]
+        return Reading(int(ran_ns), int(delayed_ns))
+    except (OSError, ValueError):
+        return Reading(0, 0)
 
 
 def _threads(pid: int) -> list[int]:
@@ -167,8 +310,9 @@ def _task(pid: int, tid: int) -> _Task | None:
     try:
         state = _read(f"{at}/stat").rpartition(b")")[2].split()[0]
         ran_ns, waited_ns = _read(f"{at}/schedstat").split()[:2]
-        active = state == b"R" or (state == b"D" and not _waits_for_child(at))
-        return _Task(int(ran_ns), int(waited_ns), active)
+        if state == b"D" and _waits_for_child(at):
+            state = b"S"
+        return _Task(int(ran_ns), int(waited_ns), state)
     except (OSError, IndexError, ValueError):
         return None
 
@@ -189,7 +333,7 @@ def _waits_for_child(at: str) -> bool:
 
 
 def _machine_waited_ns() -> int:
-    """For how long so far some task of the machine waited for a CPU; 0 where nobody tells."""
+    """For how long so far some task of the machine waited for a CPU; 0 where that is unknown."""
     try:
         first = _read(_PRESSURE).split(b"\n", 1)[0]
     except OSError:

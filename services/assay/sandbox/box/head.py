@@ -58,6 +58,8 @@ _DESCRIPTORS_MAX: Final = 64
 """In one request."""
 _DETAILS_MAX: Final = 8_000
 _KILL_ROUNDS_MAX: Final = 10_000
+_ALONE_NS: Final = 2_000_000
+"""CPU time by which the accounts of a process and of its first thread may differ."""
 NAMESPACES: Final = (
     linux.CLONE_NEWUSER
     | linux.CLONE_NEWNS
@@ -105,15 +107,25 @@ def tell(box: socket.socket, what: str, details: str = "", descriptors: Sequence
     socket.send_fds(box, [message], descriptors)
 
 
-def tell_end(box: socket.socket, wait_status: int, blocked_ns: int = 0) -> None:
-    """Report how the program ended, with what its reaped processes took.
+def tell_start(box: socket.socket, edge: blocked.Edge, descriptors: Sequence[int] = ()) -> None:
+    """Report that the program, or the harness, has started."""
+    tell(box, "started", blocked.words_of(edge), descriptors)
 
-    The launcher needs their CPU time and memory only where no cgroup counts, and `blocked_ns` only
-    of a program too short to be looked at.
+
+def edge_of_harness() -> blocked.Edge:
+    """Return the beginning or the end of a harness, which is this process, as of now."""
+    booked = blocked.reading(os.getpid())
+    return blocked.Edge(now_ns(), booked, is_head=True, is_alone=False)
+
+
+def tell_end(box: socket.socket, wait_status: int, edge: blocked.Edge) -> None:
+    """Report how and when the program ended, with what its reaped processes took.
+
+    The launcher needs their CPU time and memory only where no cgroup counts.
     """
     cpu_ns = children_cpu_ns()
     resident = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    tell(box, "ended", f"{wait_status} {cpu_ns // 1_000} {resident} {blocked_ns // 1_000}")
+    tell(box, "ended", f"{wait_status} {cpu_ns // 1_000} {resident} {blocked.words_of(edge)}")
 
 
 def children_cpu_ns() -> int:
@@ -393,7 +405,7 @@ def start_program(
     prepare: Callable[[], None],
     run: Callable[[], None],
     keep: Sequence[int] = (),
-) -> int:
+) -> tuple[int, blocked.Edge]:
     """Fork the program.
 
     Args:
@@ -404,12 +416,13 @@ def start_program(
         keep: descriptors that it keeps beside its standard ones.
 
     Returns:
-        Its pid, once it is under way.
+        Its pid and its beginning, once it is under way.
 
     Raises:
         OSError: `prepare` failed.
     """
     reader, writer = os.pipe()
+    began = blocked.Edge(now_ns(), blocked.Reading(0, 0), is_head=False, is_alone=True)
     pid = os.fork()
     if pid == 0:
         try:
@@ -433,27 +446,32 @@ def start_program(
         failure = file.read()
     if failure:
         raise OSError(failure.decode(errors="replace"))
-    return pid
+    return pid, began
 
 
-def await_program(pid: int) -> tuple[int, int]:
+def await_program(pid: int) -> tuple[int, blocked.Edge]:
     """Reap everything until the program itself ended.
 
     Returns:
-        Its wait status, and for how many nanoseconds it was blocked if it did all its work in its
-        first thread.
+        Its wait status, and its end: before this process, which saw it, waited for a core.
     """
-    began_ns = time.monotonic_ns()  # noqa: TID251 - no clock to be passed in here
-    own_ns = blocked.delayed_ns(os.getpid())
+    own = os.getpid()
     while True:
+        delayed_ns = blocked.reading(own).delayed_ns
         ending = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-        delayed_ns = blocked.delayed_ns(pid) if ending and ending.si_pid == pid else 0
-        ended, status = os.waitpid(ending.si_pid if ending else -1, 0)
-        if ended == pid:
-            break
-    wall_ns = time.monotonic_ns() - began_ns  # noqa: TID251 - as above
-    late_ns = blocked.delayed_ns(os.getpid()) - own_ns
-    return status, max(0, wall_ns - late_ns - delayed_ns - children_cpu_ns())
+        if ending is None or ending.si_pid != pid:
+            os.waitpid(ending.si_pid if ending else -1, 0)
+            continue
+        at_ns = now_ns() - (blocked.reading(own).delayed_ns - delayed_ns)
+        booked = blocked.reading(pid)
+        _, status = os.waitpid(pid, 0)
+        is_alone = children_cpu_ns() - booked.ran_ns < _ALONE_NS
+        return status, blocked.Edge(at_ns, booked, is_head=False, is_alone=is_alone)
+
+
+def now_ns() -> int:
+    """Return the monotonic clock."""
+    return time.monotonic_ns()  # noqa: TID251 - no clock can be passed in here
 
 
 def kill_descendants(spared: Sequence[int] = ()) -> None:

@@ -24,6 +24,7 @@ from typing import Any, Final
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 1)[0])
 
 from assay.sandbox import linux
+from assay.sandbox.accounting import blocked
 from assay.sandbox.box import head, root
 
 sys.path.pop(0)
@@ -191,10 +192,10 @@ def _run_harness(setup: Setup, request: head.Request, channel: socket.socket, wh
     head.set_limits(request.limits)
     nested = setup.mode == "own"
     inside = head.Box(request, setup.filter, nested=nested, shown=setup.covered)
-    head.tell(channel, "started")
+    head.tell_start(channel, head.edge_of_harness())
     setup.harnesses[request.argv[0]].main(request.source, inside)
     sys.stdout.flush()
-    head.tell_end(channel, 0)
+    head.tell_end(channel, 0, head.edge_of_harness())
 
 
 def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
@@ -235,7 +236,7 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         request.argv[request.argv.index(head.STATUS)] = str(writer)
 
     where = f"{setup.scratch}/box"
-    status, blocked_ns = _run(
+    status, end = _run(
         request, channel, where, prepare, lambda: head.execute(request.argv, {}), keep=[writer]
     )
     os.close(writer)
@@ -243,7 +244,7 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         # Bubblewrap says so only of a program that it started.
         if b'"exit-code"' not in file.read():
             raise OSError("bubblewrap did not start the program")
-    head.tell_end(channel, status, blocked_ns)
+    head.tell_end(channel, status, end)
 
 
 def _run(
@@ -253,11 +254,11 @@ def _run(
     prepare: Callable[[], None],
     run: Callable[[], None],
     keep: Sequence[int] = (),
-) -> tuple[int, int]:
+) -> tuple[int, blocked.Edge]:
     """Start the program and wait for its end; returns what `head.await_program` does."""
     directory = os.open(where, os.O_PATH | os.O_DIRECTORY)
-    pid = head.start_program(request, where, prepare, run, keep)
-    head.tell(channel, "started", descriptors=[directory])
+    pid, began = head.start_program(request, where, prepare, run, keep)
+    head.tell_start(channel, began, [directory])
     os.close(directory)
     return head.await_program(pid)
 

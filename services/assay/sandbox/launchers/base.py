@@ -24,7 +24,7 @@ from assay.sandbox.launchers.order import Done, Inside, Order
 from assay.sandbox.launchers.watch import Started, Watch
 from assay.sandbox.port import Limits, MonotonicClock, SandboxError
 from assay.sandbox.seccomp import compile_filter
-from assay.sandbox.uid_number import Slot
+from assay.sandbox.uid_claim import UidClaim
 
 _log = logging.getLogger(__name__)
 _STACK_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -93,7 +93,7 @@ class Launcher:
         self._clock = clock
         self._scratch_bytes_max = settings.scratch_bytes_max
         with contextlib.ExitStack() as held:
-            self.uid = _run_uid(settings, held.enter_context(Slot()))
+            self.uid = _run_uid(settings, held.enter_context(UidClaim()))
             self._backend = open_backend(settings.cgroup)
             held.callback(self._backend.close)
             setup = {
@@ -159,8 +159,10 @@ class Launcher:
             self._send(
                 order, forked, directory, account.open_joins(), [writers for _, writers in streams]
             )
-            account.watch(_pid_of(forked.pidfd))
+            pid = _pid_of(forked.pidfd)
+            account.watch(pid)
             started = Started(
+                pid=pid,
                 pidfd=forked.pidfd,
                 box=forked.channel,
                 streams={reader: bytearray() for reader, _ in streams},
@@ -246,8 +248,8 @@ def _started(
         return Zygote({**setup, "mode": Mode.BARE.value}), Mode.BARE
 
 
-def _run_uid(settings: SandboxSettings, slot: Slot) -> int:
-    return settings.uid + slot.number if os.geteuid() == 0 else os.geteuid()
+def _run_uid(settings: SandboxSettings, claim: UidClaim) -> int:
+    return settings.uid + claim.number if os.geteuid() == 0 else os.geteuid()
 
 
 def _pid_of(pidfd: int) -> int:

@@ -16,7 +16,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.sandbox.accounting.blocked import BlockedTime
+from assay.sandbox.accounting.blocked import BlockedTime, edge_of
 from assay.sandbox.accounting.cgroup import Account, Usage
 from assay.sandbox.port import HeldUp, Limits, MonotonicClock, RunStatus, SandboxError
 
@@ -37,8 +37,9 @@ _MESSAGE_BYTES: Final = 64 * 1024
 class Started:
     """A run under way: what the launcher holds of it."""
 
+    pid: int
+    """The box's pid 1."""
     pidfd: int
-    """Of the box's pid 1."""
     box: socket.socket
     streams: dict[int, bytearray]
     """Descriptor to read -> what came; stdout, stderr, and a harness's channel."""
@@ -68,10 +69,6 @@ class _Seen:
     dead: bool = False
     is_held_up: bool = False
     """Killed for the time it took, which was not of its own doing."""
-    looks: int = 0
-    """At whether the tree is blocked."""
-    blocked_s: float = 0.0
-    """As the box itself says."""
     reported: tuple[float, int] = (0.0, 0)
     """CPU time and memory as the box's own accounts say."""
     directory: list[int] = field(default_factory=list)
@@ -85,9 +82,11 @@ class Watch:
         self._clock = clock
         self._seen = _Seen()
         self._poll = select.poll()
-        self._blocked = BlockedTime(run.account.pids)
+        self._blocked = BlockedTime(run.account.pids, lambda: int(run.account.cpu_s() * 1e9))
         self._blocked_due_ns: int | None = None
         """When to look next whether the tree is blocked; `None` before its start, and after."""
+        self._late_ns = 0
+        """By which this process woke late, since the last such look."""
         # With a time-out on the socket, a read that finds nothing would wait for all of it.
         run.box.setblocking(False)  # noqa: FBT003 - the standard library's form
         self._open = set(run.streams)
@@ -111,9 +110,16 @@ class Watch:
                 look_ns = self._look(now_ns)
             blocked_ns = self._look_whether_blocked(now_ns)
             wait_ms = max(0, min(limit_ns, look_ns, blocked_ns or limit_ns) - now_ns) / 1e6
-            for descriptor, _ in self._poll.poll(wait_ms + 1):
+            for descriptor, _ in self._wait(now_ns, wait_ms + 1):
                 self._handle(descriptor)
         return self._ending()
+
+    def _wait(self, now_ns: int, wait_ms: float) -> list[tuple[int, int]]:
+        """Wait for something to happen, and note by how much this process woke late."""
+        events = self._poll.poll(wait_ms)
+        late_ns = self._clock.monotonic_ns() - now_ns - int(wait_ms * 1e6)
+        self._late_ns += max(0, late_ns)
+        return events
 
     def directory(self) -> int | None:
         """The box's working directory, while it lasts; the caller closes it."""
@@ -146,8 +152,8 @@ class Watch:
         self._hear()
         if self._blocked_due_ns is None:
             return None
-        self._blocked.look(now_ns, due_ns=self._blocked_due_ns)
-        self._seen.looks += 1
+        self._blocked.look(now_ns, due_ns=now_ns - self._late_ns)
+        self._late_ns = 0
         left_ns = int(self._run.limits.blocked_s * 1e9) - self._blocked.blocked_ns
         if left_ns <= 0:
             self._stop(RunStatus.BLOCKED_LIMIT)
@@ -235,14 +241,17 @@ class Watch:
     def _note(self, what: str, details: str) -> None:
         if what == "started":
             now_ns = self._clock.monotonic_ns()
-            self._blocked.begin(now_ns)
+            self._blocked.begin_at(edge_of(details.split()), self._run.pid, now_ns)
             self._blocked_due_ns = now_ns + int(_BLOCKED_LOOK_S[0] * 1e9)
         elif what == "ended":
-            status, cpu_us, resident, blocked_us = map(int, details.split())
+            words = details.split()
+            status, cpu_us, resident = map(int, words[:3])
             self._seen.wait_status = status
             self._seen.reported = (cpu_us / 1e6, resident)
-            self._seen.blocked_s = blocked_us / 1e6
-            self._blocked_due_ns = None
+            if self._blocked_due_ns is not None:
+                edge = edge_of(words[3:])
+                self._blocked.end_at(edge, late_ns=self._late_ns)
+                self._blocked_due_ns = None
         elif what == "failed":
             self._seen.failure = details
 
@@ -250,9 +259,12 @@ class Watch:
         usage = self._usage()
         wall_s = (self._clock.monotonic_ns() - self._run.began_ns) / 1e9
         status, code = self._verdict(usage)
-        blocked_s = self._blocked.blocked_ns / 1e9 if self._seen.looks else self._seen.blocked_s
         return Ending(
-            status=status, exit_code=code, usage=usage, blocked_s=blocked_s, wall_s=wall_s
+            status=status,
+            exit_code=code,
+            usage=usage,
+            blocked_s=self._blocked.blocked_ns / 1e9,
+            wall_s=wall_s,
         )
 
     def _last_errors(self) -> str:
@@ -280,6 +292,8 @@ class Watch:
             return RunStatus.CPU_LIMIT, None
         if seen.stopped is not None:
             return seen.stopped, None
+        if self._blocked.blocked_ns > self._run.limits.blocked_s * 1e9:
+            return RunStatus.BLOCKED_LIMIT, None
         if seen.is_held_up:
             blocked_s = self._blocked.blocked_ns / 1e9
             raise HeldUp(

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Take back expired leases of a stage; end overdue batches; go on with batches whose end is under
 -- way; drop the dead letters of batches that are gone; move the jobs of a queue of the former layout
--- to their tenants'; drop jobs that were staged and not taken in. Keys: requests.lua.
+-- to their tenants'; drop jobs that were staged and not taken in; release
+-- jobs that were held back by someone who has gone. Keys: requests.lua.
 -- ARGV: stage attempts_max jobs_max letters_max letters_per_tenant_max
 -- Returns {redelivered, dead, expired, completed: {tenant, batch, slack_ms} each}
 --@include requests.lua
@@ -9,6 +10,7 @@
 local stage, attempts_max = ARGV[1], tonumber(ARGV[2])
 local jobs_max, letters_max, own_max = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local BATCHES_MAX = 8
+local HELD_MS_MAX = 10000 -- then whoever held jobs back has gone
 local redelivered, dead, expired = 0, 0, 0
 
 local former = call('ZPOPMIN', P .. 'q:' .. stage, jobs_max)
@@ -58,6 +60,12 @@ for _, uid in ipairs(call('ZRANGEBYSCORE', P .. 'gone', '-inf', NOW_MS, 'LIMIT',
   drop_letters(uid, jobs_max)
   if call('EXISTS', P .. 'dead:' .. uid) == 0 then call('ZREM', P .. 'gone', uid) end
 end
+
+local until_ms = NOW_MS - HELD_MS_MAX
+for _, uid in ipairs(call('ZRANGEBYSCORE', P .. 'holding', '-inf', until_ms, 'LIMIT', 0, 1)) do
+  release(uid, jobs_max)
+end
+write_touched()
 
 local staged = call('ZRANGEBYSCORE', P .. 'staged', '-inf', NOW_MS, 'LIMIT', 0, BATCHES_MAX)
 for _, name in ipairs(staged) do

@@ -39,6 +39,8 @@
 --   sd:<stage>         ZSET    tenant without waiting jobs -> its virtual time, if ahead of `now`
 --   cost:<stage>       HASH    tenant, '' = all -> expected cost of a request (us)
 --   q:<stage>          ZSET    of the layout before tenants had queues; `reap` moves its jobs
+--   held:<uid>         ZSET    job -> its place in the queue: accepted, not yet in it
+--   holding            ZSET    uid -> since when some of its jobs are held (ms)
 --   l:<stage>          ZSET    job -> expiry of its lease (ms)
 --   m:<stage>          ZSET    {"0": 0} while the queue may hold work: what idle workers wait on
 --   dlq:<stage>        ZSET    job -> when it died (ms)
@@ -56,6 +58,7 @@
 --   lead               STRING  the planner that leads, until its lease expires
 --   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)
 --   bl:<sha256>        STRING  a payload part that is too large for its job
+--   up:<random>        STRING  such a part while it is uploaded in pieces
 --   br:<sha256>        STRING  how many jobs hold it
 --   ev                 STREAM  {b: batch}: something changed; a hint, the state is in the keys above
 --   pev                STREAM  {t: 'planning'}: planners should look again
@@ -316,6 +319,20 @@ local function enqueue(stage, job, uid)
   end
   list[#list + 1] = score_of(uid)
   list[#list + 1] = job
+end
+
+-- Put jobs of a batch that were held back into their queue.
+local function release(uid, jobs_max)
+  local jobs = call('ZPOPMIN', P .. 'held:' .. uid, jobs_max)
+  for i = 1, #jobs, 2 do
+    enqueue(read_job(jobs[i]).stage, jobs[i], uid)
+  end
+  if call('EXISTS', P .. 'held:' .. uid) == 0 then
+    call('ZREM', P .. 'holding', uid)
+  else
+    call('ZADD', P .. 'holding', NOW_MS, uid)
+  end
+  return #jobs / 2
 end
 
 local function timing(j, started_ns, finished_ns)
@@ -633,7 +650,9 @@ end
 -- second, where that is more than it was charged.
 local function withdraw(job, j, tenant)
   if j.state ~= 'L' then
-    call('ZREM', P .. 'q:' .. j.stage .. ':' .. tenant, job)
+    if call('ZREM', P .. 'q:' .. j.stage .. ':' .. tenant, job) == 0 then
+      call('ZREM', P .. 'held:' .. j.uid, job)
+    end
     leave_if_empty(j.stage, tenant)
     return
   end

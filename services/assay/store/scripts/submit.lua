@@ -1,9 +1,10 @@
 #!lua
 -- Take in requests, all or none. Keys: requests.lua.
--- ARGV: tenant batch requests_max bytes_max rows staged
+-- ARGV: tenant batch requests_max bytes_max rows staged queue_max
 --   rows: packed {request, group, digest, static, payload, bytes, blobs} each, in one list
 --   staged: packed {first job, count} each, in one list, of the rows that `stage` has stored (all of
 --     them, in order; their static and payload are ''); '' = none of them
+--   queue_max: so many go into the queue; the rest is held back for `release`
 -- Returns {'DONE', accepted, duplicates, sealed, more_to_settle}
 --      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'NO_BLOB' |
 --          'NOT_STAGED'}
@@ -104,6 +105,14 @@ for i = 1, #ranges, 2 do call('ZREM', P .. 'staged', staged_name(ranges[i], rang
 delete(doomed)
 for i, group in ipairs(groups) do
   group_writes[2 * i - 1], group_writes[2 * i] = group, sizes[i]
+end
+local queue_max = 2 * tonumber(ARGV[7])
+if #queue > queue_max then
+  local held = {}
+  for i = queue_max + 1, #queue do held[#held + 1] = queue[i] end
+  for i = #queue, queue_max + 1, -1 do queue[i] = nil end
+  in_slices('ZADD', P .. 'held:' .. uid, held)
+  call('ZADD', P .. 'holding', NOW_MS, uid)
 end
 in_slices('ZADD', P .. 'q:' .. stage .. ':' .. tenant, queue)
 join(stage, tenant)

@@ -4,17 +4,15 @@ Where a stub passes, the tests are too weak to tell programs apart; where the da
 solution fails, they are wrong, or the limits are too tight. Pure text: nothing is run here.
 """
 
-import ast
-import builtins
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from assay.verifiers.code.entry_points import names_of
 from assay.verifiers.code.programs import Extraction
 from assay.verifiers.port import Control
 
 if TYPE_CHECKING:
     from assay.verifiers.code.definition import (
-        AssertTests,
         CodeSettings,
         CppReference,
         CppSettings,
@@ -85,30 +83,8 @@ def _called(reference: "PythonReference") -> Sequence[str]:
         return [reference.calls.function]
     if reference.asserts is None:
         return []
-    return reference.asserts.functions or _undefined(reference.asserts)
-
-
-def _undefined(asserts: "AssertTests") -> Sequence[str]:
-    """Names that test code reads and nothing there defines; none where it is no Python."""
-    read: dict[str, None] = {}
-    bound = set(vars(builtins))
-    try:
-        trees = [ast.parse(text) for text in (asserts.setup, *asserts.code)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Load):
-                read[node.id] = None
-            else:
-                bound.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound.add(node.name)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            bound.update((name.asname or name.name).partition(".")[0] for name in node.names)
-    return [name for name in read if name not in bound]
+    asserts = reference.asserts
+    return names_of(tuple(asserts.code), asserts.setup, tuple(asserts.functions)).program
 
 
 def _stub(path: str, result: str) -> str:

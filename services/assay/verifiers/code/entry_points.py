@@ -26,6 +26,8 @@ from functools import lru_cache
 from types import MappingProxyType, ModuleType
 from typing import Final
 
+from assay.verifiers.code.referee.data_names import DATA_NAMES
+
 TESTS_REMEMBERED_MAX: Final = 256
 _PACKAGES: Final = MappingProxyType(
     dict.fromkeys(("np", "numpy"), "numpy")
@@ -58,6 +60,8 @@ class Names:
 
     program: tuple[str, ...]
     """Entry points."""
+    classes: tuple[str, ...]
+    """Those with the name of a class on whose objects the tests use what no data has."""
     library: Mapping[str, str]
     """Name -> `module` or `module:attribute`."""
 
@@ -88,6 +92,8 @@ class _Reading:
     """In the order of their first use."""
     asserted: list[set[str]] = field(default_factory=list)
     """Per assertion, the names in it."""
+    objects: set[str] = field(default_factory=set)
+    """Names on whose results the tests use attributes that no data has."""
     judges: dict[str, set[str]] = field(default_factory=dict)
     """Name -> names whose results it is called on for its verdict."""
 
@@ -112,7 +118,7 @@ def names_of(code: Sequence[str], setup: str, functions: Sequence[str]) -> Names
         for text in (setup, *code):
             _read(text, reading)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Names(program=tuple(functions), library=MappingProxyType({}))
+        return Names(program=tuple(functions), classes=(), library=MappingProxyType({}))
     undefined = reading.undefined()
     library = {
         name: place
@@ -121,7 +127,8 @@ def names_of(code: Sequence[str], setup: str, functions: Sequence[str]) -> Names
     }
     program = functions or _entry_points(undefined, library, reading)
     kept = {name: place for name, place in library.items() if name not in program}
-    return Names(program=tuple(program), library=MappingProxyType(kept))
+    classes = [name for name in program if name[:1].isupper() and name in reading.objects]
+    return Names(program=tuple(program), classes=tuple(classes), library=MappingProxyType(kept))
 
 
 def _entry_points(
@@ -210,6 +217,7 @@ def _read(text: str, reading: _Reading) -> None:
     tree = ast.parse(text)
     loaded: set[str] = set()
     _read_scope(symtable.symtable(text, "tests", "exec"), reading.defined, loaded)
+    reading.objects |= _objects_in(tree)
     for parent in ast.walk(tree):
         if _is_assertion(parent):
             names = {node.id for node in ast.walk(parent) if isinstance(node, ast.Name)}
@@ -240,7 +248,25 @@ def _read_scope(scope: symtable.SymbolTable, defined: set[str], loaded: set[str]
         _read_scope(inner, defined, loaded)
 
 
-_PASSING: Final = (ast.ExceptHandler, ast.Raise, ast.ClassDef, ast.withitem, ast.Starred)
+def _objects_in(tree: ast.AST) -> set[str]:
+    """`T` of `T(2).area`, and of `t = T(2)` with `t.area`: `area` is no attribute of data."""
+    made: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and (name := _called_name(node.value)):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    made.setdefault(target.id, set()).add(name)
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr not in DATA_NAMES:
+            held = node.value.id if isinstance(node.value, ast.Name) else ""
+            found |= made.get(held, set()) | {_called_name(node.value)}
+    return found
+
+
+def _called_name(node: ast.AST) -> str:
+    called = node.func if isinstance(node, ast.Call) else None
+    return called.id if isinstance(called, ast.Name) else ""
 
 
 def _names_under(parent: ast.AST) -> Iterator[tuple[ast.Name, str]]:

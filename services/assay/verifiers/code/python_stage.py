@@ -181,6 +181,7 @@ class PythonRunHandler:
             "tests": asserts.code,
             "setup": asserts.setup,
             "program": names.program,
+            "classes": names.classes,
             "library": dict(names.library),
         }
         whole = _continued(asserts.prompt, program)

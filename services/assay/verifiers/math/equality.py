@@ -6,7 +6,7 @@ Gold first. Two texts of one form are equal whatever they mean; plain numbers ar
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -18,6 +18,7 @@ from assay.verifiers.math.grammar import (
     Date,
     Element,
     Items,
+    Matrix,
     Named,
     Number,
     Ratio,
@@ -25,7 +26,10 @@ from assay.verifiers.math.grammar import (
     Union,
     Words,
 )
+from assay.verifiers.math.lexicon import units
 
+_Rows = Sequence[Sequence[Answer]]
+_AXES: Final = frozenset({"x", "y", "z"})
 _SMALL: Final = Fraction(1, 1_000)
 _PLACES_MAX: Final = 1_000
 _HALF_DAY_S: Final = 12 * 3_600
@@ -48,6 +52,8 @@ class Comparison:
         if gold.form and gold.form == answer.form:
             return True
         answer = _single(answer)
+        if Matrix in (type(gold), type(answer)) and Named not in (type(gold), type(answer)):
+            return self._matrices(gold, answer)
         if isinstance(gold, Items) or isinstance(answer, Items):
             return self._items(gold, answer)
         if isinstance(gold, Named) or isinstance(answer, Named):
@@ -165,9 +171,13 @@ class Comparison:
         if isinstance(gold, Named):
             return self.equal(gold.value, answer)
         if isinstance(gold, Items) and gold.decimal and isinstance(answer, Number):
-            return answer.is_decimal and numbers_equal(gold.decimal, answer, self.settings)
+            fits = answer.is_decimal or not gold.decimal.is_decimal
+            return fits and numbers_equal(gold.decimal, answer, self.settings)
         if isinstance(answer, Items) and answer.decimal and isinstance(gold, Number):
-            return gold.is_decimal and numbers_equal(gold, answer.decimal, self.settings)
+            fits = gold.is_decimal or not answer.decimal.is_decimal
+            return fits and numbers_equal(gold, answer.decimal, self.settings)
+        if isinstance(gold, Union) and isinstance(answer, Items) and answer.kind == "list":
+            return all(map(_is_region, answer.items)) and self._any_order(gold.parts, answer.items)
         if isinstance(gold, Items) and len(gold.items) == 1 and gold.kind == "set":
             return self.equal(gold.items[0], answer)
         if isinstance(answer, Items) and len(answer.items) == 1 and answer.kind == "set":
@@ -195,11 +205,44 @@ class Comparison:
             return len(gold.items) == len(answer.items) and self._pairwise(gold.items, answer.items)
         return self._any_order(gold.items, answer.items)
 
+    def _matrices(self, gold: Answer, answer: Answer) -> bool:
+        """Row by row; a single row or column is a point as well."""
+        match gold, answer:
+            case Matrix(rows=left), Matrix(rows=right):
+                return self._rows(left, right)
+            case Matrix(rows=rows), Items(kind="tuple" | "list") as other:
+                return self._matrix_is(rows, other)
+            case Items(kind="tuple" | "list") as other, Matrix(rows=rows):
+                return self._matrix_is(rows, other)
+        left_text, right_text = _text_of(gold), _text_of(answer)
+        return bool(left_text and right_text) and self._texts(left_text or "", right_text or "")
+
+    def _rows(self, gold: _Rows, answer: _Rows) -> bool:
+        same_shape = [len(row) for row in gold] == [len(row) for row in answer]
+        return same_shape and all(
+            self._pairwise(one, two) for one, two in zip(gold, answer, strict=True)
+        )
+
+    def _matrix_is(self, rows: _Rows, other: Items) -> bool:
+        """`(1, 2)` for a row or a column, `[[1, 2], [3, 4]]` for any matrix."""
+        inner = [item.items for item in other.items if isinstance(item, Items)]
+        if inner:
+            return (
+                other.brackets == "[]"
+                and len(inner) == len(other.items)
+                and self._rows(rows, tuple(inner))
+            )
+        entries = tuple(entry for row in rows for entry in row)
+        is_vector = len(rows) == 1 or all(len(row) == 1 for row in rows)
+        is_point = other.brackets in ("()", "[]") and len(other.items) == len(entries)
+        return is_vector and is_point and self._pairwise(entries, other.items)
+
     def _in_order(self, gold: Items, answer: Items) -> bool:
         if "tuple" == gold.kind == answer.kind and gold.brackets != answer.brackets:
             return False
         if len(gold.items) != len(answer.items):
             return False
+        answer = _coordinates(answer) if gold.kind == "tuple" else answer
         if answer.kind != "tuple" and gold.brackets != "()":
             return False
         if gold.kind != "tuple" and answer.brackets != "()":
@@ -301,7 +344,7 @@ def _units_fit(gold: Answer, answer: Answer) -> bool:
     left, right = getattr(gold, "unit", ""), getattr(answer, "unit", "")
     if not left or not right or left == right:
         return True
-    return not (grammar.is_known_unit(left) and grammar.is_known_unit(right))
+    return not (units.is_known_unit(left) and units.is_known_unit(right))
 
 
 def _word(answer: Answer) -> str:
@@ -314,8 +357,10 @@ def _word(answer: Answer) -> str:
 
 
 def _same_name(gold: str, answer: str) -> bool:
-    """`W(n)` and `W(x)` name the same function."""
-    return gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != "")
+    """`W(n)` and `W(x)` name the same function, and `y` the values of a function of `x`."""
+    if gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != ""):
+        return True
+    return "y" in (gold, answer) and (gold.endswith("(x)") or answer.endswith("(x)"))
 
 
 def _is_relation(text: str) -> bool:
@@ -326,6 +371,8 @@ def _text_of(answer: Answer | None) -> str | None:
     match answer:
         case Number():
             return number_text(answer)
+        case Matrix():
+            return answer.text
         case Element():
             return answer.text
         case Named():
@@ -388,6 +435,19 @@ def _single(answer: Answer) -> Answer:
         if all(_surely_equal(first, item) for item in answer.items[1:]):
             return first
     return answer
+
+
+def _is_region(answer: Answer) -> bool:
+    return isinstance(answer, Items) and answer.kind == "tuple" and len(answer.items) == 2
+
+
+def _coordinates(answer: Items) -> Items:
+    """`y = 2, x = 3` in the order of the axes."""
+    names = [item.name for item in answer.items if isinstance(item, Named)]
+    if len(names) < 2 or len(names) != len(answer.items) or not set(names) <= _AXES:
+        return answer
+    ordered = sorted(answer.items, key=lambda item: item.name if isinstance(item, Named) else "")
+    return replace(answer, items=tuple(ordered))
 
 
 def _surely_equal(one: Answer, other: Answer) -> bool:

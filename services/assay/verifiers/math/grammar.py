@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Final
 
 from assay.verifiers.math import notation
+from assay.verifiers.math.lexicon import spelled, units
 
 DEPTH_MAX: Final = 12
 """Brackets inside brackets that are read as structure; deeper ones stay text."""
@@ -64,7 +65,16 @@ class Items:
     brackets: str = ""
     form: str = ""
     decimal: Number | None = None
-    """`1,22` may be a decimal comma as well."""
+    """`1,22` may be a decimal comma as well, and `12,34,567` one number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows of one length."""
+
+    rows: tuple[tuple["Answer", ...], ...]
+    text: str
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,56 +142,10 @@ class Prose:
     form: str = ""
 
 
-Answer = Number | Element | Words | Items | Union | Ratio | Time | Date | Based | Named | Prose
+Answer = (
+    Number | Element | Words | Items | Matrix | Union | Ratio | Time | Date | Based | Named | Prose
+)
 
-_UNITS: Final = {
-    "$": "dollar dollars usd",
-    "cent": "cents",
-    "euro": "euros eur",
-    "°": "degree degrees deg",
-    "cm": "centimeter centimeters centimetre centimetres cms",
-    "mm": "millimeter millimeters millimetre millimetres",
-    "km": "kilometer kilometers kilometre kilometres kms",
-    "m": "meter meters metre metres",
-    "in": "inch inches",
-    "ft": "foot feet",
-    "yd": "yard yards yds",
-    "mi": "mile miles",
-    "mph": "mi/h mile/hour miles/hour milesperhour mileperhour mi/hr",
-    "km/h": "kmh kmph kph km/hr kilometersperhour kilometers/hour kilometer/hour",
-    "m/s": "meterspersecond meters/second meter/second m/sec",
-    "g": "gram grams",
-    "kg": "kilogram kilograms kgs",
-    "lb": "pound pounds lbs",
-    "oz": "ounce ounces",
-    "l": "liter liters litre litres",
-    "ml": "milliliter milliliters millilitre millilitres",
-    "s": "second seconds sec secs",
-    "min": "minute minutes mins",
-    "h": "hour hours hr hrs",
-    "day": "days",
-    "week": "weeks",
-    "month": "months",
-    "year": "years yr yrs",
-    "rad": "radian radians",
-    "v": "volt volts",
-    "a": "ampere amperes amp amps",
-    "w": "watt watts",
-    "j": "joule joules",
-    "n": "newton newtons",
-    "k": "kelvin",
-    "hz": "hertz",
-    "pa": "pascal pascals",
-    "mol": "mole moles",
-    "ev": "electronvolt electronvolts",
-    "°c": "celsius degreescelsius degc",
-    "°f": "fahrenheit degreesfahrenheit degf",
-}
-_UNIT_OF: Final = {
-    alias: unit for unit, aliases in _UNITS.items() for alias in (unit, *aliases.split())
-}
-_PLAIN_UNITS: Final = frozenset(unit for unit in _UNIT_OF if len(unit) > 1 and unit.isalpha())
-_POWER_WORDS: Final = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
 _MONTHS: Final = {
     name: number
     for number, names in enumerate(
@@ -219,6 +183,11 @@ _FRACTION: Final = re.compile(
     r"|(?P<n2>\d+)\s*/\s*(?P<d2>\d+))(?P<percent>\s*\\?%)?(?P<rest>.*)",
     re.DOTALL,
 )
+_REPEATING: Final = re.compile(
+    r"(?a)(?P<sign>-?)\s*(?P<whole>\d*)\.(?P<fixed>\d*)\s*\\overline\s*\{\s*(?P<block>\d+)\s*\}"
+    r"(?P<percent>\s*\\?%)?(?P<rest>.*)",
+    re.DOTALL,
+)
 _UNIT_COMMANDS: Final = re.compile(r"\\text\s*\{[^{}]*\}|\\circ|\\cdot|\\%")
 _UNIT_CHARS: Final = re.compile(r"(?a)[A-Za-z.°/ ^{}\d-]*")
 _UNIT_PART: Final = rf"(?:\\text ?\{{[^{{}}]*\}}|{notation.CURRENCY})(?: ?\^ ?\{{? ?-?\d ?\}}?)?"
@@ -228,8 +197,13 @@ _TRAILING_TEXT: Final = re.compile(
 )
 _DEGREES: Final = re.compile(r"(?a)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*$")
 _TRAILING_WORD: Final = re.compile(r"(?a)(?P<core>.*[\d})\]])\s+(?P<unit>[A-Za-z]{2,})$", re.DOTALL)
+_MATRIX: Final = re.compile(
+    r"(?:\(|\[)?\s*\\begin\s*\{(?:[pbB]?matrix|smallmatrix|array)\}(?:\{[clr| ]*\})?(?P<rows>.*)"
+    r"\\end\s*\{(?:[pbB]?matrix|smallmatrix|array)\}\s*(?:\)|\])?",
+    re.DOTALL,
+)
 _BASED: Final = re.compile(
-    r"(?a)(?:\\text\s*\{)?(?P<digits>[0-9A-Za-z]+)\}?\s*_\s*(?:\{\s*(?:\\text\s*\{)?(?P<base>\d{1,2})\}?\s*\}|(?P<base1>\d))"
+    r"(?a)(?:\\text\s*\{)?\(?(?P<digits>[0-9A-Za-z]+)\)?\}?\s*_\s*(?:\{\s*(?:\\text\s*\{)?\(?(?P<base>\d{1,2}|[a-z]{3,8})\)?\}?\s*\}|(?P<base1>\d))"
 )
 _TIME: Final = re.compile(
     r"(?a)(?P<h>\d{1,2})\s*:\s*(?P<m>[0-5]\d)(?:\s*:\s*(?P<s>[0-5]\d))?"
@@ -238,13 +212,42 @@ _TIME: Final = re.compile(
 _CLOCK: Final = re.compile(
     r"(?a)(?P<h>\d{1,2})\s*(?:\\text\s*\{\s*)?(?P<half>[aApP]\.?\s*[mM]\.?)\s*\}?"
 )
+_DOTTED_CLOCK: Final = re.compile(
+    r"(?a)\d{1,2}\.[0-5]\d\s*(?:\\text\s*\{\s*)?[aApP]\.?\s*[mM]\.?\s*\}?"
+)
 _DATE: Final = re.compile(
     r"(?a)(?:(?P<month>[A-Za-z]{3,9})\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:\s*,?\s+(?P<year>\d{4}))?"
-    r"|(?P<day1>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month1>[A-Za-z]{3,9})\.?(?:\s*,?\s+(?P<year1>\d{4}))?"
+    r"|(?:the\s+)?(?P<day1>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month1>[A-Za-z]{3,9})\.?(?:\s*,?\s+(?P<year1>\d{4}))?"
     r"|(?P<year2>\d{4})-(?P<month2>\d{2})-(?P<day2>\d{2}))"
 )
 _LISTED: Final = re.compile(
-    r"(?a),?\s*(?<![A-Za-z\\])(?:and|or)(?![a-z])\s*(?!\s*$)|\\text\s*\{\s*(?:,\s*)?(?:and|or)\s*\}"
+    r"(?a),?\s*(?<![A-Za-z\\])(?:and|or)(?![a-z])\s*(?!\s*$)|\\&|\\text\s*\{\s*(?:,\s*)?(?:and|or)\s*\}"
+)
+_RISING: Final = {">": "<", "\\ge": "\\le", ">=": "\\le"}
+_FALLING: Final = frozenset({">", "ge", ">="})
+_FALLS: Final = re.compile(r"(>=|>|\\ge(?![A-Za-z]))")
+_RISES: Final = re.compile(r"<|\\le(?![A-Za-z])|=")
+_BOUND: Final = (
+    r"(?P<x{n}>[a-z])\s*(?P<r{n}>[<>]=?|\\[lg]e(?![A-Za-z]))\s*(?P<v{n}>-?[\w./\\{{}}]+)"
+)
+_BOTH_BOUNDS: Final = re.compile(
+    rf"(?a){_BOUND.format(n='')}\s*(?:and|\\text\s*\{{\s*and\s*\}}|\\land|\\wedge)\s*{_BOUND.format(n=1)}"
+)
+_MIXED_AND: Final = re.compile(r"(?a)(-?\d+)\s+and\s+(\d+/\d+|\\frac\{\d+\}\{\d+\})")
+_POINTS: Final = re.compile(r"(?a)-?[1-9]\d{0,2}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})")
+_INDIAN: Final = re.compile(r"(?a)-?[1-9]\d?(?:,\d{2})+,\d{3}")
+_LETTER: Final = re.compile(
+    r"(?a)(?:(?:option|choice|answer)\s+)?(?:\\text\s*\{\s*)?\(\s*([A-Za-z])\s*\)\s*\}?"
+    r"|(?:option|choice)\s+(?:\\text\s*\{\s*)?([A-Za-z])\s*\}?",
+    re.IGNORECASE,
+)
+_EMPTY: Final = re.compile(
+    r"(?a)\\emptyset|\\\{\s*\\\}|(?:\\text\s*\{\s*)?(?:the\s+)?(?:empty|null)\s+set\s*\}?",
+    re.IGNORECASE,
+)
+_REAL: Final = re.compile(
+    r"(?a)(?:\\text\s*\{\s*)?(?:(?:the\s+)?set\s+of\s+)?all\s+(?:reals|real\s+numbers)\s*\}?",
+    re.IGNORECASE,
 )
 _THOUSANDS: Final = re.compile(r"(?a)(?<![\d,.])[1-9]\d{0,2}(?:,\d{3})+(?!,?\d)")
 _COMMA_DECIMAL: Final = re.compile(r"(?a)-?\s*\d+,\d+")
@@ -289,7 +292,8 @@ _FUNCTIONS: Final = frozenset(
         "infty",
     ]
 )
-_OUTER: Final = re.compile(r"\](?P<a>[^\[\]]+),(?P<b>[^\[\]]+)\[")
+_OUTER: Final = re.compile(r"(?P<open>[\[\]])(?P<a>[^\[\]]+),(?P<b>[^\[\]]+)(?P<close>[\[\]])")
+_POINT: Final = re.compile(r"(?a)[A-Z](?:_\w)?'?\s*(?P<at>\(.+,.+\))", re.DOTALL)
 _EQUALS: Final = re.compile(r"(?a)(?<![<>!=\\:])=(?!=)")
 _RELATION: Final = re.compile(r"[<>]|\\(?:le|ge|neq|equiv|approx|sim)(?![A-Za-z])|!=|<=|>=")
 _VALUE_FOLLOWS: Final = re.compile(r"(?a)(?<![<>!=\\:])=(?!=)|\\approx(?![A-Za-z])")
@@ -314,11 +318,67 @@ def read(text: str) -> Answer:
 def _read(text: str, depth: int) -> Answer:
     if depth > DEPTH_MAX:
         return Element(text=text, form=notation.form(text))
-    for rule in (_date, _listed, _element):
+    text = _ascending(text)
+    for rule in (_date, _whole, _listed, _element):
         found = rule(text, depth)
         if found is not None:
             return found
     return Prose(text=text, form=notation.form(text))
+
+
+def _ascending(text: str) -> str:
+    """`4 > x \\ge -1`, and `x \\ge -1 and x < 4`, as `-1 \\le x < 4`."""
+    both = _BOTH_BOUNDS.fullmatch(text)
+    if (
+        both
+        and both["x"] == both["x1"]
+        and (both["r"][-2:] in _FALLING) != (both["r1"][-2:] in _FALLING)
+    ):
+        lower, upper = (
+            (("v", "r"), ("v1", "r1"))
+            if both["r"][-2:] in _FALLING
+            else (
+                ("v1", "r1"),
+                ("v", "r"),
+            )
+        )
+        rising = _RISING[both[lower[1]]]
+        return f"{both[lower[0]]} {rising} {both['x']} {both[upper[1]]} {both[upper[0]]}"
+    parts = _FALLS.split(text)
+    if len(parts) == 5 and not _RISES.search(text) and "," not in text:
+        first, one, middle, two, last = (part.strip() for part in parts)
+        return f"{last} {_RISING[two]} {middle} {_RISING[one]} {first}"
+    return text
+
+
+def _whole(text: str, depth: int) -> Answer | None:
+    """What reads as one although words or commas in it could part it."""
+    if _OUTER.fullmatch(text) and (text[0], text[-1]) != ("[", "]"):
+        return _bracketed(text, depth)
+    return (
+        (_REAL.fullmatch(text) and Element(text="\\mathbb{R}", form="\\mathbb{R}"))
+        or (
+            Items(kind="set", items=(), brackets="{}", form="{}")
+            if _EMPTY.fullmatch(text)
+            else None
+        )
+        or _spelled(text)
+        or _mixed(text)
+        or _foreign_decimal(text)
+    )
+
+
+def _mixed(text: str) -> Answer | None:
+    """`2 and 3/4`, `2 + \\frac{3}{4}`."""
+    match = _MIXED_AND.fullmatch(text)
+    return _fraction(f"{match[1]} {match[2]}") if match else None
+
+
+def _foreign_decimal(text: str) -> Answer | None:
+    """`1.234.567` and `1.234,5`: no other reading has two points, or a comma behind one."""
+    if not _POINTS.fullmatch(text):
+        return None
+    return _decimal(text.replace(".", "").replace(",", "."))
 
 
 # -- lists -----------------------------------------------------------------------------------------
@@ -338,8 +398,9 @@ def _listed(text: str, depth: int) -> Answer | None:
     if _is_sentence(text, parts):
         return None
     found = _items("list", parts, text, depth)
-    if found is not None and depth == 0 and _COMMA_DECIMAL.fullmatch(text):
-        decimal = _number(text.replace(",", "."), depth)
+    is_indian = _INDIAN.fullmatch(text) is not None
+    if found is not None and depth == 0 and (is_indian or _COMMA_DECIMAL.fullmatch(text)):
+        decimal = _number(text.replace(",", "" if is_indian else "."), depth)
         return Items(
             kind="list",
             items=found.items,
@@ -362,7 +423,7 @@ def _comma_parts(text: str, *, bracketed: bool = False) -> list[str]:
 
 def _top_level_and(text: str) -> str:
     """`and` and `or` outside of brackets become commas."""
-    if "and" not in text and "or" not in text:
+    if "and" not in text and "or" not in text and "\\&" not in text:
         return text
     depths = {token.start: token.depth for token in notation.tokens(text)}
 
@@ -414,7 +475,33 @@ def _element(text: str, depth: int) -> Answer | None:
 
 
 def _number(text: str, _depth: int) -> Answer | None:
-    return _fraction(text) or _decimal(text)
+    return _repeating(text) or _fraction(text) or _decimal(text) or _spelled(text)
+
+
+def _repeating(text: str) -> Answer | None:
+    """`0.1\\overline{6}`, exactly."""
+    match = _REPEATING.fullmatch(text)
+    unit = _unit(match["rest"]) if match else None
+    if match is None or unit is None or len(match[0]) > _DIGITS_MAX:
+        return None
+    whole, fixed, block = match["whole"] or "0", match["fixed"], match["block"]
+    nines = 10 ** len(block) - 1
+    value = Fraction(int(whole + fixed) * nines + int(block), nines * 10 ** len(fixed))
+    return Number(
+        value=-value if match["sign"] else value,
+        is_percent=bool(match["percent"]),
+        unit=unit,
+        form=notation.form(text),
+    )
+
+
+def _spelled(text: str) -> Answer | None:
+    """`twelve`, `three quarters`, `2.5 million`, `2 hours 15 minutes`."""
+    value = spelled.number(notation.words_of(text))
+    if value is not None:
+        return Number(value=value, form=notation.form(text))
+    found = units.compound(text)
+    return found and Number(value=found.value, unit=found.unit, form=notation.form(text))
 
 
 def _decimal(text: str) -> Answer | None:
@@ -476,48 +563,17 @@ def _unit(text: str) -> str | None:
         return None
     in_text = "\\text" in text
     said = notation.words_of(text).strip().rstrip(".").lower()
-    if not in_text and (re.search(r"(?a)[\d^{}_\\]", said) and not _plain_unit(said)):
+    if not in_text and (re.search(r"(?a)[\d^{}_\\]", said) and not units.is_plain(said)):
         return None
     if (
         not in_text
-        and not _plain_unit(said)
+        and not units.is_plain(said)
         and not all(len(word) >= 3 for word in re.findall(r"[a-z]+", said))
     ):
         return None
     if len(said.split()) > 4 or not re.search(r"[a-z°]", said):
         return None if said else ""
-    return unit_form(said)
-
-
-def _plain_unit(said: str) -> bool:
-    """A unit of several letters, or letters with a power, may stand without `\\text`."""
-    base = re.sub(r"(?a)[\s^{}\d.]", "", said)
-    return base in _PLAIN_UNITS or (
-        "/" in base and all(part in _UNIT_OF for part in base.split("/"))
-    )
-
-
-def unit_form(said: str) -> str:
-    """One spelling of a unit: `square centimeters` and `cm^2` are the same."""
-    power = ""
-    words = []
-    for word in re.sub(r"[{}.]", " ", said.lower()).replace(" per ", "/").split():
-        if word in _POWER_WORDS:
-            power = _POWER_WORDS[word]
-        else:
-            words.append(word)
-    name, _, raised = "".join(words).partition("^")
-    if raised[:1].isdigit() and "/" not in raised:
-        power = f"^{raised}"
-    elif raised:
-        name = f"{name}^{raised}"
-    return _UNIT_OF.get(name, name) + power
-
-
-def is_known_unit(unit: str) -> bool:
-    """Whether it is a unit of measure, and not just a word for what was counted."""
-    base = unit.split("^")[0]
-    return base in _UNITS or ("/" in base and all(part in _UNIT_OF for part in base.split("/")))
+    return units.unit_form(said)
 
 
 def _time(text: str, _depth: int) -> Answer | None:
@@ -535,6 +591,8 @@ def _time(text: str, _depth: int) -> Answer | None:
                 form=notation.form(text),
             )
     match = _CLOCK.fullmatch(text)
+    if match is None and _DOTTED_CLOCK.fullmatch(text):
+        return _time(text.replace(".", ":", 1), _depth)
     if match and 1 <= int(match["h"]) <= 12:
         return Time(
             seconds=int(match["h"]) * 3600, half=_half(match["half"]), form=notation.form(text)
@@ -576,7 +634,7 @@ def _based(text: str, _depth: int) -> Answer | None:
     match = _BASED.fullmatch(text)
     if match is None:
         return None
-    base = int(match["base"] or match["base1"])
+    base = _base(match["base"] or match["base1"])
     digits = match["digits"].upper()
     if not 2 <= base <= 36 or len(digits) > _DIGITS_MAX or not digits[0].isdigit():
         return None
@@ -585,10 +643,16 @@ def _based(text: str, _depth: int) -> Answer | None:
     return Based(digits=digits.lstrip("0") or "0", base=base, form=notation.form(text))
 
 
+def _base(said: str) -> int:
+    value = Fraction(said) if said.isdigit() else spelled.number(said)
+    return int(value) if value is not None else 0
+
+
 def _bracketed(text: str, depth: int) -> Answer | None:
     outer = _OUTER.fullmatch(text)
-    if outer:
-        text = f"({outer['a']},{outer['b']})"
+    if outer and (outer["open"], outer["close"]) != ("[", "]"):
+        opens = "(" if outer["open"] == "]" else "["
+        text = f"{opens}{outer['a']},{outer['b']}{')' if outer['close'] == '[' else ']'}"
     opening = "\\{" if text.startswith("\\{") else text[:1]
     if text.startswith("\\langle"):
         opening = "\\langle"
@@ -661,6 +725,12 @@ def _plus_minus(text: str, depth: int) -> Answer | None:
 
 def _named(text: str, depth: int) -> Answer | None:
     """`name = value` where the value is more than an expression."""
+    point = _POINT.fullmatch(text)
+    if point:
+        at = _read(point["at"], depth + 1)
+        is_point = isinstance(at, Items) and at.brackets == "()"
+        name = text[: point.start("at")].strip()
+        return Named(name, at, point["at"], notation.form(text)) if is_point else None
     belongs = re.search(r"\\in(?![A-Za-z])", text)
     if belongs and not _EQUALS.search(text):
         name, rest = text[: belongs.start()].strip(), text[belongs.end() :].strip()
@@ -712,6 +782,10 @@ def _is_name(name: str) -> bool:
 
 
 def _words(text: str, _depth: int) -> Answer | None:
+    letter = _LETTER.fullmatch(text)
+    if letter:
+        said = letter[1] or letter[2]
+        return Words(text=said, form=said)
     said = notation.words_of(text).strip()
     if not _WORDS_ONLY.fullmatch(said):
         return None
@@ -735,7 +809,7 @@ def _quantity(text: str, depth: int) -> Answer | None:
     match = _TRAILING_TEXT.fullmatch(text)
     if match is None:
         match = _TRAILING_WORD.fullmatch(text)
-        if match is not None and match["unit"].lower() not in _PLAIN_UNITS:
+        if match is not None and match["unit"].lower() not in units.PLAIN:
             match = None
     if match is not None and re.search(r"(?a)\d|\\", match["core"]):
         unit = _unit(match["unit"])
@@ -778,8 +852,23 @@ def _expression(text: str, _depth: int) -> Answer | None:
     return Element(text=plain, form=notation.form(text)) if plain else None
 
 
+def _matrix(text: str, depth: int) -> Answer | None:
+    match = _MATRIX.fullmatch(text)
+    if match is None or "\\begin" in match["rows"]:
+        return None
+    rows = [row for row in match["rows"].split("\\\\") if row.strip()]
+    if not 0 < len(rows) <= ITEMS_MAX:
+        return None
+    read = [_items("tuple", row.split("&"), row, depth, "()") for row in rows]
+    items = tuple(row.items for row in read if row is not None)
+    if len(items) != len(rows) or len({len(row) for row in items}) != 1:
+        return None
+    return Matrix(rows=items, text=text, form=notation.form(text))
+
+
 _RULES: Final[tuple[Callable[[str, int], Answer | None], ...]] = (
     _number,
+    _matrix,
     _time,
     _based,
     _union,

@@ -8,48 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from assay.verifiers.math.lexicon.unicode import ascii_of
+
 CURRENCY: Final = "\N{CURRENCY SIGN}"
 """What `\\$` becomes, so that a dollar is not taken for a delimiter."""
-_SIGNS: Final = str.maketrans(
-    {
-        "\N{MINUS SIGN}": "-",
-        "\N{EN DASH}": "-",
-        "\N{NON-BREAKING HYPHEN}": "-",
-        "\N{FULLWIDTH HYPHEN-MINUS}": "-",
-        "\N{NO-BREAK SPACE}": " ",
-        "\N{NARROW NO-BREAK SPACE}": " ",
-        "\N{THIN SPACE}": " ",
-        "\N{FULLWIDTH COMMA}": ",",
-        "\N{IDEOGRAPHIC COMMA}": ",",
-        "\N{FULLWIDTH SEMICOLON}": ";",
-        "\N{FULLWIDTH COLON}": ":",
-        "\N{RATIO}": ":",
-        "\N{FULLWIDTH LEFT PARENTHESIS}": "(",
-        "\N{FULLWIDTH RIGHT PARENTHESIS}": ")",
-        "\N{MULTIPLICATION SIGN}": "\\times ",
-        "\N{MIDDLE DOT}": "\\cdot ",
-        "\N{DOT OPERATOR}": "\\cdot ",
-        "\N{DIVISION SIGN}": "/",
-        "\N{GREEK SMALL LETTER PI}": "\\pi ",
-        "\N{INFINITY}": "\\infty ",
-        "\N{LESS-THAN OR EQUAL TO}": "\\le ",
-        "\N{GREATER-THAN OR EQUAL TO}": "\\ge ",
-        "\N{NOT EQUAL TO}": "\\neq ",
-        "\N{UNION}": "\\cup ",
-        "\N{INTERSECTION}": "\\cap ",
-        "\N{ELEMENT OF}": "\\in ",
-        "\N{PLUS-MINUS SIGN}": "\\pm ",
-        "\N{DEGREE SIGN}": "^\\circ ",
-        "\N{SUPERSCRIPT TWO}": "^2",
-        "\N{SUPERSCRIPT THREE}": "^3",
-        "\N{FULLWIDTH PERCENT SIGN}": "%",
-        "\N{RIGHT SINGLE QUOTATION MARK}": "'",
-        "\N{LEFT SINGLE QUOTATION MARK}": "'",
-        "\N{LEFT DOUBLE QUOTATION MARK}": '"',
-        "\N{RIGHT DOUBLE QUOTATION MARK}": '"',
-    }
-)
-_ROOT: Final = re.compile("\N{SQUARE ROOT}\\s*(?:([0-9]+|[A-Za-z])|(?=\\())")
 _SPELLINGS: Final = {
     "dfrac": "frac",
     "tfrac": "frac",
@@ -64,7 +26,11 @@ _SPELLINGS: Final = {
     "colon": ":",
     "lbrack": "[",
     "rbrack": "]",
-    "degree": "circ",
+    "minus": "-",
+    "bigcup": "cup",
+    "varnothing": "emptyset",
+    "R": "mathbb{R}",
+    "reals": "mathbb{R}",
     "mathrm": "text",
     "textbf": "text",
     "textit": "text",
@@ -72,6 +38,9 @@ _SPELLINGS: Final = {
     "textnormal": "text",
     "textsf": "text",
     "texttt": "text",
+    "boldsymbol": "text",
+    "bm": "text",
+    "underline": "text",
     "mathbf": "text",
     "mathsf": "text",
     "mathit": "text",
@@ -83,7 +52,7 @@ _SPELLINGS: Final = {
     "gt": ">",
     "thinspace": ",",
 }
-_BARE: Final = frozenset({"<", ">", ":", "[", "]"})
+_BARE: Final = frozenset({"<", ">", ":", "[", "]", "-"})
 _DROPPED: Final = frozenset(
     [
         "left",
@@ -114,14 +83,65 @@ _DROPPED: Final = frozenset(
         "hfill",
         "noindent",
         "centering",
+        "large",
+        "Large",
+        "huge",
+        "checkmark",
+        "blacksquare",
     ]
 )
 _SPACES: Final = frozenset({"quad", "qquad", ",", ";", ":", "!", ">", "enspace", "space", " "})
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
 _DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z])")
 _THOUSANDS: Final = re.compile(
-    r"(?a)(?<=\d)(?:\{,\}|\\[,!]\s?|,\\!\s?|~|\{\s*,\s*\})(?=\d{3}(?!\d))"
+    r"(?a)(?<=\d)(?:\{,\}|\\[,;:!]\s?|(?:\\!)?\s?,\\!\s?|~|_|\{\s*,\s*\})(?=\d{3}(?!\d))"
 )
+
+
+def _listed_cases(match: re.Match[str]) -> str:
+    """Equations that hold together, as a list."""
+    return ", ".join(row.strip() for row in match[1].split("\\\\") if row.strip())
+
+
+_PLAIN_TEXT: Final = (
+    (re.compile(r"(?a)\^?\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
+    (re.compile(r"\\textcolor\s*\{\w+\}|\\color\s*\{\w+\}|\\phantom\s*\{[^{}]*\}"), lambda _: ""),
+    (re.compile(r"\\(?:mathrm|text|operatorname)\s*\{([ei])\}"), lambda m: m[1]),
+    (re.compile(r"(?<!\\)\\ "), lambda _: " "),
+    (re.compile(r"(?<!\\)\\$"), lambda _: ""),
+    (re.compile(r"\\cdot\s*i(?![A-Za-z])"), lambda _: " i"),
+    (re.compile(r"\\begin\{cases\}([^&]*?=[^&]*?)\\end\{cases\}"), _listed_cases),
+    (re.compile(r"\\not\s*="), lambda _: "\\neq "),
+    (re.compile(r"\\cr(?![A-Za-z])"), lambda _: "\\\\"),
+    (re.compile(r"\\\\\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]"), lambda _: "\\\\"),
+    (re.compile(r"\{([^{}]*)\\choose([^{}]*)\}"), lambda m: f"\\binom{{{m[1]}}}{{{m[2]}}}"),
+    (re.compile(r"(?a)(?<=[\w)\]}])\*\*(?=[\w({-])"), lambda _: "^"),
+    (re.compile(r"\+\s?/\s?-"), lambda _: "\\pm "),
+    (
+        re.compile(
+            r"(?a)(?<![\\A-Za-z])(ln|log|exp|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan)"
+            r"(?=\s?[({^_\d])"
+        ),
+        lambda m: f"\\{m[1]}",
+    ),
+    (re.compile(r"(?a)(?<![\\A-Za-z])sqrt(?=\s?[({\d])"), lambda _: "\\sqrt"),
+    (re.compile(r"(?a)(?<![\\A-Za-z])(?:infinity|infty)(?![A-Za-z])"), lambda _: "\\infty "),
+    (re.compile(r"(?a)(?<![\\A-Za-z])pi(?![A-Za-z])"), lambda _: "\\pi "),
+    (re.compile(r"(?a)(?<=[)\]])\s*U\s*(?=[(\[])"), lambda _: "\\cup "),
+    (re.compile(r"(?a)\\log_(?:e|\{e\})(?![A-Za-z])"), lambda _: "\\ln "),
+    (re.compile(r"(?ai)^\s*(?:negative|minus)\s+(?=[\d.\\$])"), lambda _: "-"),
+    (re.compile(r"(?ai)(?<=\d)\s+(?:\\text\s*\{\s*)?to(?:\s*\})?\s+(?=\d)"), lambda _: ":"),
+)
+"""What plain text and rarer LaTeX say, each with the spelling that is read."""
+_REPEATED_IN: Final = re.compile(
+    r"(?a)(\d*\.\d*)(?:\\(?:bar|dot|overline)\s*\{?|\()(\d+)(?:\}|\)|(?<=\d)(?![\d}]))"
+)
+_REPEATED_SHOWN: Final = re.compile(
+    r"(?a)(\d*\.\d*?)((\d)\d*?)\2{2,}\s?(?:\.{3}|\u2026|\\[lc]?dots)"
+)
+_ROOT_OF: Final = re.compile(r"\\sqrt\s?\(")
+_FRAC_HEAD: Final = re.compile(r"\\[dtc]?frac(?![A-Za-z])")
+_BARE_ARGUMENT: Final = re.compile(r"(?a)\s*(\{|\\[A-Za-z]+|\w)")
 _SPACE: Final = re.compile(r"(?a)\s+")
 _AND_OR: Final = re.compile(r"(?a)\\text\s*\{\s*,?\s*(and|or)\s*,?\s*\}")
 _SAYS_TEXT: Final = re.compile(r"(?a)\\text\s*\{([^{}]*)\}")
@@ -138,7 +158,7 @@ _WRAPPERS: Final = (
     ("`", "`"),
     ('"', '"'),
 )
-_END_MARKS: Final = " \t\r\n.,;:!"
+_END_MARKS: Final = " \t\r\n.,;:"
 _PEELED_MAX: Final = 12
 _APART: Final = re.compile(r"(?a)(\d,?)\s+(?=\d)")
 """Blanks that tell numbers apart: `1 2` is not `12`, `1, 234` is not `1,234`."""
@@ -156,12 +176,65 @@ class Token(NamedTuple):
 
 def tidy(text: str) -> str:
     """One spelling of `text`: no delimiters of mathematics, no sizes, one minus, one fraction."""
-    text = undoubled(text.translate(_SIGNS)).replace("!=", "\\neq ")
-    text = _ROOT.sub(lambda m: f"\\sqrt{{{m[1]}}}" if m[1] else "\\sqrt", text)
+    text = undoubled(ascii_of(text)).replace("!=", "\\neq ")
+    for pattern, replacement in _PLAIN_TEXT:
+        text = pattern.sub(replacement, text)
+    text = _repeating(text)
     text = _THOUSANDS.sub("", peel(text))
     text = _AND_OR.sub(r" \1 ", _COMMAND.sub(_respell, text).replace("~", " "))
-    text = _dollars(text)
+    text = _braced_fractions(_braced_roots(_dollars(text)))
     return _SPACE.sub(" ", peel(text)).strip()
+
+
+def _repeating(text: str) -> str:
+    """`0.333...`, `0.(3)` and `0.\\dot{3}` as `0.\\overline{3}`."""
+    text = _REPEATED_IN.sub(r"\1\\overline{\2}", text)
+    return _REPEATED_SHOWN.sub(r"\1\\overline{\2}", text)
+
+
+def _braced_roots(text: str) -> str:
+    """`\\sqrt(x + 1)` as `\\sqrt{x + 1}`."""
+    parts: list[str] = []
+    began = 0
+    for match in _ROOT_OF.finditer(text):
+        end = closing(text, match.end() - 1) if match.start() >= began else -1
+        if end > 0:
+            parts += [text[began : match.start()], "\\sqrt{", text[match.end() : end], "}"]
+            began = end + 1
+        elif match.start() >= began:
+            break
+    return "".join([*parts, text[began:]])
+
+
+def _braced_fractions(text: str) -> str:
+    """`\\frac\\pi2` as `\\frac{\\pi}{2}`: each argument is one token or one group.
+
+    What stands behind an argument that never closes stays as it is.
+    """
+    parts: list[str] = []
+    began = 0
+    for match in _FRAC_HEAD.finditer(text):
+        if match.start() < began:
+            continue
+        top, middle = _argument(text, match.end())
+        below, end = _argument(text, middle) if middle >= 0 else ("", -1)
+        if end < 0:
+            break
+        if top and below:
+            parts += [text[began : match.start()], f"\\frac{{{top}}}{{{below}}}"]
+            began = end
+    return "".join([*parts, text[began:]])
+
+
+def _argument(text: str, start: int) -> tuple[str, int]:
+    """A command's argument and where it ends: empty where there is none, -1 where it stays open."""
+    match = _BARE_ARGUMENT.match(text, start)
+    if match is None:
+        return "", start
+    if match[1] == "{":
+        end = closing(text, match.end() - 1)
+        return (text[match.end() : end], end + 1) if end > 0 else ("", -1)
+    return match[1], match.end()
 
 
 def undoubled(text: str) -> str:
@@ -197,7 +270,8 @@ def peel(text: str) -> str:
         stripped = text.rstrip(_END_MARKS)
         if stripped.endswith("\\") and len(stripped) < len(text):
             stripped = text[: len(stripped) + 1]
-            stripped = stripped[:-2] if stripped[-2:] in {"\\,", "\\;", "\\!", "\\:"} else stripped
+            spaces = {"\\,", "\\;", "\\!", "\\:", "\\ "}
+            stripped = stripped[:-2] if stripped[-2:] in spaces else stripped
         text = stripped or text
         if text == before:
             break

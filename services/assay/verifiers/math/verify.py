@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from assay.core.outcome import Outcome
 from assay.core.verdict import (
@@ -33,8 +33,13 @@ from assay.verifiers.math.equality import Comparison
 from assay.verifiers.math.extract import unpack
 from assay.verifiers.math.reading import Read, read_answer, read_gold
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
+from assay.verifiers.text.answers import Strategy
 
 _log = logging.getLogger(__name__)
+
+
+_SENTENCES: Final = frozenset({Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strategy.TAIL})
+"""Where an exclamation mark at the end may be the sentence's, and not a factorial."""
 
 
 class Judged(NamedTuple):
@@ -108,8 +113,10 @@ class VerifyHandler:
 
     def _judged(self, work: Work, fault: str) -> Ended:
         settings: MathSettings = work.settings
-        _, text = unpack(work.handover)
+        strategy, text = unpack(work.handover)
         said = judge(work.reference.answers, text, settings)
+        if said.passed is False and strategy in _SENTENCES and text.endswith("!"):
+            said = judge(work.reference.answers, text.rstrip("! "), settings)
         self._check_imports(said)
         if said.passed is None:
             return _invalid("no reference answer can be read", ResourceUse())

@@ -285,7 +285,7 @@ def _sentence(text: str) -> str:
 
 def _answer_colon(response: str) -> str | None:
     found = [
-        _Statement(match.start(), response.index(text, match.end()) + len(text), text.rstrip("*_ "))
+        _Statement(match.start(), response.index(text, match.end()) + len(text), text.strip("*_ "))
         for match in _few_last(_ANSWER_COLON, response)
         for text in [_lines_at(response, match.end())]
     ]

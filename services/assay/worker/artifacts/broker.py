@@ -27,14 +27,14 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ArtifactReply:
     """The content, or leave to make it, or neither."""
 
     content: bytes | None = None
     make: bool = False
 
 
-class ArtifactDesk:
+class ArtifactBroker:
     """One a host."""
 
     def __init__(self, *, store: Store, cache: ArtifactCache, metrics: Metrics) -> None:
@@ -45,16 +45,16 @@ class ArtifactDesk:
         self._made_here: dict[str, asyncio.Future[None]] = {}
         """Keys that a slot of this host makes now."""
 
-    async def find(self, key: str) -> Answer:
+    async def find(self, key: str) -> ArtifactReply:
         """Look; never make."""
         async with self._cache_lock:
             cached = await asyncio.to_thread(self._cache.get, key)
         if cached is not None:
             self._metrics.artifact_had(result="cached")
-            return Answer(content=cached)
-        return Answer(content=await self._fetch(key, self._store.artifact_get(key)))
+            return ArtifactReply(content=cached)
+        return ArtifactReply(content=await self._fetch(key, self._store.artifact_get(key)))
 
-    async def ask(self, key: str) -> Answer:
+    async def ask(self, key: str) -> ArtifactReply:
         """Look; where nothing is, one asker is told to make it and the others wait for that."""
         for _ in range(ROUNDS_MAX):
             making = self._made_here.get(key)
@@ -63,14 +63,14 @@ class ArtifactDesk:
             answer = await self._find_or_begin(key)
             if answer.make or answer.content is not None:
                 return answer
-        return Answer()
+        return ArtifactReply()
 
-    async def _find_or_begin(self, key: str) -> Answer:
+    async def _find_or_begin(self, key: str) -> ArtifactReply:
         answer = await self.find(key)
         if answer.content is not None:
             return answer
         if key in self._made_here:
-            return Answer()
+            return ArtifactReply()
         self._made_here[key] = asyncio.get_running_loop().create_future()
         try:
             begun = await self._store.artifact_begin(key, lease_s=MAKING_LEASE_S)
@@ -78,10 +78,10 @@ class ArtifactDesk:
             self._done_here(key)
             raise
         if begun:
-            return Answer(make=True)
+            return ArtifactReply(make=True)
         self._done_here(key)
         waited = self._store.artifact_wait(key, timeout_s=WAIT_S)
-        return Answer(content=await self._fetch(key, waited))
+        return ArtifactReply(content=await self._fetch(key, waited))
 
     async def _fetch(self, key: str, asked: Awaitable[bytes | None]) -> bytes | None:
         content = await asked

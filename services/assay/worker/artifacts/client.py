@@ -8,7 +8,7 @@ from typing import Final
 
 from assay.store.cache import LastUsed
 from assay.worker.slots import messages
-from assay.worker.slots.frames import BlockingFrames, Nonsense
+from assay.worker.slots.frames import BlockingFrames, ProtocolError
 
 BYTES_REMEMBERED_MAX: Final = 32 * 1024**2
 BYTES_REMEMBERED_EACH: Final = 1_024
@@ -30,7 +30,7 @@ class SlotArtifacts:
         )
 
     def connect(self, frames: BlockingFrames) -> None:
-        """Say where the host is; a template has made this object before its slots were forked."""
+        """Say where the host is; a stage server made this object before its slots were forked."""
         self._frames = frames
 
     def get(self, key: str) -> bytes | None:
@@ -77,4 +77,4 @@ class SlotArtifacts:
                 raise ConnectionResetError("the host is gone")
             case ["artifact", None | bytes() as content, bool() as is_ours]:
                 return content, is_ours
-        raise Nonsense("not an answer about an artifact")
+        raise ProtocolError("not an answer about an artifact")

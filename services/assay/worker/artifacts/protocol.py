@@ -1,4 +1,4 @@
-"""Between a slot that asks for artifacts and the host's desk.
+"""Between a slot that asks for artifacts and the host's broker.
 
 Invariant: a slot that was told to make an artifact and ends without a word gives its leave back.
 """
@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Coroutine
 from typing import Final
 
 from assay.core.errors import AssayError
-from assay.worker.artifacts.broker import Answer, ArtifactDesk
+from assay.worker.artifacts.broker import ArtifactBroker, ArtifactReply
 from assay.worker.slots import messages
-from assay.worker.slots.frames import Nonsense
+from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.pool import Spawn
 from assay.worker.slots.process import SlotProcess
 from assay.worker.store_health import StoreHealth
@@ -17,37 +17,37 @@ from assay.worker.store_health import StoreHealth
 WORDS: Final = frozenset({messages.FIND, messages.ASK, messages.MADE, messages.GIVEN_UP})
 
 
-class ArtifactClerk:
+class ArtifactProtocol:
     """One a stage."""
 
-    def __init__(self, desk: ArtifactDesk, *, health: StoreHealth, spawn: Spawn) -> None:
-        self._desk = desk
+    def __init__(self, broker: ArtifactBroker, *, health: StoreHealth, spawn: Spawn) -> None:
+        self._broker = broker
         self._health = health
         self._spawn = spawn
 
     def take(self, slot: SlotProcess, frame: list[object]) -> None:
-        """Answer one of `WORDS`, when the answer is there.
+        """ArtifactReply one of `WORDS`, when the answer is there.
 
         Raises:
-            Nonsense: the slot may not say that now.
+            ProtocolError: the slot may not say that now.
         """
         key = messages.read_key(frame)
         if frame[0] == messages.FIND:
-            work = self._answer(slot, key, self._desk.find(key))
+            work = self._answer(slot, key, self._broker.find(key))
         elif frame[0] == messages.ASK:
-            work = self._answer(slot, key, self._desk.ask(key))
+            work = self._answer(slot, key, self._broker.ask(key))
         else:
             work = self._end_making(slot, key, frame)
         self._spawn(work, name="artifact")
 
-    async def _answer(self, slot: SlotProcess, key: str, asked: Awaitable[Answer]) -> None:
+    async def _answer(self, slot: SlotProcess, key: str, asked: Awaitable[ArtifactReply]) -> None:
         try:
             answer = await asked
         except AssayError as error:
             self._health.failed(error)
-            answer = Answer()
+            answer = ArtifactReply()
         if answer.make and slot.is_gone:
-            await self._desk.given_up(key)
+            await self._broker.given_up(key)
             return
         slot.making = key if answer.make else None
         self._reply(slot, answer)
@@ -56,21 +56,21 @@ class ArtifactClerk:
         self, slot: SlotProcess, key: str, frame: list[object]
     ) -> Coroutine[object, object, None]:
         if slot.making != key:
-            raise Nonsense("it made what it was not asked for")
+            raise ProtocolError("it made what it was not asked for")
         content = messages.read_content(frame) if frame[0] == messages.MADE else None
         slot.making = None
-        done = self._desk.given_up(key) if content is None else self._desk.made(key, content)
+        done = self._broker.given_up(key) if content is None else self._broker.made(key, content)
         return self._confirm(slot, done)
 
     async def _confirm(self, slot: SlotProcess, done: Awaitable[None]) -> None:
         await done
-        self._reply(slot, Answer())
+        self._reply(slot, ArtifactReply())
 
-    def _reply(self, slot: SlotProcess, answer: Answer) -> None:
+    def _reply(self, slot: SlotProcess, answer: ArtifactReply) -> None:
         slot.send(messages.ARTIFACT, answer.content, answer.make)
 
     def on_ended(self, slot: SlotProcess) -> None:
         """The slot is no more."""
         if slot.making is not None:
             key, slot.making = slot.making, None
-            self._spawn(self._desk.given_up(key), name="give up")
+            self._spawn(self._broker.given_up(key), name="give up")

@@ -1,7 +1,7 @@
-"""The host's end of the nursery: starts it, keeps a template a stage, has slots forked.
+"""The host's end of the fork servers: starts the root server, keeps one server per stage.
 
-Each level is started when first needed and anew when it has died; whoever asks in between gets
-`ForkFailed` and asks again. A slot costs a fork of its stage's warm template: milliseconds.
+Each level is started when first needed and again when it has died; a request in between raises
+`ForkFailed` and may be repeated. A slot costs a fork of its stage's warm server: milliseconds.
 """
 
 import asyncio
@@ -154,17 +154,17 @@ def _fail_quietly(future: asyncio.Future[Any], error: ForkFailed) -> None:
     future.exception()  # nobody may be waiting any more
 
 
-class Forks:
-    """All fork servers of a host."""
+class ForkServers:
+    """All fork servers of a host: the root server, and one per stage below it."""
 
     def __init__(self, settings: SlotSettings, *, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._environment = environment
         self._lock = asyncio.Lock()
         self._locks: dict[StageName, asyncio.Lock] = {}
-        self._nursery: ForkClient | None = None
+        self._root: ForkClient | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._templates: dict[StageName, ForkClient] = {}
+        self._stage_servers: dict[StageName, ForkClient] = {}
         self._pidfds: dict[StageName, int] = {}
 
     async def fork_slot(self, stage: StageName, number: int) -> Forked:
@@ -173,52 +173,52 @@ class Forks:
         Raises:
             ForkFailed: not now; says why.
         """
-        template = await self._template(stage)
-        return await template.fork(str(number), socket.SOCK_STREAM)
+        server = await self._stage_server(stage)
+        return await server.fork(str(number), socket.SOCK_STREAM)
 
-    async def _template(self, stage: StageName) -> ForkClient:
+    async def _stage_server(self, stage: StageName) -> ForkClient:
         async with self._locks.setdefault(stage, asyncio.Lock()):
-            template = self._templates.get(stage)
-            if template is not None and not template.is_gone:
-                return template
-            nursery = await self._open_nursery()
-            born = await nursery.fork(stage, socket.SOCK_SEQPACKET)
+            server = self._stage_servers.get(stage)
+            if server is not None and not server.is_gone:
+                return server
+            root = await self._open_root()
+            born = await root.fork(stage, socket.SOCK_SEQPACKET)
             self._forget(stage)
             self._pidfds[stage] = born.pidfd
-            template = self._templates[stage] = ForkClient(born.channel)
-            await template.until_warm()
-            log.info("template_warmed", stage=stage, pid=born.pid)
-            return template
+            server = self._stage_servers[stage] = ForkClient(born.channel)
+            await server.until_warm()
+            log.info("stage_server_warmed", stage=stage, pid=born.pid)
+            return server
 
     def _forget(self, stage: StageName) -> None:
-        """End what is left of an earlier template."""
+        """End what is left of an earlier server of the stage."""
         if (pidfd := self._pidfds.pop(stage, None)) is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             os.close(pidfd)
 
-    async def _open_nursery(self) -> ForkClient:
+    async def _open_root(self) -> ForkClient:
         async with self._lock:
-            if self._nursery is not None and not self._nursery.is_gone:
-                return self._nursery
-            await self._end_nursery()
+            if self._root is not None and not self._root.is_gone:
+                return self._root
+            await self._end_root()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 self._process = _start(theirs, self._environment)
             ours.send(packed_settings(self._settings))
-            self._nursery = ForkClient(ours, on_gone=self._end_templates)
-            await self._nursery.until_warm()
-            log.info("nursery_started", pid=self._process.pid)
-            return self._nursery
+            self._root = ForkClient(ours, on_gone=self._end_stage_servers)
+            await self._root.until_warm()
+            log.info("root_server_started", pid=self._process.pid)
+            return self._root
 
-    def _end_templates(self) -> None:
-        """Without the nursery nobody would see to what a dead template leaves."""
-        for template in self._templates.values():
-            template.close()
+    def _end_stage_servers(self) -> None:
+        """Without the root server no process would kill what a dead stage server leaves."""
+        for server in self._stage_servers.values():
+            server.close()
 
-    async def _end_nursery(self) -> None:
-        if self._nursery is not None:
-            self._nursery.close()
+    async def _end_root(self) -> None:
+        if self._root is not None:
+            self._root.close()
         if self._process is not None:
             # It ends all below it first, and then itself.
             await asyncio.to_thread(_wait, self._process)
@@ -226,8 +226,8 @@ class Forks:
 
     async def close(self) -> None:
         """End all that was forked."""
-        self._end_templates()
-        await self._end_nursery()
+        self._end_stage_servers()
+        await self._end_root()
         for stage in list(self._pidfds):
             self._forget(stage)
 

@@ -2,7 +2,7 @@
 
 A tree is killed from its root downwards. Untrusted code lives in pid namespaces of its own, whose
 init is one of the processes seen here, so nothing of it can hide from the walk; what is orphaned
-meanwhile falls to the template above it, which ends strays (`assay.worker.forking.server`).
+meanwhile falls to the fork server above it, which ends strays (`assay.worker.forking.server`).
 """
 
 import contextlib

@@ -1,13 +1,14 @@
 """Where slots come from: `python -m assay.worker.forking.server FD`, started by the host.
 
-Two levels of one small fork server. The nursery, started with a scrubbed environment, forks a
-template a stage; a template imports the stage's handler once and forks the stage's slots. Neither
-holds anything that a slot may not have: no credentials, no connection but the channel to the host.
+Two levels of one small fork server. The root server, started with a scrubbed environment, forks one
+server per stage; a stage server imports the stage's handler once and forks the stage's slots.
+Neither holds anything that a slot may not have: no credentials, no connection but the channel to
+the host.
 
-Invariants: when the host goes, all below goes; when a template goes, its slots go; an orphan (what
-a killed slot leaves) is adopted by the template or the nursery above it and killed as a stray. Both
-see the host's end as the end of their channel: a signal from the kernel would kill them before they
-could kill what is below.
+Invariants: when the host ends, all below it ends; when a stage server ends, its slots end; an
+orphan (what a killed slot leaves) is adopted by the server above it and killed as a stray. Both
+notice the host's end by the end of their channel: a signal from the kernel would kill them before
+they could kill what is below.
 """
 
 import contextlib
@@ -35,11 +36,11 @@ from assay.worker.slots.main import SlotSettings, Workshop, be_slot
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 
 BeChild = Callable[[str, socket.socket], Never]
-"""Told the name that the host gave, and the child's own channel to the host."""
+"""Takes the name that the host gave, and the child's own channel to the host."""
 
 
 class ForkServer:
-    """Forks a child for every message on `control`, and reaps; ends when `control` closes."""
+    """ForkServers a child for every message on `control`, and reaps; ends when `control` closes."""
 
     def __init__(self, control: socket.socket, be_child: BeChild) -> None:
         self._control = control
@@ -117,27 +118,27 @@ def _forget_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-class Nursery:
-    """Forks templates."""
+class RootServer:
+    """Forks stage servers."""
 
     def __init__(self, settings: SlotSettings) -> None:
         self._settings = settings
         self._pipelines = load_pipelines(settings.verifiers)
         self._stages = stages_of(self._pipelines)
 
-    def be_template(self, stage: str, control: socket.socket) -> Never:
+    def be_stage_server(self, stage: str, control: socket.socket) -> Never:
         """Import the stage's handler, say so, and fork slots; in a process forked for it."""
         code = 1
         try:
-            processes.set_name(f"template:{stage}")
+            processes.set_name(f"stage:{stage}")
             workshop = self._open(StageName(stage))
             gc.collect()
             gc.freeze()
             control.send(pack(("warm", "")))
-            template = os.getpid()
+            server = os.getpid()
 
             def be_child(number: str, channel: socket.socket) -> Never:
-                processes.die_with_parent(template)
+                processes.die_with_parent(server)
                 be_slot(workshop, channel, number)
 
             ForkServer(control, be_child).serve()
@@ -199,15 +200,15 @@ def packed_settings(settings: SlotSettings) -> bytes:
 def main() -> None:
     """Set up as the first message says, then serve."""
     os.setsid()
-    processes.set_name("slot-nursery")
+    processes.set_name("fork-server")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)  # what a handler prints is a line of the log
     control = socket.socket(fileno=int(sys.argv[1]))
-    nursery = Nursery(slot_settings(control.recv(MESSAGE_BYTES_MAX)))
+    root = RootServer(slot_settings(control.recv(MESSAGE_BYTES_MAX)))
     gc.collect()
     gc.freeze()
     control.send(pack(("warm", "")))
-    ForkServer(control, nursery.be_template).serve()
+    ForkServer(control, root.be_stage_server).serve()
 
 
 if __name__ == "__main__":

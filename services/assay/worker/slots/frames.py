@@ -1,82 +1,63 @@
-"""Frames between the host and its slots: a length, then one packed value.
+"""Frames between the host and its slots: one packed list each (`core/framing.py`, `core/codec.py`).
 
-Never pickle: a slot reads hostile text, and what it says is data. Invariants: nobody reads a frame
-longer than `FRAME_BYTES_MAX`, and what is not a frame of packed values raises `Nonsense`, which
-costs the peer its life.
+Never pickle: a slot reads hostile text, and what it sends is data. Invariants: no one reads a frame
+longer than `FRAME_BYTES_MAX`, and what is not a frame of packed values raises `ProtocolError`, for
+which the peer is killed.
 """
 
 import socket
-import struct
 from collections.abc import Iterator
 from typing import Final
 
+from assay.core import framing
 from assay.core.codec import CodecError, pack, unpack
 
 FRAME_BYTES_MAX: Final = 96 * 1024**2
 """The largest artifact, and room around it."""
-_LENGTH: Final = struct.Struct(">I")
 _RECEIVE_BYTES: Final = 256 * 1024
 
 
-class Nonsense(Exception):
-    """The peer does not speak our protocol (any more)."""
+class ProtocolError(Exception):
+    """The peer does not keep to the protocol."""
 
 
 def encode(*parts: object) -> bytes:
-    """One frame that holds `parts` as a list.
+    """Return one frame that holds `parts` as a list.
 
     Raises:
-        Nonsense: it would be too long, or cannot be packed.
+        ProtocolError: it would be too long, or cannot be packed.
     """
     try:
-        packed = pack(parts)
-    except CodecError as error:
-        raise Nonsense(str(error)) from error
-    if len(packed) > FRAME_BYTES_MAX:
-        message = f"a frame of {len(packed)} bytes"
-        raise Nonsense(message)
-    return _LENGTH.pack(len(packed)) + packed
+        return framing.frame(pack(parts), bytes_max=FRAME_BYTES_MAX)
+    except (CodecError, framing.FramingError) as error:
+        raise ProtocolError(str(error)) from error
 
 
 class FrameReader:
     """Puts frames together from whatever pieces arrive."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._reader = framing.FrameReader(_decode, bytes_max=FRAME_BYTES_MAX)
 
     def feed(self, data: bytes) -> Iterator[list[object]]:
         """Yield the frames that `data` completes.
 
         Raises:
-            Nonsense: the bytes are no frames of ours.
+            ProtocolError: the bytes are no frames of ours.
         """
-        self._buffer += data
-        start = 0
         try:
-            while len(self._buffer) - start >= _LENGTH.size:
-                (length,) = _LENGTH.unpack_from(self._buffer, start)
-                if length > FRAME_BYTES_MAX:
-                    message = f"a frame of {length} bytes"
-                    raise Nonsense(message)
-                end = start + _LENGTH.size + length
-                if len(self._buffer) < end:
-                    break
-                with memoryview(self._buffer) as view:
-                    frame = _decode(view[start + _LENGTH.size : end])
-                start = end
-                yield frame
-        finally:
-            del self._buffer[:start]
+            yield from self._reader.feed(data)
+        except framing.FramingError as error:
+            raise ProtocolError(str(error)) from error
 
 
 def _decode(packed: memoryview) -> list[object]:
-    with packed:
-        try:
-            frame = unpack(packed)
-        except CodecError as error:
-            raise Nonsense(str(error)) from error
+    try:
+        frame = unpack(packed)
+    except CodecError as error:
+        raise ProtocolError(str(error)) from error
     if not isinstance(frame, list) or not frame:
-        raise Nonsense("a frame without a kind")
+        raise ProtocolError("a frame without a kind")
     return frame
 
 
@@ -104,7 +85,7 @@ class BlockingFrames:
         """Send one frame.
 
         Raises:
-            Nonsense: it is too long, or cannot be packed; nothing was sent.
+            ProtocolError: it is too long, or cannot be packed; nothing was sent.
             ConnectionError: the host is gone.
         """
         self._channel.sendall(encode(*parts))

@@ -56,7 +56,7 @@ class SlotSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """What a template has ready for its slots."""
+    """What a stage server has ready for its slots."""
 
     stage: StageDefinition
     pipelines: Mapping[PipelineName, PipelineDefinition]

@@ -11,8 +11,8 @@
                     MADE       key, content                  the making asked for is done
                     GIVEN_UP   key                           ... has failed
 
-Invariant: whatever a slot sends becomes one of the values below or raises `Nonsense`; nothing of it
-is believed further (times are cut to what the host measured, texts and sizes are bounded).
+Invariant: whatever a slot sends becomes one of the values below or raises `ProtocolError`; nothing
+of it is believed further (times are cut to what the host measured, texts and sizes are bounded).
 """
 
 import math
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from assay.core.codec import CodecError, pack_body, pack_handover, unpack_body, unpack_handover
 from assay.core.outcome import Outcome
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, HandedOver, ResourceUse, StageVerdict
-from assay.worker.slots.frames import Nonsense
+from assay.worker.slots.frames import ProtocolError
 
 WORK: Final = "work"
 ARTIFACT: Final = "artifact"
@@ -108,7 +108,7 @@ def read_works(frame: Sequence[object]) -> tuple[list[WireTask], list[WireWork],
     """Undo the host's WORK frame.
 
     Raises:
-        Nonsense: it is none.
+        ProtocolError: it is none.
     """
     match frame:
         case ["work", list() as tasks, list() as works, bool() as individually]:
@@ -117,7 +117,7 @@ def read_works(frame: Sequence[object]) -> tuple[list[WireTask], list[WireWork],
                 [WireWork(*work) for work in works],
                 individually,
             )
-    raise Nonsense("not a work frame")
+    raise ProtocolError("not a work frame")
 
 
 def said_by(verdict: StageVerdict, before: ResourceUse) -> tuple[object, ...]:
@@ -152,12 +152,12 @@ def read_verdicts(frame: Sequence[object], works: int) -> tuple[list[Verdict], b
     """Check a VERDICTS frame about an assignment of so many works; True = the slot retires.
 
     Raises:
-        Nonsense: it is none, or says what cannot be.
+        ProtocolError: it is none, or says what cannot be.
     """
     match frame:
         case ["verdicts", list() as verdicts, bool() as retiring] if len(verdicts) <= works:
             return [_verdict(verdict, works) for verdict in verdicts], retiring
-    raise Nonsense("not a frame of verdicts")
+    raise ProtocolError("not a frame of verdicts")
 
 
 def _verdict(fields: object, works: int) -> Verdict:
@@ -166,7 +166,7 @@ def _verdict(fields: object, works: int) -> Verdict:
             0 <= index < works
         ):
             return Verdict(index, started_ns, finished_ns, _said(said))
-    raise Nonsense("not a verdict")
+    raise ProtocolError("not a verdict")
 
 
 def _said(said: list[object]) -> Said:
@@ -178,17 +178,17 @@ def _said(said: list[object]) -> Said:
             return SaidHandedOver(handover=handover)
         case ["failed", str() as error]:
             return SaidFailed(error=error[-TEXT_CHARS_MAX:])
-    raise Nonsense("not a verdict")
+    raise ProtocolError("not a verdict")
 
 
 def _ended(word: str, reward: float | None, body: bytes) -> SaidEnded:
     outcome = _OUTCOMES.get(word)
     if outcome is None or outcome.carries_reward != (reward is not None):
         message = f"outcome {word[:50]!r} with reward {reward!r}"
-        raise Nonsense(message)
+        raise ProtocolError(message)
     if reward is not None and not math.isfinite(reward):
         message = f"reward {reward}"
-        raise Nonsense(message)
+        raise ProtocolError(message)
     _check(unpack_body, body)
     as_float = None if reward is None else float(reward)
     return SaidEnded(outcome=outcome, reward=as_float, body=body)
@@ -198,26 +198,26 @@ def _check(read: Callable[[bytes], object], packed: bytes) -> None:
     try:
         read(packed)
     except CodecError as error:
-        raise Nonsense(str(error)) from error
+        raise ProtocolError(str(error)) from error
 
 
 def read_key(frame: Sequence[object]) -> str:
     """The key of a FIND, ASK, MADE or GIVEN_UP frame.
 
     Raises:
-        Nonsense: it has none.
+        ProtocolError: it has none.
     """
     if len(frame) >= 2 and isinstance(frame[1], str) and 0 < len(frame[1]) <= KEY_CHARS_MAX:
         return frame[1]
-    raise Nonsense("no key of an artifact")
+    raise ProtocolError("no key of an artifact")
 
 
 def read_content(frame: Sequence[object]) -> bytes:
     """The content of a MADE frame.
 
     Raises:
-        Nonsense: it has none.
+        ProtocolError: it has none.
     """
     if len(frame) == 3 and isinstance(frame[2], bytes):
         return frame[2]
-    raise Nonsense("no content of an artifact")
+    raise ProtocolError("no content of an artifact")

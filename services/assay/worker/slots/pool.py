@@ -15,19 +15,20 @@ from typing import Final, Protocol
 
 import structlog
 
+from assay.core.backoff import pause_s
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.worker.forking.client import ForkFailed, Forks
+from assay.worker.forking.client import ForkFailed, ForkServers
 from assay.worker.slots import messages
-from assay.worker.slots.frames import Nonsense
+from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.process import SlotProcess, SlotState
 
 START_S_MAX: Final = 120.0
 """How long a handler may take to be made."""
 END_S_MAX: Final = 10.0
 """How long a handler may take to close."""
-PAUSE_S_MIN: Final = 0.05
+PAUSE_S_FIRST: Final = 0.1
 PAUSE_S_MAX: Final = 10.0
 
 NOT_WANTED: Final = "not wanted any more"
@@ -75,7 +76,7 @@ class SlotPool:
         self,
         *,
         stage: StageName,
-        forks: Forks,
+        forks: ForkServers,
         scratch: Path,
         clock: Clock,
         metrics: Metrics,
@@ -194,7 +195,7 @@ class SlotPool:
             case ["broken", str() as why]:
                 slot.last_words = why
             case [messages.READY, *_]:
-                raise Nonsense("ready twice")
+                raise ProtocolError("ready twice")
             case _:
                 self._user.on_said(slot, frame)
 
@@ -240,8 +241,9 @@ class SlotPool:
         try:
             while len(self._slots) < self._desired:
                 if self._failures:
-                    pause_s = min(PAUSE_S_MAX, PAUSE_S_MIN * 2 ** min(self._failures, 10))
-                    await self._clock.sleep(pause_s)
+                    await self._clock.sleep(
+                        pause_s(self._failures, first_s=PAUSE_S_FIRST, longest_s=PAUSE_S_MAX)
+                    )
                 try:
                     await self._start_one()
                 except ForkFailed as error:

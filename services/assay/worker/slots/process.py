@@ -16,7 +16,7 @@ from assay.worker.assignment import Assignment  # noqa: TC001 - seen by mypy and
 from assay.worker.forking import processes
 from assay.worker.forking.client import Forked
 from assay.worker.slots import messages
-from assay.worker.slots.frames import FrameReader, Nonsense, encode
+from assay.worker.slots.frames import FrameReader, ProtocolError, encode
 
 LAST_WORDS_S: Final = 1.0
 """How long a dead process's channel may stay open."""
@@ -38,7 +38,7 @@ class SlotOwner(Protocol):
         """The slot said something.
 
         Raises:
-            Nonsense: it may not say that now.
+            ProtocolError: it may not say that now.
         """
 
     def on_gone(self, slot: "SlotProcess", why: str) -> None:
@@ -81,7 +81,7 @@ class SlotProcess(asyncio.Protocol):
                 if self.is_gone:
                     return
                 self._owner.on_frame(self, frame)
-        except Nonsense as nonsense:
+        except ProtocolError as nonsense:
             self.kill(f"it talked nonsense: {nonsense}")
 
     def connection_lost(self, exc: Exception | None) -> None:

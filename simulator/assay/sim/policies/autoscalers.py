@@ -7,7 +7,6 @@ where a default speaks of CPU utilisation, a worker counts as fully used while i
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
 from assay.model.arrays import SECOND_NS
@@ -28,24 +27,24 @@ class StaticPeak(PoolPolicy):
         self.workers = workers
 
     def decide(self, observation: Observation) -> Sizing:
-        """The same as ever."""
+        """Always the same number."""
         return Sizing(targets=self.workers)
 
 
 class Serverless(PoolPolicy):
-    """A worker a request, started for it and gone with it: every stage pays the cold start."""
+    """One worker per request, started and stopped with it: every stage pays the cold start."""
 
     name = "serverless"
     sharing: Sharing = "shared"
     elastic = True
 
     def decide(self, observation: Observation) -> Sizing:
-        """Never asked for numbers."""
+        """Sizes are ignored."""
         return Sizing(targets=tuple(0 for _ in observation.pools))
 
 
 class TickingPolicy(PoolPolicy, ABC):
-    """Asked every so often, whatever happens in between."""
+    """Decides at regular intervals, whatever happens in between."""
 
     tick_s = HPA_SYNC_S
 
@@ -60,7 +59,7 @@ class TickingPolicy(PoolPolicy, ABC):
         return 1
 
     def decide(self, observation: Observation) -> Sizing:
-        """Keep the targets until the tick comes round."""
+        """Keep the targets until the next tick."""
         now_ns = observation.now_ns
         if observation.cause is Cause.START or now_ns >= self.next_ns:
             self.next_ns = now_ns + round(self.tick_s * SECOND_NS)
@@ -248,13 +247,3 @@ def lasted(since_ns: list[int], pool: int, now_ns: int, *, wish: bool) -> float:
     if since_ns[pool] < 0:
         since_ns[pool] = now_ns
     return (now_ns - since_ns[pool]) / SECOND_NS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StockDefaults:
-    """For the report: which numbers are whose."""
-
-    hpa: str = "utilisation 80 %, sync 15 s, up max(4, 100 %)/15 s, down window 300 s"
-    keda: str = "listLength 5, pollingInterval 30 s, cooldownPeriod 300 s, through the HPA"
-    kpa: str = "target utilisation 70 %, stable 60 s, panic 6 s at 200 %, tick 2 s"
-    ray_serve: str = "target_ongoing_requests 2, look-back 30 s, up 30 s, down 600 s"

@@ -4,7 +4,7 @@ Where the paper leaves a choice: the timeout rule is checked when a request that
 dispatched (section 5.1 speaks of "the current timestamp"; checking on joining the queue
 under-protects); what waits at stage k is sampled from past requests that reached k; a request that
 runs longer than any in history is taken to end at its timeout. The first batch of a task, for which
-the paper has no rule, gets a worker a request.
+the paper has no rule, gets one worker per request.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ from assay.planner.core.demand import Future, Guess, assemble, budget_ns, due_ns
 from assay.sim.pools.workload import Workload
 
 UNKNOWN_WORKERS_MAX: Final = 4096
-"""Workers a stage for a batch without history, at most."""
+"""Most workers per stage for a batch without history."""
 
 
 def algorithm1(
     demand: Demand, constraints: Constraints, cost: Sequence[float], scratch: Scratch | None = None
 ) -> Ints:
-    """Sequential binary search, dearest stage first: the fewest workers that keep the constraints.
+    """The fewest workers that keep the constraints: binary search, most expensive stage first.
 
     Args:
         demand: the coming requests.
@@ -154,8 +154,10 @@ class Distrs(PoolPolicy):
         active: Sequence[tuple[TaskView, OpenBatch]],
         guesses: Sequence[Guess],
     ) -> tuple[int, ...]:
-        """Workers a pool (pools are shared, so pool = stage); one at least where a batch may come,
-        as in the paper's search from 1, or an unforeseen request would wait for ever."""
+        """Workers per pool (pools are shared, so pool = stage).
+
+        At least one where a batch may come, as in the paper's search from 1: an unforeseen request
+        would wait forever otherwise."""
         future = assemble(
             observation.now_ns, [batch for _, batch in active], guesses, [t for t, _ in active]
         )

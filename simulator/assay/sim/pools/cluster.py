@@ -12,7 +12,7 @@ from assay.model.policy import Sharing
 from assay.sim.pools.workload import Workload
 
 STARTUP_DRAWS: Final = 4096
-"""Start-up delays drawn a pool; the k-th worker ordered takes draw k modulo this."""
+"""Start-up delays drawn per pool; the k-th worker ordered takes draw k modulo this."""
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """One entry a stage; the last entry of `startup` and `caps` stands for all that follow."""
+    """One entry per stage; the last entry of `startup` and `caps` also holds for later stages."""
 
     startup: tuple[StartUp, ...] = (StartUp(),)
     caps: tuple[int, ...] = (100_000,)
@@ -53,7 +53,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pools:
-    """Which pool serves which task at which stage, with all that chance has in store for them.
+    """Which pool serves which task at which stage, with the random start-up delays.
 
     Pools are numbered stage by stage, so a request only ever moves to a higher number.
     """
@@ -73,7 +73,7 @@ class Pools:
 def lay_out(
     workload: Workload, cluster: Cluster, sharing: Sharing, seed: int, *, elastic: bool = False
 ) -> Pools:
-    """One pool a stage, or one a stage and task."""
+    """One pool per stage, or one per stage and task."""
     tasks, stages = len(workload.tasks), len(workload.stages)
     per_stage = tasks if sharing == "dedicated" else 1
     stage_of = np.repeat(np.arange(stages), per_stage)
@@ -97,7 +97,7 @@ def pick(values: Sequence[T], index: int) -> T:
 def draw_deaths(workload: Workload, faults: Faults, seed: int) -> Ints:
     """(requests, stages, attempts): nanoseconds of work after which the worker dies; -1 = never.
 
-    Empty when nobody dies. Drawn per request, so that every policy meets the same failures.
+    Empty when no worker dies. Drawn per request, so that every policy meets the same failures.
     """
     requests = sum(len(b.arrived_ns) for task in workload.batches for b in task)
     if faults.worker_deaths_per_s <= 0:

@@ -9,12 +9,12 @@ off at random (swarm testing).
 import hashlib
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 
 from assay.config.planning import PlanSettings
 from assay.core.ids import TaskId
-from assay.core.stage_pool import Finished, Item, Lost, Ready
 from assay.model.arrays import SECOND_NS, to_ns
 from assay.model.observation import Observation, Sizing
 from assay.model.policy import PoolPolicy
@@ -29,17 +29,14 @@ from assay.planner.core.loop import (
 )
 from assay.planner.core.policy import Assay
 from assay.sim.pools.cluster import Cluster, StartUp
+from assay.sim.pools.reference import Happening, Job, Kind, ReferenceWorld
 from assay.sim.pools.runner import Options, Runner
 from assay.sim.pools.state import ENDED, FUTURE
 from assay.sim.pools.workload import Drift, Stage, StageLoad, TaskLoad, draw_workload, steady
-from assay.sim.pools.world import Happening, ReferenceWorld, World
+from assay.sim.pools.world import World
 
-STRIKE = -2
-"""`request` of a happening that is a fault."""
-
-
-DECISIONS_MAX = 20_000
-"""More than any run needs: reaching it means that nothing moves any more."""
+DECISIONS_MAX: Final = 20_000
+"""Limit of a run; a run that reaches it makes no progress."""
 
 
 class Fault(StrEnum):
@@ -52,6 +49,10 @@ class Fault(StrEnum):
     CLOCK_JUMP = "clock_jump"
     STORE_OUTAGE = "store_outage"
     LEASE_LOST = "lease_lost"
+
+
+NODE_WORKERS: Final = 8
+"""Workers that a lost node takes with it."""
 
 
 class Broken(AssertionError):
@@ -74,6 +75,13 @@ class Report:
     """Of the timed log: equal for equal seeds."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike(Happening):
+    """Workers of a pool are lost at once."""
+
+    count: int
+
+
 class FaultyWorld(ReferenceWorld):
     """The reference world, struck by faults and checked after every instant."""
 
@@ -92,53 +100,52 @@ class FaultyWorld(ReferenceWorld):
             if kind not in faults:
                 continue
             for at_s in random.uniform(0, span_s, count):
-                pool = int(random.integers(len(self.stage_pools)))
-                claim = 1 if kind is Fault.CRASH else 8
-                happening = Happening(pool=pool, request=STRIKE, claim=claim)
-                self.engine.schedule(to_ns(at_s), happening)
+                pool = int(random.integers(len(self.worker_pools)))
+                lost = 1 if kind is Fault.CRASH else NODE_WORKERS
+                self.engine.schedule(to_ns(at_s), Strike(kind=Kind.LOST, pool=pool, count=lost))
 
     def run_instant(self, happenings: list[Happening]) -> None:
         """Faults first, then as ever, then the checks."""
-        calm = [h for h in happenings if h.request != STRIKE]
+        others = [h for h in happenings if not isinstance(h, Strike)]
         for strike in happenings:
-            if strike.request == STRIKE:
-                calm += self.victims(strike, calm)
-        super().run_instant(calm)
+            if isinstance(strike, Strike):
+                others += self.victims(strike, others)
+        super().run_instant(others)
         self.instants += 1
         check(self)
 
-    def victims(self, strike: Happening, already: list[Happening]) -> list[Happening]:
+    def victims(self, strike: Strike, already: list[Happening]) -> list[Happening]:
         """Workers of the pool that are lost now; one that reports at this instant is spared."""
-        spared = {h.event.worker for h in already if isinstance(h.event, Finished | Ready | Lost)}
+        spared = {h.worker for h in already if h.kind is not Kind.ARRIVED}
         there = sorted(set(self.workers(strike.pool)) - spared)
         self.random.shuffle(there)
         self.strikes += 1
         return [
-            Happening(pool=strike.pool, event=Lost(worker=worker))
-            for worker in there[: strike.claim]
+            Happening(kind=Kind.LOST, pool=strike.pool, worker=worker)
+            for worker in there[: strike.count]
         ]
 
     def workers(self, pool: int) -> list[int]:
         """All that are held."""
-        stage_pool = self.stage_pools[pool]
-        return [*stage_pool.running, *stage_pool._starting, *stage_pool._idle]  # noqa: SLF001 - the tester looks inside
+        held = self.worker_pools[pool]
+        return [*held.running, *held.starting, *held.idle]
 
     def order(self, pool: int, worker: int) -> None:
         """Some workers start slowly."""
         if Fault.SLOW_START in self.faults and self.random.random() < 0.1:
             delay = int(self.random.uniform(10, 120) * SECOND_NS)
-            happening = Happening(pool=pool, event=Ready(worker=worker))
+            happening = Happening(kind=Kind.READY, pool=pool, worker=worker)
             self.engine.schedule(self.now_ns + delay, happening)
             return
         super().order(pool, worker)
 
-    def start(self, pool: int, worker: int, item: Item) -> None:
-        """Starts come in order; some reports come late."""
-        waiting = [w.key for w in self.stage_pools[pool].waiting]
-        if waiting and min(waiting) < item.key:
-            raise Broken(f"pool {pool}: {item.key} started before {min(waiting)}")
-        super().start(pool, worker, item)
-        self.log.update(f"{self.now_ns} {pool} {worker} {item.key};".encode())
+    def start(self, pool: int, worker: int, job: Job) -> None:
+        """Starts must come in order."""
+        waiting = [other.key for other in self.worker_pools[pool].waiting]
+        if waiting and min(waiting) < job.key:
+            raise Broken(f"pool {pool}: {job.key} started before {min(waiting)}")
+        super().start(pool, worker, job)
+        self.log.update(f"{self.now_ns} {pool} {worker} {job.key};".encode())
 
     def holds_ns(self, request: int, stage: int) -> int:
         """Some reports come late."""
@@ -164,12 +171,12 @@ def check(world: FaultyWorld) -> None:
     """
     state, now_ns = world.state, world.now_ns
     running = waiting = 0
-    for p, pool in enumerate(world.stage_pools):
-        if pool.held != pool.starting + pool.idle + len(pool.running):
-            raise Broken(f"{now_ns}: pool {p} does not add up")
+    for p, pool in enumerate(world.worker_pools):
         if pool.target > world.pools.caps[p]:
-            raise Broken(f"{now_ns}: pool {p} wants {pool.target} above its cap")
-        if pool.waiting and pool.idle:
+            raise Broken(f"{now_ns}: pool {p} has target {pool.target} above its cap")
+        if pool.held > pool.target and (pool.starting or pool.idle):
+            raise Broken(f"{now_ns}: pool {p} holds workers without work above its target")
+        if len(pool.waiting) and pool.idle:
             raise Broken(f"{now_ns}: pool {p} has idle workers and waiting requests")
         running += len(pool.running)
         waiting += len(pool.waiting)

@@ -1,8 +1,8 @@
 """The simulated platform's inner loop, in the form that numba compiles.
 
-It does what `assay.sim.pools.world.ReferenceWorld` does with `core.stage_pool.StagePool`. At each
-instant, pool by pool in the order of the stages, lost workers leave, ends are taken in, workers
-that came up join, requests are admitted, and idle workers start what waits.
+It does what `assay.sim.pools.reference.ReferenceWorld` does. At each instant, pool by pool in the
+order of the stages, lost workers leave, ends are taken in, workers that came up join, requests are
+admitted, and idle workers start what waits.
 """
 
 import numpy as np

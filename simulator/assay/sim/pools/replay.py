@@ -25,10 +25,10 @@ GAP_S: Final = 5.0
 
 
 def workload_of(traces: Sequence[Mapping[str, Any]], *, past: int = 1) -> Workload:
-    """Put traces together; `past` batches a task are known before the first is played.
+    """Put traces together; `past` batches per task are known before the first is played.
 
     Raises:
-        InvalidRequest: a line is no trace, or no task has a batch left to play.
+        InvalidRequest: a line is not a trace, or no task has a batch left to play.
     """
     by_task: dict[str, list[Mapping[str, Any]]] = {}
     for trace in traces:

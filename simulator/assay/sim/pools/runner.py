@@ -25,13 +25,14 @@ from assay.model.observation import (
 )
 from assay.model.policy import Policy, swapped
 from assay.sim.pools.cluster import Cluster, Pools, draw_deaths, lay_out
+from assay.sim.pools.reference import ReferenceWorld
 from assay.sim.pools.result import BatchResult, Result, Sample, StageUse
 from assay.sim.pools.state import ENDED, FUTURE
 from assay.sim.pools.workload import OUTCOMES, Workload
-from assay.sim.pools.world import FastWorld, ReferenceWorld, World
+from assay.sim.pools.world import FastWorld, World
 
 HISTORY_MAX: Final = 20
-"""Past batches a task that policies are shown."""
+"""Past batches per task that policies see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class State(NamedTuple):
     service_ns: Ints
     """r, j"""
     deaths_ns: Ints
-    """r, j, attempt; empty when nobody dies."""
+    """r, j, attempt; empty when no worker dies."""
     batch_of: Ints
     """r"""
     task_of: Ints
@@ -74,7 +74,7 @@ class State(NamedTuple):
     startup_ns: Ints
     """p, draw"""
     target: Ints
-    """p: workers wanted."""
+    """p: workers to hold."""
     idle: Ints
     """p"""
     running: Ints

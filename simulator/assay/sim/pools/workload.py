@@ -223,10 +223,10 @@ def draw_workload(
     Args:
         tasks: what runs.
         stages: the kinds of workers; tasks name them by index.
-        iterations: batches a task.
+        iterations: batches per task.
         seed: the same seed gives the same workload.
         sources: real arrival curves (seconds), see `draw_arrivals`.
-        past: batches a task that finished before the simulation; 0 = a cold start.
+        past: batches per task that finished before the simulation; 0 = a cold start.
     """
     for task in tasks:
         check_task(task, len(stages))

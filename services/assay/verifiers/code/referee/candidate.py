@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import builtins
 import json
-import operator
 import sys
 import traceback
-from types import CoroutineType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 from assay.verifiers.code.referee.frames import Frames
+from assay.verifiers.code.referee.operations import OPERATIONS, kind_of
+from assay.verifiers.code.referee.stand_ins import Printed, stand_in
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
     Decoder,
@@ -23,9 +24,6 @@ from assay.verifiers.code.referee.values import (
     Value,
     type_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MODULE: Final = "solution"
 HANDLES_MAX: Final = 200_000
@@ -45,6 +43,10 @@ class Candidate:
         self._frames = Frames(descriptor)
         self._objects: list[object] = []
         self._number_of: dict[int, int] = {}
+        self._given: dict[int, tuple[object, Form]] = {}
+        """What the tests sent and what it was sent as, by `id`."""
+        self._redirected: Form = [False, None, None]
+        self._streams = (sys.stdin, sys.stdout, builtins.input)
         self._module = ModuleType(MODULE)
 
     def serve(self, payload: str) -> None:
@@ -72,19 +74,45 @@ class Candidate:
             return
 
     def _answer(self, request: Form) -> None:
-        operation, forms = request
+        operation, forms, streams = request
         decoder = Decoder(self._resolve)
         operands = decoder.decode(forms)
         known = list(decoder.numbered)
         sent = json.dumps(forms)
+        self._redirect(streams)
         try:
-            result = _OPERATIONS[operation](self, *operands)
-            reply = self._reply(result, operands, known, sent)
-            self._frames.send(reply)
-        except StopIteration:
-            self._frames.send(["end"])
+            result = OPERATIONS[operation](self, *operands)
+            if operation == "make":
+                self._frames.send(["ok", self._made(result), None])
+                return
+            self._frames.send(self._reply(result, operands, known, sent))
+        except StopIteration as error:
+            self._frames.send(["end", Encoder(self._handle).encode(error.value)])
+        except StopAsyncIteration:
+            self._frames.send(["end", None])
         except BaseException as error:  # noqa: BLE001 - the program may raise anything
             self._send_raised(error)
+
+    def _redirect(self, streams: Form) -> None:
+        """Use the standard streams that the tests have put in place of theirs."""
+        if streams == self._redirected:
+            return
+        self._redirected = streams
+        captured, stdin, asked = streams
+        own_stdin, own_stdout, own_input = self._streams
+        printed = Printed(lambda text: self._frames.send(["printed", text]))
+        replaced: Value = {
+            "stdout": printed if captured else own_stdout,
+            "stdin": self._resolve(stdin) if stdin else own_stdin,
+        }
+        vars(sys).update(replaced)
+        vars(builtins)["input"] = self._resolve(asked) if asked else own_input
+
+    def _made(self, result: object) -> Form:
+        """An object of the program's class as that, also where its class derives from data."""
+        if type_of(result).__module__ == MODULE:
+            return self._numbered(result)
+        return Encoder(self._handle).encode(result)
 
     def _reply(self, result: object, operands: Value, known: list[object], sent: str) -> Form:
         encoder = Encoder(self._handle, known)
@@ -95,8 +123,16 @@ class Candidate:
         return ["ok", form, after]
 
     def _handle(self, value: Value) -> Form:
-        if type_of(value) is Callback:
-            return ["k", value.number]
+        given = self._given.get(id(value))
+        if given is not None:
+            return given[1][:2]
+        if isinstance(value, BaseException):
+            return ["x", *self._raised(value)[1:]]
+        if type_of(value) is type and vars(builtins).get(_name_of(value)) is value:
+            return ["y", _name_of(value)]
+        return self._numbered(value)
+
+    def _numbered(self, value: Value) -> Form:
         number = self._number_of.get(id(value))
         if number is None:
             number = len(self._objects)
@@ -104,43 +140,63 @@ class Candidate:
                 raise Malformed("too many objects")
             self._objects.append(value)
             self._number_of[id(value)] = number
-        return ["h", number, _kind(value), _name_of(value), self._ancestry(value)]
+        kind = kind_of(value)
+        return [
+            "h",
+            number,
+            kind,
+            _name_of(value),
+            builtin_base(value) if kind == "exception" else "",
+        ]
 
     def _brief(self, value: Value) -> Form:
         """The form in which the referee sent it."""
-        if type_of(value) is Callback:
-            return ["k", value.number]
+        given = self._given.get(id(value))
+        if given is not None:
+            return given[1]
         name: Value = getattr(value, "__name__", None)
         if type_of(name) is str and getattr(builtins, name, None) is value:
             return ["y", name]
         return ["h", self._number_of.get(id(value), -1)]
 
-    def _ancestry(self, value: object) -> str:
-        return builtin_base(value) if _kind(value) == "exception" else ""
-
     def _resolve(self, form: list[Any]) -> object:
         if form[0] == "h":
             return self._objects[form[1]]
-        if form[0] == "k":
-            return Callback(self, form[1])
         if form[0] == "y":
             return getattr(builtins, form[1])
+        if form[0] == "x":
+            return self._remembered(_exception(self, form), form)
+        if form[0] in ("k", "o", "I"):
+            return self._remembered(stand_in(self.touch, form), form)
         raise Malformed("an unknown form")
+
+    def _remembered(self, value: object, form: Form) -> object:
+        """The object that this number stood for before, where it did."""
+        known = self._number_of.get(-1 - form[1])
+        if known is not None:
+            return self._objects[known]
+        if len(self._objects) >= HANDLES_MAX:
+            raise Malformed("too many objects")
+        self._number_of[-1 - form[1]] = len(self._objects)
+        self._objects.append(value)
+        self._given[id(value)] = (value, form)
+        return value
 
     def _send_raised(self, error: BaseException) -> None:
         """Say what was raised; where the program's own class makes that impossible, that it was."""
         try:
-            self._frames.send(self._raised(error))
+            given = self._given.get(id(error))
+            self._frames.send(["again", given[1][1]] if given else self._raised(error))
         except OSError:
             raise
         except BaseException:  # noqa: BLE001 - the program's own exception classes may do anything
-            self._frames.send(["raise", "Exception", None, ["l", 0, []], "", None])
+            self._frames.send(["raise", "Exception", None, ["l", 0, []], "", self._numbered(None)])
 
     def _raised(self, error: BaseException) -> Form:
         """Say what was raised: its builtin class, its own class where it has one, its arguments."""
         kind = type_of(error)
         base = builtin_base(kind)
-        own = None if getattr(builtins, base) is kind else self._handle(kind)
+        own = None if getattr(builtins, base) is kind else self._class_of(kind)
         try:
             text = str.__str__(str(error))[:TEXT_CHARS_MAX]
         except BaseException:  # noqa: BLE001 - the same
@@ -151,7 +207,14 @@ class Candidate:
                 arguments = ["l", 0, [text]]
         except BaseException:  # noqa: BLE001 - the same
             arguments = ["l", 0, []]
-        return ["raise", base, own, arguments, text, self._handle(error)]
+        return ["raise", base, own, arguments, text, self._numbered(error)]
+
+    def _class_of(self, kind: type) -> Form:
+        """An exception class by its place in the standard library, or as one of the program's."""
+        module: Value = kind.__module__
+        if type_of(module) is str and module.partition(".")[0] in sys.stdlib_module_names:
+            return ["xs", module, kind.__name__]
+        return self._numbered(kind)
 
     def lookup(self, name: str) -> object:
         """A global of the program."""
@@ -168,31 +231,32 @@ class Candidate:
             return [name for name in listed if type_of(name) is str]
         return [name for name in self._module.__dict__ if not name.startswith("_")]
 
-    def call_back(
-        self, number: int, arguments: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> object:
-        """Call a function of the tests."""
-        form = Encoder(self._handle).encode([arguments, keywords])
-        self._frames.send(["callback", number, form])
+    def touch(self, number: int, operation: str, operands: list[Value]) -> object:
+        """Do something with an object of the tests."""
+        form = Encoder(self._handle).encode(operands)
+        self._frames.send(["touch", number, operation, form])
         while True:
             message = self._frames.receive(_at_once)
             if message[0] == "result":
                 return Decoder(self._resolve).decode(message[1])
+            if message[0] == "end":
+                raise StopIteration(Decoder(self._resolve).decode(message[1]))
             if message[0] == "error":
-                raise getattr(builtins, message[1])(message[2])
+                error: Value = Decoder(self._resolve).decode(message[1])
+                raise error
             self._answer(message)
 
 
-class Callback:
-    """A function of the tests, as the program sees it."""
-
-    def __init__(self, candidate: Candidate, number: int) -> None:
-        self._candidate = candidate
-        self.number = number
-
-    def __call__(self, *arguments: Value, **keywords: Value) -> object:
-        """Call it where it lives."""
-        return self._candidate.call_back(self.number, arguments, keywords)
+def _exception(candidate: Candidate, form: list[Any]) -> BaseException:
+    """An exception of the tests', with its builtin class: `["x", number, class, arguments]`."""
+    kind = getattr(builtins, form[2])
+    arguments: Value = Decoder(candidate._resolve).decode(form[3])  # noqa: SLF001 - its own
+    try:
+        made: BaseException = kind(*arguments)
+    except TypeError:
+        made = BaseException.__new__(kind)
+        made.args = tuple(arguments)
+    return made
 
 
 def _leave_source(path: str, source: str) -> None:
@@ -214,7 +278,8 @@ def _show(error: BaseException) -> None:
 
 def _name_of(value: Value) -> str:
     try:
-        name = getattr(value, "__name__", None)
+        named = value if kind_of(value) in ("callable", "exception") else type_of(value)
+        name = getattr(named, "__name__", None)
     except BaseException:  # noqa: BLE001 - the program's own attributes may do anything
         name = None
     return str(name)[:80] if type_of(name) is str else "object"
@@ -225,16 +290,6 @@ def _arguments(error: BaseException) -> tuple[Value, ...]:
     return found
 
 
-def _kind(value: object) -> str:
-    if isinstance(value, type):
-        return "exception" if issubclass(value, BaseException) else "callable"
-    if callable(value):
-        return "callable"
-    if type_of(value) is CoroutineType:
-        return "coroutine"
-    return "iterator" if hasattr(type_of(value), "__next__") else "object"
-
-
 def builtin_base(kind: object) -> str:
     """The name of the nearest builtin class."""
     mro: tuple[type, ...] = _MRO.__get__(kind) if issubclass(type_of(kind), type) else ()
@@ -242,61 +297,3 @@ def builtin_base(kind: object) -> str:
         if base.__module__ == "builtins" and getattr(builtins, base.__name__, None) is base:
             return str(base.__name__)
     return "Exception"
-
-
-def _run_coroutine(awaitable: Value) -> object:
-    import asyncio  # few programs need it, and it is slow to load
-
-    async def main() -> object:
-        return await awaitable
-
-    return asyncio.run(main())
-
-
-def _equal(one: Value, other: Value) -> bool:
-    """Equality as the program's classes define it; one that holds with anything is none."""
-    if not bool(one == other):
-        return False
-    try:
-        return not bool(one == object())
-    except Exception:  # noqa: BLE001 - a comparison that expects its like may raise for others
-        return True
-
-
-_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    name: getattr(operator, name)
-    for name in (
-        *("lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "matmul"),
-        *("and_", "or_", "xor"),
-    )
-}
-_OPERATIONS: Final[dict[str, Callable[..., object]]] = {
-    "lookup": lambda self, name: self.lookup(name),
-    "names": lambda self: self.names(),
-    "call": lambda _self, function, arguments, keywords: function(*arguments, **keywords),
-    "get": lambda _self, target, name: getattr(target, name),
-    "set": lambda _self, target, name, value: setattr(target, name, value),
-    "item": lambda _self, target, key: target[key],
-    "set_item": lambda _self, target, key, value: target.__setitem__(key, value),
-    "delete_item": lambda _self, target, key: target.__delitem__(key),
-    "len": lambda _self, target: len(target),
-    "bool": lambda _self, target: bool(target),
-    "str": lambda _self, target: str(target),
-    "repr": lambda _self, target: repr(target),
-    "iter": lambda _self, target: iter(target),
-    "next": lambda _self, target: next(target),
-    "enter": lambda _self, target: target.__enter__(),
-    "exit": lambda _self, target: target.__exit__(None, None, None),
-    "is": lambda _self, target, kind: isinstance(target, kind),
-    "is_subclass": lambda _self, target, kind: issubclass(target, kind),
-    "equal": lambda _self, one, other: _equal(one, other),
-    "operator": lambda _self, name, one, other: _OPERATORS[name](one, other),
-    "hash": lambda _self, target: hash(target),
-    "format": lambda _self, target, form: format(target, form),
-    "int": lambda _self, target: int(target),
-    "index": lambda _self, target: int(operator.index(target)),
-    "float": lambda _self, target: float(target),
-    "abs": lambda _self, target: abs(target),
-    "neg": lambda _self, target: -target,
-    "await": lambda _self, target: _run_coroutine(target),
-}

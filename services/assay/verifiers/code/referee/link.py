@@ -9,18 +9,22 @@ import builtins
 import os
 import select
 import signal
+import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.verifiers.code.referee.candidate import HANDLES_MAX, builtin_base
-from assay.verifiers.code.referee.frames import Frames
-from assay.verifiers.code.referee.proxies import (
-    Proxy,
+from assay.verifiers.code.referee.errors import (
+    exception_class,
     exception_named,
+    library_exception,
     plain_exception,
-    proxy,
     said_by,
 )
+from assay.verifiers.code.referee.frames import Frames
+from assay.verifiers.code.referee.lent import Lent, Streams
+from assay.verifiers.code.referee.proxies import Proxy, proxy
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
     Decoder,
@@ -28,17 +32,21 @@ from assay.verifiers.code.referee.values import (
     Form,
     Malformed,
     Value,
-    index_of,
     type_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from assay.sandbox.port import BlockedMeter
 
 CALLS_NESTED_MAX: Final = 100
 """Calls between the two that wait for each other."""
+_TYPES: Final = (
+    *(int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset),
+    *(object, range, slice),
+)
+"""Builtins that the program may name; none that looks up, compiles or opens anything."""
 _TICK_S: Final = 0.05
 _HANG_UP_S: Final = 1.0
 
@@ -78,7 +86,13 @@ class Link:
         self._status: int | None = None
         self._depth = 0
         self._proxies: dict[int, object] = {}
-        self._callbacks: list[Callable[..., Any]] = []
+        self._errors: dict[int, BaseException] = {}
+        self._handles: dict[int, int] = {}
+        """`id` of what stands for an object of the program's, though it is no `Proxy` -> number."""
+        self._lent = Lent()
+        self._streams = Streams(self._lent)
+        self._turn = threading.RLock()
+        """Tests may have threads; what one asks is answered before another asks."""
         self.asked = 0
         """Requests so far."""
         self.gone: CandidateGone | None = None
@@ -114,22 +128,33 @@ class Link:
         if self._depth >= CALLS_NESTED_MAX:
             message = "tests and program call each other without end"
             raise RecursionError(message)
+        with self._turn:
+            return self._asked(operation, operands)
+
+    def _asked(self, operation: str, operands: Sequence[object]) -> Value:
         encoder = Encoder(self._out)
         try:
-            form = encoder.encode(list(operands))
+            request = [operation, encoder.encode(list(operands)), self._streams.form()]
         except Malformed as error:
             raise self.unusable(str(error)) from None
         self.asked += 1
         self._depth += 1
         try:
-            self._send([operation, form])
-            message = self._receive()
-            while type_of(message) is list and message[:1] == ["callback"]:
-                self._send(self._called_back(message))
-                message = self._receive()
-            return self._result(message, encoder.numbered)
+            self._send(request)
+            return self._result(self._reply(), encoder.numbered)
         finally:
             self._depth -= 1
+
+    def _reply(self) -> Form:
+        """The answer, after what the program prints and asks of the tests before it."""
+        message = self._receive()
+        while type_of(message) is list and message[:1] in (["touch"], ["printed"]):
+            if message[0] == "touch":
+                self._send(self._touched(message))
+            elif len(message) == 2 and type_of(message[1]) is str:
+                sys.stdout.write(message[1])
+            message = self._receive()
+        return message
 
     def ask_for(self, kind: type, operation: str, *operands: object) -> Value:
         """Ask, and take nothing but a value of exactly this type.
@@ -228,10 +253,12 @@ class Link:
     def _understood(self, message: Form, known: Sequence[object]) -> Value:
         if type_of(message) is not list or not message:
             raise Malformed("no message")
-        if message[0] == "end":
-            raise StopIteration
+        if message[0] == "end" and len(message) == 2:
+            raise StopIteration(Decoder(self._in).decode(message[1]))
         if message[0] == "raise" and len(message) == 6:
             raise self._rebuilt(message)
+        if message[0] == "again" and len(message) == 2:
+            raise self._own_error(message[1])
         if message[0] != "ok" or len(message) != 3:
             raise Malformed("an unknown message")
         decoder = Decoder(self._in, known)
@@ -246,66 +273,98 @@ class Link:
         """The exception with its builtin class; a class of the program's own derives from it."""
         _, base_name, own, arguments, text, handle = message
         kind = exception_named(base_name)
-        decoder = Decoder(self._in)
-        given = decoder.decode(arguments)
-        if own is not None:
-            found = Decoder(self._in).decode(own)
-            if isinstance(found, type) and issubclass(found, BaseException):
-                kind = found
+        number = _handle_number(handle)
+        if number in self._errors:
+            return self._errors[number]
+        given = Decoder(self._in).decode(arguments)
+        found = None if own is None else Decoder(self._in).decode(own)
+        if isinstance(found, type) and issubclass(found, BaseException):
+            kind = found
         try:
             made = kind(*given) if type_of(given) is list else kind(str(text))
         except Exception:  # noqa: BLE001 - some builtin exceptions want other arguments
             made = plain_exception(kind, str(text))
         if own is not None:
-            made.__dict__["_assay_proxy"] = Decoder(self._in).decode(handle)
             made.__dict__["_assay_text"] = str(text)
+        made.__dict__["_assay_proxy"] = Proxy(self, number, kind.__name__)
+        self._errors[number] = made
         return made
 
-    def _called_back(self, message: list[Form]) -> Form:
+    def _own_error(self, number: Form) -> BaseException:
+        """An exception of the tests' that went through the program."""
+        found = self._lent.resolve(number)
+        if not isinstance(found, BaseException):
+            raise Malformed("no exception of the tests")
+        return found
+
+    def _touched(self, message: list[Form]) -> Form:
         try:
-            _, number, form = message
-            function = self._callbacks[index_of(number, len(self._callbacks))]
-            arguments, keywords = Decoder(self._in).decode(form)
-            keywords = {str(word): value for word, value in keywords.items()}
-        except (Malformed, ValueError, TypeError, AttributeError):
-            raise self._lost("protocol_error", "the program sent no call") from None
-        try:
-            return ["result", Encoder(self._out).encode(function(*arguments, **keywords))]
+            _, number, operation, form = message
+            operands = Decoder(self._in).decode(form)
+            return ["result", Encoder(self._out).encode(self._touch(number, operation, operands))]
+        except StopIteration as error:
+            return ["end", Encoder(self._out).encode(error.value)]
+        except (Malformed, TypeError, ValueError) as error:
+            if self.invalid is not None or not isinstance(error, Malformed):
+                return ["error", self._sent_error(error)]
+            raise self._lost("protocol_error", f"the program asked for {error}") from None
         except Exception as error:  # noqa: BLE001 - the program sees it as it would have
-            kind = builtin_base(type(error))
-            return ["error", kind, _text_of(error)]
+            return ["error", self._sent_error(error)]
+
+    def _touch(self, number: Form, operation: Form, operands: Value) -> Value:
+        if type_of(operands) is not list:
+            raise Malformed("no operands")
+        return self._lent.touch(number, operation, operands)
+
+    def _sent_error(self, error: BaseException) -> Form:
+        """An exception of the tests': `["x", number, builtin class, arguments]`."""
+        proxied = error.__dict__.get("_assay_proxy")
+        if isinstance(proxied, Proxy):
+            return ["h", proxied._assay_number]  # noqa: SLF001 - a proxy's own link
+        try:
+            arguments = Encoder(self._out).encode(list(error.args))
+        except (Malformed, InvalidTests):
+            arguments = ["l", 0, [_text_of(error)]]
+        return ["x", self._lent.number(error), builtin_base(type_of(error)), arguments]
 
     def _in(self, form: list[Any]) -> object:
-        """A handle of the candidate's, or a function of ours that comes back."""
-        if form[0] == "k":
-            return self._callbacks[index_of(form[1], len(self._callbacks))]
-        if form[0] != "h" or len(form) != 5:
+        """A handle of the candidate's, or an object of ours that comes back."""
+        tag = form[0]
+        if tag in ("k", "o", "I") and len(form) == 2:
+            return self._lent.resolve(form[1])
+        if tag == "x" and len(form) == 2:
+            return self._own_error(form[1])
+        if tag == "x" and len(form) == 6:
+            return self._rebuilt(form)
+        if tag == "y" and len(form) == 2:
+            return _builtin_type(form[1])
+        if tag == "xs" and len(form) == 3:
+            return library_exception(form)
+        if tag != "h":
             raise Malformed("an unknown form")
-        number = form[1]
-        if type_of(number) is not int or not 0 <= number < HANDLES_MAX:
-            raise Malformed("an unknown handle")
-        known = self._proxies.get(number)
-        if known is None:
-            known = self._proxies[number] = proxy(self, form)
-        return known
+        number = _handle_number(form)
+        if number not in self._proxies:
+            made = exception_class(self, form) if form[2] == "exception" else proxy(self, form)
+            self._proxies[number] = made
+            self._handles[id(made)] = number
+        return self._proxies[number]
 
     def _out(self, value: Value) -> Form:
-        """What is not data goes as what it is to the other side."""
+        """A value that is no data goes as a reference, which the other side can use."""
         if isinstance(value, Proxy):
             return ["h", value._assay_number]  # noqa: SLF001 - a proxy's own link
-        own = getattr(value, "__dict__", {}).get("_assay_number")
-        if isinstance(value, type) and type_of(own) is int:
-            return ["h", own]
+        if id(value) in self._handles:
+            return ["h", self._handles[id(value)]]
+        if isinstance(value, BaseException):
+            return self._sent_error(value)
         name: Value = getattr(value, "__name__", None)
         if type_of(name) is str and getattr(builtins, name, None) is value:
             return ["y", name]
-        if callable(value):
-            self._callbacks.append(value)
-            return ["k", len(self._callbacks) - 1]
-        if hasattr(type_of(value), "__next__"):
-            return ["g", Encoder(self._out).encode(list(value))[2]]
-        name = type_of(value).__name__
-        raise self.unusable(f"tests pass the program a {name}, which cannot be sent")
+        form = self._lent.form(value)
+        if form is None:
+            name = type_of(value).__name__
+            raise self.unusable(f"tests pass the program a {name}, which cannot be sent")
+        return form
 
     def unusable(self, why: str) -> InvalidTests:
         """Make the error that says that no program can be judged by these tests.
@@ -316,7 +375,23 @@ class Link:
         return self.invalid
 
 
-def _text_of(error: Exception) -> str:
+def _handle_number(form: Form) -> int:
+    if type_of(form) is not list or len(form) != 5:
+        raise Malformed("an unknown handle")
+    number: Value = form[1]
+    if type_of(number) is not int or not 0 <= number < HANDLES_MAX:
+        raise Malformed("an unknown handle")
+    return int(number)
+
+
+def _builtin_type(name: Form) -> type:
+    found = getattr(builtins, name, None) if type_of(name) is str else None
+    if found not in _TYPES:
+        raise Malformed("no type")
+    return found  # type: ignore[no-any-return]
+
+
+def _text_of(error: BaseException) -> str:
     """What the tests' own exception says; it may hold an object that has to be asked."""
     try:
         return str(error)[:TEXT_CHARS_MAX]

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from assay.verifiers.code.referee.candidate import MODULE
+from assay.verifiers.code.referee.proxies import CallableProxy
 from assay.verifiers.code.referee.values import Value, type_of
 
 if TYPE_CHECKING:
@@ -19,20 +20,42 @@ if TYPE_CHECKING:
     from assay.verifiers.code.referee.link import Link
 
 
+class Program:
+    """The program's globals."""
+
+    def __init__(self, link: Link, names: Sequence[str], classes: Sequence[str]) -> None:
+        self._link = link
+        self.names = frozenset(names)
+        self._classes = frozenset(classes)
+
+    def lookup(self, name: str) -> Value:
+        """A global; one that the tests use as a class makes objects that are used as such."""
+        found = self._link.ask("lookup", name)
+        if name in self._classes and isinstance(found, CallableProxy):
+            found.__dict__["_assay_class"] = True
+        return found
+
+    def offered(self) -> list[str]:
+        """What `import *` brings: entry points, and nothing else that the program defines."""
+        named = self._link.ask("names")
+        if type_of(named) is not list:
+            return []
+        return [name for name in named if type_of(name) is str and name in self.names]
+
+
 class Builtins(dict[str, Any]):
     """What tests find under a name that they do not define."""
 
-    def __init__(self, link: Link, program: Sequence[str], library: Mapping[str, str]) -> None:
+    def __init__(self, program: Program, library: Mapping[str, str]) -> None:
         super().__init__(builtins.__dict__)
-        self._link = link
-        self._program = frozenset(program)
+        self._program = program
         self._library = library
-        for name in program:
+        for name in program.names:
             self.pop(name, None)
 
     def __missing__(self, name: str) -> Value:
-        if name in self._program:
-            return self._link.ask("lookup", name)
+        if name in self._program.names:
+            return self._program.lookup(name)
         module, _, attribute = self._library.get(name, "").partition(":")
         if not module:
             raise KeyError(name)
@@ -46,25 +69,17 @@ class Builtins(dict[str, Any]):
 class ProgramModule(ModuleType):
     """The program as a module, for tests that import it."""
 
-    def __init__(self, link: Link, program: Sequence[str]) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__(MODULE)
-        self.__dict__["_assay_link"] = link
-        self.__dict__["_assay_program"] = frozenset(program)
+        self.__dict__["_assay_program"] = program
 
     def __getattr__(self, name: str) -> Value:
+        program: Program = self.__dict__["_assay_program"]
         if name == "__all__":
-            return self._offered()
+            return program.offered()
         if name.startswith("__"):
             raise AttributeError(name)
         try:
-            return self.__dict__["_assay_link"].ask("lookup", name)
+            return program.lookup(name)
         except NameError as error:
             raise AttributeError(str(error)) from None
-
-    def _offered(self) -> list[str]:
-        """What `import *` brings: entry points, and nothing else that the program defines."""
-        named = self.__dict__["_assay_link"].ask("names")
-        if type_of(named) is not list:
-            return []
-        program = self.__dict__["_assay_program"]
-        return [name for name in named if type_of(name) is str and name in program]

@@ -1,40 +1,81 @@
 """Objects of the candidate's, as the tests see them.
 
-Always true: an operand of the tests' own reaches the program by a call, an attribute or an index
-that the tests write out, never by an operator. So no object of the program's is equal to, less
-than, or added to a value that the tests hold; two objects of the program's are compared by it.
-Length, text, hash and numbers that it gives are checked for their exact type before use.
+An operand of the tests' own reaches the program by a call, an attribute or an index that the tests
+write out. By an operator it would say what the tests expect (`abs(f(2) - 4) < 1e-6`), and so it
+does in two cases only:
+
+* the object was made by a class that the tests use as one (`entry_points.py`): what its operators
+  do is what is tested;
+* the result is an object, and stays one (`Derived`): it has no length, truth, order, items or
+  number, and no attribute that data has, so that nothing but the program's own classes can use it.
+
+Anything else of the program's is never equal to, less than, or added to a value that the tests
+hold; two of its objects are compared by it. Length, text, hash and numbers that it gives are
+checked for their exact type before use.
 """
 
 from __future__ import annotations
 
-import builtins
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.verifiers.code.referee.values import TEXT_CHARS_MAX, Value, type_of
+from assay.verifiers.code.referee.data_names import DATA_NAMES
+from assay.verifiers.code.referee.values import Malformed, Value, type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 
     from assay.verifiers.code.referee.link import Link
 
+_CLASSES_MAX: Final = 512
+_SHOWN: Final = frozenset(
+    f"__{name}__" for name in ("name", "qualname", "defaults", "kwdefaults", "dict", "wrapped")
+)
+"""Special attributes that are asked for; others would make the standard library take an object for
+something else."""
 
-_SHOWN_MAX: Final = 10**100
 
-
-def _with_its_like(operation: str) -> Callable[[Proxy, object], Value]:
-    """An operator between two objects of the program's."""
+def _operator(operation: str, *, swapped: bool = False) -> Callable[[Proxy, object], Value]:
+    """An operator; `swapped` where the object is the right operand."""
 
     def method(self: Proxy, other: object) -> Value:
-        if not _is_object(self) or not _is_object(other):
+        one, two = (other, self) if swapped else (self, other)
+        if _is_object(other) and not isinstance(self, Derived):
+            return _kept(self, self._assay_link.ask("operator", operation, one, two))
+        if self.__dict__.get("_assay_own"):
+            return _kept(self, self._assay_link.ask("operator", operation, one, two))
+        if operation in _ORDER:
             return NotImplemented
-        return self._assay_link.ask("operator", operation, self, other)
+        result = self._assay_link.ask("operator", operation, one, two)
+        return _derived(result) if _is_object(result) else NotImplemented
+
+    return method
+
+
+_ORDER: Final = frozenset({"lt", "le", "gt", "ge"})
+
+
+def _kept(made_by: Proxy, result: Value) -> Value:
+    """An object that an operator of the tests' own class made is one like it."""
+    if _is_object(result) and made_by.__dict__.get("_assay_own"):
+        result.__dict__["_assay_own"] = True
+    return result
+
+
+def _derived(result: Proxy) -> Proxy:
+    held = result.__dict__
+    return Derived(held["_assay_link"], held["_assay_number"], held["__name__"])
+
+
+def _unary(operation: str) -> Callable[[Proxy], Value]:
+    def method(self: Proxy) -> Value:
+        return _kept(self, self._assay_link.ask(operation, self))
 
     return method
 
 
 def _is_object(value: object) -> bool:
-    return type_of(value) is Proxy
+    return isinstance(value, Proxy) and not isinstance(value, CallableProxy | IteratorProxy)
 
 
 class Proxy:
@@ -44,9 +85,17 @@ class Proxy:
         self.__dict__.update(_assay_link=link, _assay_number=number, __name__=name)
 
     def __getattr__(self, name: str) -> Value:
-        if name.startswith("__") and name.endswith("__"):
+        special = name.startswith("__") and name.endswith("__")
+        if special and name not in _SHOWN and not name.startswith("__dataclass_"):
             raise AttributeError(name)
         return self._assay_link.ask("get", self, name)
+
+    def __delattr__(self, name: str) -> None:
+        self._assay_link.ask("delete", self, name)
+
+    def __dir__(self) -> list[str]:
+        named = self._assay_link.ask("names_of", self)
+        return [name for name in named if type_of(name) is str] if type_of(named) is list else []
 
     def __setattr__(self, name: str, value: object) -> None:
         self._assay_link.ask("set", self, name, value)
@@ -70,10 +119,18 @@ class Proxy:
     def __len__(self) -> int:
         return int(self._assay_link.ask_for(int, "len", self))
 
+    def __contains__(self, item: object) -> bool:
+        if self.__dict__.get("_assay_own"):
+            return self._assay_link.ask("operator", "contains", self, item) is True
+        return any(found is item or found == item for found in self)
+
+    def __reversed__(self) -> Value:
+        return self._assay_link.ask("reversed", self)
+
     def __eq__(self, other: object) -> Value:
         if self is other:
             return True
-        if not _is_object(self) or not _is_object(other):
+        if not _is_object(self) or not (_is_object(other) or self.__dict__.get("_assay_own")):
             return NotImplemented
         return self._assay_link.ask("equal", self, other) is True
 
@@ -101,42 +158,100 @@ class Proxy:
     def __float__(self) -> float:
         return float(self._assay_link.ask_for(float, "float", self))
 
-    def __abs__(self) -> Value:
-        return self._assay_link.ask("abs", self)
+    def __complex__(self) -> complex:
+        return complex(self._assay_link.ask_for(complex, "complex", self))
 
-    def __neg__(self) -> Value:
-        return self._assay_link.ask("neg", self)
+    def __bytes__(self) -> bytes:
+        return bytes(self._assay_link.ask_for(bytes, "bytes", self))
 
-    __lt__ = _with_its_like("lt")
-    __le__ = _with_its_like("le")
-    __gt__ = _with_its_like("gt")
-    __ge__ = _with_its_like("ge")
-    __add__ = _with_its_like("add")
-    __sub__ = _with_its_like("sub")
-    __mul__ = _with_its_like("mul")
-    __truediv__ = _with_its_like("truediv")
-    __floordiv__ = _with_its_like("floordiv")
-    __mod__ = _with_its_like("mod")
-    __matmul__ = _with_its_like("matmul")
-    __and__ = _with_its_like("and_")
-    __or__ = _with_its_like("or_")
-    __xor__ = _with_its_like("xor")
+    def __round__(self, digits: int | None = None) -> Value:
+        return self._assay_link.ask("round", self, digits)
+
+    def __copy__(self) -> Value:
+        return _kept(self, self._assay_link.ask("copy", self))
+
+    def __deepcopy__(self, _memo: object) -> Value:
+        return _kept(self, self._assay_link.ask("deepcopy", self))
+
+    __abs__ = _unary("abs")
+    __neg__ = _unary("neg")
+    __pos__ = _unary("pos")
+    __invert__ = _unary("invert")
+    __floor__ = _unary("floor")
+    __ceil__ = _unary("ceil")
+    __trunc__ = _unary("trunc")
+    __lt__ = _operator("lt")
+    __le__ = _operator("le")
+    __gt__ = _operator("gt")
+    __ge__ = _operator("ge")
+    __add__ = _operator("add")
+    __sub__ = _operator("sub")
+    __mul__ = _operator("mul")
+    __truediv__ = _operator("truediv")
+    __floordiv__ = _operator("floordiv")
+    __mod__ = _operator("mod")
+    __matmul__ = _operator("matmul")
+    __and__ = _operator("and_")
+    __or__ = _operator("or_")
+    __xor__ = _operator("xor")
+    __pow__ = _operator("pow")
+    __lshift__ = _operator("lshift")
+    __rshift__ = _operator("rshift")
+    __divmod__ = _operator("divmod")
+    __radd__ = _operator("add", swapped=True)
+    __rsub__ = _operator("sub", swapped=True)
+    __rmul__ = _operator("mul", swapped=True)
+    __rtruediv__ = _operator("truediv", swapped=True)
+    __rfloordiv__ = _operator("floordiv", swapped=True)
+    __rmod__ = _operator("mod", swapped=True)
+    __rmatmul__ = _operator("matmul", swapped=True)
+    __rand__ = _operator("and_", swapped=True)
+    __ror__ = _operator("or_", swapped=True)
+    __rxor__ = _operator("xor", swapped=True)
+    __rpow__ = _operator("pow", swapped=True)
+    __rlshift__ = _operator("lshift", swapped=True)
+    __rrshift__ = _operator("rshift", swapped=True)
+    __rdivmod__ = _operator("divmod", swapped=True)
+    __iadd__ = _operator("iadd")
+    __isub__ = _operator("isub")
+    __imul__ = _operator("imul")
+    __itruediv__ = _operator("itruediv")
+    __ior__ = _operator("ior")
+    __iand__ = _operator("iand")
 
     def __enter__(self) -> Value:
         return self._assay_link.ask("enter", self)
 
-    def __exit__(self, *_error: object) -> None:
-        self._assay_link.ask("exit", self)
+    def __exit__(self, _kind: object, error: object, _trace: object) -> bool:
+        return self._assay_link.ask("exit", self, error) is True
+
+    async def __aenter__(self) -> Value:
+        return self._assay_link.ask("async_enter", self)
+
+    async def __aexit__(self, _kind: object, error: object, _trace: object) -> bool:
+        return self._assay_link.ask("async_exit", self, error) is True
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        found: AsyncIterator[Any] = self._assay_link.ask("async_iter", self)
+        return found
+
+    async def __anext__(self) -> Value:
+        try:
+            return self._assay_link.ask("async_next", self)
+        except StopIteration:
+            raise StopAsyncIteration from None
 
     def __await__(self) -> Generator[None, None, Value]:
         yield from ()
         return self._assay_link.ask("await", self)
 
     def __instancecheck__(self, instance: object) -> bool:
-        return isinstance(instance, Proxy) and self._assay_link.ask("is", instance, self) is True
+        held = getattr(instance, "__dict__", {}).get("_assay_proxy", instance)
+        return isinstance(held, Proxy) and self._assay_link.ask("is", held, self) is True
 
     def __subclasscheck__(self, kind: type) -> bool:
-        return isinstance(kind, Proxy) and self._assay_link.ask("is_subclass", kind, self) is True
+        own = isinstance(kind, Proxy) or "_assay_number" in vars(kind)
+        return own and self._assay_link.ask("is_subclass", kind, self) is True
 
 
 def _counted(container: Proxy, found: Iterator[Any], said: int | None) -> Iterator[Any]:
@@ -162,6 +277,40 @@ def _length_said(container: Proxy) -> int | None:
         return None
 
 
+class CallerProxy(Proxy):
+    """An object of a class of the program's that can be called."""
+
+    def __call__(self, *arguments: Value, **keywords: Value) -> Value:
+        """Call it in the candidate's process."""
+        return self._assay_link.ask("call", self, arguments, keywords)
+
+
+class Derived(Proxy):
+    """What an operator with an operand of the tests' own made: an object, and never data."""
+
+    def __getattr__(self, name: str) -> Value:
+        if name in DATA_NAMES or name.startswith("__"):
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+    def _no_data(self, *_: object) -> Value:
+        message = f"{self.__name__} is an object, where data is expected"
+        raise TypeError(message)
+
+    __getitem__ = __iter__ = __len__ = __bool__ = __contains__ = _no_data
+    __int__ = __index__ = __float__ = __complex__ = __bytes__ = _no_data
+    __round__ = _no_data  # type: ignore[assignment]
+    __abs__ = __neg__ = __pos__ = __invert__ = __floor__ = __ceil__ = __trunc__ = _no_data
+    __lt__ = __le__ = __gt__ = __ge__ = __reversed__ = _no_data
+    __hash__ = Proxy.__hash__
+
+    def __eq__(self, other: object) -> Value:
+        """Only to an object that no operator of the tests made."""
+        if not _is_object(other) or isinstance(other, Derived):
+            return NotImplemented
+        return self._assay_link.ask("equal", self, other) is True
+
+
 class CallableProxy(Proxy):
     """A function or class; equal to itself alone."""
 
@@ -169,7 +318,12 @@ class CallableProxy(Proxy):
 
     def __call__(self, *arguments: Value, **keywords: Value) -> Value:
         """Call it in the candidate's process."""
-        return self._assay_link.ask("call", self, arguments, keywords)
+        if not self.__dict__.get("_assay_class"):
+            return self._assay_link.ask("call", self, arguments, keywords)
+        made = self._assay_link.ask("make", self, arguments, keywords)
+        if _is_object(made):
+            made.__dict__["_assay_own"] = True
+        return made
 
     def __bool__(self) -> bool:
         return True
@@ -188,16 +342,22 @@ class IteratorProxy(Proxy):
 
 
 def proxy(link: Link, form: list[Any]) -> object:
-    _, number, kind, name, base = form
+    """What stands for an object: `["h", number, kind, name, _]`."""
+    _, number, kind, name, _ = form
     name = name[:80] if type_of(name) is str and name.isidentifier() else "object"
-    if kind == "exception":
-        return _exception_class(number, name, exception_named(base))
-    if kind == "coroutine":
-        return _coroutine(Proxy(link, number, name))
-    made: type[Proxy] = Proxy
-    if kind in ("callable", "iterator"):
-        made = CallableProxy if kind == "callable" else IteratorProxy
-    return made(link, number, name)
+    if type_of(kind) is not str:
+        raise Malformed("no kind of object")
+    if kind in _NATIVE:
+        return _NATIVE[kind](Proxy(link, number, name))
+    return _named(kind, name)(link, number, name)
+
+
+@lru_cache(maxsize=_CLASSES_MAX)
+def _named(kind: str, name: str) -> type[Proxy]:
+    """A class whose name is that of the program's class, or of its function."""
+    text = property(lambda self: self._assay_link.ask("get", self, "__doc__"))
+    base = _KINDS.get(kind, Proxy)
+    return type_of(name, (base,), {"__doc__": text, "__module__": "solution"})
 
 
 async def _coroutine(held: Proxy) -> Value:
@@ -205,50 +365,51 @@ async def _coroutine(held: Proxy) -> Value:
     return held._assay_link.ask("await", held)  # noqa: SLF001 - a proxy's own link
 
 
-def exception_named(name: object) -> type[BaseException]:
-    found = getattr(builtins, name, None) if type_of(name) is str else None  # type: ignore[call-overload]
-    if isinstance(found, type) and issubclass(found, BaseException):
-        return found
-    return Exception
+def _generator(held: Proxy) -> Generator[Any, Any, Any]:
+    """A generator of the program's as one of the tests' own, which can be sent to and closed."""
+    ask = held._assay_link.ask  # noqa: SLF001 - a proxy's own link
+    request: tuple[Any, ...] = ("next", held)
+    while True:
+        try:
+            value = ask(*request)
+        except StopIteration as end:
+            return end.value
+        try:
+            given = yield value
+            request = ("next", held) if given is None else ("send", held, given)
+        except GeneratorExit:
+            ask("close", held)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the tests throw in
+            request = ("throw", held, error)
 
 
-def _exception_class(number: int, name: str, base: type[BaseException]) -> type[BaseException]:
-    """Stands in the tests for an exception class of the program's own."""
-
-    def attribute(self: Value, wanted: str) -> Value:
-        proxied = self.__dict__.get("_assay_proxy")
-        if proxied is None or wanted.startswith("__"):
-            raise AttributeError(wanted)
-        return getattr(proxied, wanted)
-
-    members = {
-        "_assay_number": number,
-        "__getattr__": attribute,
-        "__init__": lambda self, *given: BaseException.__init__(self, *given),
-        "__new__": lambda kind, *given: base.__new__(kind, *given),
-        "__str__": lambda self: self.__dict__.get("_assay_text") or base.__str__(self),
-    }
-    return type_of(name, (base,), members)
-
-
-def said_by(error: BaseException) -> str:
-    """Describe an exception without asking the program for anything; never raises."""
-    text = error.__dict__.get("_assay_text")
-    if type_of(text) is not str:
-        text = " ".join(_shown(given) for given in error.args[:5])
-    return f"{type_of(error).__name__}: {text}"[:TEXT_CHARS_MAX]
+async def _async_generator(held: Proxy) -> AsyncGenerator[Any, Any]:
+    """Likewise."""
+    ask = held._assay_link.ask  # noqa: SLF001 - a proxy's own link
+    request: tuple[Any, ...] = ("async_next", held)
+    while True:
+        try:
+            value = ask(*request)
+        except StopIteration:
+            return
+        try:
+            given = yield value
+            request = ("async_next", held) if given is None else ("async_send", held, given)
+        except GeneratorExit:
+            ask("async_close", held)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the tests throw in
+            request = ("async_throw", held, error)
 
 
-def _shown(value: object) -> str:
-    kind = type_of(value)
-    if kind is str:
-        return str(value)[:TEXT_CHARS_MAX]
-    if kind is int:
-        return str(value) if abs(int(value)) < _SHOWN_MAX else "(a large integer)"  # type: ignore[call-overload]
-    return repr(value) if kind in (bool, float, type(None)) else f"({kind.__name__})"
-
-
-def plain_exception(kind: type[BaseException], text: str) -> BaseException:
-    made = BaseException.__new__(kind)
-    made.args = (text,)
-    return made
+_NATIVE: Final[dict[str, Callable[[Proxy], object]]] = {
+    "coroutine": _coroutine,
+    "generator": _generator,
+    "async_generator": _async_generator,
+}
+_KINDS: Final[dict[str, type[Proxy]]] = {
+    "callable": CallableProxy,
+    "caller": CallerProxy,
+    "iterator": IteratorProxy,
+}

@@ -11,13 +11,15 @@ import os
 import socket
 import sys
 import traceback
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from assay.verifiers.code.referee.candidate import MODULE, Candidate
 from assay.verifiers.code.referee.equality import value_equal
+from assay.verifiers.code.referee.errors import said_by
 from assay.verifiers.code.referee.link import CandidateGone, InvalidTests, Link
-from assay.verifiers.code.referee.names import Builtins, ProgramModule
-from assay.verifiers.code.referee.proxies import CallableProxy, IteratorProxy, said_by
+from assay.verifiers.code.referee.names import Builtins, Program, ProgramModule
+from assay.verifiers.code.referee.proxies import CallableProxy, IteratorProxy
 from assay.verifiers.code.referee.values import TEXT_CHARS_MAX, Value
 
 if TYPE_CHECKING:
@@ -52,18 +54,18 @@ class Records:
 
 def _run_asserts(link: Link, tests: dict[str, Any], records: Records) -> None:
     """Run the tests' code in one namespace; each entry of `tests` is a test."""
-    program = tests["program"]
+    program = Program(link, tests["program"], tests["classes"])
     codes = [_compiled(text, f"tests[{at}]") for at, text in enumerate(tests["tests"])]
     namespace: dict[str, Any] = {"__name__": "tests"}
-    namespace["__builtins__"] = Builtins(link, program, tests["library"])
-    sys.modules[MODULE] = ProgramModule(link, program)
+    namespace["__builtins__"] = Builtins(program, tests["library"])
+    sys.modules[MODULE] = ProgramModule(program)
     if any("unittest.main" in text for text in (tests["setup"], *tests["tests"])):
         _be_the_runner()
     failed = _setup_verdict(_compiled(tests["setup"], "setup"), namespace, link)
     if failed is not None:
         records.judged(0, failed)
         return
-    for name in program:
+    for name in program.names:
         namespace.pop(name, None)
     for index, code in enumerate(codes):
         link.start_test()
@@ -183,7 +185,7 @@ def _call_verdict(
 ) -> Verdict:
     try:
         result = function(*case["args"], **case["kwargs"])
-        if isinstance(result, IteratorProxy):
+        if isinstance(result, (IteratorProxy, GeneratorType)):
             result = list(result)
         passed = any(value_equal(result, wanted, float_tolerance) for wanted in case["wanted"])
     except BaseException as error:  # noqa: BLE001 - whatever the program raised came back here
@@ -220,7 +222,7 @@ def main(payload: bytes, box: Box) -> None:
     ours, theirs = socket.socketpair()
 
     def candidate() -> NoReturn:
-        Candidate(theirs.fileno()).serve(payload.decode("utf-8", "surrogatepass"))
+        Candidate(theirs.fileno()).serve(payload.decode("utf-8", "surrogateescape"))
         os._exit(0)
 
     pid = box.spawn_confined(candidate, keep_fds=[theirs.fileno()])

@@ -12,16 +12,16 @@ from typing import Final, Self
 
 from assay.core.errors import IsolationUnavailable
 
-SLOTS_MAX: Final = 1_024
+LAUNCHERS_MAX: Final = 1_024
 """Launchers on one host at once."""
 
 
-class Slot:
+class UidClaim:
     """A claimed number, from 0; freed by `close` or by the end of the process."""
 
     def __init__(self) -> None:
         self._claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        for number in range(SLOTS_MAX):
+        for number in range(LAUNCHERS_MAX):
             try:
                 self._claim.bind(f"\0assay-sandbox-{os.geteuid()}-{number}")
             except OSError as error:
@@ -32,7 +32,7 @@ class Slot:
                 self.number = number
                 return
         self._claim.close()
-        raise IsolationUnavailable(f"more than {SLOTS_MAX} launchers on this host")
+        raise IsolationUnavailable(f"more than {LAUNCHERS_MAX} launchers on this host")
 
     def close(self) -> None:
         """Free the number."""

@@ -1,0 +1,241 @@
+"""peft's adapter folders: adapter_config.json and adapter_model.safetensors, LoRA and OFT.
+
+LoRA: y = W x + scale * B (A x); scale is alpha / r, or alpha / sqrt(r) with `use_rslora`.
+OFT: y = W (x R), R orthogonal and block diagonal, made from the upper triangles of skew symmetric
+blocks by the Cayley transform (exactly, or by the truncated Neumann series) as peft makes it.
+
+What changes the model in a way the engine does not compute is refused by its name in the config.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.rollout.models.errors import CorruptModel, UnsupportedModel, reading
+from assay.rollout.models.hugging_face import read_safetensors, tensor_key
+from assay.rollout.models.model import TensorKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from assay.rollout.models.model import ModelConfig, Tensor, TensorKey
+
+CONFIG: Final = "adapter_config.json"
+WEIGHTS: Final = "adapter_model.safetensors"
+CONFIG_BYTES_MAX: Final = 1 << 20
+RANK_MAX: Final = 1024
+OFT_BLOCK_MAX: Final = 1024
+NEUMANN_TERMS_MAX: Final = 64
+PROJECTIONS: Final = frozenset(
+    {
+        *(TensorKind.WQ, TensorKind.WK, TensorKind.WV, TensorKind.WO),
+        *(TensorKind.W_GATE, TensorKind.W_UP, TensorKind.W_DOWN),
+    }
+)
+_PREFIX = "base_model.model."
+_NOT_COMPUTED = {
+    "use_dora": False,
+    "use_qalora": False,
+    "lora_bias": False,
+    "fan_in_fan_out": False,
+    "bias": "none",
+    "modules_to_save": None,
+    "coft": False,
+    "layer_replication": None,
+    "trainable_token_indices": None,
+    "target_parameters": None,
+    "alora_invocation_tokens": None,
+}
+"""Field: the only value with which it asks for nothing (an empty list or object does neither)."""
+_PLAIN_PATTERN = re.compile(r"[A-Za-z0-9_.]+\Z")
+
+
+class AdapterKind(IntEnum):
+    """How a projection is adapted; numbered as `assay_adapt` in engine.h."""
+
+    LORA = 0
+    OFT_CAYLEY = 1
+    OFT_NEUMANN = 2
+    OFT_EXPONENTIAL = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptedProjection:
+    """The adapter of one matrix of the model, which is (rows, cols).
+
+    LORA: a is (size, cols), b is (rows, size). OFT: a is (n_blocks, size * (size - 1) / 2), the
+    upper triangles row by row; n_blocks is cols / size, or 1 where all blocks share one.
+    """
+
+    tensor: TensorKind
+    layer: int
+    kind: AdapterKind
+    rows: int
+    cols: int
+    size: int
+    a: Tensor
+    b: Tensor | None = None
+    scale: float = 0.0
+    terms: int = 0
+
+    @property
+    def key(self) -> TensorKey:
+        """Of the matrix."""
+        return self.tensor, self.layer
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """Everything that an adapter folder changes."""
+
+    projections: tuple[AdaptedProjection, ...]
+
+
+@dataclass(slots=True)
+class _Found:
+    """The tensors of one module, as the file has them."""
+
+    module: str
+    key: TensorKey
+    a: Tensor | None = None
+    b: Tensor | None = None
+
+
+def read_adapter(folder: Path, model: ModelConfig) -> Adapter:
+    """The adapter of a folder, for a model of these sizes.
+
+    Raises:
+        CorruptModel: the files contradict themselves or the model; names file and tensor.
+        UnsupportedModel: they ask for something the engine does not compute.
+        OSError: they cannot be read.
+    """
+    config = _read_config(folder / CONFIG)
+    kind = str(config.get("peft_type"))
+    if kind not in {"LORA", "OFT"}:
+        raise UnsupportedModel(f"{CONFIG}: peft_type {kind}: LORA and OFT are computed")
+    shapes = {
+        (k, layer): (shape[0], shape[1])
+        for k, layer, shape in model.tensor_shapes()
+        if k in PROJECTIONS
+    }
+    tensors = read_safetensors(folder / WEIGHTS)
+    found = _modules(tensors, ("lora_A", "lora_B") if kind == "LORA" else ("oft_R", ""), shapes)
+    if not found:
+        raise CorruptModel(f"{WEIGHTS}: it holds no tensor of an adapter")
+    make = _lora if kind == "LORA" else _oft
+    with reading(CONFIG):
+        return Adapter(tuple(make(config, one, shapes[one.key]) for one in found))
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > CONFIG_BYTES_MAX:
+        raise CorruptModel(f"{CONFIG}: above {CONFIG_BYTES_MAX} bytes")
+    with reading(CONFIG):
+        config = dict(json.loads(path.read_text(encoding="utf-8")))
+    for name, neutral in _NOT_COMPUTED.items():
+        value = config.get(name, neutral)
+        if value not in (neutral, [], {}, None):
+            raise UnsupportedModel(f"{CONFIG}: {name} = {value!r} is not computed")
+    return config
+
+
+def _modules(
+    tensors: dict[str, Tensor], parts: tuple[str, str], shapes: dict[TensorKey, Any]
+) -> list[_Found]:
+    """The tensors by module, in the model's order."""
+    found: dict[TensorKey, _Found] = {}
+    for name, tensor in tensors.items():
+        module, _, part = name.removesuffix(".weight").rpartition(".")
+        module = module.removeprefix(_PREFIX)
+        key = tensor_key(f"{module}.weight")
+        if part not in parts or not part or not name.endswith(".weight"):
+            raise UnsupportedModel(f"{WEIGHTS}: tensor {name} is of no kind that is computed")
+        if key is None or key[0] not in PROJECTIONS:
+            raise UnsupportedModel(f"{WEIGHTS}: tensor {name} adapts no projection of a layer")
+        if key not in shapes:
+            raise CorruptModel(f"{WEIGHTS}: tensor {name}: the model has no such layer")
+        one = found.setdefault(key, _Found(module, key))
+        if part == parts[0]:
+            one.a = tensor
+        else:
+            one.b = tensor
+    return [found[key] for key in sorted(found)]
+
+
+def _lora(config: dict[str, Any], one: _Found, shape: tuple[int, int]) -> AdaptedProjection:
+    if one.a is None or one.b is None:
+        lacking = "lora_A" if one.a is None else "lora_B"
+        raise CorruptModel(f"{WEIGHTS}: tensor {_PREFIX}{one.module}.{lacking}.weight is missing")
+    rank = _by_pattern(config, "rank_pattern", "r", one.module)
+    if not 1 <= rank <= RANK_MAX:
+        raise UnsupportedModel(f"{CONFIG}: rank {rank}: 1 to {RANK_MAX} are computed")
+    _expect(one, "lora_A", one.a, (int(rank), shape[1]))
+    _expect(one, "lora_B", one.b, (shape[0], int(rank)))
+    alpha = _by_pattern(config, "alpha_pattern", "lora_alpha", one.module)
+    scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
+    if not math.isfinite(scale):
+        raise CorruptModel(f"{CONFIG}: lora_alpha gives no finite scale")
+    return AdaptedProjection(
+        tensor=one.key[0],
+        layer=one.key[1],
+        kind=AdapterKind.LORA,
+        rows=shape[0],
+        cols=shape[1],
+        size=int(rank),
+        a=one.a,
+        b=one.b,
+        scale=scale,
+    )
+
+
+def _by_pattern(config: dict[str, Any], patterns: str, default: str, module: str) -> float:
+    """peft's per-module values: a pattern is the end of a module's name."""
+    for pattern, value in (config.get(patterns) or {}).items():
+        if not _PLAIN_PATTERN.match(pattern):
+            raise UnsupportedModel(f"{CONFIG}: {patterns}: {pattern!r} is no plain name")
+        if module == pattern or module.endswith(f".{pattern}"):
+            return float(value)
+    return float(config[default])
+
+
+def _oft(config: dict[str, Any], one: _Found, shape: tuple[int, int]) -> AdaptedProjection:
+    if one.a is None or len(one.a.shape) != 2:
+        raise CorruptModel(f"{WEIGHTS}: {one.module}.oft_R.weight has two dimensions")
+    n_blocks, upper = one.a.shape
+    size = (1 + math.isqrt(1 + 8 * upper)) // 2
+    if upper < 1 or size * (size - 1) // 2 != upper or shape[1] % size:
+        raise CorruptModel(
+            f"{WEIGHTS}: {one.module}.oft_R.weight: {upper} values are no upper triangle of blocks"
+            f" of {shape[1]} inputs"
+        )
+    if size > OFT_BLOCK_MAX:
+        raise UnsupportedModel(f"{WEIGHTS}: blocks of {size}: at most {OFT_BLOCK_MAX} are computed")
+    if n_blocks != (1 if config.get("block_share") else shape[1] // size):
+        raise CorruptModel(f"{WEIGHTS}: {one.module}.oft_R.weight has {n_blocks} blocks")
+    neumann = bool(config.get("use_cayley_neumann", False))
+    terms = int(config.get("num_cayley_neumann_terms", 5)) if neumann else 0
+    if neumann and not 2 <= terms <= NEUMANN_TERMS_MAX:
+        raise UnsupportedModel(f"{CONFIG}: {terms} Neumann terms: 2 to {NEUMANN_TERMS_MAX}")
+    return AdaptedProjection(
+        tensor=one.key[0],
+        layer=one.key[1],
+        kind=AdapterKind.OFT_NEUMANN if neumann else AdapterKind.OFT_CAYLEY,
+        rows=shape[0],
+        cols=shape[1],
+        size=size,
+        a=one.a,
+        terms=terms,
+    )
+
+
+def _expect(one: _Found, part: str, tensor: Tensor, shape: tuple[int, int]) -> None:
+    if tensor.shape != shape:
+        raise CorruptModel(
+            f"{WEIGHTS}: tensor {_PREFIX}{one.module}.{part}.weight is {tensor.shape} where model"
+            f" and {CONFIG} need {shape}"
+        )

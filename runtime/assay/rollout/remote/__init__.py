@@ -1,0 +1,7 @@
+"""A rollout engine on a server: vLLM, or `assay.rollout.server`, behind `RolloutEngine`."""
+
+from assay.rollout.remote.dialects import AssayServer, Vllm
+from assay.rollout.remote.engine import RemoteEngine
+from assay.rollout.remote.options import RemoteOptions
+
+__all__ = ["AssayServer", "RemoteEngine", "RemoteOptions", "Vllm"]

@@ -1,0 +1,248 @@
+"""Requests of a remote engine: one task per decoding rollout, on an event loop in its own thread.
+
+Always true:
+  - no request is sent while a pause holds, and no token is taken in while one holds in place;
+  - a request that is lost is sent again with the tokens that came as part of its prompt, at most
+    `attempts_max` times in a row without a new token;
+  - after a loss the server is asked first which weights it has, and brought back to ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from assay.rollout.errors import ServerLost, ServerRefused, WorkerStalled
+from assay.rollout.layout import PauseMode
+from assay.rollout.remote.dialects import COMPLETIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from assay.rollout.remote.dialects import Dialect, Part
+    from assay.rollout.remote.ledger import Ledger, Row
+    from assay.rollout.remote.options import RemoteOptions
+    from assay.rollout.remote.transport import Transport
+
+
+NOT_FOUND = 404
+
+
+class Decoder:
+    """Moves rollouts of the ledger through the server. `changed` guards the ledger."""
+
+    def __init__(
+        self, ledger: Ledger, transport: Transport, dialect: Dialect, options: RemoteOptions
+    ) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self._ledger, self._transport = ledger, transport
+        self._dialect, self._options = dialect, options
+        self._tasks: dict[Row, asyncio.Task[None]] = {}
+        self._aside: set[asyncio.Task[None]] = set()
+        self._pauses = 0
+        self._server_paused = False
+        self._suspect = False
+        self._closed = False
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._admin = asyncio.Lock()
+
+    # ---- on the event loop
+
+    def dispatch(self) -> None:
+        """Start what waits and has a credit."""
+        while not self._pauses and not self._closed:
+            with self.changed:
+                row = self._ledger.start()
+            if row is None:
+                return
+            self._tasks[row] = asyncio.ensure_future(self._decode(row))
+
+    def drop(self, row: Row) -> None:
+        """The rollout ended otherwise: close its connection."""
+        task = self._tasks.get(row)
+        if task is not None:
+            task.cancel()
+        self.dispatch()
+
+    async def _decode(self, row: Row) -> None:
+        try:
+            await self._attempts(row)
+        except asyncio.CancelledError:
+            with self.changed:
+                self._ledger.retract(row)
+        finally:
+            del self._tasks[row]
+            with self.changed:
+                self.changed.notify_all()
+            self.dispatch()
+
+    async def _attempts(self, row: Row) -> None:
+        failures = 0
+        while row.decoding:
+            known = len(row.tokens)
+            try:
+                await self._request(row)
+            except (ServerLost, ServerRefused) as error:
+                failures = 1 if len(row.tokens) > known else failures + 1
+                self._suspect = True
+                last = failures >= self._options.attempts_max or not _may_recover(error)
+                self._note(row, str(error), crash=last)
+                await asyncio.sleep(self._backoff_s(failures))
+
+    def _note(self, row: Row, why: str, *, crash: bool) -> None:
+        with self.changed:
+            self._ledger.lost += 1
+            self._ledger.last_error = why
+            if crash:
+                self._ledger.crash(row, why)
+            self.changed.notify_all()
+
+    def _backoff_s(self, failures: int) -> float:
+        least, most = self._options.backoff_s_min, self._options.backoff_s_max
+        return float(min(most, least * 2 ** min(failures - 1, 20)))
+
+    async def _request(self, row: Row) -> None:
+        await self._gate.wait()
+        if self._suspect:
+            await self._restore()
+        with self.changed:
+            if not row.decoding:
+                return
+            row.requests += 1
+            self._ledger.requests += 1
+            version = self._ledger.policy_version
+            body = self._dialect.body(row)
+        async with aclosing(self._transport.events(COMPLETIONS, body)) as events:
+            async for event in events:
+                part = self._dialect.part(event, version)
+                await self._gate.wait()
+                if part is not None:
+                    self._take(row, part)
+        if row.decoding:
+            raise ServerLost("the stream ended before the response did")
+
+    def _take(self, row: Row, part: Part) -> None:
+        with self.changed:
+            if part.receipt is not None and row.requests == 1:
+                row.receipt = part.receipt
+            self._ledger.append(row, part.progress, part.stop)
+            if not row.decoding:
+                self.changed.notify_all()
+        if part.cut and row.decoding:
+            raise ServerLost("the server cut the response short")
+
+    async def _restore(self) -> None:
+        async with self._admin:
+            if self._suspect:
+                await self._dialect.restore(self._transport, self._ledger.policy_version)
+                self._suspect = False
+
+    # ---- pauses
+
+    async def hold(self, mode: PauseMode, timeout_s: float) -> None:
+        """Nothing decodes on return; `release` takes it back.
+
+        Raises:
+            WorkerStalled: not within `timeout_s`; nothing is held.
+        """
+        self._pauses += 1
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._hold(mode)
+        except TimeoutError:
+            self.release()
+            raise WorkerStalled(f"not held within {timeout_s} s") from None
+        except BaseException:
+            self.release()
+            raise
+
+    async def _hold(self, mode: PauseMode) -> None:
+        if mode is PauseMode.FINISH:
+            while self._tasks:
+                await asyncio.wait(self._tasks.values())
+        elif mode is PauseMode.IN_PLACE and self._dialect.keeps_paused:
+            await self._hold_in_place()
+        else:
+            await self._retract()
+
+    async def _hold_in_place(self) -> None:
+        self._gate.clear()
+        try:
+            async with self._admin:
+                if not self._server_paused:
+                    await self._dialect.pause(self._transport)
+                    self._server_paused = True
+        except (ServerLost, ServerRefused):
+            await self._retract()  # without a connection no response goes on
+
+    async def _retract(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def release(self) -> None:
+        """One pause is over."""
+        self._pauses -= 1
+        if self._pauses:
+            return
+        self._gate.set()
+        if self._server_paused:
+            self._keep(self._resume_server())
+        self.dispatch()
+
+    async def _resume_server(self) -> None:
+        """Until it answers, or a new pause holds, or the engine is closed."""
+        failures = 0
+        while not self._closed:
+            async with self._admin:
+                if self._pauses or not self._server_paused:
+                    return
+                try:
+                    await self._dialect.resume(self._transport)
+                except ServerRefused:
+                    return  # a server that was replaced is not paused
+                except ServerLost:
+                    failures += 1
+                else:
+                    self._server_paused = False
+                    return
+            await asyncio.sleep(self._backoff_s(failures))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    # ---- weights
+
+    async def stage(self, version: int, path: str) -> None:
+        """See `Dialect.stage`."""
+        async with self._admin:
+            allowed = self._options.stage_s
+            await self._dialect.stage(self._transport, version, path, allowed)
+
+    async def activate(self, version: int) -> None:
+        """See `Dialect.activate`; within a pause."""
+        async with self._admin:
+            await self._dialect.activate(self._transport, version)
+            with self.changed:
+                self._ledger.policy_version = version
+
+    async def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        for task in [*self._tasks.values(), *self._aside]:
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), *self._aside, return_exceptions=True)
+        await self._transport.close()
+        await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def _may_recover(error: ServerLost | ServerRefused) -> bool:
+    """A model that is not there any more is one that a new process was not given yet."""
+    return isinstance(error, ServerLost) or error.status == NOT_FOUND

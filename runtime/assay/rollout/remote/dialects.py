@@ -1,0 +1,315 @@
+"""What servers of different kinds are asked, and how their answers are read.
+
+Every request for tokens says: prompt and tokens so far as ids, the rest of the length, one seed,
+the sampling, the ids that stop it, and that nothing else does. Every answer must give token ids and
+the log-prob of each.
+"""
+
+from __future__ import annotations
+
+import array
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from assay.rollout.errors import ServerLost, ServerRefused, WeightsNotReady
+from assay.rollout.layout import Stop
+from assay.rollout.receipts import Receipt, parse_receipt
+from assay.rollout.rollouts import Progress
+
+if TYPE_CHECKING:
+    from assay.rollout.remote.ledger import Row
+    from assay.rollout.remote.options import RemoteOptions
+    from assay.rollout.remote.transport import Transport
+
+COMPLETIONS: Final = "/v1/completions"
+_STOPS = {"length": Stop.LENGTH, "stop": Stop.ID}
+_LOGP_OF_CERTAINTY: Final = -1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one event brings."""
+
+    progress: Progress
+    stop: Stop = Stop.NONE
+    cut: bool = False
+    """The server ended it early: what is missing has to be asked for again."""
+    receipt: Receipt | None = None
+
+
+class Dialect(Protocol):
+    """One kind of server. Its calls are made one at a time."""
+
+    keeps_paused: bool
+    """It can hold responses between two tokens and go on later."""
+    names_versions: bool
+    """Its answers say which weights made each token."""
+
+    def body(self, row: Row) -> dict[str, Any]:
+        """The request for the tokens that a rollout still lacks."""
+        ...
+
+    def part(self, event: dict[str, Any], version: int) -> Part | None:
+        """What an event of the answer brings; `version` was active when it was asked."""
+        ...
+
+    async def greet(self, transport: Transport, options: RemoteOptions) -> int:
+        """Check what the server is; the version of its weights.
+
+        Raises:
+            ServerRefused: it cannot serve as an engine.
+            ServerLost: it does not answer.
+        """
+        ...
+
+    async def pause(self, transport: Transport) -> None:
+        """Hold every response between two tokens."""
+        ...
+
+    async def resume(self, transport: Transport) -> None:
+        """Go on."""
+        ...
+
+    async def stage(self, transport: Transport, version: int, path: str, timeout_s: float) -> None:
+        """Make the weights at `path`, as the server sees it, ready under this version."""
+        ...
+
+    async def activate(self, transport: Transport, version: int) -> None:
+        """Decode with this version from now on.
+
+        Raises:
+            WeightsNotReady: it was not staged.
+        """
+        ...
+
+    async def restore(self, transport: Transport, version: int) -> None:
+        """The server may have been replaced by a new process: bring it back to this version."""
+        ...
+
+
+def completion_body(row: Row, model: str | None) -> dict[str, Any]:
+    """The fields that vLLM and this project's server have in common."""
+    how, group = row.group.sampling, row.group
+    body: dict[str, Any] = {
+        "prompt": [*group.prompt, *row.tokens],
+        "max_tokens": group.max_tokens - len(row.tokens),
+        "temperature": how.temperature,
+        "top_p": how.top_p,
+        "top_k": how.top_k,
+        "min_p": how.min_p,
+        "seed": row.seed if row.seed < 1 << 63 else row.seed - (1 << 64),
+        "stop_token_ids": list(group.stop_ids),
+        "ignore_eos": True,
+        "skip_special_tokens": False,
+        "logprobs": 1,
+        "return_token_ids": True,
+        "stream": True,
+    }
+    if group.stop_strings:
+        body["stop"] = [text.decode() for text in group.stop_strings]
+        body["include_stop_str_in_output"] = True
+    return body if model is None else {"model": model, **body}
+
+
+def completion_part(event: dict[str, Any], version: int) -> Part | None:
+    """An event of `/v1/completions`.
+
+    Raises:
+        ServerRefused: it has no token ids or log-probs.
+        ServerLost: it cannot be read.
+    """
+    choices = event.get("choices")
+    if not choices:
+        return None  # usage alone
+    try:
+        choice = choices[0]
+        progress = _progress(choice, version)
+        reason, stop_reason = choice.get("finish_reason"), choice.get("stop_reason")
+        receipt = choice.get("receipt")
+        stop = _STOPS.get(reason or "", Stop.NONE)
+        if reason == "stop" and isinstance(stop_reason, str):
+            stop = Stop.STRING
+        return Part(
+            progress=progress,
+            stop=stop,
+            cut=reason is not None and stop is Stop.NONE,
+            receipt=None if receipt is None else parse_receipt(receipt),
+        )
+    except (AttributeError, IndexError, KeyError, TypeError, OverflowError) as error:
+        raise ServerLost(f"{COMPLETIONS}: an event without its fields: {error!r}") from error
+
+
+def _progress(choice: dict[str, Any], version: int) -> Progress:
+    tokens = choice.get("token_ids")
+    logprobs = choice.get("logprobs")
+    if tokens is None or (tokens and logprobs is None):
+        raise ServerRefused(f"{COMPLETIONS}: the server gives no token ids and log-probs")
+    logps = logprobs["token_logprobs"] if tokens and logprobs is not None else []
+    versions = choice.get("policy_versions", [version] * len(tokens))
+    if not len(tokens) == len(logps) == len(versions):
+        raise ServerLost(f"{COMPLETIONS}: tokens, log-probs and versions differ in number")
+    return Progress(
+        tokens=array.array("i", tokens),
+        logps=array.array("f", logps),
+        policy_versions=array.array("I", versions),
+    )
+
+
+async def check_logps(transport: Transport, body: dict[str, Any]) -> None:
+    """Sample where only one token is left: its log-prob is 0 under the distribution it came from.
+
+    Raises:
+        ServerRefused: it is not, so the server reports those of another distribution.
+    """
+    probe = {**body, "prompt": [1, 2, 3], "max_tokens": 1, "temperature": 1.0, "top_k": 1}
+    async with aclosing(transport.events(COMPLETIONS, probe)) as events:
+        parts = [completion_part(event, 0) async for event in events]
+    for part in parts:
+        for logp in part.progress.logps if part is not None else ():
+            if not _LOGP_OF_CERTAINTY <= logp <= 1e-6:
+                raise ServerRefused(
+                    f"log-prob {logp:.4f} of the only token left by top_k=1: the server reports"
+                    " them before temperature and filters (vLLM: --logprobs-mode"
+                    " processed_logprobs)"
+                )
+
+
+_PROBE: dict[str, Any] = {
+    "logprobs": 1,
+    "return_token_ids": True,
+    "stream": True,
+    "ignore_eos": True,
+    "seed": 0,
+}
+
+
+async def _the_model(transport: Transport, name: str | None) -> dict[str, Any]:
+    listed = await transport.call("GET", "/v1/models")
+    models = listed.get("data", []) if isinstance(listed, dict) else []
+    for model in models:
+        if name is None or model.get("id") == name:
+            return dict(model)
+    names = [model.get("id") for model in models]
+    raise ServerRefused(f"/v1/models: {name!r} is not among {names}")
+
+
+def _check_length(model: dict[str, Any], options: RemoteOptions) -> None:
+    length = model.get("max_model_len")
+    if isinstance(length, int) and length < options.seq_len_max:
+        raise ServerRefused(f"the server's max_model_len {length} is below {options.seq_len_max}")
+
+
+class AssayServer:
+    """This project's server (`assay.rollout.server`): versions of tokens, receipts, two slots."""
+
+    keeps_paused = True
+    names_versions = True
+
+    def __init__(self) -> None:
+        self._paths: dict[int, str] = {}
+        self._boot = ""
+
+    def body(self, row: Row) -> dict[str, Any]:
+        return {**completion_body(row, None), "return_receipt": not row.tokens}
+
+    def part(self, event: dict[str, Any], version: int) -> Part | None:
+        if event.get("system_fingerprint") != self._boot:
+            raise ServerLost("another process answers: its weights may be others")
+        return completion_part(event, version)
+
+    async def greet(self, transport: Transport, options: RemoteOptions) -> int:
+        model = await _the_model(transport, None)
+        if "policy_version" not in model:
+            raise ServerRefused("/v1/models: not a server of this project")
+        _check_length(model, options)
+        if options.check_logps:
+            await check_logps(transport, _PROBE)
+        self._boot = str(model["boot"])
+        return int(model["policy_version"])
+
+    async def pause(self, transport: Transport) -> None:
+        await transport.call("POST", "/pause?mode=keep")
+
+    async def resume(self, transport: Transport) -> None:
+        await transport.call("POST", "/resume")
+
+    async def stage(self, transport: Transport, version: int, path: str, timeout_s: float) -> None:
+        body = {"version": version, "path": path}
+        await transport.call("POST", "/stage_weights", body, timeout_s=timeout_s)
+        self._paths[version] = path
+
+    async def activate(self, transport: Transport, version: int) -> None:
+        try:
+            await transport.call("POST", "/activate_weights", {"version": version})
+        except ServerRefused as error:
+            if error.status == 409:
+                raise WeightsNotReady(str(error)) from error
+            raise
+
+    async def restore(self, transport: Transport, version: int) -> None:
+        model = await _the_model(transport, None)
+        if model.get("policy_version") != version:
+            if version not in self._paths:
+                raise ServerRefused(f"a new server process has no weights of version {version}")
+            body = {"version": version, "path": self._paths[version]}
+            await transport.call("POST", "/stage_weights", body)
+            await transport.call("POST", "/activate_weights", {"version": version})
+        self._boot = str(model.get("boot"))
+
+
+class Vllm:
+    """vLLM's OpenAI server; policies are LoRA adapters, one name per version.
+
+    An adapter is chosen by a request's `model`, so tokens of a version are exact without the
+    server's help: what decodes is retracted and asked for again under the new name. Started with
+    `--logprobs-mode processed_logprobs --enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1.
+    """
+
+    keeps_paused = False
+    names_versions = False
+
+    def __init__(self, model: str, *, adapter_prefix: str = "assay-policy-") -> None:
+        self._base, self._prefix = model, adapter_prefix
+        self._paths: dict[int, str] = {}
+        self._active = 0
+
+    def _name(self, version: int) -> str:
+        return f"{self._prefix}{version}" if version in self._paths else self._base
+
+    def body(self, row: Row) -> dict[str, Any]:
+        return completion_body(row, self._name(self._active))
+
+    def part(self, event: dict[str, Any], version: int) -> Part | None:
+        return completion_part(event, version)
+
+    async def greet(self, transport: Transport, options: RemoteOptions) -> int:
+        _check_length(await _the_model(transport, self._base), options)
+        if options.check_logps:
+            await check_logps(transport, {**_PROBE, "model": self._base})
+        return 0
+
+    async def pause(self, transport: Transport) -> None:
+        await transport.call("POST", "/pause?mode=keep")
+
+    async def resume(self, transport: Transport) -> None:
+        await transport.call("POST", "/resume")
+
+    async def stage(self, transport: Transport, version: int, path: str, timeout_s: float) -> None:
+        body = {"lora_name": f"{self._prefix}{version}", "lora_path": path}
+        await transport.call("POST", "/v1/load_lora_adapter", body, timeout_s=timeout_s)
+        self._paths[version] = path
+
+    async def activate(self, transport: Transport, version: int) -> None:
+        del transport
+        if version != 0 and version not in self._paths:
+            raise WeightsNotReady(f"version {version} is not staged")
+        self._active = version
+
+    async def restore(self, transport: Transport, version: int) -> None:
+        if version not in self._paths:
+            return
+        listed = await transport.call("GET", "/v1/models")
+        if self._name(version) not in [model.get("id") for model in listed.get("data", [])]:
+            body = {"lora_name": self._name(version), "lora_path": self._paths[version]}
+            await transport.call("POST", "/v1/load_lora_adapter", body)

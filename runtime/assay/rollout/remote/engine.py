@@ -1,0 +1,317 @@
+"""`RolloutEngine` in front of a server that speaks OpenAI's completions API."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+
+from assay.rollout.checks import SLOTS_MAX, U32_MAX, check_integer, check_number
+from assay.rollout.errors import InvalidRollout, RuntimeClosed, WorkerStalled
+from assay.rollout.layout import PauseMode
+from assay.rollout.remote.decoder import Decoder
+from assay.rollout.remote.ledger import Ledger, completed
+from assay.rollout.remote.options import RemoteOptions
+from assay.rollout.remote.transport import Transport
+from assay.rollout.rollouts import Activation, Bounds, Group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from types import TracebackType
+    from typing import Any
+
+    from assay.rollout.remote.dialects import Dialect
+    from assay.rollout.remote.ledger import RemoteStats, Row
+    from assay.rollout.rollouts import Completed, GroupOptions, RolloutRef, ScoreRequest
+
+CLOSE_S_MAX = 30.0
+_POLL_MAX = 1024
+_FLOAT_MAX = sys.float_info.max
+_T = TypeVar("_T")
+
+
+class _Loop:
+    """An event loop in a thread of its own; ends when it is stopped or dropped."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(
+            target=self.loop.run_forever, name="rollout-remote", daemon=True
+        )
+        self.thread.start()
+
+    def run(self, work: Coroutine[Any, Any, _T], timeout_s: float | None = None) -> _T:
+        """The result of a coroutine.
+
+        Raises:
+            WorkerStalled: not in time; it goes on.
+        """
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:
+            work.close()
+            raise RuntimeClosed("the engine is closed") from None
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            raise WorkerStalled(f"no answer within {timeout_s} s") from None
+        except asyncio.CancelledError:
+            raise RuntimeClosed("the engine is closed") from None
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread.
+
+        Raises:
+            WorkerStalled: not in time.
+        """
+        self.post(self.loop.stop)
+        self.thread.join(timeout_s)
+        if self.thread.is_alive():
+            raise WorkerStalled(f"still busy after {timeout_s} s")
+        self.loop.close()
+
+    def post(self, call: Callable[..., None], *arguments: object) -> None:
+        """Have the loop call it soon."""
+        try:
+            self.loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            raise RuntimeClosed("the engine is closed") from None
+
+
+async def _make(
+    make: Callable[[], Decoder], greet: Callable[[Transport], Coroutine[Any, Any, int]]
+) -> Decoder:
+    decoder = make()
+    try:
+        decoder._ledger.policy_version = await greet(decoder._transport)  # noqa: SLF001 - its maker
+    except BaseException:
+        await decoder.close()
+        raise
+    return decoder
+
+
+def _shut(loop: _Loop, decoder: Decoder, owner: int, timeout_s: float = CLOSE_S_MAX) -> None:
+    """Close the connections and end the thread; in a forked child there is neither."""
+    if os.getpid() != owner or loop.loop.is_closed():
+        return
+    loop.run(decoder.close(), timeout_s)
+    loop.stop(timeout_s)
+
+
+class RemotePause:
+    """Nothing decodes until `resume`, which counts once."""
+
+    def __init__(self, engine: RemoteEngine) -> None:
+        self._engine: RemoteEngine | None = engine
+
+    def resume(self) -> None:
+        """Go on, unless another pause holds."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine._release()  # noqa: SLF001 - a pause is a part of its engine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.resume()
+
+    def __del__(self) -> None:
+        self.resume()
+
+
+class RemoteEngine:
+    """A server as an engine. Close it, or use it as a context manager.
+
+    Every call may be made from any thread. A rollout whose server does not answer however often it
+    is asked comes back as CRASHED, alone; `stats().last_error` says why.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        dialect: Dialect,
+        slots: int,
+        vocab_size: int,
+        options: RemoteOptions | None = None,
+        *,
+        api_key: str | None = None,
+    ) -> None:
+        """Connect.
+
+        Raises:
+            ServerRefused: the server cannot serve as an engine.
+            ServerLost: it does not answer.
+        """
+        self.options = options = options or RemoteOptions()
+        check_integer("slots", slots, 1, SLOTS_MAX)
+        self._bounds = Bounds(
+            slots=slots,
+            vocab_size=vocab_size,
+            seq_len_max=options.seq_len_max,
+            stop_strings=options.stop_strings,
+        )
+        self._dialect = dialect
+        self._ledger = Ledger(
+            slots,
+            options.decode_credits,
+            options.reward_credits or slots,
+            options.trajectory_credits or slots,
+        )
+        self._loop, self._owner, self._closed = _Loop(), os.getpid(), False
+
+        def make() -> Decoder:
+            return Decoder(self._ledger, Transport(url, options, api_key), dialect, options)
+
+        try:
+            greeting = _make(make, lambda transport: dialect.greet(transport, options))
+            self._decoder = self._loop.run(greeting, options.admin_s + options.connect_s)
+        except BaseException:
+            self._loop.stop(CLOSE_S_MAX)
+            raise
+        self._abandon = weakref.finalize(
+            self, _shut, self._loop, self._decoder, self._owner, CLOSE_S_MAX
+        )
+
+    def _check_open(self) -> None:
+        if self._closed or os.getpid() != self._owner:
+            raise RuntimeClosed("the engine is closed, or belongs to another process")
+
+    def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[RolloutRef]:
+        """See `RolloutEngine.submit`."""
+        self._check_open()
+        group = Group.of(prompt, options)
+        group.check(self._bounds)
+        _check_text(group.stop_strings)
+        with self._decoder.changed:
+            refs = self._ledger.submit(group)
+        self._loop.post(self._decoder.dispatch)
+        return refs
+
+    def cancel(self, ref: RolloutRef) -> None:
+        """See `RolloutEngine.cancel`."""
+        self._check_open()
+        with self._decoder.changed:
+            row = self._ledger.cancel(ref)
+            self._decoder.changed.notify_all()
+        self._loop.post(self._decoder.drop, row)
+
+    def poll(self, n: int = _POLL_MAX) -> list[Completed]:
+        """See `RolloutEngine.poll`."""
+        self._check_open()
+        taken: list[Row] = []
+        with self._decoder.changed:
+            taken = self._ledger.ended(n)
+            came = [completed(row) for row in taken]
+            for row in taken:
+                self._ledger.release(row)
+        if taken:
+            self._loop.post(self._decoder.dispatch)
+        return came
+
+    def poll_rewards(self, n: int = _POLL_MAX) -> list[ScoreRequest]:
+        """See `RolloutEngine.poll_rewards`."""
+        self._check_open()
+        with self._decoder.changed:
+            return self._ledger.rewards(n)
+
+    def score(self, ref: RolloutRef, reward: float) -> None:
+        """See `RolloutEngine.score`."""
+        self._check_open()
+        check_number("reward", reward, -_FLOAT_MAX, _FLOAT_MAX)
+        with self._decoder.changed:
+            self._ledger.score(ref, reward)
+            self._decoder.changed.notify_all()
+        self._loop.post(self._decoder.dispatch)
+
+    def wait(self, timeout_s: float) -> float:
+        """See `RolloutEngine.wait`."""
+        self._check_open()
+        begun = time.perf_counter()
+        with self._decoder.changed:
+            self._decoder.changed.wait_for(lambda: self._ledger.news or self._closed, timeout_s)
+        self._check_open()
+        return time.perf_counter() - begun
+
+    def pause(
+        self, timeout_s: float = 10.0, *, mode: PauseMode = PauseMode.IN_PLACE
+    ) -> RemotePause:
+        """See `RolloutEngine.pause`. Where the server cannot hold responses, IN_PLACE retracts."""
+        self._check_open()
+        self._loop.run(self._decoder.hold(mode, timeout_s))
+        return RemotePause(self)
+
+    def _release(self) -> None:
+        if not self._closed and os.getpid() == self._owner:
+            self._loop.post(self._decoder.release)
+
+    def stage(self, version: int, path: str) -> None:
+        """Have the server make the weights at `path` (as it sees it) ready, while it decodes.
+
+        Raises:
+            ServerRefused: it does not take them.
+            ServerLost: it did not answer.
+        """
+        self._check_open()
+        check_integer("version", version, 0, U32_MAX)
+        self._loop.run(self._decoder.stage(version, path), self.options.stage_s)
+
+    def activate(
+        self, version: int, *, mode: PauseMode = PauseMode.IN_PLACE, timeout_s: float = 10.0
+    ) -> Activation:
+        """See `RolloutEngine.activate`. Where answers do not name the version of each token,
+        IN_PLACE retracts, so that what is stamped is exact."""
+        self._check_open()
+        check_integer("version", version, 0, U32_MAX)
+        if mode is PauseMode.IN_PLACE and not self._dialect.names_versions:
+            mode = PauseMode.RETRACT
+        asked = time.perf_counter()
+        with self.pause(timeout_s, mode=mode):
+            held = time.perf_counter()
+            previous = self._ledger.policy_version
+            self._loop.run(self._decoder.activate(version), self.options.admin_s)
+        done = time.perf_counter()
+        return Activation(
+            version=version, previous=previous, wait_s=held - asked, pause_s=done - held
+        )
+
+    def stats(self) -> RemoteStats:
+        """See `RolloutEngine.stats`."""
+        self._check_open()
+        with self._decoder.changed:
+            return self._ledger.stats()
+
+    def close(self, timeout_s: float = CLOSE_S_MAX) -> None:
+        """End every request and the thread. Twice is fine.
+
+        Raises:
+            WorkerStalled: the thread did not end in time; call it again.
+        """
+        self._closed = True
+        with self._decoder.changed:
+            self._decoder.changed.notify_all()
+        _shut(self._loop, self._decoder, self._owner, timeout_s)
+        self._abandon.detach()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _check_text(stop_strings: Sequence[bytes]) -> None:
+    for text in stop_strings:
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            raise InvalidRollout("stop_strings", "a server takes text: UTF-8") from None

@@ -1,0 +1,36 @@
+"""Bounds of a remote engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteOptions:
+    """Every queue, wait and retry of a remote engine. `_s` are seconds."""
+
+    seq_len_max: int = 1024
+    """Tokens of prompt and response together; the server must allow as many."""
+    decode_credits: int = 64
+    """Responses that the server decodes at a time: one connection each."""
+    reward_credits: int | None = None
+    """Rollouts waiting for a score; None: `slots`."""
+    trajectory_credits: int | None = None
+    """Scored rollouts not yet polled; None: `slots`."""
+    attempts_max: int = 8
+    """Requests in a row that bring no token, after which a rollout ends as CRASHED."""
+    backoff_s_min: float = 0.05
+    backoff_s_max: float = 2.0
+    connect_s: float = 5.0
+    idle_s: float = 60.0
+    """Longest silence in a stream before the request counts as lost."""
+    admin_s: float = 30.0
+    """Longest pause, resume or health request."""
+    stage_s: float = 600.0
+    """Longest request that makes weights ready."""
+    event_bytes_max: int = 1 << 20
+    """Of one server-sent event."""
+    stop_strings: bool = False
+    """Send stop strings on; the server must know the tokenizer."""
+    check_logps: bool = True
+    """Refuse a server whose log-probs are not of the distribution it samples from."""

@@ -1,0 +1,101 @@
+"""Serve a model file over HTTP."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path  # noqa: TC003 - typer reads the annotation
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.rollout.errors import InvalidRollout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from assay.rollout.models import Engine
+    from assay.rollout.models.tokenizer import Tokenizer
+
+API_KEY_VARIABLE = "ASSAY_ROLLOUT_API_KEY"
+
+
+def _tokenizer(model: Path) -> Tokenizer | None:
+    from assay.rollout.models import ModelError, load_tokenizer
+
+    try:
+        return load_tokenizer(model)
+    except (ModelError, OSError, ImportError) as error:
+        typer.echo(f"no text, token ids only: {error}", err=True)
+        return None
+
+
+def _stage_below(root: Path, engine: Engine) -> Callable[[int, str], None]:
+    """Stages model files and adapter folders; a path that leaves `root` is refused."""
+    from assay.rollout.models import load_model, read_adapter, tensors_of
+
+    root = root.resolve()
+
+    def stage(version: int, path: str) -> None:
+        place = (root / path).resolve()
+        if not place.is_relative_to(root):
+            raise InvalidRollout("path", f"outside {root}")
+        if (place / "adapter_config.json").is_file():
+            engine.stage_adapter(version, read_adapter(place, engine.config))
+        else:
+            engine.stage(version, tensors_of(load_model(place)))
+
+    return stage
+
+
+def serve(
+    model: Annotated[Path, typer.Argument(exists=True, help="Folder, .gguf or .bin.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8000,
+    slots: Annotated[int, typer.Option(min=1, max=1 << 16, help="Rollouts at a time.")] = 64,
+    seq_len: Annotated[int, typer.Option(min=2, help="Prompt and response, in tokens.")] = 1024,
+    threads: Annotated[int, typer.Option(min=0, help="0: chosen by the model's size.")] = 0,
+    name: Annotated[str | None, typer.Option(help="Default: the file's name.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder that /stage_weights may read from.")
+    ] = None,
+) -> None:
+    """Serve MODEL with an OpenAI-compatible API: /v1/completions, /v1/models, pause, weights.
+
+    The API key is read from ASSAY_ROLLOUT_API_KEY; without one, everyone who can connect may do
+    everything.
+    """
+    import uvicorn
+
+    from assay.rollout.models import Engine, load_model
+    from assay.rollout.models.engine import EngineSettings
+    from assay.rollout.options import RuntimeOptions
+    from assay.rollout.runtime import Runtime
+    from assay.rollout.server.app import Served, build_app
+
+    tokenizer = _tokenizer(model)
+    with ExitStack() as stack:
+        loaded = load_model(model)
+        seq_len = min(seq_len, loaded.config.positions_max)
+        engine = stack.enter_context(
+            Engine.create(loaded, EngineSettings(threads=threads, seq_len_max=seq_len))
+        )
+        vocab_size = loaded.config.vocab_size
+        token_bytes = None if tokenizer is None else tokenizer.token_bytes(vocab_size)
+        runtime = stack.enter_context(
+            Runtime(engine, slots, RuntimeOptions(seq_len_max=seq_len), token_bytes=token_bytes)
+        )
+        served = Served(
+            name=name or model.stem,
+            vocab_size=vocab_size,
+            seq_len_max=seq_len,
+            tokenizer=tokenizer,
+            stage=None if weights is None else _stage_below(weights, engine),
+            api_key=os.environ.get(API_KEY_VARIABLE),
+        )
+        uvicorn.run(build_app(runtime, served), host=host, port=port, log_level="warning")
+
+
+def main() -> None:
+    """The command of `python -m assay.rollout.server`."""
+    typer.run(serve)

@@ -1,0 +1,193 @@
+"""Puts the rollout service together; the only module here that knows every concrete class."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from assay.client import Client
+from assay.core.errors import FailedPrecondition
+from assay.edge import lifecycle
+from assay.edge.auth import Tenants, refuse_open_listener
+from assay.edge.calls import CallGuard
+from assay.edge.clock import Clock
+from assay.edge.door import Door, DoorLimits
+from assay.edge.metrics import open_metrics
+from assay.edge.tracing import NoTracer
+from assay.rollout.models.engine import Engine, EngineSettings
+from assay.rollout.models.load import load_model, load_tokenizer
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.runtime import Runtime
+from assay.rollout.service.rewards import RewardServiceDesk
+from assay.rollout.service.server import RolloutServer
+from assay.rollout.service.service import RolloutService
+from assay.rollout.service.wire import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from assay.config.settings import RolloutSettings, Settings
+    from assay.rollout.models.tokenizer import Tokenizer
+    from assay.rollout.service.records import Judged
+    from assay.rollout.service.rewards import RewardDesk
+
+READY_FILE: Final = "rollout.json"
+"""In `data_dir/run`: where the service listens."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutApi:
+    """The service, its listener and its engine."""
+
+    settings: Settings
+    engine: Engine
+    runtime: Runtime
+    server: RolloutServer
+
+    async def run(self) -> None:
+        """Serve until told to stop by a signal."""
+        with lifecycle.stop_on_signals() as stop:
+            with lifecycle.starting():
+                address = await self.server.start()
+            log.info("listening", grpc=address)
+            watching = asyncio.create_task(self.server.watch_readiness(), name="readiness")
+            ready_file = self.settings.data_dir / "run" / READY_FILE
+            try:
+                with lifecycle.listening(ready_file, {"grpc": address}):
+                    await stop.wait()
+            finally:
+                watching.cancel()
+                await self.server.stop()
+                self.close()
+
+    def close(self) -> None:
+        """Free the engine; rollouts in flight are lost."""
+        self.runtime.close()
+        self.engine.close()
+
+
+def build(settings: Settings, *, clock: Clock | None = None) -> RolloutApi:
+    """Load the model and build the service from the settings.
+
+    Raises:
+        FailedPrecondition: no model is set.
+        CorruptModel, UnsupportedModel: of the model's files.
+        OpenToAllError: it would listen to the network without asking for tokens.
+    """
+    rollout, clock = settings.rollout, clock or Clock()
+    tenants = Tenants(settings.reward.tenants)
+    refuse_open_listener(
+        rollout.host,
+        tenants,
+        setting="rollout.host",
+        needs="reward.tenants",
+        allow=settings.operator.allow_open_ports,
+    )
+    if rollout.model is None:
+        raise FailedPrecondition("rollout.model: the path of a model", field="rollout.model")
+    model = load_model(rollout.model)
+    tokenizer = _tokenizer(rollout)
+    with contextlib.ExitStack() as undo:
+        engine = undo.enter_context(Engine.create(model, _engine_settings(rollout)))
+        runtime = undo.enter_context(_runtime(engine, rollout, tokenizer))
+        server = _server(settings, engine, runtime, tokenizer, clock)
+        undo.pop_all()
+    return RolloutApi(settings=settings, engine=engine, runtime=runtime, server=server)
+
+
+def _engine_settings(rollout: RolloutSettings) -> EngineSettings:
+    return EngineSettings(
+        threads=rollout.threads, batch_max=rollout.batch_max, seq_len_max=rollout.tokens_max
+    )
+
+
+def _runtime(engine: Engine, rollout: RolloutSettings, tokenizer: Tokenizer | None) -> Runtime:
+    vocab_size = engine.config.vocab_size
+    return Runtime(
+        engine,
+        slots=rollout.slots,
+        options=RuntimeOptions(seq_len_max=_tokens_max(engine, rollout)),
+        token_bytes=tokenizer.token_bytes(vocab_size) if tokenizer is not None else None,
+    )
+
+
+def _tokens_max(engine: Engine, rollout: RolloutSettings) -> int:
+    return min(rollout.tokens_max, engine.config.positions_max)
+
+
+def _server(
+    settings: Settings, engine: Engine, runtime: Runtime, tokenizer: Tokenizer | None, clock: Clock
+) -> RolloutServer:
+    rollout = settings.rollout
+    service = RolloutService(
+        engine=runtime,
+        desk=functools.partial(_desk, rollout, clock),
+        text_of=functools.partial(_text_of, tokenizer),
+        clock=clock,
+        new_id=lambda: secrets.token_hex(8),
+    )
+    served = Served(
+        model=rollout.model.name if rollout.model is not None else "",
+        vocab_size=engine.config.vocab_size,
+        tokens_max=_tokens_max(engine, rollout),
+        slots=rollout.slots,
+        encode=None if tokenizer is None else functools.partial(_encode, tokenizer),
+        stop_ids=() if tokenizer is None else tokenizer.eos_ids,
+        groups_open_max=rollout.groups_open_max,
+        reward_wait_s=rollout.reward_wait_s,
+    )
+    guard = CallGuard(
+        callers=Tenants(settings.reward.tenants),
+        door=Door(
+            DoorLimits(
+                calls_max=rollout.calls_concurrent_max,
+                streams_max=rollout.streams_concurrent_max,
+                bytes_max=rollout.bytes_in_flight_max,
+                tenants=max(1, len(settings.reward.tenants)),
+            )
+        ),
+        clock=clock,
+        tracer=NoTracer(),
+        on_call=open_metrics(settings.data_dir).api_called,
+    )
+    return RolloutServer(
+        service, served=served, weights=engine, guard=guard, settings=rollout, clock=clock
+    )
+
+
+def _desk(
+    rollout: RolloutSettings, clock: Clock, on_judged: Callable[[int, Judged], None]
+) -> RewardDesk:
+    return RewardServiceDesk(
+        connect=lambda token: Client(rollout.reward_url, token=token),
+        on_judged=on_judged,
+        clock=clock,
+        new_id=lambda: secrets.token_hex(8),
+        waiting_max=rollout.slots,
+    )
+
+
+def _tokenizer(rollout: RolloutSettings) -> Tokenizer | None:
+    path = rollout.tokenizer or rollout.model
+    if path is None or (rollout.tokenizer is None and path.suffix == ".bin"):
+        return None
+    return load_tokenizer(path)
+
+
+def _encode(tokenizer: Tokenizer, text: str) -> list[int]:
+    return tokenizer.encode(text, bos=True)
+
+
+def _text_of(tokenizer: Tokenizer | None, tokens: Sequence[int]) -> bytes:
+    """What a judge is shown; without a tokenizer the ids, written out."""
+    if tokenizer is None:
+        return " ".join(map(str, tokens)).encode()
+    return tokenizer.decode(list(tokens)).encode("utf-8", "surrogatepass")

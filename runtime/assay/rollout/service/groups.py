@@ -1,0 +1,263 @@
+"""The groups of one session, from their prompts to what a trainer reads: a pure state machine.
+
+    waiting -> running -> ended -> read -> acknowledged (gone)
+
+Always true (tests/rollout/service/test_groups.py):
+  - a group is in exactly one of the four places, and `open` counts them all;
+  - each member ends once, with one outcome, and a reward only if it was judged;
+  - what was read keeps its position until a cursor at or beyond it comes back; reading again from
+    an earlier cursor gives the same groups in the same order;
+  - a group that is too stale when it is read first is never given out: dropped, or made again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from assay.core.errors import Conflict, Saturated
+from assay.core.group import summarize
+from assay.core.ids import GroupId
+from assay.rollout.service.records import (
+    NOT_DECODED,
+    Decoded,
+    EndedGroup,
+    GroupSpec,
+    Judged,
+    SessionSpec,
+    Trajectory,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+RETRY_AFTER_S: Final = 0.1
+SEED_STEP: Final = 1 << 32
+"""Added to the seed of a group that is made again, so that its responses differ."""
+SEED_MASK: Final = (1 << 64) - 1
+STALE_RETRIES_MAX: Final = 4
+"""A group that was too stale so often is dropped: its trainer is faster than any rollout."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """One rollout of a running group."""
+
+    index: int
+    seed: int
+    submitted_ns: int
+    attempts: int = 1
+    decoded: Decoded | None = None
+    decoded_ns: int = 0
+    judged: Judged | None = None
+    ended_ns: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """A group of which rollouts are with the engine, or wait for rewards."""
+
+    spec: GroupSpec
+    members: list[Member]
+    left: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Groups of a session by place, and what became of the stale ones."""
+
+    waiting: int
+    running: int
+    ended: int
+    read: int
+    stale_dropped: int
+    stale_retried: int
+
+    @property
+    def open(self) -> int:
+        """Submitted and not acknowledged."""
+        return self.waiting + self.running + self.ended + self.read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadGroup:
+    """A group as it is given out."""
+
+    position: int
+    group: EndedGroup
+    staleness: int
+
+
+@dataclass(slots=True)
+class Groups:
+    """See the module."""
+
+    spec: SessionSpec
+    waiting: deque[GroupSpec] = field(default_factory=deque)
+    running: dict[str, Running] = field(default_factory=dict)
+    ended: deque[EndedGroup] = field(default_factory=deque)
+    read: OrderedDict[int, ReadGroup] = field(default_factory=OrderedDict)
+    _known: dict[str, GroupSpec] = field(default_factory=dict)
+    _position: int = 0
+    _dropped: int = 0
+    _retried: int = 0
+
+    @property
+    def position(self) -> int:
+        """Of the group that was read last; 0 before the first."""
+        return self._position
+
+    def counts(self) -> Counts:
+        """How many groups are where."""
+        return Counts(
+            waiting=len(self.waiting),
+            running=len(self.running),
+            ended=len(self.ended),
+            read=len(self.read),
+            stale_dropped=self._dropped,
+            stale_retried=self._retried,
+        )
+
+    # -- in ------------------------------------------------------------------------------------
+    def accept(self, specs: Sequence[GroupSpec]) -> list[GroupSpec]:
+        """Take all of these groups in, or none; return those that were not known before.
+
+        Raises:
+            Conflict: a `group_id` is open with other content.
+            Saturated: there would be more than `groups_open_max`.
+        """
+        fresh: dict[str, GroupSpec] = {}
+        for spec in specs:
+            known = self._known.get(spec.group_id) or fresh.get(spec.group_id)
+            if known is None:
+                fresh[spec.group_id] = spec
+            elif known != spec:
+                message = f"group {spec.group_id!r} is open with other content"
+                raise Conflict(message, field="group_id")
+        if self.counts().open + len(fresh) > self.spec.groups_open_max:
+            message = f"groups_open_max of the session is {self.spec.groups_open_max}"
+            raise Saturated(message, field="prompts", retry_after_s=RETRY_AFTER_S)
+        self._known.update(fresh)
+        self.waiting.extend(fresh.values())
+        return list(fresh.values())
+
+    # -- with the engine -------------------------------------------------------------------------
+    def start(self, now_ns: int) -> Running:
+        """Move the first waiting group to the engine's side."""
+        spec = self.waiting.popleft()
+        members = [
+            Member(index=i, seed=(spec.seed + i) & SEED_MASK, submitted_ns=now_ns)
+            for i in range(spec.k)
+        ]
+        running = Running(spec=spec, members=members, left=spec.k)
+        self.running[spec.group_id] = running
+        return running
+
+    def put_back(self, running: Running) -> None:
+        """The engine had no room: it is the first of the waiting again."""
+        del self.running[running.spec.group_id]
+        self.waiting.appendleft(running.spec)
+
+    def end(
+        self, running: Running, member: Member, decoded: Decoded, judged: Judged, now_ns: int
+    ) -> bool:
+        """A member ended; return whether its group did."""
+        member.decoded, member.judged, member.ended_ns = decoded, judged, now_ns
+        member.decoded_ns = member.decoded_ns or now_ns
+        running.left -= 1
+        if running.left:
+            return False
+        del self.running[running.spec.group_id]
+        self.ended.append(_ended(running))
+        return True
+
+    def end_waiting(
+        self, group_ids: frozenset[str] | None, judged: Judged, now_ns: int
+    ) -> list[GroupSpec]:
+        """End groups that no rollout was started for (`None` = all), and return them."""
+        gone = [s for s in self.waiting if group_ids is None or s.group_id in group_ids]
+        for spec in gone:
+            self.waiting.remove(spec)
+            self.ended.append(_never_started(spec, judged, now_ns))
+        return gone
+
+    # -- out -----------------------------------------------------------------------------------
+    def acknowledge(self, cursor: int) -> None:
+        """Let go of what was read up to and including this position."""
+        while self.read and next(iter(self.read)) <= cursor:
+            _, done = self.read.popitem(last=False)
+            del self._known[done.group.spec.group_id]
+
+    def unacknowledged(self) -> Iterator[ReadGroup]:
+        """What was read before and may have to be read again, in order."""
+        return iter(self.read.values())
+
+    def take(self, version: int) -> ReadGroup | None:
+        """The next group that ended, by the weights of `version`; `None` when there is none."""
+        while self.ended:
+            group = self.ended.popleft()
+            staleness = group.staleness(version)
+            if self.spec.staleness_max is not None and staleness > self.spec.staleness_max:
+                self._stale(group)
+                continue
+            self._position += 1
+            out = ReadGroup(position=self._position, group=group, staleness=staleness)
+            self.read[self._position] = out
+            return out
+        return None
+
+    def _stale(self, group: EndedGroup) -> None:
+        submitted = self._known[group.spec.group_id]
+        retries = ((group.spec.seed - submitted.seed) & SEED_MASK) // SEED_STEP
+        if not self.spec.retry_stale or retries >= STALE_RETRIES_MAX:
+            del self._known[group.spec.group_id]
+            self._dropped += 1
+            return
+        again = replace(group.spec, seed=(group.spec.seed + SEED_STEP) & SEED_MASK)
+        self.waiting.appendleft(again)
+        self._retried += 1
+
+
+def _ended(running: Running) -> EndedGroup:
+    trajectories = tuple(_trajectory(member) for member in running.members)
+    rewards = [t.judged.reward for t in trajectories]
+    return EndedGroup(
+        spec=running.spec,
+        trajectories=trajectories,
+        summary=summarize(GroupId(running.spec.group_id), rewards),
+    )
+
+
+def _never_started(spec: GroupSpec, judged: Judged, now_ns: int) -> EndedGroup:
+    trajectories = tuple(
+        Trajectory(
+            member=i,
+            seed=(spec.seed + i) & SEED_MASK,
+            decoded=NOT_DECODED,
+            judged=judged,
+            attempts=0,
+            submitted_ns=now_ns,
+            decoded_ns=now_ns,
+            ended_ns=now_ns,
+        )
+        for i in range(spec.k)
+    )
+    summary = summarize(GroupId(spec.group_id), [None] * spec.k)
+    return EndedGroup(spec=spec, trajectories=trajectories, summary=summary)
+
+
+def _trajectory(member: Member) -> Trajectory:
+    if member.decoded is None or member.judged is None:
+        message = f"member {member.index} has not ended"
+        raise ValueError(message)
+    return Trajectory(
+        member=member.index,
+        seed=member.seed,
+        decoded=member.decoded,
+        judged=member.judged,
+        attempts=member.attempts,
+        submitted_ns=member.submitted_ns,
+        decoded_ns=member.decoded_ns,
+        ended_ns=member.ended_ns,
+    )

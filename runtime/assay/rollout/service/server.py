@@ -1,0 +1,94 @@
+"""Listens for the rollout service: gRPC with health and reflection.
+
+Order of a stop: health says NOT_SERVING, streams end (their readers go on from their cursors where
+the service comes back), running calls may go on for `drain_s`, then sessions are cancelled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from assay.edge.grpc_edge import GrpcEdge, server_options
+from assay.rollout.service.servicer import RAW, RolloutServicer
+from assay.v1 import rollout_pb2, rollout_pb2_grpc
+
+if TYPE_CHECKING:
+    from assay.config.settings import RolloutSettings
+    from assay.edge.calls import CallGuard
+    from assay.edge.clock import Clock
+    from assay.rollout.service.service import RolloutService
+    from assay.rollout.service.weights import WeightSlots
+    from assay.rollout.service.wire import Served
+
+SERVICE: Final = rollout_pb2.DESCRIPTOR.services_by_name["RolloutService"].full_name
+READINESS_EVERY_S: Final = 1.0
+
+
+class RolloutServer:
+    """The listener around one `RolloutService`."""
+
+    def __init__(
+        self,
+        service: RolloutService,
+        *,
+        served: Served,
+        weights: WeightSlots | None,
+        guard: CallGuard,
+        settings: RolloutSettings,
+        clock: Clock,
+    ) -> None:
+        self._service = service
+        self._served = served
+        self._weights = weights
+        self._guard = guard
+        self._settings = settings
+        self._clock = clock
+        self._health = health.aio.HealthServicer()
+
+    async def start(self) -> str:
+        """Listen; returns the address.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        self._service.start()
+        bytes_max = self._settings.message_bytes_max
+        edge = GrpcEdge(guard=self._guard, message_bytes_max=bytes_max, raw=RAW)
+        self._server = grpc.aio.server(interceptors=[edge], options=server_options(bytes_max))
+        servicer = RolloutServicer(self._service, served=self._served, weights=self._weights)
+        rollout_pb2_grpc.add_RolloutServiceServicer_to_server(servicer, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+        address = f"{self._settings.host}:{self._settings.grpc_port}"
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            message = f"rollout.grpc_port: cannot listen on {address}: {error}"
+            raise OSError(message) from error
+        await self._report()
+        await self._server.start()
+        return f"{self._settings.host}:{port}"
+
+    async def watch_readiness(self) -> None:
+        """Keep the health service up to date, for ever."""
+        while True:
+            await self._clock.sleep(READINESS_EVERY_S)
+            await self._report()
+
+    async def _report(self) -> None:
+        statuses = health_pb2.HealthCheckResponse
+        status = statuses.NOT_SERVING if self._service.failed else statuses.SERVING
+        for name in ("", SERVICE):
+            await self._health.set(name, status)
+
+    async def stop(self) -> None:
+        """Drain and stop."""
+        await self._health.enter_graceful_shutdown()
+        self._service.end_streams()
+        await self._server.stop(self._settings.drain_s)
+        await self._service.close()

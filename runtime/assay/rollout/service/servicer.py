@@ -1,0 +1,181 @@
+"""rollout.proto over gRPC: each method parses with `wire`, calls the service, answers with `wire`.
+
+What is raised here becomes a status in `assay.edge`. Method names are the proto's.
+"""
+# ruff: noqa: N802
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.core.errors import FailedPrecondition
+from assay.edge.calls import current_call
+from assay.edge.grpc_edge import parsed_message
+from assay.rollout.service import wire
+from assay.rollout.service.records import SessionKey
+from assay.rollout.service.weights import receive
+from assay.v1 import rollout_pb2, rollout_pb2_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import grpc
+
+    from assay.rollout.service.service import RolloutService
+    from assay.rollout.service.weights import Part, WeightSlots
+
+    Context = grpc.aio.ServicerContext[Any, Any]
+
+RAW: Final = frozenset({"SubmitPrompts", "PushWeights"})
+"""Methods whose messages may be large; they are given as bytes and parsed here."""
+_BEARER: Final = "bearer "
+
+
+class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
+    """Translates."""
+
+    def __init__(
+        self, service: RolloutService, *, served: wire.Served, weights: WeightSlots | None
+    ) -> None:
+        self._service = service
+        self._served = served
+        self._weights = weights
+
+    async def OpenSession(
+        self, request: rollout_pb2.OpenSessionRequest, context: Context
+    ) -> rollout_pb2.OpenSessionResponse:
+        """Open a session, or find the very same one."""
+        spec = wire.session_spec(request.session, self._served)
+        key = _key(request.session.session_id)
+        created = await self._service.open_session(key, spec, token=_token(context))
+        return rollout_pb2.OpenSessionResponse(
+            session=request.session,
+            created=created,
+            vocab_size=self._served.vocab_size,
+            tokens_max=self._served.tokens_max,
+            policy_version=self._service.status().policy_version,
+        )
+
+    async def CloseSession(
+        self, request: rollout_pb2.CloseSessionRequest, context: Context
+    ) -> rollout_pb2.CloseSessionResponse:
+        """Cancel and forget."""
+        cancelled = await self._service.close_session(_key(request.session_id))
+        return rollout_pb2.CloseSessionResponse(cancelled=cancelled)
+
+    async def SubmitPrompts(  # type: ignore[override] # bytes, see RAW
+        self, body: bytes, context: Context
+    ) -> rollout_pb2.SubmitPromptsResponse:
+        """Take prompts in."""
+        request = parsed_message(rollout_pb2.SubmitPromptsRequest.FromString, body)
+        key = _key(request.session_id)
+        specs = wire.group_specs(request, self._service.spec(key), self._served)
+        accepted = self._service.submit(
+            key, specs, wire.reward_batches(request), acknowledged=request.acknowledged
+        )
+        return rollout_pb2.SubmitPromptsResponse(
+            accepted=accepted, duplicates=len(specs) - accepted
+        )
+
+    async def StreamGroups(
+        self, request: rollout_pb2.StreamGroupsRequest, context: Context
+    ) -> AsyncIterator[rollout_pb2.StreamGroupsResponse]:
+        """Groups as they end."""
+        pages = self._service.read(_key(request.session_id), request.cursor)
+        async with aclosing(pages):
+            async for page in pages:
+                yield rollout_pb2.StreamGroupsResponse(
+                    groups=map(wire.group, page), cursor=page[-1].position
+                )
+
+    async def CancelRollouts(
+        self, request: rollout_pb2.CancelRolloutsRequest, context: Context
+    ) -> rollout_pb2.CancelRolloutsResponse:
+        """Ask for the end of groups."""
+        groups = frozenset(request.group_ids) or None
+        cancelled = self._service.cancel(_key(request.session_id), groups)
+        return rollout_pb2.CancelRolloutsResponse(rollouts=cancelled)
+
+    async def PushWeights(  # type: ignore[override] # bytes, see RAW
+        self, bodies: AsyncIterator[bytes], context: Context
+    ) -> rollout_pb2.PushWeightsResponse:
+        """Stage weights."""
+        if self._weights is None:
+            raise FailedPrecondition("this engine takes no weights")
+        pushed = await receive(self._weights, _parts(bodies))
+        return rollout_pb2.PushWeightsResponse(
+            policy_version=pushed.weights.version,
+            bytes=pushed.weights.bytes,
+            digest=pushed.weights.digest,
+            stage_s=pushed.stage_s,
+        )
+
+    async def Activate(
+        self, request: rollout_pb2.ActivateRequest, context: Context
+    ) -> rollout_pb2.ActivateResponse:
+        """Go on with staged weights."""
+        mode = wire.pause_mode(request.mode)
+        done = await self._service.activate(request.policy_version, mode)
+        return rollout_pb2.ActivateResponse(
+            policy_version=done.version,
+            previous_version=done.previous,
+            wait_s=done.wait_s,
+            pause_s=done.pause_s,
+        )
+
+    async def GetVersion(
+        self, request: rollout_pb2.GetVersionRequest, context: Context
+    ) -> rollout_pb2.GetVersionResponse:
+        """Which weights make tokens, and which could."""
+        return rollout_pb2.GetVersionResponse(
+            policy_version=self._service.status().policy_version,
+            ready_version=None if self._weights is None else self._weights.ready_version,
+        )
+
+    async def Pause(
+        self, request: rollout_pb2.PauseRequest, context: Context
+    ) -> rollout_pb2.PauseResponse:
+        """Make no more tokens."""
+        pause_id = await self._service.pauses.hold(wire.pause_mode(request.mode))
+        return rollout_pb2.PauseResponse(pause_id=pause_id)
+
+    async def Continue(
+        self, request: rollout_pb2.ContinueRequest, context: Context
+    ) -> rollout_pb2.ContinueResponse:
+        """End a pause."""
+        self._service.pauses.resume(request.pause_id)
+        return rollout_pb2.ContinueResponse()
+
+    async def GetStatus(
+        self, request: rollout_pb2.GetStatusRequest, context: Context
+    ) -> rollout_pb2.GetStatusResponse:
+        """What is where."""
+        status = self._service.status()
+        return rollout_pb2.GetStatusResponse(
+            model=self._served.model,
+            policy_version=status.policy_version,
+            sessions=status.sessions,
+            groups_waiting=status.groups_waiting,
+            groups_running=status.groups_running,
+            groups_ended=status.groups_ended,
+            rewards_waiting=status.rewards_waiting,
+            engine=status.engine,
+        )
+
+
+async def _parts(bodies: AsyncIterator[bytes]) -> AsyncIterator[Part]:
+    async for body in bodies:
+        yield wire.part(parsed_message(rollout_pb2.PushWeightsRequest.FromString, body))
+
+
+def _key(session_id: str) -> SessionKey:
+    return SessionKey(current_call().tenant.tenant_id, session_id)
+
+
+def _token(context: Context) -> str | None:
+    """The caller's token, which its reward requests are made with."""
+    for key, value in context.invocation_metadata() or ():
+        if key == "authorization" and isinstance(value, str):
+            return value[len(_BEARER) :].strip() or None
+    return None

@@ -1,0 +1,67 @@
+"""Advantages of one group's responses, over the rewards that are present.
+
+A response without a reward (nobody judged it: an infrastructure failure, a cancel) takes no part in
+the mean and the deviation, and has no advantage: train on the others. Rewards [1, none, 0, 0] are
+worth [2/3, none, -1/3, -1/3] before any scaling, never [1/2, none, -1/2, -1/2].
+
+Sources: GRPO, arXiv 2402.03300 section 4.1; RLOO, arXiv 2402.14740 section 3; Dr. GRPO, arXiv
+2503.20783 section 3 (no division by the deviation).
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+DEVIATION_MIN: Final = 1e-8
+"""A group whose rewards deviate less teaches nothing: its advantages are 0."""
+
+
+class Estimator(StrEnum):
+    """How advantages are computed."""
+
+    GRPO = "grpo"
+    """(reward - mean) / standard deviation of the population."""
+    RLOO = "rloo"
+    """Reward minus the mean of the other rewards."""
+    DR_GRPO = "dr_grpo"
+    """Reward minus the mean."""
+
+
+def advantages(
+    rewards: Sequence[float | None], estimator: Estimator = Estimator.GRPO
+) -> list[float | None]:
+    """Return one advantage for each reward, `None` where there is none.
+
+    Args:
+        rewards: of one group, finite; `None` = nobody judged the response.
+        estimator: how.
+    """
+    present = [reward for reward in rewards if reward is not None]
+    found = iter(_ESTIMATE[estimator](present))
+    return [None if reward is None else next(found) for reward in rewards]
+
+
+def _centred(rewards: Sequence[float]) -> list[float]:
+    if len(set(rewards)) <= 1:  # exact: no rounding may make equal rewards look different
+        return [0.0] * len(rewards)
+    mean = math.fsum(rewards) / len(rewards)
+    return [reward - mean for reward in rewards]
+
+
+def _scaled(rewards: Sequence[float]) -> list[float]:
+    centred = _centred(rewards)
+    deviation = math.sqrt(math.fsum(c * c for c in centred) / max(1, len(centred)))
+    return [c / deviation if deviation > DEVIATION_MIN else 0.0 for c in centred]
+
+
+def _leave_one_out(rewards: Sequence[float]) -> list[float]:
+    share = len(rewards) / (len(rewards) - 1) if len(rewards) > 1 else 0.0
+    return [c * share for c in _centred(rewards)]
+
+
+_ESTIMATE: Final[Mapping[Estimator, Callable[[Sequence[float]], list[float]]]] = {
+    Estimator.GRPO: _scaled,
+    Estimator.RLOO: _leave_one_out,
+    Estimator.DR_GRPO: _centred,
+}

@@ -1,0 +1,9 @@
+#!lua flags=allow-oom
+-- Put requests that `submit` held back into their queue. Keys: requests.lua.
+-- ARGV: tenant batch requests_max      Returns how many are still held back
+--@include requests.lua
+
+local uid = ARGV[1] .. ':' .. ARGV[2]
+release(uid, tonumber(ARGV[3]))
+write_touched()
+return call('ZCARD', P .. 'held:' .. uid)

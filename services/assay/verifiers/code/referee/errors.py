@@ -1,0 +1,94 @@
+"""Exceptions of the program's, as the tests see them: real ones, with a builtin base class."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.verifiers.code.referee.values import TEXT_CHARS_MAX, Malformed, Value, type_of
+
+if TYPE_CHECKING:
+    from assay.verifiers.code.referee.link import Link
+
+_SHOWN_MAX: Final = 10**100
+_LIBRARY: Final = frozenset(
+    {"dataclasses", "json.decoder", "decimal", "queue", "_queue", "asyncio.exceptions", "fractions"}
+    | {"concurrent.futures._base", "statistics", "struct", "zlib", "configparser", "_csv", "re"}
+    | {"re._constants", "copy", "graphlib", "ipaddress", "binascii", "sqlite3", "subprocess"}
+)
+"""Modules whose exceptions are told apart; none that a runner of tests takes for anything but an
+error, such as `unittest.SkipTest`."""
+
+
+def exception_class(link: Link, form: list[Any]) -> type[BaseException]:
+    """A class of the program's: `["h", number, "exception", name, base]`."""
+    _, number, _, name, base = form
+    name = name[:80] if type_of(name) is str and name.isidentifier() else "object"
+    return _exception_class(link, number, name, exception_named(base))
+
+
+def library_exception(form: list[Any]) -> type[BaseException] | None:
+    """A class of the standard library, `["xs", module, name]`, where the tests have it loaded."""
+    _, module, name = form
+    if type_of(module) is not str or type_of(name) is not str:
+        raise Malformed("no name of a class")
+    if module not in _LIBRARY or module not in sys.modules:
+        return None
+    found = vars(sys.modules[module]).get(name)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+
+
+def exception_named(name: object) -> type[BaseException]:
+    found = getattr(builtins, name, None) if type_of(name) is str else None  # type: ignore[call-overload]
+    if isinstance(found, type) and issubclass(found, BaseException):
+        return found
+    return Exception
+
+
+def _exception_class(
+    link: Link, number: int, name: str, base: type[BaseException]
+) -> type[BaseException]:
+    """Stands in the tests for an exception class of the program's own."""
+
+    def attribute(self: Value, wanted: str) -> Value:
+        if wanted.startswith("__"):
+            raise AttributeError(wanted)
+        if "_assay_proxy" not in self.__dict__:  # made by the tests: have the program make it too
+            made = link.ask("call", type_of(self), self.args, {})
+            self.__dict__["_assay_proxy"] = getattr(made, "__dict__", {}).get("_assay_proxy")
+        if self.__dict__["_assay_proxy"] is None:
+            raise AttributeError(wanted)
+        return getattr(self.__dict__["_assay_proxy"], wanted)
+
+    members = {
+        "_assay_number": number,
+        "__getattr__": attribute,
+        "__init__": lambda self, *given: BaseException.__init__(self, *given),
+        "__new__": lambda kind, *given: base.__new__(kind, *given),
+        "__str__": lambda self: self.__dict__.get("_assay_text") or base.__str__(self),
+    }
+    return type_of(name, (base,), members)
+
+
+def said_by(error: BaseException) -> str:
+    """Describe an exception without asking the program for anything; never raises."""
+    text = error.__dict__.get("_assay_text")
+    if type_of(text) is not str:
+        text = " ".join(_shown(given) for given in error.args[:5])
+    return f"{type_of(error).__name__}: {text}"[:TEXT_CHARS_MAX]
+
+
+def _shown(value: object) -> str:
+    kind = type_of(value)
+    if kind is str:
+        return str(value)[:TEXT_CHARS_MAX]
+    if kind is int:
+        return str(value) if abs(int(value)) < _SHOWN_MAX else "(a large integer)"  # type: ignore[call-overload]
+    return repr(value) if kind in (bool, float, type(None)) else f"({kind.__name__})"
+
+
+def plain_exception(kind: type[BaseException], text: str) -> BaseException:
+    made = BaseException.__new__(kind)
+    made.args = (text,)
+    return made

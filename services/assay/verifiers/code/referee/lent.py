@@ -1,0 +1,166 @@
+"""Objects of the tests that the program was given, and what it may do with them.
+
+The program names an object by number and an operation of the table below. Always true: no name that
+begins with an underscore is read or set, and attributes only of objects whose class the tests
+define or that is on the list, so that no frame, module or class of the referee can be reached.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import operator
+import re
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.verifiers.code.referee.stand_ins import SPECIAL
+from assay.verifiers.code.referee.values import Form, Malformed, Value, index_of, type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LENT_MAX: Final = 200_000
+TESTS: Final = "tests"
+"""Module name of what the tests define."""
+_OPEN_TYPES: Final = (SimpleNamespace, io.StringIO, io.BytesIO, re.Pattern, re.Match)
+_COMPARED: Final = frozenset(
+    {"eq", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "mod", "contains"}
+)
+
+
+class Lent:
+    """The objects, each with one number for as long as the run lasts."""
+
+    def __init__(self) -> None:
+        self._objects: list[Any] = []
+        self._number_of: dict[int, int] = {}
+
+    def form(self, value: Value) -> Form | None:
+        """How an object goes to the program; `None`: it cannot."""
+        tag = _tag(value)
+        if not tag:
+            return None
+        name: Value = getattr(value, "__name__", None) or type_of(value).__name__
+        kind = type_of(value)
+        special = [method for method in SPECIAL if _defines(kind, method)] if tag == "o" else []
+        return [tag, self.number(value), str(name)[:80], special]
+
+    def number(self, value: Value) -> int:
+        """The object's number."""
+        number = self._number_of.get(id(value))
+        if number is None:
+            number = len(self._objects)
+            if number >= LENT_MAX:
+                raise Malformed("too many objects of the tests")
+            self._objects.append(value)
+            self._number_of[id(value)] = number
+        return number
+
+    def resolve(self, number: Form) -> Value:
+        """The object that the program names."""
+        try:
+            return self._objects[index_of(number, len(self._objects))]
+        except ValueError:
+            raise Malformed("an unknown object of the tests") from None
+
+    def touch(self, number: Form, operation: Form, operands: list[Value]) -> Value:
+        """Do what the program asks.
+
+        Raises:
+            Malformed: that may not be asked.
+        """
+        value = self.resolve(number)
+        if type_of(operation) is not str or operation not in _OPERATIONS or not _tag(value):
+            raise Malformed("an unknown operation")
+        if operation in ("get", "set"):
+            _check_attribute(value, operands[0])
+        return _OPERATIONS[operation](value, *operands)
+
+
+def _tag(value: Value) -> str:
+    """`k` can be called, `I` is an iterator, `o` has attributes; empty: none of these."""
+    kind = type_of(value)
+    if _is_open(value):
+        return "k" if callable(value) and not isinstance(value, type) else "o"
+    if callable(value):
+        return "k"
+    return "I" if hasattr(kind, "__next__") else ""
+
+
+def _is_open(value: Value) -> bool:
+    kind = type_of(value)
+    return kind in _OPEN_TYPES or kind.__module__ in (TESTS, "unittest.mock")
+
+
+def _defines(kind: type, method: str) -> bool:
+    found = getattr(kind, method, None)
+    return found is not None and found is not getattr(object, method, None)
+
+
+def _check_attribute(value: Value, name: Value) -> None:
+    if type_of(name) is not str or name.startswith("_") or not _is_open(value):
+        raise Malformed("an attribute that may not be asked for")
+
+
+def _set(value: Value, name: Value, given: Value) -> None:
+    """Set an attribute; no method of the tests is replaced, nor anything of their mocks."""
+    if type_of(value).__module__ == "unittest.mock" or callable(
+        getattr(type_of(value), name, None)
+    ):
+        raise Malformed("a method of the tests to be replaced")
+    setattr(value, name, given)
+
+
+def _operated(value: Value, name: Value, other: Value) -> Value:
+    if type_of(name) is not str or name not in _COMPARED:
+        raise Malformed("an unknown operator")
+    return getattr(operator, name)(value, other)
+
+
+def _called(value: Value, arguments: Value, keywords: Value) -> Value:
+    if not callable(value):
+        raise Malformed("a call of what is no function")
+    return value(*arguments, **{str(word): given for word, given in keywords.items()})
+
+
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+    "call": _called,
+    "get": lambda value, name: getattr(value, name),
+    "set": _set,
+    "next": lambda value: next(value),
+    "iter": lambda value: iter(value),
+    "getitem": lambda value, key: value[key],
+    "setitem": lambda value, key, given: operator.setitem(value, key, given),
+    "delitem": lambda value, key: operator.delitem(value, key),
+    "contains": lambda value, item: item in value,
+    "operator": _operated,
+    "enter": lambda value: value.__enter__(),
+    "exit": lambda value: value.__exit__(None, None, None),
+    "len": lambda value: len(value),
+    "bool": lambda value: bool(value),
+    "str": lambda value: str(value),
+    "repr": lambda value: repr(value),
+    "hash": lambda value: hash(value),
+    "int": lambda value: int(value),
+    "float": lambda value: float(value),
+    "index": lambda value: operator.index(value),
+}
+
+
+class Streams:
+    """Which standard streams the tests have put in place of the referee's own."""
+
+    def __init__(self, lent: Lent) -> None:
+        self._lent = lent
+        self._own = (sys.stdin, sys.stdout, builtins.input)
+
+    def form(self) -> Form:
+        """Whether output is captured, and what stands for stdin and for `input`."""
+        stdin, stdout, asked = self._own
+        return [
+            sys.stdout is not stdout,
+            None if sys.stdin is stdin else self._lent.form(sys.stdin),
+            None if builtins.input is asked else self._lent.form(builtins.input),
+        ]

@@ -1,0 +1,138 @@
+"""What the referee can ask the candidate to do with its objects. Nothing here is trusted by it."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import operator
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.verifiers.code.referee.values import Value, type_of
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+_LOOPS: Final[list[asyncio.AbstractEventLoop]] = []
+"""The one event loop, once there is one: what a coroutine leaves running runs on in the next."""
+_BY_TYPE: Final = {
+    CoroutineType: "coroutine",
+    GeneratorType: "generator",
+    AsyncGeneratorType: "async_generator",
+}
+
+
+def kind_of(value: Value) -> str:
+    """What the tests can do with an object of the program's."""
+    if isinstance(value, type):
+        return "exception" if issubclass(value, BaseException) else "callable"
+    if inspect.isroutine(value):
+        return "callable"
+    if type_of(value) in _BY_TYPE:
+        return _BY_TYPE[type_of(value)]
+    if callable(value):
+        return "caller" if type_of(value).__module__ == "solution" else "callable"
+    return "iterator" if hasattr(type_of(value), "__next__") else "object"
+
+
+def _run(awaitable: Value) -> object:
+    import asyncio  # few programs need it, and it is slow to load
+
+    if not _LOOPS:
+        _LOOPS.append(asyncio.new_event_loop())
+
+    async def main() -> object:
+        return await awaitable
+
+    try:
+        return _LOOPS[0].run_until_complete(main())
+    except StopAsyncIteration:
+        raise
+    except RuntimeError as error:
+        if isinstance(error.__cause__, StopAsyncIteration):
+            raise error.__cause__ from None  # a coroutine may not let it through
+        raise
+
+
+def _equal(one: Value, other: Value) -> bool:
+    """Equality as the program's classes define it; one that holds with anything is none."""
+    if not bool(one == other):
+        return False
+    try:
+        return not bool(one == object())
+    except Exception:  # noqa: BLE001 - a comparison that expects its like may raise for others
+        return True
+
+
+def _exit(target: Value, error: BaseException | None) -> bool:
+    kind = None if error is None else type_of(error)
+    trace = None if error is None else error.__traceback__
+    return bool(target.__exit__(kind, error, trace))
+
+
+def _async_exit(target: Value, error: BaseException | None) -> bool:
+    kind = None if error is None else type_of(error)
+    return bool(_run(target.__aexit__(kind, error, None)))
+
+
+def _throw(target: Value, error: BaseException) -> Value:
+    return target.throw(error)
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    **{
+        name: getattr(operator, name)
+        for name in (
+            *("lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "matmul"),
+            *("and_", "or_", "xor", "pow", "lshift", "rshift", "contains"),
+            *("iadd", "isub", "imul", "itruediv", "ior", "iand"),
+        )
+    },
+    "divmod": divmod,
+}
+_UNARY: Final[dict[str, Callable[[Any], Any]]] = {
+    **{name: getattr(operator, name) for name in ("neg", "pos", "invert", "truth")},
+    **{kind.__name__: kind for kind in (len, str, repr, iter, next, hash, abs, bytes, complex)},
+    **{function.__name__: function for function in (reversed, math.floor, math.ceil, math.trunc)},
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "index": lambda target: int(operator.index(target)),
+    "enter": lambda target: target.__enter__(),
+    "async_enter": lambda target: _run(target.__aenter__()),
+    "async_iter": lambda target: target.__aiter__(),
+    "async_next": lambda target: _run(target.__anext__()),
+    "async_close": lambda target: _run(target.aclose()),
+    "close": lambda target: target.close(),
+    "await": _run,
+}
+OPERATIONS: Final[dict[str, Callable[..., object]]] = {
+    **{name: (lambda _self, target, do=function: do(target)) for name, function in _UNARY.items()},
+    "lookup": lambda self, name: self.lookup(name),
+    "names": lambda self: self.names(),
+    "call": lambda _self, function, arguments, keywords: function(*arguments, **keywords),
+    "make": lambda _self, function, arguments, keywords: function(*arguments, **keywords),
+    "get": lambda _self, target, name: getattr(target, name),
+    "set": lambda _self, target, name, value: setattr(target, name, value),
+    "delete": lambda _self, target, name: delattr(target, name),
+    "names_of": lambda _self, target: sorted(map(str, dir(target))),
+    "item": lambda _self, target, key: target[key],
+    "set_item": lambda _self, target, key, value: target.__setitem__(key, value),
+    "delete_item": lambda _self, target, key: target.__delitem__(key),
+    "exit": lambda _self, target, error: _exit(target, error),
+    "async_exit": lambda _self, target, error: _async_exit(target, error),
+    "send": lambda _self, target, value: target.send(value),
+    "throw": lambda _self, target, error: _throw(target, error),
+    "async_send": lambda _self, target, value: _run(target.asend(value)),
+    "async_throw": lambda _self, target, error: _run(target.athrow(error)),
+    "is": lambda _self, target, kind: isinstance(target, kind),
+    "is_subclass": lambda _self, target, kind: issubclass(target, kind),
+    "equal": lambda _self, one, other: _equal(one, other),
+    "operator": lambda _self, name, one, other: _OPERATORS[name](one, other),
+    "format": lambda _self, target, form: format(target, form),
+    "round": lambda _self, target, digits: round(target, digits),
+}

@@ -1,0 +1,132 @@
+"""Units of measure: one spelling for each, and quantities that several of them make up."""
+
+import re
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+_UNITS: Final = {
+    "$": "dollar dollars usd",
+    "cent": "cents",
+    "€": "euro euros eur",
+    "£": "gbp sterling quid",
+    "¥": "yen jpy yuan cny rmb",
+    "₹": "rupee rupees inr",
+    "°": "degree degrees deg",
+    "cm": "centimeter centimeters centimetre centimetres cms",
+    "mm": "millimeter millimeters millimetre millimetres",
+    "km": "kilometer kilometers kilometre kilometres kms",
+    "m": "meter meters metre metres",
+    "in": "inch inches",
+    "ft": "foot feet",
+    "yd": "yard yards yds",
+    "mi": "mile miles",
+    "mph": "mi/h mile/hour miles/hour milesperhour mileperhour mi/hr",
+    "km/h": "kmh kmph kph km/hr kilometersperhour kilometers/hour kilometer/hour",
+    "m/s": "meterspersecond meters/second meter/second m/sec",
+    "g": "gram grams",
+    "kg": "kilogram kilograms kgs",
+    "lb": "pound pounds lbs",
+    "oz": "ounce ounces",
+    "l": "liter liters litre litres",
+    "ml": "milliliter milliliters millilitre millilitres",
+    "s": "second seconds sec secs",
+    "min": "minute minutes mins",
+    "h": "hour hours hr hrs",
+    "day": "days",
+    "week": "weeks",
+    "month": "months",
+    "year": "years yr yrs",
+    "rad": "radian radians",
+    "v": "volt volts",
+    "a": "ampere amperes amp amps",
+    "w": "watt watts",
+    "j": "joule joules",
+    "n": "newton newtons",
+    "k": "kelvin",
+    "hz": "hertz",
+    "pa": "pascal pascals",
+    "mol": "mole moles",
+    "ev": "electronvolt electronvolts",
+    "t": "ton tons tonne tonnes",
+    "°c": "celsius degreescelsius degc",
+    "°f": "fahrenheit degreesfahrenheit degf",
+}
+_UNIT_OF: Final = {
+    alias: unit for unit, aliases in _UNITS.items() for alias in (unit, *aliases.split())
+}
+PLAIN: Final = frozenset(unit for unit in _UNIT_OF if len(unit) > 1 and unit.isalpha())
+_POWER_WORDS: Final = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
+_SCALES: Final = (
+    {"s": 1, "min": 60, "h": 3_600, "day": 86_400, "week": 604_800},
+    {"in": 1, "ft": 12, "yd": 36, "mi": 63_360},
+    {"mm": 1, "cm": 10, "m": 1_000, "km": 1_000_000},
+    {"oz": 1, "lb": 16},
+    {"g": 1, "kg": 1_000},
+    {"ml": 1, "l": 1_000},
+    {"cent": 1, "$": 100},
+    {"month": 1, "year": 12},
+)
+"""Units of one kind, each as a number of the smallest."""
+_PART: Final = re.compile(
+    r"(?a)\s*(?:,|and(?![A-Za-z])|\\text\s*\{\s*,?\s*and\s*\})?\s*(?P<value>\d+(?:\.\d+)?)\s*"
+    r"(?:\\text\s*\{\s*(?P<said>[A-Za-z]+)\.?\s*(?:,|and)?\s*\}|(?P<word>[A-Za-z]+)\.?(?![A-Za-z]))"
+)
+_PARTS_MAX: Final = 5
+
+
+class Compound(NamedTuple):
+    """`2 hours 15 minutes` as a number of the last unit."""
+
+    value: Fraction
+    unit: str
+
+
+def compound(text: str) -> Compound | None:
+    """Read a quantity of two or more units of one kind, the larger first."""
+    parts: list[tuple[Fraction, str]] = []
+    at = 0
+    while at < len(text.rstrip()):
+        match = _PART.match(text, at)
+        unit = _UNIT_OF.get((match["said"] or match["word"]).lower()) if match else None
+        if match is None or unit is None or len(parts) == _PARTS_MAX:
+            return None
+        parts.append((Fraction(match["value"]), unit))
+        at = match.end()
+    for scale in _SCALES:
+        sizes = [scale.get(unit, 0) for _, unit in parts]
+        if len(parts) > 1 and all(sizes) and sorted(set(sizes), reverse=True) == sizes:
+            total = sum(
+                (value * size for (value, _), size in zip(parts, sizes, strict=True)), Fraction()
+            )
+            return Compound(total / sizes[-1], parts[-1][1])
+    return None
+
+
+def is_plain(said: str) -> bool:
+    """A unit of several letters, or letters with a power, may stand without `\\text`."""
+    words = [word for word in said.split() if word not in _POWER_WORDS]
+    base = re.sub(r"(?a)[\s^{}\d.]", "", "".join(words))
+    return base in PLAIN or ("/" in base and all(part in _UNIT_OF for part in base.split("/")))
+
+
+def unit_form(said: str) -> str:
+    """One spelling of a unit: `square centimeters` and `cm^2` are the same."""
+    power = ""
+    words = []
+    for word in re.sub(r"[{}.]", " ", said.lower()).replace(" per ", "/").split():
+        if word in _POWER_WORDS:
+            power = _POWER_WORDS[word]
+        else:
+            words.append(word)
+    name, _, raised = "".join(words).partition("^")
+    if raised[:1].isdigit() and "/" not in raised:
+        power = f"^{raised}"
+    elif raised:
+        name = f"{name}^{raised}"
+    return _UNIT_OF.get(name, name) + power
+
+
+def is_known_unit(unit: str) -> bool:
+    """Whether it is a unit of measure, and not just a word for what was counted."""
+    base = unit.split("^")[0]
+    return base in _UNITS or ("/" in base and all(part in _UNIT_OF for part in base.split("/")))

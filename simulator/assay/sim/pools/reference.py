@@ -1,0 +1,365 @@
+"""The readable simulation of pools, which the compiled one is held to.
+
+Queues are `core.fair_queue.FairQueue`, as in the model of the store: who is served next is decided
+by `core.ordering` alone. Everything that happens at one instant takes effect together, pool by pool
+in the order of the stages: workers are lost, workers come free, pools are resized, requests are
+admitted, idle workers start what waits. A request that is handed over reaches its next pool within
+the instant.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from heapq import heapify, heappop, heappush
+
+from assay.core.errors import InvalidRequest
+from assay.core.fair_queue import FairQueue, Price
+from assay.core.ordering import OrderKey, cost_us, order_key
+from assay.model.arrays import FAR_NS, Ints
+from assay.sim.pools.cluster import Pools
+from assay.sim.pools.engine import Engine
+from assay.sim.pools.state import ENDED, QUEUED
+from assay.sim.pools.workload import Workload
+from assay.sim.pools.world import BaseWorld
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A request at one stage."""
+
+    request: int
+    key: OrderKey
+    """Its place among the requests of its tenant; kept when it is delivered again."""
+    tenant: int
+    price: Price
+    attempt: int = 1
+    """Claims at this stage, this one included."""
+    charged: int = 0
+    """By how much its tenant's virtual time was moved for it ..."""
+    claim: int = 0
+    """... by the claim of this number."""
+
+
+class WorkerPool:
+    """One pool: what waits, and the workers.
+
+    Always true between two instants: nothing waits while a worker is idle, and idle workers above
+    the target have left. Worker numbers count up and are never used twice.
+    """
+
+    def __init__(self) -> None:
+        self.target = 0
+        self.waiting: FairQueue[int, Job] = FairQueue()
+        self.starting: list[int] = []
+        self.idle: list[int] = []
+        """A heap."""
+        self.running: dict[int, Job] = {}
+        self._claims = 0
+        self._next_worker = 0
+
+    @property
+    def held(self) -> int:
+        """Workers that are paid for: starting, idle and running."""
+        return len(self.starting) + len(self.idle) + len(self.running)
+
+    def lose(self, worker: int) -> Job | None:
+        """The worker is gone. Returns the job that it ran."""
+        if worker in self.starting:
+            self.starting.remove(worker)
+        elif worker in self.idle:
+            self.idle.remove(worker)
+            heapify(self.idle)
+        return self.running.pop(worker, None)
+
+    def become_ready(self, worker: int) -> None:
+        """The worker is up, unless it was released while it started."""
+        if worker in self.starting:
+            self.starting.remove(worker)
+            heappush(self.idle, worker)
+
+    def finish(self, worker: int) -> None:
+        """The worker has finished its job."""
+        self.running.pop(worker)
+        heappush(self.idle, worker)
+
+    def wait(self, job: Job) -> None:
+        """The job joins the queue."""
+        self.waiting.push(job.tenant, job.key, job, claims=self._claims)
+
+    def resize(self) -> list[int]:
+        """Release what is above the target, the newest first. Returns workers to start."""
+        ordered = list(range(self._next_worker, self._next_worker + self.target - self.held))
+        self._next_worker += len(ordered)
+        self.starting += ordered
+        while self.held > self.target and self.starting:
+            self.starting.pop()
+        while self.held > self.target and self.idle:
+            self.idle.remove(max(self.idle))
+            heapify(self.idle)
+        return ordered
+
+    def claim(self) -> tuple[int, Job] | None:
+        """An idle worker takes the next job; `None` = no worker is idle or nothing waits."""
+        if not self.idle or not self.waiting:
+            return None
+        worker = heappop(self.idle)
+        job, charged = self.waiting.pop(self._price)
+        self._claims += 1
+        job.charged = job.charged if charged is None else charged
+        job.claim = self._claims
+        self.running[worker] = job
+        return worker, job
+
+    def _price(self, job: Job) -> Price | None:
+        return None if self.waiting.shares.charged(job.charged, job.claim) else job.price
+
+
+class Kind(Enum):
+    """What happens."""
+
+    ARRIVED = auto()
+    READY = auto()
+    FINISHED = auto()
+    LOST = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """A request arrives, or something happens to a worker of a pool."""
+
+    kind: Kind
+    pool: int = -1
+    worker: int = -1
+    request: int = -1
+    claim: int = -1
+    """The claim that ends; -1 = none. An entry of a claim that was cut short is stale."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Inbox:
+    """What happens to one pool at one instant."""
+
+    lost: list[int] = field(default_factory=list)
+    finished: list[int] = field(default_factory=list)
+    ready: list[int] = field(default_factory=list)
+    arrived: list[Job] = field(default_factory=list)
+
+
+Inboxes = defaultdict[int, Inbox]
+
+
+class ReferenceWorld(BaseWorld):
+    """Pools driven by a heap of happenings. Not for elastic pools."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        pools: Pools,
+        deaths_ns: Ints,
+        *,
+        attempts_max: int = 3,
+        fcfs: bool = False,
+    ) -> None:
+        super().__init__(workload, pools, deaths_ns, attempts_max=attempts_max, fcfs=fcfs)
+        if pools.elastic:
+            raise InvalidRequest("the reference has no elastic pools", field="elastic")
+        self.worker_pools = [WorkerPool() for _ in pools.caps]
+        self.engine: Engine[Happening] = Engine()
+        self.claims: list[dict[int, int]] = [{} for _ in self.worker_pools]
+        self._claim_count = 0
+
+    def open_batch(self, task: int, iteration: int, deadline_ns: int) -> None:
+        """Open a batch: its rollouts start now."""
+        super().open_batch(task, iteration, deadline_ns)
+        place = self.places[task][iteration]
+        for request in range(place.first, place.end):
+            at_ns = int(self.state.arrived_ns[request])
+            self.engine.schedule(at_ns, Happening(kind=Kind.ARRIVED, request=request))
+
+    def set_target(self, pool: int, target: int) -> None:
+        """Hold this many workers from now on."""
+        self.check_target(pool, target)
+        self.state.target[pool] = self.worker_pools[pool].target = target
+        self.account(pool)
+        self.settle(pool, Inbox())
+
+    def advance(self, until_ns: int) -> int:
+        """Run up to and including `until_ns`, or to the completion of a batch."""
+        completions = int(self.state.completions[0])
+        while self.state.completions[0] == completions:
+            next_ns = self.engine.next_ns
+            if next_ns is None or next_ns > until_ns:
+                self.state.now_ns[0] = max(until_ns, self.now_ns)
+                self.engine.now_ns = self.now_ns
+                break
+            happenings = self.engine.pop_instant()
+            self.state.now_ns[0] = self.engine.now_ns
+            self.run_instant(happenings)
+        for pool in range(len(self.worker_pools)):
+            self.account(pool)
+        return self.now_ns
+
+    def run_instant(self, happenings: list[Happening]) -> None:
+        """Everything that happens now, pool by pool."""
+        inboxes: Inboxes = defaultdict(Inbox)
+        for happening in happenings:
+            self.sort_in(happening, inboxes)
+        for pool in range(len(self.worker_pools)):
+            if pool in inboxes:
+                self.account(pool)
+                self.take_ends(pool, inboxes)
+                self.settle(pool, inboxes[pool])
+
+    def sort_in(self, happening: Happening, inboxes: Inboxes) -> None:
+        """Put a happening into the inbox of its pool."""
+        match happening.kind:
+            case Kind.ARRIVED:
+                self.state.next_request[self.state.task_of[happening.request]] += 1
+                self.move_on(happening.request, -1, inboxes)
+            case Kind.READY:
+                inboxes[happening.pool].ready.append(happening.worker)
+            case Kind.FINISHED if self.is_current(happening):
+                inboxes[happening.pool].finished.append(happening.worker)
+            case Kind.LOST if self.is_current(happening):
+                inboxes[happening.pool].lost.append(happening.worker)
+
+    def is_current(self, happening: Happening) -> bool:
+        """False for the end of a claim whose worker was lost before."""
+        if happening.claim < 0:
+            return True
+        return self.claims[happening.pool].get(happening.worker) == happening.claim
+
+    def take_ends(self, pool: int, inboxes: Inboxes) -> None:
+        """Log the ends of claims, and hand finished requests over."""
+        running, inbox = self.worker_pools[pool].running, inboxes[pool]
+        for worker in inbox.lost:
+            if worker in running:
+                self.log_end(pool, worker)
+                self.state.deaths[pool] += 1
+        for worker in inbox.finished:
+            request = self.log_end(pool, worker)
+            stage = int(self.state.stage_now[request])
+            self.state.finish_ns[request, stage] = self.now_ns
+            self.move_on(request, stage, inboxes)
+
+    def log_end(self, pool: int, worker: int) -> int:
+        """The worker's claim has ended. Returns its request."""
+        request = self.worker_pools[pool].running[worker].request
+        self.claims[pool].pop(worker)
+        self.state.busy_ns[pool] += self.now_ns - self.state.since_ns[request]
+        self.state.since_ns[request] = QUEUED
+        return request
+
+    def settle(self, pool: int, inbox: Inbox) -> None:
+        """Let what is in the inbox take effect, in the order that the module states."""
+        workers = self.worker_pools[pool]
+        for worker in inbox.lost:
+            job = workers.lose(worker)
+            if job is not None:
+                self.deliver_again(workers, job)
+        for worker in inbox.finished:
+            workers.finish(worker)
+        for worker in inbox.ready:
+            workers.become_ready(worker)
+        for worker in workers.resize():
+            self.order(pool, worker)
+        for job in sorted(inbox.arrived, key=lambda job: job.key):
+            workers.wait(job)
+        while (claimed := workers.claim()) is not None:
+            self.start(pool, *claimed)
+        self.show(pool)
+
+    def deliver_again(self, workers: WorkerPool, job: Job) -> None:
+        """The job waits again, or its request ends as lost after its last attempt."""
+        if job.attempt >= self.attempts_max:
+            self.state.lost[job.request] = 1
+            self.end(job.request)
+            return
+        job.attempt += 1
+        self.state.attempt[job.request] = job.attempt
+        workers.wait(job)
+
+    def move_on(self, request: int, after: int, inboxes: Inboxes) -> None:
+        """Hand the request to its next stage with work, or end it."""
+        state = self.state
+        following = range(after + 1, state.service_ns.shape[1])
+        stage = next((j for j in following if state.service_ns[request, j] > 0), None)
+        if stage is None:
+            self.end(request)
+            return
+        state.stage_now[request] = stage
+        state.attempt[request] = 1
+        pool = int(state.pool_of[state.task_of[request], stage])
+        inboxes[pool].arrived.append(self.job(request, stage))
+
+    def job(self, request: int, stage: int) -> Job:
+        """The request at a stage, with what its tenant is charged for it."""
+        state, task = self.state, self.state.task_of[request]
+        took_us = cost_us(int(state.service_ns[request, stage]))
+        return Job(
+            request=request,
+            key=self.key(request),
+            tenant=0 if self.fcfs else int(state.tenant_of[task]),
+            price=Price(took_us, float(state.weight[task])),
+        )
+
+    def key(self, request: int) -> OrderKey:
+        """Earliest batch first, or first come, first served."""
+        if self.fcfs:
+            return order_key(deadline_ns=self.now_ns, sequence=request)
+        deadline_ms = int(self.state.rank[self.state.batch_of[request]])
+        return OrderKey(deadline_ms=deadline_ms, sequence=request)
+
+    def end(self, request: int) -> None:
+        """The request has ended; its batch may be complete."""
+        state, batch = self.state, self.state.batch_of[request]
+        state.stage_now[request] = ENDED
+        state.since_ns[request] = QUEUED
+        state.ended_ns[request] = self.now_ns
+        state.remaining[batch] -= 1
+        if state.remaining[batch] == 0:
+            state.completed_ns[batch] = self.now_ns
+            state.completions[0] += 1
+
+    def order(self, pool: int, worker: int) -> None:
+        """A new worker starts up."""
+        startup = self.state.startup_ns[pool]
+        delay = int(startup[self.state.ordered[pool] % len(startup)])
+        self.state.ordered[pool] += 1
+        happening = Happening(kind=Kind.READY, pool=pool, worker=worker)
+        self.engine.schedule(self.now_ns + delay, happening)
+
+    def start(self, pool: int, worker: int, job: Job) -> None:
+        """A claim begins. Its end, or its worker's, is known to the simulation only."""
+        state, request = self.state, job.request
+        stage = int(state.stage_now[request])
+        state.since_ns[request] = state.start_ns[request, stage] = self.now_ns
+        lasts, kind = self.holds_ns(request, stage), Kind.FINISHED
+        if len(state.deaths_ns):
+            after = int(state.deaths_ns[request, stage, job.attempt - 1])
+            if 0 <= after < lasts:
+                lasts, kind = after, Kind.LOST
+        self._claim_count += 1
+        self.claims[pool][worker] = self._claim_count
+        happening = Happening(kind=kind, pool=pool, worker=worker, claim=self._claim_count)
+        self.engine.schedule(self.now_ns + lasts, happening)
+
+    def holds_ns(self, request: int, stage: int) -> int:
+        """How long the claim will hold its worker."""
+        return int(self.state.service_ns[request, stage])
+
+    def show(self, pool: int) -> None:
+        """Copy the counts into the arrays that policies see."""
+        workers, state = self.worker_pools[pool], self.state
+        state.idle[pool] = len(workers.idle)
+        state.running[pool] = len(workers.running)
+        state.starting[pool] = len(workers.starting)
+        state.waiting[pool] = len(workers.waiting)
+        state.next_ready_ns[pool] = FAR_NS
+
+    def account(self, pool: int) -> None:
+        """Charge the workers held since the last change."""
+        state = self.state
+        held = self.worker_pools[pool].held
+        state.held_ns[pool] += held * (self.now_ns - state.held_since_ns[pool])
+        state.held_since_ns[pool] = self.now_ns

@@ -1,0 +1,485 @@
+"""Prompts in, groups out, over real gRPC, with a real engine, reward API and store."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("numpy")
+
+import numpy as np
+from tests.rollout.service.conftest import SLOTS, TOKENS_MAX, Rollouts, RunRollouts
+from tests.rollout.test_weight_slots import version_of
+
+from assay.client import Outcome
+from assay.client.rollouts import (
+    Prompt,
+    RolloutClient,
+    RolloutGroup,
+    RolloutSession,
+    SamplingParams,
+    StepBatch,
+    Weight,
+    _pieces,
+)
+from assay.core.codec import pack_body
+from assay.core.errors import (
+    AssayError,
+    Conflict,
+    DependencyDown,
+    FailedPrecondition,
+    InvalidRequest,
+    NotFound,
+    Saturated,
+)
+from assay.core.records import EndRequest, Finish
+from assay.core.verdict import Evidence, ResourceUse
+from assay.rollout import ProbeEngine, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from tests.conftest import Running, RunWorker
+
+    from assay.core.records import Claim
+    from assay.rollout import Completed, ScoreRequest
+    from assay.v1 import rollout_pb2
+
+S_MAX = 60.0
+SAMPLED = SamplingParams(temperature=0.8, max_tokens=12)
+
+
+def prompts(n: int, k: int = 3, **more: object) -> list[Prompt]:
+    return [
+        Prompt(group_id=f"p{i}", prompt_ids=[1 + i, 2, 3], k=k, seed=100 * i, **more)  # type: ignore[arg-type]
+        for i in range(n)
+    ]
+
+
+async def take(session: RolloutSession, n: int) -> list[RolloutGroup]:
+    found: list[RolloutGroup] = []
+    async with asyncio.timeout(S_MAX):
+        async for group in session.groups():
+            found.append(group)
+            session.acknowledge(group)
+            if len(found) == n:
+                break
+    return found
+
+
+async def test_groups_come_whole_with_the_engines_own_numbers(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    assert await session.submit(prompts(9, k=4)) == 9
+    assert await session.submit(prompts(9, k=4)) == 0
+    groups = {group.group_id: group for group in await take(session, 9)}
+    assert groups.keys() == {f"p{i}" for i in range(9)}
+    for i in range(9):
+        group = groups[f"p{i}"]
+        assert group.prompt_ids.tolist() == [1 + i, 2, 3]
+        assert [t.seed for t in group.trajectories] == [100 * i + m for m in range(4)]
+        assert {t.finish_reason for t in group.trajectories} == {"length"}
+        assert {t.outcome for t in group.trajectories} == {None}
+    # The same seeds, straight from the runtime.
+    own.runtime.submit(
+        [1, 2, 3],
+        max_tokens=12,
+        seeds=range(4),
+        sampling=Sampling(temperature=0.8),
+        user_ids=range(1 << 40, (1 << 40) + 4),
+        want_reward=False,
+    )
+    direct = await direct_completions(own, 4)
+    for trajectory, ended in zip(groups["p0"].trajectories, direct, strict=True):
+        assert trajectory.response_ids.tolist() == list(ended.tokens)
+        assert trajectory.rollout_logp.tolist() == list(ended.logps)
+        assert trajectory.response_mask.tolist() == [1] * len(ended.tokens)
+        assert np.asarray(trajectory.rollout_logp).dtype == np.float32
+
+
+async def direct_completions(own: Rollouts, n: int) -> list[Completed]:
+    """What the service's own pump would throw away: not its rollouts."""
+    kept: list[Completed] = []
+    listener = own.service.on_ready
+
+    def keep(responses: Sequence[ScoreRequest], ended: Sequence[Completed]) -> None:
+        kept.extend(ended)
+        listener(responses, [])
+
+    own.service.on_ready = keep  # type: ignore[method-assign]
+    async with asyncio.timeout(S_MAX):
+        while len(kept) < n:
+            await asyncio.sleep(0.01)
+    own.service.on_ready = listener  # type: ignore[method-assign]
+    return sorted(kept, key=lambda one: one.user_id)
+
+
+def by_its_last_digit(claim: Claim) -> Finish:
+    """1 for an even last token, 0 for an odd one, no verdict where it is divisible by 5."""
+    last = int(claim.response.split()[-1])
+    body = pack_body(Evidence(verdict=f"last {last}"), ResourceUse())
+    if last % 5 == 0:
+        return EndRequest(outcome=Outcome.INFRA_FAILED, reward=None, body=body)
+    return EndRequest(outcome=Outcome.SCORED, reward=float(last % 2 == 0), body=body)
+
+
+async def test_rewards_come_with_the_group_and_the_unscored_leave_the_baseline(
+    run_rollouts: RunRollouts, api: Running, run_worker: RunWorker
+) -> None:
+    await run_worker(by_its_last_digit)
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop")
+    await session.submit(
+        prompts(12, k=8, reference={}, batch_id="step-1"),
+        batches=[StepBatch(batch_id="step-1", deadline_s=30.0, last=True)],
+    )
+    groups = await take(session, 12)
+    unscored = 0
+    for group in groups:
+        for one, advantage in zip(group.trajectories, group.advantages(), strict=True):
+            last = one.response_ids[-1]
+            if last % 5 == 0:
+                unscored += 1
+                assert (one.outcome, one.reward, advantage) == (Outcome.INFRA_FAILED, None, None)
+            else:
+                assert (one.outcome, one.reward) == (Outcome.SCORED, float(last % 2 == 0))
+                assert one.evidence.verdict == f"last {last}"
+        rewards = [t.reward for t in group.trajectories if t.reward is not None]
+        assert group.summary.rewards == len(rewards)
+        if rewards:
+            assert group.summary.mean == pytest.approx(sum(rewards) / len(rewards))
+    assert unscored > 3
+    status = await own.client.status()
+    assert (status.rewards_waiting, status.groups_running, status.engine["in_flight"]) == (0, 0, 0)
+
+
+async def test_a_dead_reward_service_is_no_reward_and_no_stuck_slot(
+    run_rollouts: RunRollouts, api: Running, run_worker: RunWorker
+) -> None:
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop")
+    await api.api.stop()
+    await session.submit(prompts(6, k=SLOTS, reference={}))
+    groups = await take(session, 6)
+    outcomes = {t.outcome for group in groups for t in group.trajectories}
+    assert outcomes == {Outcome.INFRA_FAILED}
+    assert all(t.reward is None for group in groups for t in group.trajectories)
+    assert own.runtime.stats().in_flight == 0
+
+
+async def test_a_silent_judge_is_waited_for_no_longer_than_the_session_says(
+    run_rollouts: RunRollouts, api: Running
+) -> None:
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session(
+        "s", sampling=SAMPLED, pipeline="noop", reward_wait_s=0.5
+    )
+    await session.submit(prompts(2, reference={}))
+    for group in await take(session, 2):
+        assert {t.outcome for t in group.trajectories} == {Outcome.INFRA_FAILED}
+        assert {len(t.response_ids) for t in group.trajectories} == {12}
+
+
+async def test_cancelled_groups_come_back_as_that(run_rollouts: RunRollouts, api: Running) -> None:
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop")
+    await session.submit(prompts(8, k=6, reference={}))  # more than fits: some wait
+    assert await session.cancel(["p0", "p7"]) == 12
+    assert {g.group_id for g in await take(session, 2)} == {"p0", "p7"}
+    assert await session.cancel() == 36
+    rest = await take(session, 6)
+    assert {t.outcome for g in rest for t in g.trajectories} == {Outcome.CANCELLED}
+    assert await session.close() == 0
+    with pytest.raises(NotFound):
+        await session.submit(prompts(1))
+
+
+async def test_a_lost_reader_gets_what_it_had_not_acknowledged(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    await session.submit(prompts(10))
+    first = await take(session, 4)
+    async with RolloutClient(own.address) as other:
+        again = await other.open_session("s", sampling=SAMPLED)
+        everything = await take(again, 10)
+    assert [g.group_id for g in everything[:4]] == [g.group_id for g in first]
+    assert len({g.group_id for g in everything}) == 10
+    rest = await take(session, 6)
+    assert [g.group_id for g in rest] == [g.group_id for g in everything[4:]]
+
+
+async def test_what_is_not_acknowledged_keeps_more_out(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED, groups_open_max=4)
+    await session.submit(prompts(4))
+    more = [Prompt(group_id="more", prompt_ids=[5], k=1, seed=1)]
+    with pytest.raises(Saturated):
+        await session.submit(more)
+    await take(session, 4)
+    assert await session.submit(more) == 1
+
+
+BAD_SESSIONS = [
+    ({"session_id": "a b"}, "session.session_id"),
+    ({"model": "other"}, "session.model"),
+    ({"sampling": SamplingParams(temperature=float("nan"))}, "session.sampling.temperature"),
+    ({"sampling": SamplingParams(top_p=0.0)}, "session.sampling.top_p"),
+    ({"sampling": SamplingParams(max_tokens=0)}, "session.sampling.max_tokens"),
+    ({"sampling": SamplingParams(stop_ids=(1 << 30,))}, "session.sampling.stop_ids"),
+    ({"groups_open_max": -1}, "session.groups_open_max"),
+    ({"staleness_max": -1}, "session.staleness_max"),
+]
+
+
+@pytest.mark.parametrize(("fields", "field"), BAD_SESSIONS)
+async def test_a_bad_session_names_its_field(
+    run_rollouts: RunRollouts, fields: dict[str, object], field: str
+) -> None:
+    own = await run_rollouts()
+    with pytest.raises((InvalidRequest, NotFound)) as refused:
+        await own.client.open_session(**{"session_id": "s", **fields})  # type: ignore[arg-type]
+    assert refused.value.field == field
+
+
+BAD_PROMPTS = [
+    ({"prompt_ids": []}, "prompt_ids"),
+    ({"prompt_ids": [], "text": "2 + 2"}, "text"),
+    ({"prompt_ids": [1] * TOKENS_MAX}, "sampling.max_tokens"),
+    ({"prompt_ids": [1 << 20]}, "prompt_ids"),
+    ({"prompt_ids": [-1]}, "prompt_ids"),
+    ({"k": 0}, "k"),
+    ({"k": SLOTS + 1}, "k"),
+    ({"group_id": ""}, "group_id"),
+    ({"group_id": "x" * 257}, "group_id"),
+    ({"batch_id": "a b"}, "batch_id"),
+    ({"sampling": SamplingParams(temperature=float("nan"))}, "sampling.temperature"),
+    ({"sampling": SamplingParams(min_p=1.5)}, "sampling.min_p"),
+    ({"sampling": SamplingParams(max_tokens=TOKENS_MAX)}, "sampling.max_tokens"),
+    ({"sampling": SamplingParams(stop_strings=(b"",))}, "sampling.stop_strings"),
+]
+
+
+@pytest.mark.parametrize(("fields", "field"), BAD_PROMPTS)
+async def test_a_bad_prompt_names_its_field_and_nothing_is_taken(
+    run_rollouts: RunRollouts, fields: dict[str, object], field: str
+) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    good = {"group_id": "bad", "prompt_ids": [1], "k": 1, "seed": 1}
+    bad = Prompt(**{**good, **fields})  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest) as refused:
+        await session.submit([*prompts(1), bad])
+    assert refused.value.field == f"prompts[1].{field}"
+    status = await own.client.status()
+    assert (status.groups_waiting, status.groups_running, status.groups_ended) == (0, 0, 0)
+
+
+async def test_what_the_reward_service_refuses_is_refused_when_the_session_opens(
+    run_rollouts: RunRollouts, api: Running
+) -> None:
+    own = await run_rollouts(api.addresses.grpc)
+    with pytest.raises(NotFound):
+        await own.client.open_session("s", pipeline="nothing")
+    with pytest.raises(InvalidRequest):
+        await own.client.open_session("s", pipeline="math", settings={"no_such": 1})
+    await own.client.open_session("s", pipeline="math")
+    with pytest.raises(Conflict):
+        await own.client.open_session("s", pipeline="noop")
+    lonely = await run_rollouts()
+    with pytest.raises(DependencyDown):
+        await lonely.client.open_session("s", pipeline="math")
+
+
+# -- weights ---------------------------------------------------------------------------------------
+NAMES = {
+    "EMBED": "model.embed_tokens.weight",
+    "LM_HEAD": "lm_head.weight",
+    "FINAL_NORM": "model.norm.weight",
+    "ATTN_NORM": "input_layernorm.weight",
+    "WQ": "self_attn.q_proj.weight",
+    "WK": "self_attn.k_proj.weight",
+    "WV": "self_attn.v_proj.weight",
+    "BQ": "self_attn.q_proj.bias",
+    "BK": "self_attn.k_proj.bias",
+    "BV": "self_attn.v_proj.bias",
+    "Q_NORM": "self_attn.q_norm.weight",
+    "K_NORM": "self_attn.k_norm.weight",
+    "WO": "self_attn.o_proj.weight",
+    "BO": "self_attn.o_proj.bias",
+    "FFN_NORM": "post_attention_layernorm.weight",
+    "W_GATE": "mlp.gate_proj.weight",
+    "W_UP": "mlp.up_proj.weight",
+    "W_DOWN": "mlp.down_proj.weight",
+    "B_GATE": "mlp.gate_proj.bias",
+    "B_UP": "mlp.up_proj.bias",
+    "B_DOWN": "mlp.down_proj.bias",
+}
+
+
+def weights_of(version: int) -> dict[str, Weight]:
+    found = {}
+    for (kind, layer), tensor in version_of(version).tensors.items():
+        name = NAMES[kind.name]
+        if name.startswith(("self_attn", "mlp", "input", "post")):
+            name = f"model.layers.{layer}.{name}"
+        shape = tuple(n for n in tensor.shape if n != 1) if tensor.data.ndim == 2 else tensor.shape
+        found[name] = Weight(
+            dtype=tensor.dtype.name,
+            shape=tensor.shape if len(shape) == 2 else shape,
+            data=tensor.data.tobytes(),
+        )
+    return found
+
+
+async def test_weights_are_pushed_while_tokens_are_made_and_tokens_say_which(
+    run_rollouts: RunRollouts,
+) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    await session.submit(prompts(3))
+    before = {g.group_id: g for g in await take(session, 3)}
+    pushed = await own.client.push_weights(1, weights_of(1))
+    assert pushed.policy_version == 1
+    assert await own.client.policy_version() == 0
+    activated = await own.client.activate(1)
+    assert (activated.previous_version, activated.policy_version) == (0, 1)
+    await session.submit(prompts(3))
+    after = {g.group_id: g for g in await take(session, 3)}
+    for name, group in after.items():
+        assert {v for t in group.trajectories for v, _ in t.policy_versions} == {1}
+        assert {v for t in before[name].trajectories for v, _ in t.policy_versions} == {0}
+    await own.client.activate(0)  # a rollback finds the slot
+    await session.submit([Prompt(group_id="again", prompt_ids=[1, 2, 3], k=3, seed=0)])
+    [again] = await take(session, 1)
+    for one, other in zip(again.trajectories, before["p0"].trajectories, strict=True):
+        assert one.response_ids.tolist() == other.response_ids.tolist()
+        assert one.rollout_logp.tolist() == other.rollout_logp.tolist()
+
+
+def broken(weights: dict[str, Weight], how: str, rng: random.Random) -> dict[str, Weight]:
+    name = rng.choice(sorted(weights))
+    good = weights[name]
+    data = bytes(good.data)
+    if how == "missing":
+        del weights[name]
+    elif how == "unknown":
+        weights["model.layers.99.mlp.up_proj.weight"] = good
+    elif how == "shape":
+        weights[name] = Weight(dtype=good.dtype, shape=(7, 3), data=data)
+    elif how == "dtype":
+        weights[name] = Weight(dtype="I8", shape=good.shape, data=data)
+    elif how == "short":
+        weights[name] = Weight(dtype=good.dtype, shape=good.shape, data=data[:-4])
+    elif how == "long":
+        weights[name] = Weight(dtype=good.dtype, shape=good.shape, data=data + b"1234")
+    elif how == "nan":
+        nan = np.array([np.nan], dtype="<f4").tobytes()
+        weights[name] = Weight(dtype="F32", shape=good.shape, data=nan + data[4:])
+    return weights
+
+
+@pytest.mark.parametrize("how", ["missing", "unknown", "shape", "dtype", "short", "long", "nan"])
+async def test_a_wrong_push_leaves_nothing_to_activate(run_rollouts: RunRollouts, how: str) -> None:
+    own = await run_rollouts()
+    with pytest.raises((InvalidRequest, FailedPrecondition)):
+        await own.client.push_weights(1, broken(weights_of(1), how, random.Random(how)))
+    with pytest.raises(FailedPrecondition):
+        await own.client.activate(1)
+    await own.client.push_weights(1, weights_of(1))  # and the next one is taken
+    assert (await own.client.activate(1)).policy_version == 1
+
+
+async def test_a_push_that_is_cut_leaves_nothing_and_the_next_is_taken(
+    run_rollouts: RunRollouts,
+) -> None:
+    own = await run_rollouts()
+    whole = weights_of(1)
+    half = asyncio.Event()
+
+    async def first_half() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+        pieces = [piece async for piece in _pieces(1, whole, 0.0)]
+        for piece in pieces[: len(pieces) // 2]:
+            yield piece
+        half.set()
+        await asyncio.Event().wait()  # the sender hangs, then dies
+
+    call = own.client._stub.PushWeights(first_half())
+    await half.wait()
+    with pytest.raises(FailedPrecondition):
+        await own.client.push_weights(1, whole)  # one at a time
+    call.cancel()
+    async with asyncio.timeout(S_MAX):
+        while not await taken(own, whole):
+            await asyncio.sleep(0.05)
+    assert (await own.client.activate(1)).policy_version == 1
+
+
+async def taken(own: Rollouts, weights: dict[str, Weight]) -> bool:
+    """Whether a push is taken: not while the one that was cut is being cleared away."""
+    try:
+        await own.client.push_weights(1, weights)
+    except FailedPrecondition:
+        return False
+    return True
+
+
+async def test_pauses_count(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    first, second = await own.client.pause(), await own.client.pause(mode="retract")
+    await session.submit(prompts(2))
+    await own.client.resume(first)
+    with pytest.raises(FailedPrecondition):
+        await own.client.resume(first)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await take(session, 1)
+    await own.client.resume(second)
+    assert len(await take(session, 2)) == 2
+
+
+async def test_stale_groups_are_made_again_by_the_weights_of_the_day(
+    run_rollouts: RunRollouts,
+) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session(
+        "s", sampling=SAMPLED, staleness_max=0, retry_stale=True
+    )
+    await session.submit(prompts(4))
+    async with asyncio.timeout(S_MAX):
+        while (await own.client.status()).groups_ended < 4:
+            await asyncio.sleep(0.01)
+    await own.client.push_weights(1, weights_of(1))
+    await own.client.activate(1)
+    for group in await take(session, 4):
+        assert group.staleness == 0
+        assert {v for t in group.trajectories for v, _ in t.policy_versions} == {1}
+
+
+async def test_errors_of_calls_are_typed_over_the_wire(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    with pytest.raises(FailedPrecondition):
+        await own.client.activate(77)
+    with pytest.raises(FailedPrecondition):
+        await own.client.resume("none")
+    session = RolloutSession("nobody", own.client._connection, own.client._stub, tokens_max=1)
+    for call in (session.submit(prompts(1)), session.cancel(), session.close()):
+        with pytest.raises(AssayError) as refused:
+            await call
+        assert isinstance(refused.value, NotFound)
+
+
+async def test_an_engine_that_dies_ends_what_it_had_without_a_reward(
+    run_rollouts: RunRollouts, api: Running
+) -> None:
+    own = await run_rollouts(api.addresses.grpc, probe=ProbeEngine(fail_at_step=5))
+    session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop")
+    await session.submit(prompts(6, k=6, reference={}))  # of which four wait for the engine
+    groups = await take(session, 6)
+    assert {t.outcome for g in groups for t in g.trajectories} == {Outcome.INFRA_FAILED}
+    assert all(t.reward is None for g in groups for t in g.trajectories)
+    with pytest.raises(DependencyDown):
+        await session.submit([Prompt(group_id="late", prompt_ids=[1], k=1, seed=1)])
