@@ -8,7 +8,7 @@ rest is below the budget: the fast lane keeps as many tests as it can. Measure o
 """
 
 import argparse
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
@@ -20,16 +20,16 @@ HEAD = """# Tests that are not in the fast lane; scripts/choose_slow_tests.py wr
 """
 
 
-def durations(report: Path) -> Counter[str]:
+def durations(report: Path) -> dict[str, float]:
     """Return test function -> seconds, of a JUnit report, all parameters together."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - written by pytest
         parts = case.attrib["classname"].split(".")
         depth = next(n for n in range(len(parts), 0, -1) if _file(parts[:n]).exists())
         names = [*parts[depth:], case.attrib["name"].partition("[")[0]]
         path = _file(parts[:depth]).relative_to(ROOT)
         seconds["::".join([str(path), *names])] += float(case.attrib["time"])
-    return seconds
+    return dict(seconds)
 
 
 def _file(parts: list[str]) -> Path:
