@@ -97,7 +97,7 @@ class Adapted:
             return np.asarray(np.linalg.solve((eye + q).T, (eye - q).T).T)
         if self.kind == NEUMANN:
             powers = [np.linalg.matrix_power(q, n) for n in range(1, self.terms)]
-            return eye + 2 * sum(powers[:-1], np.zeros_like(q)) + powers[-1]
+            return np.asarray(eye + 2 * sum(powers[:-1], np.zeros_like(q)) + powers[-1])
         values, vectors = np.linalg.eigh(1j * q)
         return np.real((vectors * np.exp(-1j * values)) @ vectors.conj().T)
 
