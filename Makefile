@@ -1,19 +1,22 @@
 .DEFAULT_GOAL := help
-.PHONY: help up test check ci proto accuracy bench chaos fuzz lives clean
+.PHONY: help up test test-all check ci proto accuracy bench chaos fuzz lives clean
 
 help:  ## print these targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 up:  ## start the platform on this machine (Ctrl-C drains)
 	@./run up
 
-test:  ## run the tests
+test:  ## run the fast tests (two minutes)
 	@./run test
+
+test-all:  ## run all tests
+	@./run test --all
 
 check:  ## lint, types, import contracts
 	@./run check
 
-ci:  ## all that the gate runs
+ci:  ## all that the pull-request check runs
 	@.ci/run
 
 proto:  ## regenerate the protobuf modules
@@ -28,7 +31,7 @@ bench:  ## throughput and latency, side by side with the alternatives
 chaos:  ## 10,000 requests under kill -9 of workers, API and store
 	@.venv/bin/python benchmarks/chaos.py
 
-fuzz:  ## hostile and honest candidates of known worth in every pipeline (SEED=, MINUTES=)
+fuzz:  ## candidates of known reward, hostile and honest, in every pipeline (SEED=, MINUTES=)
 	@.venv/bin/python -m tests.fuzz.verdicts --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
 
 lives:  ## 10,000 runtimes closed beside calls, under ThreadSanitizer and AddressSanitizer (LIVES=)

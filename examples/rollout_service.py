@@ -1,8 +1,8 @@
 """One group of K responses from a running rollout service, scored by a running platform.
 
-    ./run up &
-    ASSAY_ROLLOUT__MODEL=MODEL python -m assay.rollout &
-    python examples/rollout_service.py --prompt "2 + 3 =" --answer 5 [--k 8]
+./run up &
+ASSAY_ROLLOUT__MODEL=MODEL python -m assay.rollout &
+python examples/rollout_service.py --prompt "2 + 3 =" --answer 5 [--k 8]
 """
 
 import argparse

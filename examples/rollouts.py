@@ -57,7 +57,7 @@ def rollouts(chosen: argparse.Namespace, client: SyncClient) -> None:
             )
             submitted += len(ended)
         for result in batch.results():
-            if result.reward is None:  # never a zero: nobody could judge it
+            if result.reward is None:  # not a zero: it could not be judged
                 runtime.cancel(refs[int(result.request_id)])
             else:
                 runtime.score(refs[int(result.request_id)], result.reward)

@@ -29,6 +29,8 @@ from assay.store.valkey import ValkeyStore
 
 Judge = Callable[[Claim], Finish]
 
+pytest_plugins = ("tests.lanes",)
+
 PROCESS_S_MAX = 30.0
 
 # A test never judges time: the machine is shared.

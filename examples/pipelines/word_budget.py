@@ -49,7 +49,7 @@ class WordBudgetHandler:
         """Load here what is slow to load: a handler lives as long as its worker."""
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
-        """One verdict a request, in order. What raises here is an infrastructure failure."""
+        """Return one verdict per request, in order; an exception is an infrastructure failure."""
         return [self._one(work.response, work.reference, work.settings) for work in works]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows of `assay score`: a bad one is told and hides no other; a rerun does what is left."""
+"""Rows of `assay score`: a bad one is reported and hides no other; a rerun does the rest."""
 
 import io
 import itertools

@@ -1,4 +1,4 @@
-"""The platform of one machine as a whole: whoever works on it does not outlive it."""
+"""The platform of one machine as a whole: work on it does not outlive it."""
 
 import asyncio
 from pathlib import Path

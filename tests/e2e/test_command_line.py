@@ -8,63 +8,17 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.commands import ASSAY, ROOT, assay, environment, platform_up
 
 from assay.client import Client, Outcome, Request
 
-ROOT = Path(__file__).resolve().parents[2]
-ASSAY = [sys.executable, "-m", "assay.cli"]
-FREE_PORTS = {
-    "ASSAY_REWARD__GRPC_PORT": "0",
-    "ASSAY_REWARD__HTTP_PORT": "0",
-    "ASSAY_WORKER__CONTROL_PORT": "0",
-    "ASSAY_PLANNER__GRPC_PORT": "0",
-}
 EXPECTED = {"p1": [1, 0, 1, 0], "p2": [1, 1, 1, 0], "p3": [1, 1, 0, 0]}
-
-
-def environment(data_dir: Path) -> dict[str, str]:
-    return {**os.environ, **FREE_PORTS, "ASSAY_DATA_DIR": str(data_dir), "ASSAY_WORKER__SLOTS": "1"}
-
-
-def assay(
-    *arguments: str | Path, data_dir: Path, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*ASSAY, *map(str, arguments)],
-        env={**environment(data_dir), **variables},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-
-
-@asynccontextmanager
-async def platform_up(data_dir: Path) -> AsyncIterator[dict[str, Any]]:
-    process = await asyncio.create_subprocess_exec(
-        *ASSAY,
-        "up",
-        "--plain",
-        env=environment(data_dir),
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(60):
-            assert b"gRPC" in await process.stdout.readline()
-        yield json.loads((data_dir / "run" / "reward.json").read_text())
-    finally:
-        process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(60):
-            await process.communicate()
-    assert process.returncode == 0
 
 
 def test_the_main_job_scores_a_file_and_a_rerun_resumes(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.test_command_line import assay
+from tests.e2e.commands import assay
 
 
 def write(path: Path, *rows: object) -> Path:

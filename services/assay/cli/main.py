@@ -119,6 +119,11 @@ def main() -> None:
     """Run a command; an expected error is one line and an exit code, never a traceback."""
     try:
         app()
+    except ModuleNotFoundError as error:
+        if (error.name or "assay").partition(".")[0] == "assay":
+            raise  # a bug
+        sys.stderr.write(f"this command needs {error.name}: pip install 'assay[server]'\n")
+        sys.exit(2)
     except Exception as error:
         # Imported here: what describes an error needs gRPC and the settings.
         from assay.cli.console import EXIT_BAD_INPUT, err

@@ -37,7 +37,7 @@ _KNOWN_VERDICTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What is wrong with a reference."""
+    """A fault of a reference."""
 
     reason: str
     details: str
@@ -124,11 +124,11 @@ class Report:
                 {"reason": reason, "references": number, "examples": list(examples)}
                 for reason, number, examples in self.reasons()
             ],
-            "unsound": [_told(one) for one in self.references if one.problems or one.unjudged],
+            "unsound": [_unsound(one) for one in self.references if one.problems or one.unjudged],
         }
 
 
-def _told(one: Audited) -> dict[str, Any]:
+def _unsound(one: Audited) -> dict[str, Any]:
     problems = [
         {"reason": p.reason, "field": p.field, "control": p.control, "details": p.details}
         for p in (*one.problems, *one.unjudged)
@@ -219,10 +219,10 @@ def _general(path: str) -> str:
 
 
 class Auditor:
-    """Has the controls judged by a service, and compares."""
+    """Submits the controls to a service and compares the verdicts."""
 
     def __init__(self, client: Client, advance: Callable[[int], None]) -> None:
-        """Use `client`; `advance` is told how many controls are done."""
+        """Use `client`; `advance` gets the number of finished controls."""
         self._client = client
         self._advance = advance
 

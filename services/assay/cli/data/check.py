@@ -29,7 +29,9 @@ from assay.verifiers.registry import load_pipelines
 
 
 def check(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One JSON a line.")],
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="One JSON object per line.")
+    ],
     pipeline: Annotated[str, typer.Option(help="Default: each row's own `pipeline`.")] = "",
     settings: Annotated[str, typer.Option(help="The pipeline's settings, as JSON.")] = "{}",
     output: Annotated[Path | None, typer.Option("--out", help="Where the report goes.")] = None,

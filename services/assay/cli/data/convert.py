@@ -57,7 +57,7 @@ def convert(
     files: Annotated[
         list[Path], typer.Argument(exists=True, dir_okay=False, help="jsonl, json, gz, parquet.")
     ],
-    output: Annotated[Path, typer.Option("--out", help="Where rows go, one JSON a line.")],
+    output: Annotated[Path, typer.Option("--out", help="Where rows go, one JSON object per line.")],
     pipeline: Annotated[str, typer.Option(help="Which judges it; default: the usual one.")] = "",
     *,
     strict: Annotated[bool, typer.Option(help="End at the first record without a row.")] = False,

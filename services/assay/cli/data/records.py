@@ -48,7 +48,7 @@ def read_records(path: Path) -> Iterator[Read]:
 
 
 def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
-    """Compressed files are told by their first bytes, not by their name."""
+    """Compressed files are recognised by their first bytes, not by their name."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if packed else path.open("rb")

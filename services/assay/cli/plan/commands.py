@@ -44,7 +44,7 @@ def plan_show(data_dir: DataDir = None, *, as_json: AsJson = False) -> None:
 
 @plan.command("explain")
 def plan_explain(
-    batch: Annotated[str, typer.Argument(help="A batch id, open or over.")],
+    batch: Annotated[str, typer.Argument(help="Id of an open or finished batch.")],
     data_dir: DataDir = None,
     tenant: Annotated[str, typer.Option(help="Whose batch.")] = "default",
     plot: Annotated[

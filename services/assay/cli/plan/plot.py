@@ -21,7 +21,7 @@ class Point:
 
 
 def plot_stages(points: Mapping[str, Sequence[Point]], path: Path, *, title: str) -> None:
-    """A panel a stage, one time axis."""
+    """Draw one panel per stage on one time axis."""
     figure = Figure(figsize=(9, 2.2 * len(points) + 0.8), layout="constrained")
     panels = figure.subplots(len(points), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (stage, series) in zip(panels, points.items(), strict=True):

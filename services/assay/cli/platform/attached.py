@@ -52,7 +52,7 @@ async def service(url: str, data_dir: Path | None, clock: Clock) -> AsyncIterato
 
 
 def _sweep(clock: Clock) -> None:
-    """Remove the directories of jobs that were killed; nobody holds the locks of those."""
+    """Remove the directories of killed jobs: those whose locks are free."""
     for folder in Path(tempfile.gettempdir()).glob(f"{OWN_DIR_PREFIX}*"):
         with suppress(OSError):
             info = folder.lstat()

@@ -1,6 +1,6 @@
 """The processes of a platform: started, watched, started again, drained.
 
-Each is a process of its own under a warden (`assay.store.warden`), so that it does not outlive us,
+Each is a process under a warden (`assay.store.warden`), so that it does not outlive this one,
 and logs to a file of its own, so that one can die without the others. One that dies, is killed or
 does not answer is started again, never before its predecessor is gone (both hold one lock file);
 only a crash loop (`assay.core.restarts`) or a wrong configuration ends that, and with it the
@@ -86,16 +86,16 @@ class Child:
         return None if _dead(self) else warden.wards_pid(self.process.pid)  # type: ignore[union-attr]
 
     def reason(self) -> str:
-        """The last line that it said in this life, without its name."""
+        """Return the last line that it logged since its start, without its name."""
         with self.log.open("rb") as file:
             file.seek(max(self.log_offset, self.log.stat().st_size - LOG_TAIL_BYTES))
             lines = file.read().decode("utf-8", errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "it logged nothing")
         return last.removeprefix(f"{self.name}: ")[:REASON_CHARS_MAX]
 
 
 class Platform:
-    """Starts, watches and stops children. Owns nothing else."""
+    """Starts, watches and stops children."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class Platform:
 
         Raises:
             FailedPrecondition: its configuration is wrong.
-            DependencyDown: it cannot be had to start; says what it logged last.
+            DependencyDown: it does not start; the message has its last log line.
         """
         child.start_s_max = timeout_s
         while True:
@@ -258,7 +258,7 @@ class Platform:
             child.asking = asyncio.create_task(_answers(child.sign, self._liveness.answer_s_max))
 
     def _kill(self, child: Child, why: str) -> None:
-        """Kill -9; whoever watches notices its death and starts it again."""
+        """Send SIGKILL; the watcher notices the death and starts it again."""
         with child.log.open("a", encoding="utf-8") as log:
             log.write(f"{child.name}: {why}: killed, to be started again\n")
         child.missed = 0
@@ -335,7 +335,7 @@ async def _answers(sign: Path, timeout_s: float) -> bool:
 
 
 def _any_certificate() -> ssl.SSLContext:
-    """For asking our own child whether it lives; nothing is told to it."""
+    """For asking our own child whether it lives; nothing secret is sent."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

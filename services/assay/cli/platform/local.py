@@ -1,7 +1,7 @@
 """One machine's platform: what `assay up` shows and what `assay score` starts for itself.
 
 Order: the embedded store (when no store is named), the reward API, a worker host, and, once these
-serve, a planner, for which nobody waits; drained in the other order. Where each listens stands in
+serve, a planner, which nothing waits for; drained in the other order. Where each listens stands in
 `data_dir/run`, which is how other commands find it. When the platform itself is killed, their
 wardens drain them.
 """
@@ -50,7 +50,7 @@ class LocalPlatform:
             raise
 
     def _own(self) -> None:
-        """One platform a data directory, wherever its store is."""
+        """Lock the data directory: one platform per directory, wherever its store is."""
         data_dir = self._settings.data_dir
         with starting():
             data_dir.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ REFRESH_S = 0.5
 
 def up(
     data_dir: DataDir = None,
-    slots: Annotated[int | None, typer.Option(min=0, help="Worker slots a stage.")] = None,
+    slots: Annotated[int | None, typer.Option(min=0, help="Worker slots per stage.")] = None,
     model: Annotated[
         Path | None, typer.Option(help="Serve rollouts of this model, too.", exists=True)
     ] = None,

@@ -112,7 +112,9 @@ class Run:
 
 
 def score(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One JSON a line.")],
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="One JSON object per line.")
+    ],
     pipeline: Annotated[str, typer.Option(help="`assay pipelines` lists them.")],
     output: Annotated[Path, typer.Option("--out", help="Where results go; a rerun resumes.")],
     settings: Annotated[str, typer.Option(help="The pipeline's settings, as JSON.")] = "{}",

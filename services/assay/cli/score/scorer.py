@@ -2,7 +2,7 @@
 
 Rows go in batches of `BATCH_ROWS` or `BATCH_BYTES`, `BATCHES_AT_ONCE` of them under way, so that a
 file of any length neither fills a quota or our memory nor leaves the workers idle between two
-batches. A row that the service refuses is told and left out; the others of its message are sent
+batches. A row that the service refuses is reported and left out; the others of its message are sent
 again: after each refusal in messages half as large, after each success twice as large, so that the
 cost is linear in the number of rows however many are refused.
 """
@@ -36,7 +36,7 @@ _REFUSALS: Final = (InvalidRequest, TooLarge, Conflict, FailedPrecondition)
 
 
 class Ledger(Protocol):
-    """Who is told what became of rows."""
+    """Receives the fate of each row."""
 
     def finish(self, results: Sequence[Result]) -> None:
         """These ended."""
@@ -209,7 +209,7 @@ def _place(error: AssayError, rows: int) -> tuple[int | None, str]:
 
 
 async def _cancel(batch: Batch) -> None:
-    """As good as it goes: the service may be what is gone."""
+    """Best effort: the service itself may be gone."""
     try:
         await batch.cancel()
     except AssayError:

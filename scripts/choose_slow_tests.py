@@ -1,0 +1,64 @@
+"""Writes tests/slow_tests.txt, so that the tests left in the fast lane take a given time.
+
+    ./run test --all --junitxml=build/tests.xml
+    python scripts/choose_slow_tests.py build/tests.xml --fast-s 90
+
+Test functions are taken out of the fast lane from the slowest on, until the measured time of the
+rest is below the budget: the fast lane keeps as many tests as it can. Measure on a quiet machine.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+OUTPUT = ROOT / "tests" / "slow_tests.txt"
+HEAD = """# Tests that are not in the fast lane; scripts/choose_slow_tests.py writes this list from
+# measured durations (the seconds of all cases of a function stand behind it).
+"""
+
+
+def durations(report: Path) -> dict[str, float]:
+    """Return test function -> seconds, of a JUnit report, all parameters together."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - written by pytest
+        parts = case.attrib["classname"].split(".")
+        depth = next(n for n in range(len(parts), 0, -1) if _file(parts[:n]).exists())
+        names = [*parts[depth:], case.attrib["name"].partition("[")[0]]
+        path = _file(parts[:depth]).relative_to(ROOT)
+        seconds["::".join([str(path), *names])] += float(case.attrib["time"])
+    return dict(seconds)
+
+
+def _file(parts: list[str]) -> Path:
+    return ROOT.joinpath(*parts).with_suffix(".py")
+
+
+def slow(seconds: Mapping[str, float], fast_s: float) -> list[str]:
+    """Return the slowest functions, as few as leave less than `fast_s` seconds for the rest."""
+    left = sum(seconds.values())
+    chosen = []
+    for name, took in sorted(seconds.items(), key=lambda each: -each[1]):
+        if left <= fast_s:
+            break
+        chosen.append(name)
+        left -= took
+    return sorted(chosen)
+
+
+def main() -> None:
+    """Read the report, write the list."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("report", type=Path, help="JUnit XML of a run of all tests")
+    parser.add_argument("--fast-s", type=float, default=90.0, help="budget of the fast lane")
+    chosen = parser.parse_args()
+    seconds = durations(chosen.report)
+    names = slow(seconds, chosen.fast_s)
+    lines = [f"{name}  # {seconds[name]:.1f}\n" for name in names]
+    OUTPUT.write_text(HEAD + "".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""A pytest plugin: gives the marker `slow` to the tests of tests/slow_tests.txt.
+
+The list is made from measured durations by `scripts/choose_slow_tests.py`. One entry per line: the
+start of a test's id, a folder, a file or a function (`tests/sandbox/test_slots.py::test_x`).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+LIST = Path(__file__).with_name("slow_tests.txt")
+
+
+def entries(text: str) -> Sequence[str]:
+    """Return the entries of the list; `#` starts a comment."""
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def is_slow(test_id: str, listed: Sequence[str]) -> bool:
+    """Tell whether an entry names the test, its function, its file or a folder of it."""
+    return any(
+        test_id == entry or test_id.startswith((f"{entry}::", f"{entry}[", f"{entry}/"))
+        for entry in listed
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow ones."""
+    listed = entries(LIST.read_text(encoding="utf-8"))
+    for item in items:
+        if is_slow(item.nodeid, listed):
+            item.add_marker("slow")

@@ -1,0 +1,177 @@
+"""Every command of README and docs is accepted as it is written.
+
+Commands stand in `sh` blocks, in indented blocks and between backticks. Each is given to the real
+parser of its program, which then ends: what is tested is that program, options and the form of
+their values exist, not what the command does. Capital words stand for values of the reader's.
+"""
+
+import ast
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from assay.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROGRAM = re.compile(r"(\./run|assay|python|make|pip|\.ci/run|scripts/\S+)( |$)")
+PLACEHOLDERS = {"N": "1", "M": "1", "B": "b"}
+"""Values for capital words that are no names of files."""
+PARSE_ONLY = """
+import argparse, runpy, sys
+parse = argparse.ArgumentParser.parse_args
+def parse_and_end(self, *args, **kwargs):
+    parse(self, *args, **kwargs)
+    raise SystemExit(0)
+argparse.ArgumentParser.parse_args = parse_and_end
+what, name, *sys.argv = sys.argv[1:]
+if what == "file":
+    sys.path.insert(0, name.rpartition("/")[0])
+runpy.run_module(name, run_name="__main__", alter_sys=True) if what == "module" else (
+    runpy.run_path(name, run_name="__main__"))
+"""
+SERVICES = {"assay.reward", "assay.worker", "assay.planner"}
+"""Modules that take no argument and serve until they are stopped."""
+
+
+def commands(page: str) -> Iterator[str]:
+    """Yield what a page shows as a command, one logical line each."""
+    page = re.sub(r"\\\n *", " ", page)  # one line per command
+    blocks = re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    indented = re.findall(r"^    (\S.*)$", page, re.MULTILINE)
+    inline = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.M))
+    lines = "\n".join([*blocks, *indented]).splitlines()
+    for line in [*lines, *inline]:
+        if PROGRAM.match(line.strip()):
+            yield line.strip()
+
+
+def words(command: str) -> Sequence[str]:
+    """Split a command; brackets mark what may be left out, `...` what may be repeated."""
+    plain = re.sub(r"\[(-[^\]]*)\]", r"\1", command)
+    found = shlex.split(plain, comments=True)
+    return [PLACEHOLDERS.get(word, word).removesuffix("...") for word in found]
+
+
+ALL = sorted({(page.name, one) for page in PAGES for one in commands(page.read_text("utf-8"))})
+
+
+def of(*programs: str) -> list[object]:
+    return [
+        pytest.param(words(text)[1:], id=f"{page}: {text}"[:90])
+        for page, text in ALL
+        if words(text)[0] in programs
+    ]
+
+
+def of_python(*, module: bool) -> list[object]:
+    found = [(page, text, words(text)[1:]) for page, text in ALL if words(text)[0] == "python"]
+    return [
+        pytest.param(arguments, id=f"{page}: {text}"[:90])
+        for page, text, arguments in found
+        if arguments and arguments[0] != "-c" and (arguments[0] == "-m") == module
+    ]
+
+
+@pytest.mark.parametrize("arguments", of("assay", "./run"))
+def test_assay_takes_the_command(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not arguments or arguments[0] == "test" or arguments == ["check"]:
+        return  # of the script ./run; see below
+    monkeypatch.chdir(tmp_path)
+    for word in arguments:
+        if not word.startswith("-"):  # it may be a file that has to exist
+            (tmp_path / word).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / word).touch()
+    context = typer.main.get_group(app).make_context("assay", list(arguments))
+    command: Any = context.command
+    rest = [*context._protected_args, *context.args]
+    while rest and isinstance(command, typer.core.TyperGroup):
+        _, command, rest = command.resolve_command(context, rest)
+        if not rest:
+            return  # a mention of the command, without what it needs
+        context = command.make_context(command.name, list(rest), parent=context)
+        rest = [*context._protected_args, *context.args]
+
+
+def test_the_script_runs_tests_and_checks_and_leaves_the_check_of_a_file_to_assay() -> None:
+    labels = re.findall(r"^([\"*].*)\)(?:  #.*)?$", (ROOT / "run").read_text(), re.MULTILINE)
+    assert labels == ['"test "*', '"check 1"', "*"]
+
+
+@pytest.mark.parametrize("arguments", of_python(module=False))
+def test_a_script_takes_its_arguments(arguments: list[str], tmp_path: Path) -> None:
+    path = ROOT / arguments[0]
+    assert path.exists()
+    if "ArgumentParser" not in path.read_text(encoding="utf-8"):
+        assert len(arguments) == 1 or "sys.argv" in path.read_text(encoding="utf-8")
+        return
+    parse("file", [str(path), *arguments])
+
+
+@pytest.mark.parametrize("arguments", of_python(module=True))
+def test_a_module_takes_its_arguments(arguments: list[str]) -> None:
+    name = arguments[1]
+    if name in SERVICES:
+        assert len(arguments) == 2
+        assert any((ROOT / "services" / name.replace(".", "/")).glob("__main__.py"))
+        return
+    found = importlib.util.find_spec(name)
+    assert found is not None
+    source = (
+        importlib.util.find_spec(f"{name}.__main__") if found.submodule_search_locations else found
+    )
+    assert source is not None
+    if "ArgumentParser" in Path(source.origin or "").read_text(encoding="utf-8"):
+        parse("module", [name, *arguments[1:]])
+
+
+def parse(what: str, arguments: Sequence[str]) -> None:
+    """Run a program up to the end of its `parse_args`."""
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE_ONLY, what, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+
+
+@pytest.mark.parametrize("arguments", of("make"))
+def test_make_has_the_target(arguments: list[str]) -> None:
+    done = subprocess.run(["make", "-n", *arguments], cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", of("pip"))
+def test_pip_installs_what_is_there(arguments: list[str]) -> None:
+    extras = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    )
+    for word in arguments:
+        named = re.fullmatch(r"(?:assay|\.)\[([\w,-]+)\]", word)
+        assert named is None or set(named[1].split(",")) <= extras
+        assert not word.startswith("./") or (ROOT / word / "pyproject.toml").exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_are_python(page: Path) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.M):
+        compile(block, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_commands_are_found() -> None:
+    assert len(ALL) > 60

@@ -1,0 +1,98 @@
+"""Plain technical English: idioms on which a reader in a hurry, or new to English, trips.
+
+An area is added to `AREAS` once it is clean; then it stays clean. Python files are read for their
+docstrings, comments and messages, pages as they are without code.
+"""
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BANNED = {
+    r"\banew\b": "again",
+    r"\blest\b": "so that ... not",
+    r"\bwhoever\b": "name who",
+    r"\bnobody\b": "no one",
+    r"\b(?:is|are|was|were) told\b": "gets, is notified, is reported",
+    r"\bis had\b|\bthey were had\b|\bcannot be had\b|\bto be had\b": "obtained",
+    r"\bfor want of\b": "because there is no",
+    r"\bas good as it goes\b": "best effort",
+    r"\bsomebody\b": "someone, or name who",
+    r"\b(?:hither|thither|whence|whither|thereof|hereof|whilst)\b": "a modern word",
+    r"\b(?:line|row|file|queue|worker|slot|result|process|panel|record|module|request|case|entry)"
+    r"s? a (?:line|row|stage|file|batch|request|result|process|word|worker|slot|source|kind|prompt"
+    r"|task|step|package|record|second|token|group|day|minute)\b": "per",
+}
+"""Pattern -> what to write instead."""
+AREAS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
+    "CHANGELOG.md",
+    "run",
+    ".ci/run",
+    "Makefile",
+    "hatch_build.py",
+    "docs/architecture.md",
+    "docs/glossary.md",
+    "examples",
+    "scripts",
+    "services/assay/cli",
+    "services/assay/edge/docs_page.py",
+    "tests/cli",
+    "tests/examples",
+    "tests/e2e",
+)
+KINDS = {".py", ".md", ".sh", ""}
+
+
+def files(area: str) -> Iterator[Path]:
+    path = ROOT / area
+    found = sorted(path.rglob("*")) if path.is_dir() else [path]
+    yield from (one for one in found if one.is_file() and one.suffix in KINDS)
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield what a person reads, with the line that it begins on."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        kinds = {tokenize.COMMENT, tokenize.STRING}
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type in kinds:
+                yield token.start[0], re.sub(r"\s+", " ", token.string)
+        return
+    without_code = re.sub(r"^```.*?^```|`[^`\n]*`", _blank, text, flags=re.DOTALL | re.MULTILINE)
+    line = 1
+    for paragraph in re.split(r"(\n\n)", without_code):
+        yield line, re.sub(r"\s+", " ", paragraph)
+        line += paragraph.count("\n")
+
+
+def _blank(code: re.Match[str]) -> str:
+    return "\n" * code[0].count("\n")
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_an_area_has_none_of_the_banned_idioms(area: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {match[0]!r}; write: {instead}"
+        for path in files(area)
+        for line, text in prose(path)
+        for pattern, instead in BANNED.items()
+        for match in re.finditer(pattern, text, re.IGNORECASE)
+    ]
+    assert found == []
+
+
+def test_the_idioms_are_found_where_they_are(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("One queue a\nstage, made anew.\n\n```\na queue a stage\n```\n")
+    text = " ".join(text for _, text in prose(page))
+    hits = [match[0] for pattern in BANNED for match in re.finditer(pattern, text)]
+    assert hits == ["anew", "queue a stage"]
