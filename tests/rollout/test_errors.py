@@ -22,6 +22,8 @@ KINDS = [
     (errors.EngineLent("lent"), core.FailedPrecondition),
     (errors.WorkerStalled("late"), core.DeadlinePassed),
     (errors.WorkerCrashed(CrashCause.ENGINE, -3, [4, 5]), core.DependencyDown),
+    (errors.ServerLost("no answer"), core.DependencyDown),
+    (errors.ServerRefused("no", status=400), core.FailedPrecondition),
     (errors.HostExhausted("no memory"), core.DependencyDown),
     (errors.NativeUnavailable("no library"), core.DependencyDown),
 ]
