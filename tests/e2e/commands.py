@@ -33,7 +33,7 @@ def assay(
         env={**environment(data_dir), **variables},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,  # against hanging, not against slowness
         check=False,
     )
 
