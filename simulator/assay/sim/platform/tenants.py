@@ -38,6 +38,9 @@ LOST_S: Final = 1.0
 IDLE_S: Final = 10.0
 """Without news for so long, a trainer sends again what it has sent."""
 AGAIN_S: Final = 0.2
+LONG_MS: Final = 7_000
+"""Longer than a lease, and within the time limit of the second stage."""
+LONG_SHARE: Final = 0.04
 _DEEDS: Final = (
     (Deed.SCORE, 60), (Deed.LIMIT, 5), (Deed.FLAKY, 6), (Deed.RAISE, 2), (Deed.POISON, 2),
     (Deed.GARBAGE, 2), (Deed.BURN, 3), (Deed.SLEEP, 2), (Deed.RETIRE, 4), (Deed.SHARED, 6),
@@ -137,7 +140,7 @@ class Trainer:
             script = Script(
                 deed,
                 self._draw.randrange(5, 400),
-                self._draw.randrange(5, 600),
+                LONG_MS if self._draw.random() < LONG_SHARE else self._draw.randrange(5, 600),
                 self._draw.randrange(1000),
             )
             group_id = f"g{number // group}" if group else ""
