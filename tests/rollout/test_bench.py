@@ -73,9 +73,13 @@ def test_the_decode_bench_measures_what_is_there_and_names_what_is_not(tmp_path:
     assert done.exit_code == 0, done.output
     written = json.loads(at.read_text())
     rates = {f["name"]: f["samples"] for f in written["figures"] if f["unit"] == "tokens/s"}
-    assert rates.keys() == {f"small bf16 batch {n}: assay" for n in (1, 2)}
+    assert rates.keys() == {
+        f"small bf16 batch {n} at 16: assay{kv}"
+        for n in (1, 2)
+        for kv in ("", ", bf16 keys and values")
+    }
     assert all(len(samples) == 2 and min(samples) > 0 for samples in rates.values())
-    assert written["left_out"].keys() == {"a shared prefix"}
+    assert written["left_out"].keys() == {"a shared prefix", "small at context 1024"}
     assert "left out: a shared prefix" in done.output
 
 

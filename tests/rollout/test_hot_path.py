@@ -96,7 +96,7 @@ def test_the_decode_loop_is_silent() -> None:
 def test_the_decode_loop_of_a_transformer_is_silent_on_all_its_threads(
     threads: int, window: str, tmp_path: Path
 ) -> None:
-    """`busy`: the window is inside a run of steps; else it begins with the first after idle."""
+    """`busy`: the window lies inside a run of steps; else the first step after idle is in it."""
     pytest.importorskip("numpy")
     path = write_checkpoint(tmp_path / "some.bin", dim=64, hidden=176, layers=3, positions=512)
     for _ in range(TRIES):

@@ -11,20 +11,24 @@ import dataclasses
 import fcntl
 import json
 import os
+import random
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.conftest import INTERPRETER, QUICK
+from tests.sandbox.conftest import INTERPRETER, QUICK, processes_of, until
 from tests.sandbox.test_hostile_programs import PRELUDE
 from tests.sandbox.test_launchers import _interpreter_for_everybody, _own_paths
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
+from assay.sandbox import seccomp
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, CommandRun, Limits, PythonRun, RunResult, RunStatus
@@ -217,6 +221,61 @@ found("refused" if os.waitstatus_to_exitcode(status) <= 0 else "DONE")
     none_done(run(PRELUDE + source))
 
 
+# -- system calls by argument ------------------------------------------------------------------
+
+EVERY_ARGUMENT = """
+import json
+found_by = {}
+descriptor = os.open("/dev/null", os.O_RDONLY)
+for name, number, before, values in json.loads(input()):
+    before = [descriptor if argument == "fd" else argument for argument in before]
+    for value in values:
+        words = [*before, value, 0, 0, 0, 0]
+        result = libc.syscall(ctypes.c_long(number), *map(ctypes.c_ulong, words[:6]))
+        code = "DONE" if result >= 0 else errno.errorcode.get(ctypes.get_errno(), "unknown")
+        found_by.setdefault(name, {}).setdefault(code, []).append(value)
+print(json.dumps(found_by))
+"""
+HIGH_BITS = 1 << 40
+"""The kernel does not look at them in these arguments; the filter must not either."""
+
+
+def _sweeps(seed: int) -> list[tuple[str, list[Any], list[int]]]:
+    """Call, arguments before the one that decides, and values of it that are not allowed."""
+    drawn = random.Random(seed)
+    ioctls = {*range(0x5400, 0x5480), *(drawn.getrandbits(32) for _ in range(2_000))}
+    families = set(range(64)) - {socket.AF_UNIX}
+    namespaces = [bit for bit in (1 << at for at in range(32)) if bit & seccomp.NAMESPACES]
+    swept = {
+        "prctl": ([], {*range(200), *seccomp.PRCTL_OPTIONS} - {*seccomp.PRCTL_OPTIONS}),
+        "ioctl": (["fd"], ioctls - {*seccomp.IOCTL_REQUESTS}),
+        "fcntl": (
+            ["fd"],
+            {*range(2_048)} - {*seccomp.FCNTL_COMMANDS} - {*seccomp.LOCK_COMMANDS},
+        ),
+        "socket": ([], families),
+        "socketpair": ([], families),
+        "clone": ([], {bit | 17 for bit in namespaces}),
+        "unshare": ([], {1 << at for at in range(32)}),
+    }
+    return [(name, before, sorted(values)) for name, (before, values) in swept.items()]
+
+
+def test_no_argument_that_is_not_on_the_list_gets_through(run: Run) -> None:
+    seed = 20_11
+    print(f"seed {seed}")
+    numbers = {name: number for number, name in numbers_of(n for n, *_ in _sweeps(seed)).items()}
+    order = [
+        (name, numbers[name], before, [*values, *(value | HIGH_BITS for value in values[:50])])
+        for name, before, values in _sweeps(seed)
+    ]
+    found = json.loads(
+        said(run(PRELUDE + EVERY_ARGUMENT, stdin=json.dumps(order).encode(), limits=ROOMY))[-1]
+    )
+    for name, by_code in found.items():
+        assert set(by_code) <= {"ENOSYS", "EPERM"}, (name, sorted(by_code))
+
+
 # -- what is counted per user or per machine ---------------------------------------------------
 
 COUNTED = """
@@ -256,6 +315,93 @@ def test_no_object_that_is_counted_beyond_the_box_can_be_made(run: Run) -> None:
     numbers = {name: number for number, name in numbers_of(names).items()}
     source = PRELUDE.replace("import ctypes,", "import json, ctypes,") + COUNTED
     none_done(run(source, stdin=json.dumps({**dict.fromkeys(names, -1), **numbers}).encode()))
+
+
+FILL = """
+import ctypes, mmap, os, select, signal, socket, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+def checked(result):
+    if result < 0: raise OSError(ctypes.get_errno(), "call")
+    return result
+def watch():
+    poll, (reader, writer) = select.epoll(), os.pipe()
+    poll.register(reader)
+    return poll, reader, writer
+def full_pipe():
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    while True:
+        try: os.write(writer, bytes(4096))
+        except BlockingIOError: return reader, writer
+def full_socket():
+    ends = socket.socketpair()
+    ends[0].setblocking(False)
+    try:
+        while True: ends[0].send(bytes(4096))
+    except BlockingIOError: return ends
+def bound():
+    one = socket.socket(socket.AF_UNIX)
+    one.bind("\\0" + str(time.monotonic_ns()))
+    return one
+def thread():
+    one = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+    one.start()
+    return one
+def process():
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    return pid
+def queued():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN})
+    return checked(libc.sigqueue(os.getpid(), int(signal.SIGRTMIN), None))
+def timer():
+    made = ctypes.c_void_p()
+    checked(libc.timer_create(1, None, ctypes.byref(made)))
+    return made
+made_file = iter(range(10**6))
+MAKERS = {
+    "epoll watches": watch, "full pipes": full_pipe, "full sockets": full_socket,
+    "abstract names": bound, "threads": thread, "processes": process,
+    "queued signals": queued, "timers": timer,
+    "event counters": lambda: checked(libc.eventfd(0, 0)),
+    "timer descriptors": lambda: checked(libc.timerfd_create(1, 0)),
+    "files": lambda: open(f"/tmp/{next(made_file)}", "x"),
+    "mappings": lambda: mmap.mmap(-1, 4096),
+}
+held = []
+try:
+    while len(held) < 2_000: held.append(MAKERS[sys.argv[1]]())
+except (OSError, RuntimeError, MemoryError):
+    pass
+os.write(1, str(len(held)).encode())
+time.sleep(float(sys.argv[2]))
+os._exit(0)
+"""
+KINDS = (
+    *("epoll watches", "full pipes", "full sockets", "abstract names", "threads", "processes"),
+    *("queued signals", "timers", "event counters", "timer descriptors", "files", "mappings"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_box_uses_up_its_neighbours_still_have(zygote: ZygoteLauncher, kind: str) -> None:
+    """Boxes of one launcher have one uid, so what the kernel counts per user they would share."""
+
+    def count(hold_s: float) -> int:
+        argv = (kind, str(hold_s))
+        result = zygote.run_python(PythonRun(source=FILL.encode(), argv=argv, limits=ROOMY))
+        assert result.status is RunStatus.EXITED, result
+        return int(result.stdout)
+
+    alone = count(0.0)
+    assert alone > 0
+    with ThreadPoolExecutor(3) as pool:
+        hostile = [pool.submit(count, 1.5) for _ in range(3)]
+        until(lambda: len(processes_of(zygote)) >= len(hostile), "no neighbour is seen")
+        assert count(0.0) >= 0.95 * alone
+        assert min(one.result() for one in hostile) >= 0.95 * alone
 
 
 def test_queued_signals_and_timers_are_bounded_within_the_box(run: Run) -> None:

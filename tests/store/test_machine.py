@@ -1,8 +1,8 @@
 """The Valkey scripts against the pure model: any sequence of calls gives the same answers.
 
 Every call is made on both; what they answer and what can be seen afterwards must agree in all but
-instants, which are each one's own. Both count requests and claims from one, so even the names of
-jobs and the fences agree. Where the clock decides (leases, overdue batches), times are either over
+instants and fences, which are each one's own. Both count requests from one, so even the names of
+jobs agree. Where the clock decides (leases, overdue batches), times are either over
 at once or never, and both clocks are moved past the former before anything else happens. Three
 tenants with weights share the stages; what a cancelled claim held counts where it is more than was
 expected of it, so requests are expected here to take longer than any example.
@@ -44,6 +44,7 @@ from assay.core.records import (
     Finish,
     GiveBack,
     HandOver,
+    Lease,
     Quota,
     Report,
     StageReport,
@@ -107,7 +108,7 @@ def timeless(value: Any) -> Any:
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if "started_ns" in fields:
         fields["held_ns"] = fields["finished_ns"] - fields["started_ns"]
-    own_time = {"oldest_age_s", "slack_ms"}
+    own_time = {"oldest_age_s", "slack_ms", "fence"}
     kept = {k: v for k, v in fields.items() if not k.endswith("_ns") and k not in own_time}
     kept["service_ns"] = fields.get("service_ns")
     return type(value).__name__, {k: timeless(v) for k, v in kept.items()}
@@ -151,6 +152,8 @@ class StoreMachine(RuleBasedStateMachine):
         )
         self.now_ns = 10**18
         self.claims: list[Claim] = []
+        self.models_lease: dict[Lease, Lease] = {}
+        """By the lease that the store gave."""
         self.opened: set[BatchId] = set()
         self.spent: Counter[str] = Counter()
         for task in TASKS.values():
@@ -196,7 +199,7 @@ class StoreMachine(RuleBasedStateMachine):
             report = Report(lease=claim.lease, report=account, finish=finish)
             self.both(
                 self.store.finish(stage, [report], 1),
-                partial(self.model.finish, stage, [report], 1, self.now_ns),
+                partial(self.model.finish, stage, self.models([report]), 1, self.now_ns),
             )
 
     def teardown(self) -> None:
@@ -228,9 +231,18 @@ class StoreMachine(RuleBasedStateMachine):
             return found, see(found)
 
         real, seen = answer(lambda: self.runner.run(made()))
-        _, expected = answer(expect)
+        own, expected = answer(expect)
         assert seen == expected
+        if real and isinstance(real, list) and isinstance(real[0], Claim):
+            pairs = zip(real, own, strict=True)
+            self.models_lease |= {one.lease: other.lease for one, other in pairs}
         return real
+
+    def models(self, reports: list[Report]) -> list[Report]:
+        """The same reports, with the model's leases."""
+        return [
+            dataclasses.replace(report, lease=self.models_lease[report.lease]) for report in reports
+        ]
 
     @may_be_spent("open_batch", 5)
     @rule(name=BATCHES, size=st.sampled_from([None, 3]))
@@ -339,7 +351,7 @@ class StoreMachine(RuleBasedStateMachine):
         reports = [Report(lease=claim.lease, report=account, finish=finish) for claim in some]
         self.both(
             self.store.finish(stage, reports, attempts_max),
-            lambda: self.model.finish(stage, reports, attempts_max, self.now_ns),
+            lambda: self.model.finish(stage, self.models(reports), attempts_max, self.now_ns),
         )
 
     @precondition(lambda self: self.is_running())
@@ -350,7 +362,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.both(
             self.store.beat(stage, lease_s=NEVER_S, leases=leases),
             lambda: self.model.beat(
-                stage, lease_ns=int(NEVER_S * 1e9), leases=leases, now_ns=self.now_ns
+                stage,
+                lease_ns=int(NEVER_S * 1e9),
+                leases=[self.models_lease[lease] for lease in leases],
+                now_ns=self.now_ns,
             ),
         )
 
@@ -459,6 +474,11 @@ class StoreMachine(RuleBasedStateMachine):
                 shares.since,
             )
 
+    def models_fence(self, fence: int) -> int:
+        """0 = before the first claim."""
+        own = {lease.fence: other.fence for lease, other in self.models_lease.items()}
+        return own[fence] if fence else 0
+
     def shares_in_store(self, stage: StageName) -> Any:
         """As `Shares` has them; times that `now` has passed mean nothing."""
         link = self.store._link
@@ -476,7 +496,7 @@ class StoreMachine(RuleBasedStateMachine):
             by_tenant(waiting),
             {tenant: ahead for tenant, ahead in by_tenant(debts).items() if ahead > now_us},
             now_us,
-            None if since is None else int(since),
+            None if since is None else self.models_fence(int(since)),
         )
 
     @invariant()

@@ -117,6 +117,8 @@ class RolloutSettings(Branch):
     """Address to listen on. Other than loopback needs `reward.tenants`."""
     grpc_port: int = Field(default=8480, ge=0, le=65_535)
     """0 = any free port."""
+    http_port: int = Field(default=8481, ge=0, le=65_535)
+    """Of `/healthz`, `/readyz` and `/metrics`. 0 = any free port."""
     model: Path | None = None
     """A Hugging Face folder, a .gguf file or a llama2.c .bin checkpoint."""
     tokenizer: Path | None = None

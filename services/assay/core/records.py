@@ -122,7 +122,8 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A worker's timed right to a request. Only the holder of the newest fence may report."""
+    """A worker's timed right to a request. Only the holder of the newest fence may report. A fence
+    is never given twice, not even by a store that lost its last writes."""
 
     job_id: JobId
     fence: int

@@ -7,9 +7,9 @@ measures says how long it took. Worker slots open no metrics; their host counts 
 What to do: depth or age rises -> more slots of that stage (or look at its failures); attempts
 `failed` -> the host's log says why, then `assay dlq list`; lease losses -> hosts are overloaded or
 the store is slow; slack below zero -> pools too small for the deadline; batches at risk -> `assay
-plan explain BATCH`, then raise the caps; no planner leads, or its planning process is begun anew
+plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started
 again and again -> the planner's log; second judge `disagrees` -> look at those verdicts (their
-evidence says so); store seconds -> its disk.
+evidence says so); store seconds -> its disk; store fit 0 -> the API's log names the setting.
 """
 
 import contextlib
@@ -80,9 +80,7 @@ class Metrics:
         ) -> Histogram:
             return Histogram(name, words, labels, registry=registry, buckets=buckets)
 
-        self._queued = gauge(
-            "assay_queue_requests", "Requests that wait.", ("stage",), "mostrecent"
-        )
+        self._queued = gauge("assay_queue_requests", "Requests waiting.", ("stage",), "mostrecent")
         self._running = gauge(
             "assay_running_requests", "Requests under a lease.", ("stage",), "mostrecent"
         )
@@ -90,7 +88,7 @@ class Metrics:
             "assay_queue_oldest_age_seconds", "Age of the oldest wait.", ("stage",), "mostrecent"
         )
         self._dead = gauge(
-            "assay_dead_letters", "Requests out of attempts.", ("stage",), "mostrecent"
+            "assay_dead_letters", "Requests that used up their attempts.", ("stage",), "mostrecent"
         )
         self._slots = gauge("assay_slots", "Worker slots by state.", ("stage", "state"), "livesum")
         self._sandbox = gauge(
@@ -106,39 +104,43 @@ class Metrics:
             "assay_requests_total", "Requests ended.", "tenant", "pipeline", "outcome"
         )
         self._attempts = counter(
-            "assay_attempts_total", "Claims ended, by what was reported.", "stage", "result"
+            "assay_attempts_total", "Claims ended, by reported result.", "stage", "result"
         )
         self._leases_lost = counter("assay_leases_lost_total", "Leases lost.", "stage", "seen_by")
         self._slots_ended = counter(
-            "assay_slots_ended_total", "Slots that ended, and why.", "stage", "reason"
+            "assay_slots_ended_total", "Worker slots ended, by reason.", "stage", "reason"
         )
-        self._artifacts = counter(
-            "assay_artifacts_total", "Artifacts asked for, by how they were had.", "result"
-        )
+        self._artifacts = counter("assay_artifacts_total", "Artifact lookups by result.", "result")
         self._second = counter(
-            "assay_second_judge_total", "Verdicts that a second judge saw.", "pipeline", "result"
+            "assay_second_judge_total",
+            "Verdicts checked by the second judge, by result.",
+            "pipeline",
+            "result",
         )
         self._slack = histogram(
             "assay_batch_slack_seconds", "Deadline minus completion.", ("tenant",), _SLACK_S
         )
         self._store = histogram(
-            "assay_store_call_seconds", "Calls to the store.", ("operation",), _CALL_S
+            "assay_store_call_seconds", "Time of calls to the store.", ("operation",), _CALL_S
+        )
+        self._store_fit = gauge(
+            "assay_store_fit", "1 while the store answers and is fit, else 0.", (), "livemin"
         )
         self._planned_slots = gauge(
-            "assay_planned_slots", "Slots that the plan wants.", ("stage",), "livemax"
+            "assay_planned_slots", "Slots wanted by the plan.", ("stage",), "livemax"
         )
         self._planners = gauge("assay_planners", "Planners by state.", ("state",), "livesum")
         self._planning = histogram(
-            "assay_planning_seconds", "Making one plan.", ("reason",), _CALL_S
+            "assay_planning_seconds", "Time to make one plan.", ("reason",), _CALL_S
         )
         self._planning_lost = counter(
-            "assay_planning_lost_total", "Planning processes that failed, and how.", "reason"
+            "assay_planning_lost_total", "Planning processes that failed, by reason.", "reason"
         )
         self._at_risk = counter(
             "assay_batches_at_risk_total", "Batches whose deadline may be missed.", "tenant"
         )
         self._calls = histogram(
-            "assay_api_call_seconds", "Calls of the API.", ("method", "reason"), _CALL_S
+            "assay_api_call_seconds", "Time of calls to the API.", ("method", "reason"), _CALL_S
         )
 
     # -- queues --------------------------------------------------------------------------------
@@ -223,6 +225,10 @@ class Metrics:
     def store_called(self, *, operation: str, seconds: float) -> None:
         """A call to the store was answered."""
         self._store.labels(operation).observe(seconds)
+
+    def store_fit(self, *, fit: bool) -> None:
+        """The store answered and is fit for acknowledged work, or not."""
+        self._store_fit.set(int(fit))
 
     def api_called(self, method: str, reason: str, seconds: float) -> None:
         """A call of the API was answered: `ok`, or the error's word."""

@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
@@ -33,9 +34,6 @@ from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
 
-READY_FILE: Final = "planner.json"
-"""In `data_dir/run`: where the planner listens."""
-WORKER_READY_FILE: Final = "worker.json"
 CALLS_MAX: Final = 64
 CALLS_BYTES_MAX: Final = 16 * 1024**2
 
@@ -57,14 +55,15 @@ class PlannerService:
         Raises:
             ExceptionGroup: a bug; it is in the log.
         """
-        ready_file = self.settings.data_dir / "run" / READY_FILE
         with lifecycle.stop_on_signals() as stop:
             await until_fit(self.store, wait_s=self.settings.store.start_wait_s)
             with lifecycle.starting():
                 addresses = await self.server.start()
             log.info("listening", **addresses)
             try:
-                with lifecycle.listening(ready_file, addresses):
+                with lifecycle.listening(
+                    ready_file(self.settings.data_dir, Part.PLANNER), addresses
+                ):
                     await self.work(stop)
             finally:
                 await self.stop()
@@ -173,7 +172,7 @@ def local_scaler(settings: Settings) -> LocalScaler:
     """For the worker host of this machine."""
     worker = settings.worker
     return LocalScaler(
-        settings.data_dir / "run" / WORKER_READY_FILE,
+        ready_file(settings.data_dir, Part.WORKER),
         fallback=f"{worker.control_host}:{worker.control_port}",
         operator=Operator(settings.operator),
     )

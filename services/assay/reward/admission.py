@@ -11,7 +11,6 @@ steps come back to their prompts, so equal bytes are parsed once as long as they
 
 import math
 import re
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -26,6 +25,7 @@ from assay.core.ids import (
     RequestId,
     TaskId,
 )
+from assay.core.lru import LruCache
 from assay.core.records import NewRequest
 from assay.reward.drafts import BatchDraft, RequestDraft, TaskDraft
 from assay.verifiers.intake import parse_reference
@@ -138,16 +138,9 @@ class RequestCheck:
         self._requests_max = settings.requests_per_message_max
         self._response_bytes_max = settings.response_bytes_max
         self._reference_bytes_max = settings.reference_bytes_max
-        self._sound: OrderedDict[tuple[PipelineName, bytes], None] = OrderedDict()
-        self._sound_bytes = 0
-
-    def _remember(self, pipeline: PipelineName, reference: bytes) -> None:
-        """So that what comes again is not parsed again; the oldest are forgotten."""
-        self._sound[pipeline, reference] = None
-        self._sound_bytes += len(reference) + SOUND_ENTRY_BYTES
-        while self._sound_bytes > SOUND_BYTES_MAX and len(self._sound) > 1:
-            (_, forgotten), _ = self._sound.popitem(last=False)
-            self._sound_bytes -= len(forgotten) + SOUND_ENTRY_BYTES
+        self._sound: LruCache[tuple[PipelineName, bytes], int] = LruCache(
+            weight_max=SOUND_BYTES_MAX, weigh=lambda cost_bytes: cost_bytes
+        )
 
     def count(self, requests: int) -> None:
         """Bound a message's requests, before anything is made of them.
@@ -181,9 +174,10 @@ class RequestCheck:
             if seen.setdefault(request_id, index) != index:
                 _refuse_twice(request_id, seen[request_id], index)
             self._check_response(response, index)
-            if (definition.spec.name, reference) not in self._sound:
+            if self._sound.get((definition.spec.name, reference)) is None:
                 self._check_reference(reference, definition, index)
-                self._remember(definition.spec.name, reference)
+                cost_bytes = len(reference) + SOUND_ENTRY_BYTES
+                self._sound.put((definition.spec.name, reference), cost_bytes)
             requests.append(
                 NewRequest(
                     request_id=RequestId(request_id),

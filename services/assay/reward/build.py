@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from assay.config.ready_files import Part, ready_file
 from assay.config.settings import RewardSettings, Settings
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
@@ -24,9 +25,6 @@ from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import load_pipelines
-
-SIGN = "reward.json"
-"""In `data_dir/run`: where the service listens."""
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +55,7 @@ class RewardApi:
             await until_fit(self.store, wait_s=self.settings.store.start_wait_s)
             with lifecycle.starting():
                 addresses = await self.start()
-            sign = self.settings.data_dir / "run" / SIGN
+            sign = ready_file(self.settings.data_dir, Part.REWARD)
             try:
                 with lifecycle.listening(sign, addresses.as_mapping()):
                     await stop.wait()

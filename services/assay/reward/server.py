@@ -81,7 +81,12 @@ class Readiness:
         return self._pinging.result()
 
     async def _ping(self) -> float:
-        round_trip_s = await self._store.ping()
+        try:
+            round_trip_s = await self._store.ping()
+        except AssayError:
+            self._metrics.store_fit(fit=False)
+            raise
+        self._metrics.store_fit(fit=True)
         self._metrics.store_called(operation="ping", seconds=round_trip_s)
         return round_trip_s
 

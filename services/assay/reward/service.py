@@ -33,6 +33,7 @@ from assay.core.errors import (
 )
 from assay.core.group import GroupSummary, summarize
 from assay.core.ids import BatchId, PipelineName, RequestId, StageName, TaskId, TenantId
+from assay.core.lru import LruCache
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchRecord,
@@ -49,7 +50,6 @@ from assay.edge.metrics import Metrics
 from assay.reward import admission
 from assay.reward.deadline import deadline_after_ms
 from assay.reward.drafts import BatchDraft, ResultsPage, Scored, ScoreDraft, TaskDraft
-from assay.reward.recent import Recent
 from assay.store.port import Pace, Store
 from assay.verifiers.intake import parse_settings
 from assay.verifiers.port import PipelineDefinition
@@ -113,14 +113,18 @@ class RewardService:
         self._pipelines = pipelines
         self._settings = settings
         self._new_id = new_id
-        self._tasks: Recent[tuple[TenantId, TaskId], KnownTask] = Recent(
-            entries_max=TASKS_KNOWN_MAX, age_s_max=TASK_KNOWN_S, clock=clock
+
+        def now_s() -> float:
+            return clock.monotonic_ns() / 1e9
+
+        self._tasks: LruCache[tuple[TenantId, TaskId], KnownTask] = LruCache(
+            weight_max=TASKS_KNOWN_MAX, age_s_max=TASK_KNOWN_S, now_s=now_s
         )
-        self._batch_tasks: Recent[tuple[TenantId, BatchId], TaskId] = Recent(
-            entries_max=BATCHES_KNOWN_MAX, age_s_max=BATCH_KNOWN_S, clock=clock
+        self._batch_tasks: LruCache[tuple[TenantId, BatchId], TaskId] = LruCache(
+            weight_max=BATCHES_KNOWN_MAX, age_s_max=BATCH_KNOWN_S, now_s=now_s
         )
-        self._deadlines_ms: Recent[tuple[TenantId, TaskId], int] = Recent(
-            entries_max=TASKS_KNOWN_MAX, age_s_max=DEADLINE_KNOWN_S, clock=clock
+        self._deadlines_ms: LruCache[tuple[TenantId, TaskId], int] = LruCache(
+            weight_max=TASKS_KNOWN_MAX, age_s_max=DEADLINE_KNOWN_S, now_s=now_s
         )
         self._cancelling: set[asyncio.Task[None]] = set()
         self._stopped: asyncio.Future[None] | None = None

@@ -24,9 +24,9 @@ class SandboxError(Exception):
 
 
 class HeldUp(SandboxError):
-    """The machine was too busy, or stood still, for longer than anybody waits.
+    """The machine was too busy, or stood still, for longer than anyone waits.
 
-    Says nothing of the program, whatever another run says: the attempt is to be tried again.
+    It is no evidence about the program, whatever another run shows: the attempt is to be repeated.
     """
 
 

@@ -9,7 +9,7 @@ objects, huge pages, pipe sizes).
 
 Some calls are answered without being made, because refusing them would break honest programs and
 making them would touch what runs share: file locks are granted (a lock on a shared library could be
-seen by the run beside it; within one box they exclude nobody), and flushing the machine's disks
+seen by the run beside it; within one box they exclude no one), and flushing the machine's disks
 does nothing (the box's own files are in memory).
 
 `clone3` fails with ENOSYS because its flags lie behind a pointer that no filter can read: the C
@@ -82,7 +82,7 @@ _REFUSED: Final = {
 """Refused with an error of their own, which says more to a program's user than ENOSYS."""
 
 _CLONE_THREAD: Final = 0x0001_0000
-_NAMESPACES: Final = (
+NAMESPACES: Final = (
     0x0000_0080  # CLONE_NEWTIME
     | 0x0002_0000  # CLONE_NEWNS
     | 0x0200_0000  # CLONE_NEWCGROUP
@@ -92,19 +92,19 @@ _NAMESPACES: Final = (
     | 0x2000_0000  # CLONE_NEWPID
     | 0x4000_0000  # CLONE_NEWNET
 )
-_LOCK_COMMANDS: Final = (5, 6, 7, 36, 37, 38)
+LOCK_COMMANDS: Final = (5, 6, 7, 36, 37, 38)
 """F_GETLK, F_SETLK, F_SETLKW, and the same of open file descriptions."""
-_FCNTL_COMMANDS: Final = (
+FCNTL_COMMANDS: Final = (
     *(0, 1, 2, 3, 4),  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL
     *(8, 9, 10, 11, 15, 16),  # F_SETOWN, F_GETOWN, F_SETSIG, F_GETSIG, F_SETOWN_EX, F_GETOWN_EX
     *(1027, 1030, 1032),  # F_DUPFD_QUERY, F_DUPFD_CLOEXEC, F_GETPIPE_SZ
     *(1033, 1034),  # F_ADD_SEALS, F_GET_SEALS
 )
-_IOCTL_REQUESTS: Final = (
+IOCTL_REQUESTS: Final = (
     *(0x5401, 0x540F, 0x5413),  # TCGETS, TIOCGPGRP, TIOCGWINSZ
     *(0x541B, 0x5421, 0x5450, 0x5451),  # FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 )
-_PRCTL_OPTIONS: Final = (
+PRCTL_OPTIONS: Final = (
     *(1, 2, 3, 15, 16),  # PR_SET_PDEATHSIG, _GET_, PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME
     *(21, 23, 25, 29, 30),  # PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_TSC, PR_[SG]ET_TIMERSLACK
     *(36, 37, 38, 39, 40),  # PR_[SG]ET_CHILD_SUBREAPER, PR_[SG]ET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS
@@ -184,17 +184,17 @@ def _masked(at: int, mask: int, value: int) -> pyseccomp.Arg:
 
 def _add_clone(rules: pyseccomp.SyscallFilter, *, fork_allowed: bool) -> None:
     needed = 0 if fork_allowed else _CLONE_THREAD
-    _add(rules, pyseccomp.ALLOW, ("clone",), _masked(0, _NAMESPACES | needed, needed))
+    _add(rules, pyseccomp.ALLOW, ("clone",), _masked(0, NAMESPACES | needed, needed))
 
 
 def _add_by_argument(rules: pyseccomp.SyscallFilter, *, memory_files_allowed: bool) -> None:
-    for command in _FCNTL_COMMANDS:
+    for command in FCNTL_COMMANDS:
         _add(rules, pyseccomp.ALLOW, ("fcntl",), _masked(1, _WORD_32, command))
-    for command in _LOCK_COMMANDS:
+    for command in LOCK_COMMANDS:
         _add(rules, _error(0), ("fcntl",), _masked(1, _WORD_32, command))
-    for request in _IOCTL_REQUESTS:
+    for request in IOCTL_REQUESTS:
         _add(rules, pyseccomp.ALLOW, ("ioctl",), _masked(1, _WORD_32, request))
-    for option in _PRCTL_OPTIONS:
+    for option in PRCTL_OPTIONS:
         _add(rules, pyseccomp.ALLOW, ("prctl",), _masked(0, _WORD_32, option))
     _add(rules, pyseccomp.ALLOW, ("mmap",), _masked(3, _MAP_HUGETLB, 0))
     _add(rules, _error(errno.ENOMEM), ("mmap",), _masked(3, _MAP_HUGETLB, _MAP_HUGETLB))

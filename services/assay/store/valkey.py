@@ -30,6 +30,7 @@ from assay.core.ids import (
     TenantId,
     WorkerId,
 )
+from assay.core.lru import LruCache
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -56,7 +57,6 @@ from assay.core.store_limits import (
     too_many_tasks,
 )
 from assay.store import codec
-from assay.store.cache import LastUsed
 from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
 from assay.store.link import Argument, Link, Reply
@@ -133,14 +133,14 @@ class ValkeyStore:
         self._examiner = Examiner(self._link, settings, url=url, embedded=embedded)
         self._watchers = Watchers(self._link, "ev", recheck_s=RECHECK_S)
         self._planners = Watchers(self._link, "pev", recheck_s=None)
-        self._tasks: LastUsed[TaskKey, TaskRecord] = LastUsed(weight_max=TASKS_REMEMBERED_MAX)
-        self._tasks_by_name: LastUsed[tuple[TenantId, TaskId], tuple[float, TaskRecord]] = LastUsed(
-            weight_max=TASKS_REMEMBERED_MAX
+        self._tasks: LruCache[TaskKey, TaskRecord] = LruCache(weight_max=TASKS_REMEMBERED_MAX)
+        self._tasks_by_name: LruCache[tuple[TenantId, TaskId], TaskRecord] = LruCache(
+            weight_max=TASKS_REMEMBERED_MAX, age_s_max=TASK_REMEMBERED_S, now_s=_now_s
         )
-        self._blobs: LastUsed[str, bytes] = LastUsed(
+        self._blobs: LruCache[str, bytes] = LruCache(
             weight_max=BLOB_BYTES_REMEMBERED_MAX, weigh=len
         )
-        self._uploaded: LastUsed[str, int] = LastUsed(weight_max=UPLOADS_REMEMBERED_MAX)
+        self._uploaded: LruCache[str, int] = LruCache(weight_max=UPLOADS_REMEMBERED_MAX)
         self._put_task = load_script("put_task")
         self._open_batch = load_script("open_batch")
         self._stage = load_script("stage")
@@ -193,15 +193,13 @@ class ValkeyStore:
         return bool(reply[0] == b"NEW")
 
     def _remember_task(self, task: TaskRecord) -> None:
-        now_s = asyncio.get_running_loop().time()
-        self._tasks_by_name.put((task.tenant, task.task_id), (now_s, task))
+        self._tasks_by_name.put((task.tenant, task.task_id), task)
 
     async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
         """See `Store.get_task`."""
         remembered = self._tasks_by_name.get((tenant, task_id))
-        now_s = asyncio.get_running_loop().time()
-        if remembered is not None and now_s - remembered[0] < TASK_REMEMBERED_S:
-            return remembered[1]
+        if remembered is not None:
+            return remembered
         packed = await self._link.call("HGET", self._key("t", tenant, task_id), "rec")
         if packed is None:
             message = f"no task {task_id}"
@@ -698,6 +696,10 @@ class ValkeyStore:
         await self._watchers.close()
         await self._planners.close()
         await self._link.close()
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _no_batch(batch_id: BatchId) -> NotFound:

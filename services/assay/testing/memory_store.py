@@ -65,16 +65,38 @@ class MemoryStore:
     def __init__(self, clock: Now, limits: QueueLimits | None = None) -> None:
         self._clock = clock
         self._model = QueueModel(limits)
-        self._watchers: dict[BatchId, set[asyncio.Event]] = defaultdict(set)
-        self._planners: set[asyncio.Event] = set()
+        self._watchers: dict[BatchId, dict[asyncio.Event, None]] = defaultdict(dict)
+        self._planners: dict[asyncio.Event, None] = {}
         self._sleepers: list[_Sleeper] = []
         self._artifacts: dict[str, bytes] = {}
         self._making: dict[str, _Making] = {}
         self._closed = False
 
+    @property
+    def model(self) -> QueueModel:
+        """The state; to look at."""
+        return self._model
+
+    @property
+    def watchers(self) -> int:
+        """Streams and planners that watch."""
+        return len(self._watchers) + len(self._planners)
+
+    def restore(self, model: QueueModel) -> None:
+        """Go on from another state, as after a failover; whoever watches looks again."""
+        self._model = model
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        for changed in self._planners:
+            changed.set()
+        for watchers in self._watchers.values():
+            for changed in watchers:
+                changed.set()
+
     def _wake(self) -> None:
         """Pass on what the model says has changed: each stage with work wakes one sleeper."""
-        for batch_id in self._model.changed:
+        for batch_id in sorted(self._model.changed):
             for changed in self._watchers.get(batch_id, ()):
                 changed.set()
         self._model.changed.clear()
@@ -82,12 +104,17 @@ class MemoryStore:
             self._model.planning = False
             for changed in self._planners:
                 changed.set()
-        for stage in list(self._model.work):
-            sleeper = next((one for one in self._sleepers if stage in one.stages), None)
+        for stage in sorted(self._model.work):
+            sleeper = self._sleeper(stage)
             if sleeper is not None:
                 self._model.work.discard(stage)
                 self._sleepers.remove(sleeper)
                 sleeper.woken.set_result(stage)
+
+    def _sleeper(self, stage: StageName) -> _Sleeper | None:
+        """Who sleeps for the stage; one that was just cancelled is no longer there."""
+        sleeping = (one for one in self._sleepers if not one.woken.done())
+        return next((one for one in sleeping if stage in one.stages), None)
 
     # -- tasks and batches ---------------------------------------------------------------------
 
@@ -149,14 +176,14 @@ class MemoryStore:
     async def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
         """See `Store.watch`."""
         changed = asyncio.Event()
-        self._watchers[batch_id].add(changed)
+        self._watchers[batch_id][changed] = None
         try:
             while not self._closed:
                 changed.clear()
                 yield
                 await _within(changed.wait(), RECHECK_S)
         finally:
-            self._watchers[batch_id].discard(changed)
+            del self._watchers[batch_id][changed]
             if not self._watchers[batch_id]:
                 del self._watchers[batch_id]
 
@@ -280,14 +307,14 @@ class MemoryStore:
     async def watch_planning(self) -> AsyncGenerator[None, None]:
         """See `Store.watch_planning`."""
         changed = asyncio.Event()
-        self._planners.add(changed)
+        self._planners[changed] = None
         try:
             while not self._closed:
                 changed.clear()
                 yield
                 await changed.wait()
         finally:
-            self._planners.discard(changed)
+            del self._planners[changed]
 
     async def mark_at_risk(
         self, tenant: TenantId, batch_id: BatchId, *, at_risk: bool = True
@@ -362,11 +389,7 @@ class MemoryStore:
     async def close(self) -> None:
         """See `Store.close`."""
         self._closed = True
-        for changed in self._planners:
-            changed.set()
-        for watchers in self._watchers.values():
-            for changed in watchers:
-                changed.set()
+        self._wake_all()
 
 
 async def _within(waiting: Coroutine[object, object, object], timeout_s: float) -> None:

@@ -289,7 +289,8 @@ class QueueModel:
         return Price(self._costs[job.stage].expected_us(tenant), weight)
 
     def _lease(self, job: Job, now_ns: int, expires_ns: int, worker: WorkerId) -> Claim:
-        self._fence += 1
+        # The clock is the floor, so that a store that lost its last writes gives no fence twice.
+        self._fence = max(self._fence, now_ns // 1_000) + 1
         job.state, job.fence, job.worker = "leased", self._fence, worker
         job.attempts += 1
         job.claims += 1

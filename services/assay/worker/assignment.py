@@ -1,8 +1,8 @@
 """What one slot works on, and who is to blame when the slot ends in the middle. Pure.
 
 Invariants: a claim is in exactly one place (waiting, in one assignment, reported); a slot's end
-blames at most one claim; who is not to blame is run again under the same lease, without an attempt
-being counted, alone where the blame is not clear; nobody is run again more than `RERUNS_MAX` times.
+blames at most one claim; a claim that is not to blame is run again under the same lease, without an
+attempt being counted, alone where the blame is not clear, and at most `RERUNS_MAX` times.
 """
 
 from collections import deque
@@ -79,7 +79,7 @@ class Blame:
 
 
 def blame_for_end(assignment: Assignment) -> Blame:
-    """The slot was killed for a limit, died, or talked nonsense."""
+    """The slot was killed for a limit, died, or broke the protocol."""
     blamed = assignment.current
     others = tuple(held for held in assignment.open.values() if held is not blamed)
     if blamed is None:
@@ -131,10 +131,11 @@ class Waiting:
             return False
         return True
 
-    def take_all(self) -> list[HeldClaim]:
-        """Empty it."""
-        taken = list(self._claims)
-        self._claims.clear()
+    def take_surplus(self, kept_max: int) -> list[HeldClaim]:
+        """Take out all but the first `kept_max`."""
+        taken = list(self._claims)[kept_max:]
+        for _ in taken:
+            self._claims.pop()
         return taken
 
     @property

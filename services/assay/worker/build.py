@@ -1,4 +1,4 @@
-"""Puts the worker host together; the only module here that knows every concrete class."""
+"""Builds the worker host; the only module of the package that knows every concrete class."""
 
 import asyncio
 import os
@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings, WorkerSettings
 from assay.core.errors import NotFound
 from assay.core.ids import PipelineName, StageName, WorkerId
@@ -36,9 +37,6 @@ from assay.worker.pool_servicer import ControlServer
 from assay.worker.slots.main import SlotSettings
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import HostParts, Supervisor
-
-READY_FILE: Final = "worker.json"
-"""In `data_dir/run`: where the host listens."""
 
 CALLS_MAX: Final = 64
 CALLS_BYTES_MAX: Final = 16 * 1024**2
@@ -97,7 +95,9 @@ class WorkerService:
                 with lifecycle.starting():
                     addresses = await self.start()
                 self.tasks.spawn(self._watch_store(), name="store fitness")
-                with lifecycle.listening(self.settings.data_dir / "run" / READY_FILE, addresses):
+                with lifecycle.listening(
+                    ready_file(self.settings.data_dir, Part.WORKER), addresses
+                ):
                     await self.host.run(stop)
             finally:
                 await self.stop()

@@ -1,8 +1,8 @@
 """The worker host: all stages that this process serves.
 
 One blocked connection waits for work of all stages that have idle slots; a stage that comes to want
-some while the others are waited for joins them at once. Whatever fails here that is no error of the
-contract is a bug: it is logged and the host ends, for whoever watches it to start it anew.
+some while the others are waited for joins them at once. A failure here that is no error of the
+contract is a bug: it is logged and the host ends, to be started again by its supervisor.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
-from assay.worker.forking.client import ForkServers
+from assay.worker.forking.client import SlotForks
 from assay.worker.slots.pool import PoolState
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import Supervisor
@@ -39,18 +39,18 @@ class Tasks:
     """Tasks that must not fail; the first that does is remembered."""
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
         """See `Spawn`."""
         task = asyncio.create_task(work, name=name)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._done)
         return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("task_failed", task=task.get_name(), exc_info=error)
@@ -69,7 +69,7 @@ class HostSettings:
     """How the host works."""
 
     slots: Mapping[StageName, int]
-    """Slots at start, a stage each."""
+    """Slots at start, per stage."""
     slots_max: int
     drain_s: float
     reap_every_s: float
@@ -86,7 +86,7 @@ class WorkerHost:
         supervisors: Mapping[StageName, Supervisor],
         store: Store,
         health: StoreHealth,
-        forks: ForkServers,
+        forks: SlotForks,
         clock: Clock,
         metrics: Metrics,
         tasks: Tasks,

@@ -7,7 +7,7 @@ of that request, and its neighbours are run again as if nothing had been.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -35,7 +35,7 @@ from assay.worker.assignment import (
     no_blame,
 )
 from assay.worker.finish import broke_limit, finish_of, second_opinion, times
-from assay.worker.forking.client import ForkServers
+from assay.worker.forking.client import SlotForks
 from assay.worker.reports import Reports
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
@@ -58,7 +58,7 @@ class HostParts:
     store: Store
     health: StoreHealth
     clock: Clock
-    forks: ForkServers
+    forks: SlotForks
     broker: ArtifactBroker
     metrics: Metrics
     tracer: Tracer | None
@@ -119,6 +119,7 @@ class Supervisor:
     def resize(self, slots: int) -> PoolState:
         """Want so many slots."""
         self._pool.resize(slots)
+        self._give_back_surplus()
         return self.state()
 
     def state(self) -> PoolState:
@@ -175,6 +176,7 @@ class Supervisor:
                 self._may_be_work = self._may_be_work or len(claims) >= room
                 self._hold(claims)
                 self._give_out()
+                self._give_back_surplus()
         finally:
             self._claiming = None
         if self._is_draining:
@@ -333,10 +335,10 @@ class Supervisor:
             self._report(blame.blamed, self._report_now(slot, blame.blamed), FailAttempt(error=why))
         again = [held for held in blame.again if not held.is_lost]
         if self._is_draining:
-            for held in again:
-                self._give_back(held)
+            self._give_back(again)
         else:
             self._waiting.add_again(again)
+            self._give_back_surplus()
 
     def _report_now(self, slot: SlotProcess, held: HeldClaim) -> StageReport:
         held_ns = self._clock.monotonic_ns() - held.claimed_ns
@@ -399,7 +401,7 @@ class Supervisor:
             self._waiting.remove(held)
         for slot in self._pool.busy:
             assignment = slot.assignment
-            if assignment is not None and _works_for_nobody(assignment):
+            if assignment is not None and _works_in_vain(assignment):
                 slot.assignment = None
                 self._settle(slot, blame_for_end(assignment), "its lease was lost")
                 slot.kill("its lease was lost")
@@ -443,8 +445,8 @@ class Supervisor:
             log.warning("work_given_back", stage=self.stage, slots=len(self._pool.busy))
         for slot in self._pool.busy:
             assignment, slot.assignment = slot.assignment, None
-            for held in assignment.open.values() if assignment is not None else ():
-                self._give_back(held)
+            if assignment is not None:
+                self._give_back(assignment.open.values())
             slot.kill("the host stops")
 
     async def _until_quiet(self) -> None:
@@ -452,14 +454,19 @@ class Supervisor:
             self._quiet.clear()
             await self._quiet.wait()
 
-    def _give_back_waiting(self) -> None:
-        for held in self._waiting.take_all():
-            self._give_back(held)
+    def _give_back_surplus(self) -> None:
+        """What came for slots that are no longer wanted is for other hosts."""
+        kept_max = self._pool.state().desired * self._spec.batch_max
+        self._give_back(self._waiting.take_surplus(kept_max))
 
-    def _give_back(self, held: HeldClaim) -> None:
-        if not held.is_lost:
-            report = StageReport(worker=self._parts.worker, started_after_ns=0, finished_after_ns=0)
-            self._reports.add(held, report, GiveBack())
+    def _give_back_waiting(self) -> None:
+        self._give_back(self._waiting.take_surplus(0))
+
+    def _give_back(self, claims: Iterable[HeldClaim]) -> None:
+        report = StageReport(worker=self._parts.worker, started_after_ns=0, finished_after_ns=0)
+        for held in claims:
+            if not held.is_lost:
+                self._reports.add(held, report, GiveBack())
 
     async def close(self) -> None:
         """End the slots and say what is left to say."""
@@ -478,7 +485,7 @@ def _ids(held: HeldClaim) -> dict[str, str]:
     }
 
 
-def _works_for_nobody(assignment: Assignment) -> bool:
+def _works_in_vain(assignment: Assignment) -> bool:
     """What the slot is at is lost, or all that it may be at."""
     current = assignment.current
     if current is not None:

@@ -1,6 +1,7 @@
 """Shell of the simulator.
 
     python -m assay.sim --seed N             deterministic simulation testing; prints its seed first
+    python -m assay.sim platform --seed N    the same for the whole platform, see `--help` there
     python -m assay.sim --replay FILE        what `assay history export` wrote, against the policies
 
 A seed that breaks an invariant exits with 1 and names what replays it.
@@ -15,6 +16,7 @@ from pathlib import Path
 from assay.core.errors import InvalidRequest
 from assay.model.policy import Policy
 from assay.planner.core.policy import Assay
+from assay.sim.platform.__main__ import main as platform
 from assay.sim.policies.autoscalers import Kpa
 from assay.sim.policies.distrs import Distrs, ZeroQueue
 from assay.sim.policies.large_pools import LARGE_POOLS
@@ -98,6 +100,8 @@ def run_seeds(first: int, runs: int) -> int:
 
 def main() -> int:
     """The command line."""
+    if sys.argv[1:2] == ["platform"]:
+        return platform(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m assay.sim", description=__doc__)
     parser.add_argument("--seed", type=lambda text: int(text, 0))
     parser.add_argument("--runs", type=int, default=1, help="seeds N, N + 1, ...")

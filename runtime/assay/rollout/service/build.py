@@ -7,18 +7,20 @@ import contextlib
 import functools
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 
 from assay.client import Client
+from assay.config.ready_files import Part, ready_file
 from assay.core.errors import FailedPrecondition
 from assay.edge import lifecycle
-from assay.edge.auth import Tenants, refuse_open_listener
+from assay.edge.auth import Operator, Tenants, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
-from assay.edge.metrics import open_metrics
+from assay.edge.metrics import Metrics, open_metrics
+from assay.edge.probes import Probes
 from assay.edge.tracing import NoTracer
 from assay.rollout.models.engine import Engine, EngineSettings
 from assay.rollout.models.load import load_model, load_tokenizer
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
     from assay.rollout.service.records import Judged
     from assay.rollout.service.rewards import RewardDesk
 
-READY_FILE: Final = "rollout.json"
-"""In `data_dir/run`: where the service listens."""
-
 log = structlog.get_logger(__name__)
 
 
@@ -51,21 +50,26 @@ class RolloutApi:
     engine: Engine
     runtime: Runtime
     server: RolloutServer
+    probes: Probes
 
     async def run(self) -> None:
         """Serve until told to stop by a signal."""
         with lifecycle.stop_on_signals() as stop:
             with lifecycle.starting():
                 address = await self.server.start()
-            log.info("listening", grpc=address)
+                rollout = self.settings.rollout
+                port = await self.probes.start(rollout.host, rollout.http_port)
+            listening = {"grpc": address, "http": f"http://{rollout.host}:{port}"}
+            log.info("listening", **listening)
+            sign = ready_file(self.settings.data_dir, Part.ROLLOUT)
             watching = asyncio.create_task(self.server.watch_readiness(), name="readiness")
-            ready_file = self.settings.data_dir / "run" / READY_FILE
             try:
-                with lifecycle.listening(ready_file, {"grpc": address}):
+                with lifecycle.listening(sign, listening):
                     await stop.wait()
             finally:
                 watching.cancel()
                 await self.server.stop()
+                await self.probes.stop()
                 self.close()
 
     def close(self) -> None:
@@ -83,14 +87,18 @@ def build(settings: Settings, *, clock: Clock | None = None) -> RolloutApi:
         OpenToAllError: it would listen to the network without asking for tokens.
     """
     rollout, clock = settings.rollout, clock or Clock()
-    tenants = Tenants(settings.reward.tenants)
-    refuse_open_listener(
-        rollout.host,
-        tenants,
-        setting="rollout.host",
-        needs="reward.tenants",
-        allow=settings.operator.allow_open_ports,
-    )
+    operator = Operator(settings.operator)
+    for callers, needs in (
+        (Tenants(settings.reward.tenants), "reward.tenants"),
+        (operator, "operator.token"),
+    ):
+        refuse_open_listener(
+            rollout.host,
+            callers,
+            setting="rollout.host",
+            needs=needs,
+            allow=settings.operator.allow_open_ports,
+        )
     if rollout.model is None:
         raise FailedPrecondition("rollout.model: the path of a model", field="rollout.model")
     model = load_model(rollout.model)
@@ -98,9 +106,25 @@ def build(settings: Settings, *, clock: Clock | None = None) -> RolloutApi:
     with contextlib.ExitStack() as undo:
         engine = undo.enter_context(Engine.create(model, _engine_settings(rollout)))
         runtime = undo.enter_context(_runtime(engine, rollout, tokenizer))
-        server = _server(settings, engine, runtime, tokenizer, clock)
+        service = _service(rollout, runtime, tokenizer, clock)
+        metrics = open_metrics(settings.data_dir)
+        server = RolloutServer(
+            service,
+            served=_served(rollout, engine, tokenizer),
+            weights=engine,
+            guard=_guard(settings, metrics, clock),
+            settings=rollout,
+            clock=clock,
+        )
+        probes = Probes(
+            why_not_ready=lambda: "the engine failed" if service.failed else "",
+            registry=metrics.registry,
+            operator=operator,
+        )
         undo.pop_all()
-    return RolloutApi(settings=settings, engine=engine, runtime=runtime, server=server)
+    return RolloutApi(
+        settings=settings, engine=engine, runtime=runtime, server=server, probes=probes
+    )
 
 
 def _engine_settings(rollout: RolloutSettings) -> EngineSettings:
@@ -123,18 +147,20 @@ def _tokens_max(engine: Engine, rollout: RolloutSettings) -> int:
     return min(rollout.tokens_max, engine.config.positions_max)
 
 
-def _server(
-    settings: Settings, engine: Engine, runtime: Runtime, tokenizer: Tokenizer | None, clock: Clock
-) -> RolloutServer:
-    rollout = settings.rollout
-    service = RolloutService(
+def _service(
+    rollout: RolloutSettings, runtime: Runtime, tokenizer: Tokenizer | None, clock: Clock
+) -> RolloutService:
+    return RolloutService(
         engine=runtime,
         desk=functools.partial(_desk, rollout, clock),
         text_of=functools.partial(_text_of, tokenizer),
         clock=clock,
         new_id=lambda: secrets.token_hex(8),
     )
-    served = Served(
+
+
+def _served(rollout: RolloutSettings, engine: Engine, tokenizer: Tokenizer | None) -> Served:
+    return Served(
         model=rollout.model.name if rollout.model is not None else "",
         vocab_size=engine.config.vocab_size,
         tokens_max=_tokens_max(engine, rollout),
@@ -144,22 +170,22 @@ def _server(
         groups_open_max=rollout.groups_open_max,
         reward_wait_s=rollout.reward_wait_s,
     )
-    guard = CallGuard(
+
+
+def _guard(settings: Settings, metrics: Metrics, clock: Clock) -> CallGuard:
+    rollout = settings.rollout
+    limits = DoorLimits(
+        calls_max=rollout.calls_concurrent_max,
+        streams_max=rollout.streams_concurrent_max,
+        bytes_max=rollout.bytes_in_flight_max,
+        tenants=max(1, len(settings.reward.tenants)),
+    )
+    return CallGuard(
         callers=Tenants(settings.reward.tenants),
-        door=Door(
-            DoorLimits(
-                calls_max=rollout.calls_concurrent_max,
-                streams_max=rollout.streams_concurrent_max,
-                bytes_max=rollout.bytes_in_flight_max,
-                tenants=max(1, len(settings.reward.tenants)),
-            )
-        ),
+        door=Door(limits),
         clock=clock,
         tracer=NoTracer(),
-        on_call=open_metrics(settings.data_dir).api_called,
-    )
-    return RolloutServer(
-        service, served=served, weights=engine, guard=guard, settings=rollout, clock=clock
+        on_call=metrics.api_called,
     )
 
 

@@ -7,13 +7,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings
 from assay.core.errors import NotFound
 from assay.store.embedded import embedded_url
-
-REWARD_SIGN = "reward.json"
-WORKER_SIGN = "worker.json"
-PLANNER_SIGN = "planner.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +21,8 @@ class Addresses:
     http: str
     control: str
     store: str
+    rollout: str = ""
+    """Of the rollout service; empty where no model is served."""
 
 
 def running(settings: Settings) -> Addresses:
@@ -32,8 +31,8 @@ def running(settings: Settings) -> Addresses:
     Raises:
         NotFound: none does.
     """
-    run_dir = settings.data_dir / "run"
-    api, pools = _living(run_dir / REWARD_SIGN), _living(run_dir / WORKER_SIGN)
+    api = _living(ready_file(settings.data_dir, Part.REWARD))
+    pools = _living(ready_file(settings.data_dir, Part.WORKER))
     if api is None or pools is None:
         message = f"no platform runs on {settings.data_dir}; start one with: assay up"
         raise NotFound(message)
@@ -43,7 +42,7 @@ def running(settings: Settings) -> Addresses:
 
 def planner_address(settings: Settings) -> str:
     """Where the planner of this data directory listens (gRPC); empty when none does."""
-    sign = _living(settings.data_dir / "run" / PLANNER_SIGN)
+    sign = _living(ready_file(settings.data_dir, Part.PLANNER))
     return sign["grpc"] if sign is not None else ""
 
 

@@ -14,8 +14,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from assay.cli.platform.addresses import PLANNER_SIGN, REWARD_SIGN, WORKER_SIGN, Addresses
+from assay.cli.platform.addresses import Addresses
 from assay.cli.platform.children import Child, Platform
+from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings
 from assay.core.errors import FailedPrecondition
 from assay.edge.clock import Clock
@@ -64,7 +65,7 @@ class LocalPlatform:
     async def _start(self) -> Addresses:
         self._own()
         store = await self._start_store()
-        run_dir = self._settings.data_dir / "run"
+        data_dir = self._settings.data_dir
         environment = {
             "ASSAY_STORE__URL": store,
             "ASSAY_DATA_DIR": str(self._settings.data_dir),
@@ -72,14 +73,14 @@ class LocalPlatform:
         reward = await self._platform.start(
             "reward",
             ["-m", "assay.reward"],
-            sign=run_dir / REWARD_SIGN,
+            sign=ready_file(data_dir, Part.REWARD),
             drain_s=self._settings.reward.drain_s,
             environment=environment,
         )
         worker = await self._platform.start(
             "worker",
             ["-m", "assay.worker"],
-            sign=run_dir / WORKER_SIGN,
+            sign=ready_file(data_dir, Part.WORKER),
             drain_s=self._settings.worker.drain_s,
             environment=environment,
         )
@@ -91,8 +92,40 @@ class LocalPlatform:
         worker.environment["ASSAY_WORKER__CONTROL_PORT"] = _port(pools["control"])
         if self._settings.planner.enabled:
             environment["ASSAY_WORKER__CONTROL_PORT"] = _port(pools["control"])
-            await self._start_planner(run_dir / PLANNER_SIGN, environment)
-        return Addresses(grpc=api["grpc"], http=api["http"], control=pools["control"], store=store)
+            await self._start_planner(ready_file(data_dir, Part.PLANNER), environment)
+        rollout = ""
+        if self._settings.rollout.model is not None:
+            rollout = await self._start_rollout(
+                ready_file(data_dir, Part.ROLLOUT), environment, api["grpc"]
+            )
+        return Addresses(
+            grpc=api["grpc"],
+            http=api["http"],
+            control=pools["control"],
+            store=store,
+            rollout=rollout,
+        )
+
+    async def _start_rollout(
+        self, sign: Path, environment: Mapping[str, str], reward_url: str
+    ) -> str:
+        """Load the model and serve it; returns its address."""
+        child = await self._platform.start(
+            "rollout",
+            ["-m", "assay.rollout"],
+            sign=sign,
+            drain_s=self._settings.rollout.drain_s,
+            environment={
+                **environment,
+                "ASSAY_ROLLOUT__MODEL": str(self._settings.rollout.model),
+                "ASSAY_ROLLOUT__REWARD_URL": reward_url,
+            },
+        )
+        where = json.loads(await self._addresses(child))
+        # One that is started again keeps the ports that callers know.
+        child.environment["ASSAY_ROLLOUT__GRPC_PORT"] = _port(where["grpc"])
+        child.environment["ASSAY_ROLLOUT__HTTP_PORT"] = _port(where["http"])
+        return str(where["grpc"])
 
     async def _start_planner(self, sign: Path, environment: Mapping[str, str]) -> None:
         """Without one pools keep their size, so the platform outlives it."""

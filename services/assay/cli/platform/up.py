@@ -1,6 +1,7 @@
 """`assay up`: the platform on this machine, with a live table; Ctrl-C drains."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,6 +25,9 @@ REFRESH_S = 0.5
 def up(
     data_dir: DataDir = None,
     slots: Annotated[int | None, typer.Option(min=0, help="Worker slots per stage.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Serve rollouts of this model, too.", exists=True)
+    ] = None,
     *,
     planner: Annotated[
         bool | None, typer.Option("--planner/--no-planner", help="Size pools by plans.")
@@ -32,6 +36,8 @@ def up(
 ) -> None:
     """Start the API, an embedded store, workers and a planner; Ctrl-C drains."""
     overrides = {} if slots is None else {"ASSAY_WORKER__SLOTS": str(slots)}
+    if model is not None:
+        overrides["ASSAY_ROLLOUT__MODEL"] = str(model.resolve())
     if planner is not None:
         overrides["ASSAY_PLANNER__ENABLED"] = str(planner).lower()
     settings = settings_with(data_dir, **overrides)
@@ -47,6 +53,7 @@ async def _up(settings: Settings, *, live: bool) -> None:
         try:
             out.print(
                 f"gRPC {addresses.grpc}   HTTP {addresses.http}/docs   "
+                f"{f'rollouts {addresses.rollout}   ' if addresses.rollout else ''}"
                 f"logs {settings.data_dir / 'logs'}   Ctrl-C drains",
                 highlight=False,
                 soft_wrap=True,

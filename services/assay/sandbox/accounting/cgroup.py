@@ -153,10 +153,10 @@ def _is_dead(name: str) -> bool:
 
 
 def _kill_all(directory: str) -> None:
-    """Kill until nobody is left; new processes are forbidden by the caller.
+    """Kill until no process is left; new processes are forbidden by the caller.
 
     Raises:
-        SandboxError: somebody is still there after many rounds.
+        SandboxError: a process is still there after many rounds.
     """
     for _ in range(_KILL_ROUNDS_MAX):
         pids = _read(f"{directory}/cgroup.procs").split()

@@ -92,7 +92,7 @@ class Request:
 
 
 def receive(box: socket.socket) -> Request | None:
-    """Wait for the request; `None` when nobody will send one any more."""
+    """Wait for the request; `None` when none will come any more."""
     message, descriptors, _, _ = socket.recv_fds(box, 1, _DESCRIPTORS_MAX)
     if not message:
         return None

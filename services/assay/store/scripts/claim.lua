@@ -41,9 +41,15 @@ local function lease(job, j)
     j.stages_gone > 0 and call('GET', P .. 'o:' .. job) or '', j.enqueued }
 end
 
+-- The clock is the floor, so that a server that lost its last writes gives no fence twice.
+local function last_fence()
+  return math.max(tonumber(call('GET', P .. 'fence') or 0), NOW_US)
+end
+
 local function claim_alone(tenant)
   local popped = call('ZPOPMIN', P .. 'q:' .. stage .. ':' .. tenant, claims_max)
-  fence = call('INCRBY', P .. 'fence', #popped / 2) - #popped / 2
+  fence = last_fence()
+  call('SET', P .. 'fence', fence + #popped / 2)
   for i = 1, #popped, 2 do
     local j = read_job(popped[i])
     j.charged = 0
@@ -88,7 +94,7 @@ end
 
 local function claim_in_turn(since, now_us)
   local heap, costs, moved = {}, {}, {}
-  fence = tonumber(call('GET', P .. 'fence') or 0)
+  fence = last_fence()
   for i = 1, #first, 2 do -- sorted, so a heap already
     heap[#heap + 1] = { tenant = first[i], virtual_us = tonumber(first[i + 1]) }
   end
@@ -112,7 +118,7 @@ local function claim_in_turn(since, now_us)
     end
     sift(heap)
   end
-  call('INCRBY', P .. 'fence', #claims)
+  call('SET', P .. 'fence', fence + #claims)
   call('HSET', shares, 'now', now_us)
   for tenant, virtual_us in pairs(moved) do
     call('ZADD', waiting, 'XX', virtual_us, tenant)

@@ -62,7 +62,8 @@
 --   br:<sha256>        STRING  how many jobs hold it
 --   ev                 STREAM  {b: batch}: something changed; a hint, the state is in the keys above
 --   pev                STREAM  {t: 'planning'}: planners should look again
---   seq, fence, tasks, leads  STRING  counters
+--   seq, tasks, leads  STRING  counters
+--   fence              STRING  the newest fence, never behind the clock (us)
 --
 -- Instants are this server's clock in microseconds (doubles hold them exactly) unless said.
 

@@ -94,6 +94,8 @@ class _Reading:
     """Per assertion, the names in it."""
     objects: set[str] = field(default_factory=set)
     """Names on whose results the tests use attributes that no data has."""
+    data: set[str] = field(default_factory=set)
+    """Names whose results the tests compare with data."""
     judges: dict[str, set[str]] = field(default_factory=dict)
     """Name -> names whose results it is called on for its verdict."""
 
@@ -127,7 +129,9 @@ def names_of(code: Sequence[str], setup: str, functions: Sequence[str]) -> Names
     }
     program = functions or _entry_points(undefined, library, reading)
     kept = {name: place for name, place in library.items() if name not in program}
-    classes = [name for name in program if name[:1].isupper() and name in reading.objects]
+    classes = [
+        name for name in program if name[:1].isupper() and name in reading.objects - reading.data
+    ]
     return Names(program=tuple(program), classes=tuple(classes), library=MappingProxyType(kept))
 
 
@@ -217,7 +221,9 @@ def _read(text: str, reading: _Reading) -> None:
     tree = ast.parse(text)
     loaded: set[str] = set()
     _read_scope(symtable.symtable(text, "tests", "exec"), reading.defined, loaded)
-    reading.objects |= _objects_in(tree)
+    objects, data = _objects_in(tree)
+    reading.objects |= objects
+    reading.data |= data
     for parent in ast.walk(tree):
         if _is_assertion(parent):
             names = {node.id for node in ast.walk(parent) if isinstance(node, ast.Name)}
@@ -248,20 +254,53 @@ def _read_scope(scope: symtable.SymbolTable, defined: set[str], loaded: set[str]
         _read_scope(inner, defined, loaded)
 
 
-def _objects_in(tree: ast.AST) -> set[str]:
-    """`T` of `T(2).area`, and of `t = T(2)` with `t.area`: `area` is no attribute of data."""
+def _objects_in(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Names whose results are used as objects, and names whose results are compared with data.
+
+    As objects: `T(2).area`, `t = T(2)` with `t.area` (`area` is no attribute of data), and
+    `2 * T(3) == T(6)`.
+    """
     made: dict[str, set[str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and (name := _called_name(node.value)):
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     made.setdefault(target.id, set()).add(name)
-    found: set[str] = set()
+    objects: set[str] = set()
+    data: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr not in DATA_NAMES:
             held = node.value.id if isinstance(node.value, ast.Name) else ""
-            found |= made.get(held, set()) | {_called_name(node.value)}
-    return found
+            objects |= made.get(held, set()) | _bare_calls(node.value)
+        sides = _compared(node)
+        called = [_bare_calls(side) for side in sides]
+        if len(sides) == 2:
+            objects |= called[0] & called[1]
+        if any(not _names_in(side) for side in sides):
+            data.update(*called)
+    return objects, data
+
+
+def _compared(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    return node.args if isinstance(node, ast.Call) and _is_assertion(node) else []
+
+
+def _names_in(node: ast.AST) -> bool:
+    return any(isinstance(inner, ast.Name) for inner in ast.walk(node))
+
+
+def _bare_calls(node: ast.AST) -> set[str]:
+    """Names that are called in `node`, but for those of whose results an attribute is taken."""
+    found: set[str] = set()
+    waiting = [node]
+    while waiting:
+        inner = waiting.pop()
+        if not isinstance(inner, ast.Attribute):
+            found.add(_called_name(inner))
+            waiting.extend(ast.iter_child_nodes(inner))
+    return found - {""}
 
 
 def _called_name(node: ast.AST) -> str:

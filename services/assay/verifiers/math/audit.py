@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
-from assay.store.cache import LastUsed
+from assay.core.lru import LruCache
 from assay.verifiers.math.controls import controls
 from assay.verifiers.math.definition import AUDIT_CPU_S_MAX, MathReference, MathSettings
 from assay.verifiers.math.extract import final_answer
@@ -28,7 +28,7 @@ class Audits:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._known: LastUsed[bytes, str] = LastUsed(weight_max=REMEMBERED_MAX)
+        self._known: LruCache[bytes, str] = LruCache(weight_max=REMEMBERED_MAX)
 
     def fault(self, reference: MathReference, settings: MathSettings) -> str:
         """Which control fails, in words with the field's path; "" where all are as they should."""

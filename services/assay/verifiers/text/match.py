@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from assay.core.lru import LruCache
 from assay.core.outcome import Outcome
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, StageVerdict
-from assay.store.cache import LastUsed
 from assay.verifiers.port import (
     Control,
     HandlerContext,
@@ -62,7 +62,7 @@ class MatchHandler:
         """Take the operator's bounds."""
         self._response_chars_max = context.verifiers.response_chars_max
         self._control_cpu_s = CONTROL_CPU_SHARE * context.verifiers.match_cpu_s
-        self._faults: LastUsed[tuple[str, str, str], tuple[str, str]] = LastUsed(
+        self._faults: LruCache[tuple[str, str, str], tuple[str, str]] = LruCache(
             weight_max=_REFERENCES_REMEMBERED_MAX
         )
 

@@ -1,7 +1,7 @@
 """Answers slots that ask for artifacts: from disk, from the store, or with leave to make them.
 
-Invariants: on one host one question to the store a key, however many slots ask; over all hosts one
-maker a key, by the store's lease on the making. A maker that dies gives its leave back.
+Invariants: on one host one question to the store per key, however many slots ask; over all hosts
+one maker per key, by the store's lease on the making. A maker that dies gives its leave back.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class ArtifactReply:
 
 
 class ArtifactBroker:
-    """One a host."""
+    """One per host."""
 
     def __init__(self, *, store: Store, cache: ArtifactCache, metrics: Metrics) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class ArtifactBroker:
         return ArtifactReply(content=await self._fetch(key, self._store.artifact_get(key)))
 
     async def ask(self, key: str) -> ArtifactReply:
-        """Look; where nothing is, one asker is told to make it and the others wait for that."""
+        """Look; where nothing is, one slot makes it and the others wait for that."""
         for _ in range(ROUNDS_MAX):
             making = self._made_here.get(key)
             if making is not None:

@@ -1,4 +1,4 @@
-"""Artifacts on this machine's disk, so that a program crosses the network once a host.
+"""Artifacts on this machine's disk, so that a program crosses the network once per host.
 
 Invariants: what is read is what was written (its hash stands before it, a file that does not fit is
 dropped); files together hold at most `bytes_max`, what was not used for longest goes first. Losing

@@ -6,7 +6,7 @@ Invariant: at most one ask is open, and its answer is the next frame that arrive
 from collections.abc import Callable
 from typing import Final
 
-from assay.store.cache import LastUsed
+from assay.core.lru import LruCache
 from assay.worker.slots import messages
 from assay.worker.slots.frames import BlockingFrames, ProtocolError
 
@@ -24,7 +24,7 @@ class SlotArtifacts:
 
     def __init__(self) -> None:
         self._frames: BlockingFrames | None = None
-        self._kept: LastUsed[str, bytes] = LastUsed(
+        self._kept: LruCache[str, bytes] = LruCache(
             weight_max=BYTES_REMEMBERED_MAX,
             weigh=lambda content: len(content) + BYTES_REMEMBERED_EACH,
         )
@@ -45,7 +45,7 @@ class SlotArtifacts:
         """See `Artifacts.get_or_make`.
 
         Raises:
-            ArtifactUnavailable: whoever makes it does not get ready.
+            ArtifactUnavailable: the producer did not finish in time.
         """
         kept = self._kept.get(key)
         if kept is not None:
@@ -54,7 +54,7 @@ class SlotArtifacts:
         if content is not None:
             return self._keep(key, content)
         if not is_ours:
-            message = f"artifact {key} is not to be had"
+            message = f"artifact {key} is not available"
             raise ArtifactUnavailable(message)
         try:
             made = make()

@@ -18,7 +18,7 @@ WORDS: Final = frozenset({messages.FIND, messages.ASK, messages.MADE, messages.G
 
 
 class ArtifactProtocol:
-    """One a stage."""
+    """One per stage."""
 
     def __init__(self, broker: ArtifactBroker, *, health: StoreHealth, spawn: Spawn) -> None:
         self._broker = broker

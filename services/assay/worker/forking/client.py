@@ -14,14 +14,17 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
 from assay.core.codec import CodecError, unpack
 from assay.core.ids import StageName
+from assay.sandbox.accounting.blocked import BlockedTime, tree
+from assay.worker.forking import processes
 from assay.worker.forking.server import MESSAGE_BYTES_MAX, packed_settings
 from assay.worker.slots.main import SlotSettings
+from assay.worker.slots.process import ForkedSlot
 
 WARM_S_MAX: Final = 120.0
 """How long the import of a handler may take."""
@@ -49,6 +52,57 @@ class Forked:
     pid: int
     pidfd: int
     channel: socket.socket
+
+    def watch(self, on_end: Callable[[], None]) -> None:
+        """See `ForkedSlot.watch`."""
+        loop = asyncio.get_running_loop()
+
+        def ended() -> None:
+            loop.remove_reader(self.pidfd)
+            on_end()
+
+        loop.add_reader(self.pidfd, ended)
+
+    async def connect(self, protocol: asyncio.Protocol) -> None:
+        """See `ForkedSlot.connect`."""
+        loop = asyncio.get_running_loop()
+        await loop.create_unix_connection(lambda: protocol, sock=self.channel)
+
+    def kill(self) -> None:
+        """See `ForkedSlot.kill`."""
+        processes.kill_tree(self.pid, self.pidfd)
+
+    def close(self) -> None:
+        """See `ForkedSlot.close`."""
+        asyncio.get_running_loop().remove_reader(self.pidfd)
+        with contextlib.suppress(OSError):
+            os.close(self.pidfd)
+
+    def cpu_ns(self) -> int:
+        """See `ForkedSlot.cpu_ns`."""
+        return processes.cpu_ns(self.pid)
+
+    def blocked_time(self) -> BlockedTime:
+        """See `ForkedSlot.blocked_time`."""
+        return BlockedTime(lambda: tree(self.pid))
+
+    def condition(self) -> processes.Condition:
+        """See `ForkedSlot.condition`."""
+        return processes.condition(self.pid)
+
+
+class SlotForks(Protocol):
+    """Where a host's slots come from."""
+
+    async def fork_slot(self, stage: StageName, number: int) -> ForkedSlot:
+        """Start a slot of `stage`; `number` is its own for the life of the host.
+
+        Raises:
+            ForkFailed: not now; says why.
+        """
+
+    async def close(self) -> None:
+        """End all that was started."""
 
 
 class ForkClient:
@@ -151,7 +205,7 @@ class ForkClient:
 
 def _fail_quietly(future: asyncio.Future[Any], error: ForkFailed) -> None:
     future.set_exception(error)
-    future.exception()  # nobody may be waiting any more
+    future.exception()  # perhaps no one waits any more
 
 
 class ForkServers:

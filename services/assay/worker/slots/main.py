@@ -19,11 +19,11 @@ from typing import Any, Final, NamedTuple, Never
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.codec import unpack_handover
 from assay.core.ids import PipelineName
+from assay.core.lru import LruCache
 from assay.core.response import response_text
 from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse
 from assay.edge.clock import Clock
 from assay.sandbox.confine import confine_process
-from assay.store.cache import LastUsed
 from assay.verifiers.intake import parse_reference, parse_settings
 from assay.verifiers.port import (
     HandlerContext,
@@ -87,10 +87,10 @@ class SlotWorker:
         self._frames = frames
         self._clock = clock
         self._served = 0
-        self._settings: LastUsed[messages.WireTask, PipelineSettings] = LastUsed(
+        self._settings: LruCache[messages.WireTask, PipelineSettings] = LruCache(
             weight_max=SETTINGS_REMEMBERED_MAX
         )
-        self._references: LastUsed[tuple[str, bytes], tuple[int, Any]] = LastUsed(
+        self._references: LruCache[tuple[str, bytes], tuple[int, Any]] = LruCache(
             weight_max=REFERENCE_BYTES_REMEMBERED_MAX, weigh=lambda kept: kept[0]
         )
         self._memory_bytes_max = (
@@ -123,7 +123,7 @@ class SlotWorker:
         return retiring
 
     def _say(self, verdicts: list[tuple[object, ...]], *, is_last: bool) -> bool:
-        """Caches of a handler grow; the memory limit is for requests, so begin anew in time."""
+        """Caches of a handler grow; the memory limit is for requests, so retire in time."""
         limit = self._memory_bytes_max
         retiring = is_last and bool(limit) and _peak_bytes() > limit
         self._frames.send(messages.VERDICTS, verdicts, retiring)

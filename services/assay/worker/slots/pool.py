@@ -1,7 +1,7 @@
-"""The slots of one stage: as many as wanted, begun anew when they end.
+"""The slots of one stage: as many as wanted, replaced when they end.
 
 Invariants: slots that start or serve number `desired`, but while some start and while busy ones
-that are not wanted any more finish what they hold; a slot that ends before it served is begun anew
+that are not wanted any more finish what they hold; a slot that ends before it served is replaced
 after a pause that grows, so that a broken handler costs no more than a start now and then.
 """
 
@@ -19,7 +19,7 @@ from assay.core.backoff import pause_s
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.worker.forking.client import ForkFailed, ForkServers
+from assay.worker.forking.client import ForkFailed, SlotForks
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.process import SlotProcess, SlotState
@@ -76,7 +76,7 @@ class SlotPool:
         self,
         *,
         stage: StageName,
-        forks: ForkServers,
+        forks: SlotForks,
         scratch: Path,
         clock: Clock,
         metrics: Metrics,
@@ -91,8 +91,8 @@ class SlotPool:
         self._spawn = spawn
         self._user = user
         self._desired = 0
-        self._slots: set[SlotProcess] = set()
-        self._ending: set[SlotProcess] = set()
+        self._slots: dict[SlotProcess, None] = {}  # oldest first: its order decides who goes
+        self._ending: dict[SlotProcess, None] = {}
         self._idle: list[SlotProcess] = []
         self._number = 0
         self._failures = 0
@@ -124,8 +124,8 @@ class SlotPool:
             slot.kill(NOT_WANTED)
 
     def _finish(self, slot: SlotProcess) -> None:
-        self._slots.discard(slot)
-        self._ending.add(slot)
+        self._slots.pop(slot, None)
+        self._ending[slot] = None
         slot.finish()
         asyncio.get_running_loop().call_later(END_S_MAX, slot.kill, "it did not end")
 
@@ -202,8 +202,8 @@ class SlotPool:
     def on_gone(self, slot: SlotProcess, why: str) -> None:
         """See `SlotOwner.on_gone`."""
         was, said = slot.state, slot.last_words or why
-        self._ending.discard(slot)
-        self._slots.discard(slot)
+        self._ending.pop(slot, None)
+        self._slots.pop(slot, None)
         with contextlib.suppress(ValueError):
             self._idle.remove(slot)
         has_failed = was is SlotState.STARTING and why != NOT_WANTED
@@ -257,15 +257,17 @@ class SlotPool:
         number = self._number
         forked = await self._forks.fork_slot(self._stage, number)
         slot = SlotProcess(forked, number=number, scratch=self._scratch / str(number), owner=self)
-        self._slots.add(slot)
-        loop = asyncio.get_running_loop()
-        await loop.create_unix_connection(lambda: slot, sock=forked.channel)
+        self._slots[slot] = None
+        await slot.connect()
+        if len(self._slots) > self._desired:  # the pool was made smaller meanwhile
+            slot.kill(NOT_WANTED)
+            return
 
         def check() -> None:
             if slot.state is SlotState.STARTING:
                 slot.kill("it did not get ready")
 
-        loop.call_later(START_S_MAX, check)
+        asyncio.get_running_loop().call_later(START_S_MAX, check)
 
     async def close(self) -> None:
         """End all slots: idle ones in order, others at once."""

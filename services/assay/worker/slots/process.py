@@ -1,20 +1,18 @@
 """The host's handle on one slot: its process and its channel.
 
-Tells its owner of every frame, and once of its end, whichever is seen first: the channel closes,
-the process dies, or it talks nonsense (then it is killed).
+Reports every frame to its owner, and its end once, whichever is seen first: the channel closes, the
+process dies, or it breaks the protocol (then it is killed).
 """
 
 import asyncio
-import contextlib
 import enum
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from assay.sandbox.accounting.blocked import BlockedTime, tree
+from assay.sandbox.accounting.blocked import BlockedTime
 from assay.worker.assignment import Assignment  # noqa: TC001 - seen by mypy and readers alike
-from assay.worker.forking import processes
-from assay.worker.forking.client import Forked
+from assay.worker.forking.processes import Condition
 from assay.worker.slots import messages
 from assay.worker.slots.frames import FrameReader, ProtocolError, encode
 
@@ -32,7 +30,7 @@ class SlotState(enum.Enum):
 
 
 class SlotOwner(Protocol):
-    """Who is told."""
+    """Receives what happens to a slot."""
 
     def on_frame(self, slot: "SlotProcess", frame: list[object]) -> None:
         """The slot said something.
@@ -45,11 +43,35 @@ class SlotOwner(Protocol):
         """The slot is no more; called once."""
 
 
+class ForkedSlot(Protocol):
+    """A slot's process and the channel to it; all that a host asks of the machine."""
+
+    def watch(self, on_end: Callable[[], None]) -> None:
+        """Call `on_end` once the process has ended, until `close`."""
+
+    async def connect(self, protocol: asyncio.Protocol) -> None:
+        """Open the channel."""
+
+    def kill(self) -> None:
+        """Kill the process and all below it."""
+
+    def close(self) -> None:
+        """Give up the handle on the process."""
+
+    def cpu_ns(self) -> int:
+        """CPU time that it has used."""
+
+    def blocked_time(self) -> BlockedTime:
+        """A meter of the time that it and all below it are blocked."""
+
+    def condition(self) -> Condition:
+        """How the kernel sees it."""
+
+
 class SlotProcess(asyncio.Protocol):
     """One slot."""
 
-    def __init__(self, forked: Forked, *, number: int, scratch: Path, owner: SlotOwner) -> None:
-        self.pid = forked.pid
+    def __init__(self, forked: ForkedSlot, *, number: int, scratch: Path, owner: SlotOwner) -> None:
         self.number = number
         self.scratch = scratch
         self.state = SlotState.STARTING
@@ -62,13 +84,17 @@ class SlotProcess(asyncio.Protocol):
         self.last_words = ""
         self.making: str | None = None
         """The artifact that it was told to make."""
-        self._pidfd = forked.pidfd
+        self._forked = forked
         self._owner = owner
         self._reader = FrameReader()
         self._transport: asyncio.WriteTransport | None = None
         self.is_gone = False
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._pidfd, self._on_dead)
+        forked.watch(self._on_dead)
+
+    async def connect(self) -> None:
+        """Open the channel."""
+        await self._forked.connect(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Asyncio's call."""
@@ -81,8 +107,8 @@ class SlotProcess(asyncio.Protocol):
                 if self.is_gone:
                     return
                 self._owner.on_frame(self, frame)
-        except ProtocolError as nonsense:
-            self.kill(f"it talked nonsense: {nonsense}")
+        except ProtocolError as error:
+            self.kill(f"it broke the protocol: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Asyncio's call."""
@@ -101,35 +127,31 @@ class SlotProcess(asyncio.Protocol):
     def kill(self, why: str) -> None:
         """Kill the whole tree, at once."""
         if not self.is_gone:
-            processes.kill_tree(self.pid, self._pidfd)
             self._end(why)
 
     def cpu_ns(self) -> int:
         """CPU time that it has used."""
-        return processes.cpu_ns(self.pid)
+        return self._forked.cpu_ns()
 
     def blocked_time(self) -> BlockedTime:
         """A meter of the time that it and all below it are blocked."""
-        return BlockedTime(lambda: tree(self.pid))
+        return self._forked.blocked_time()
 
-    def condition(self) -> processes.Condition:
+    def condition(self) -> Condition:
         """How the kernel sees it."""
-        return processes.condition(self.pid)
+        return self._forked.condition()
 
     def _on_dead(self) -> None:
         """Its last words may still be in the channel, whose end follows; unless an heir has it."""
-        self._loop.remove_reader(self._pidfd)
         self._loop.call_later(LAST_WORDS_S, self._end, "the process died")
 
     def _end(self, why: str) -> None:
         if self.is_gone:
             return
         self.is_gone = True
-        self._loop.remove_reader(self._pidfd)
         # It may have closed its channel and live on, and so may what it has started.
-        processes.kill_tree(self.pid, self._pidfd)
-        with contextlib.suppress(OSError):
-            os.close(self._pidfd)
+        self._forked.kill()
+        self._forked.close()
         if self._transport is not None:
             self._transport.abort()
         self._owner.on_gone(self, why)

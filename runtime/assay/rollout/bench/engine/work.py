@@ -20,6 +20,7 @@ class Contender(StrEnum):
     """Who decodes the same weights beside this engine."""
 
     LLAMA_CPP = "llama.cpp"
+    """With flash attention and without: two rows, and the ratio to the faster one."""
     TORCH = "torch"
 
 
@@ -31,6 +32,10 @@ class DecodeWork:
     tokens: int = 12
     """Decoded by every rollout of a run."""
     batches: tuple[int, ...] = (1, 4, 16)
+    contexts: tuple[int, ...] = (16, 1024)
+    """Positions already there when decoding begins; those a model has no room for are left out."""
+    kv_bf16: bool = True
+    """Also this engine with bf16 keys and values: what the float32 default costs."""
     weights: tuple[Weights, ...] = (Weights.BF16,)
     contenders: tuple[Contender, ...] = (*Contender,)
     prefix: bool = True

@@ -61,9 +61,31 @@ def _compiler() -> str:
     return f"cc {done.stdout.strip()}"
 
 
+def _ticks() -> list[int]:
+    return [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+
+
 def _steal_percent() -> float:
-    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    ticks = _ticks()
     return 100 * ticks[7] / max(sum(ticks), 1)
+
+
+class Company:
+    """What else the machine did while a bench ran; one sample per call of `sample`."""
+
+    def __init__(self) -> None:
+        self._last = _ticks()
+        self.steal_percent: list[float] = []
+        """Of all CPU time since the sample before, what the hypervisor gave to others."""
+        self.load_1m: list[float] = []
+
+    def sample(self) -> None:
+        """Take one."""
+        now = _ticks()
+        passed = [b - a for a, b in zip(self._last, now, strict=True)]
+        self.steal_percent.append(100 * passed[7] / max(sum(passed), 1))
+        self.load_1m.append(os.getloadavg()[0])
+        self._last = now
 
 
 def this_machine() -> Machine:

@@ -1,17 +1,11 @@
 """Objects of the candidate's, as the tests see them.
 
 An operand of the tests' own reaches the program by a call, an attribute or an index that the tests
-write out. By an operator it would say what the tests expect (`abs(f(2) - 4) < 1e-6`), and so it
-does in two cases only:
-
-* the object was made by a class that the tests use as one (`entry_points.py`): what its operators
-  do is what is tested;
-* the result is an object, and stays one (`Derived`): it has no length, truth, order, items or
-  number, and no attribute that data has, so that nothing but the program's own classes can use it.
-
-Anything else of the program's is never equal to, less than, or added to a value that the tests
-hold; two of its objects are compared by it. Length, text, hash and numbers that it gives are
-checked for their exact type before use.
+write out. An operator would tell the program what the tests expect (`abs(f(2) - 4) < 1e-6`), also
+for later tests. So it does so only for objects of a class that the tests use as one
+(`entry_points.py`), whose operators are what is tested; and no comparison ever does. Two objects of
+the program's are compared by it. Length, text, hash and numbers that it gives are checked for their
+exact type before use.
 """
 
 from __future__ import annotations
@@ -19,7 +13,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.verifiers.code.referee.data_names import DATA_NAMES
 from assay.verifiers.code.referee.values import Malformed, Value, type_of
 
 if TYPE_CHECKING:
@@ -40,14 +33,9 @@ def _operator(operation: str, *, swapped: bool = False) -> Callable[[Proxy, obje
 
     def method(self: Proxy, other: object) -> Value:
         one, two = (other, self) if swapped else (self, other)
-        if _is_object(other) and not isinstance(self, Derived):
-            return _kept(self, self._assay_link.ask("operator", operation, one, two))
-        if self.__dict__.get("_assay_own"):
-            return _kept(self, self._assay_link.ask("operator", operation, one, two))
-        if operation in _ORDER:
+        if not _is_object(other) and (operation in _ORDER or not self.__dict__.get("_assay_own")):
             return NotImplemented
-        result = self._assay_link.ask("operator", operation, one, two)
-        return _derived(result) if _is_object(result) else NotImplemented
+        return _kept(self, self._assay_link.ask("operator", operation, one, two))
 
     return method
 
@@ -60,11 +48,6 @@ def _kept(made_by: Proxy, result: Value) -> Value:
     if _is_object(result) and made_by.__dict__.get("_assay_own"):
         result.__dict__["_assay_own"] = True
     return result
-
-
-def _derived(result: Proxy) -> Proxy:
-    held = result.__dict__
-    return Derived(held["_assay_link"], held["_assay_number"], held["__name__"])
 
 
 def _unary(operation: str) -> Callable[[Proxy], Value]:
@@ -130,7 +113,7 @@ class Proxy:
     def __eq__(self, other: object) -> Value:
         if self is other:
             return True
-        if not _is_object(self) or not (_is_object(other) or self.__dict__.get("_assay_own")):
+        if not _is_object(self) or not _is_object(other):
             return NotImplemented
         return self._assay_link.ask("equal", self, other) is True
 
@@ -283,32 +266,6 @@ class CallerProxy(Proxy):
     def __call__(self, *arguments: Value, **keywords: Value) -> Value:
         """Call it in the candidate's process."""
         return self._assay_link.ask("call", self, arguments, keywords)
-
-
-class Derived(Proxy):
-    """What an operator with an operand of the tests' own made: an object, and never data."""
-
-    def __getattr__(self, name: str) -> Value:
-        if name in DATA_NAMES or name.startswith("__"):
-            raise AttributeError(name)
-        return super().__getattr__(name)
-
-    def _no_data(self, *_: object) -> Value:
-        message = f"{self.__name__} is an object, where data is expected"
-        raise TypeError(message)
-
-    __getitem__ = __iter__ = __len__ = __bool__ = __contains__ = _no_data
-    __int__ = __index__ = __float__ = __complex__ = __bytes__ = _no_data
-    __round__ = _no_data  # type: ignore[assignment]
-    __abs__ = __neg__ = __pos__ = __invert__ = __floor__ = __ceil__ = __trunc__ = _no_data
-    __lt__ = __le__ = __gt__ = __ge__ = __reversed__ = _no_data
-    __hash__ = Proxy.__hash__
-
-    def __eq__(self, other: object) -> Value:
-        """Only to an object that no operator of the tests made."""
-        if not _is_object(other) or isinstance(other, Derived):
-            return NotImplemented
-        return self._assay_link.ask("equal", self, other) is True
 
 
 class CallableProxy(Proxy):

@@ -1,0 +1,74 @@
+"""Shell of the whole-platform simulation (also `python -m assay.sim platform`).
+
+    python -m assay.sim.platform --seed N               one seed; prints it first
+    python -m assay.sim.platform --seed N --runs 1000   so many seeds from N on
+    python -m assay.sim.platform --seed N --hash        with the hash of all that happened
+
+A seed that breaks a promise prints itself, the faults that are needed for it, and what replays it;
+the exit code is then 1.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+from assay.edge.clock import Clock
+from assay.sim.platform.run import Report, run_seed, shrunk
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run seeds."""
+    parser = argparse.ArgumentParser(prog="assay.sim.platform", description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=1, help="so many seeds from --seed on")
+    parser.add_argument("--seconds", type=float, default=0.0, help="end after so long")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
+    parser.add_argument("--no-shrink", action="store_true", help="print all faults of a finding")
+    parser.add_argument("--hash", action="store_true", help="print the hash of each run")
+    parser.add_argument("--json", action="store_true", help="one line of figures per run of this")
+    args = parser.parse_args(arguments)
+    clock = Clock()
+    began_s, virtual_s, done, found = clock.monotonic_ns() / 1e9, 0.0, 0, 0
+    for seed in range(args.seed, args.seed + args.runs):
+        if args.runs == 1:
+            print(f"seed {seed}", flush=True)
+        report = run_seed(seed, hashed=args.hash)
+        done += 1
+        virtual_s += report.virtual_s
+        if args.hash:
+            print(f"seed {seed} {report.digest}")
+        if report.finding:
+            found += 1
+            show(report if args.no_shrink else shrunk(report))
+            if not args.keep_going:
+                break
+        if args.seconds and clock.monotonic_ns() / 1e9 - began_s > args.seconds:
+            break
+    figures(done, found, virtual_s, time.process_time(), as_json=args.json)
+    return 1 if found else 0
+
+
+def show(report: Report) -> None:
+    """A finding, for a person."""
+    print(f"seed {report.seed}: {report.finding}")
+    for fault in report.faults:
+        print(f"    {fault}")
+    print(f"    replay: python -m assay.sim.platform --seed {report.seed}", flush=True)
+
+
+def figures(done: int, found: int, virtual_s: float, cpu_s: float, *, as_json: bool) -> None:
+    """What the runs came to, by CPU time: a run uses one core and never waits."""
+    facts = {
+        "seeds": done,
+        "findings": found,
+        "cpu_seconds": round(cpu_s, 2),
+        "seeds_per_core_hour": round(done / cpu_s * 3600),
+        "simulated_seconds_per_second": round(virtual_s / cpu_s, 1),
+    }
+    print(json.dumps(facts) if as_json else "  ".join(f"{k} {v}" for k, v in facts.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""What simulated requests ask of a slot, and how each of them must end.
+
+A response says in plain text what the slot that judges it does: `score 120 40 7` takes 120 ms at
+the first stage and 40 ms at the second, and is worth 0.07. So everyone who sees a request, the slot
+that runs it and the check of its result, derives the same from it, and a reward that belongs to
+another request is noticed.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from assay.core.ids import PipelineName, StageName
+from assay.core.outcome import Outcome
+from assay.core.pipeline import PipelineSpec, Resources, StageSpec
+from assay.verifiers.port import PipelineDefinition, StageDefinition
+
+FIRST: Final = StageName("sim.first")
+SECOND: Final = StageName("sim.second")
+STAGES: Final = (FIRST, SECOND)
+LEASE_S: Final = 6.0
+CPU_S_MAX: Final = 1.5
+TIMEOUT_S: Final = 4.0
+BATCH_MAX: Final = 4
+
+
+class Deed(StrEnum):
+    """What the slot does."""
+
+    SCORE = "score"
+    LIMIT = "limit"
+    """The handler finds that a limit was broken."""
+    FLAKY = "flaky"
+    """The handler raises the first time."""
+    RAISE = "raise"
+    """The handler always raises."""
+    POISON = "poison"
+    """The slot dies."""
+    GARBAGE = "garbage"
+    """The slot breaks the protocol."""
+    BURN = "burn"
+    """It computes without end."""
+    SLEEP = "sleep"
+    """It sleeps without end."""
+    RETIRE = "retire"
+    """A slot that has served already cannot run it; a fresh one can."""
+    SHARED = "shared"
+    """It needs an artifact that others need too."""
+
+
+NEVER_JUDGED: Final = frozenset({Deed.RAISE, Deed.POISON, Deed.GARBAGE})
+OVER_LIMIT: Final = frozenset({Deed.LIMIT, Deed.BURN, Deed.SLEEP})
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A response, read."""
+
+    deed: Deed
+    first_ms: int
+    second_ms: int
+    points: int
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ends when nothing else goes wrong."""
+        if self.deed in NEVER_JUDGED:
+            return Outcome.INFRA_FAILED
+        return Outcome.RESOURCE_LIMIT if self.deed in OVER_LIMIT else Outcome.SCORED
+
+    @property
+    def reward(self) -> float | None:
+        """What it is worth then."""
+        if self.outcome is Outcome.SCORED:
+            return self.points / 100
+        return 0.0 if self.outcome is Outcome.RESOURCE_LIMIT else None
+
+    def service_s(self, stage: StageName) -> float:
+        """How long the stage takes."""
+        return (self.first_ms if stage == FIRST else self.second_ms) / 1000
+
+    def packed(self) -> bytes:
+        """As a response."""
+        return f"{self.deed} {self.first_ms} {self.second_ms} {self.points}".encode()
+
+
+def script_of(response: bytes) -> Script:
+    """Read a response."""
+    deed, first_ms, second_ms, points = response.decode().split()[:4]
+    return Script(Deed(deed), int(first_ms), int(second_ms), int(points))
+
+
+def pipelines() -> dict[PipelineName, PipelineDefinition]:
+    """One pipeline with one stage and one with two, which share the first."""
+    first = StageDefinition(
+        spec=StageSpec(
+            name=FIRST,
+            resources=Resources(cpu_cores=1.0),
+            timeout_s=TIMEOUT_S,
+            cpu_s_max=CPU_S_MAX,
+            lease_s=LEASE_S,
+            batch_max=BATCH_MAX,
+        ),
+        handler="assay.sim.platform:none",
+        confined=True,
+    )
+    second = StageDefinition(
+        spec=StageSpec(
+            name=SECOND,
+            resources=Resources(cpu_cores=1.0),
+            timeout_s=2 * TIMEOUT_S,
+            lease_s=LEASE_S,
+        ),
+        handler="assay.sim.platform:none",
+        runs_untrusted_code=True,
+    )
+    one = PipelineSpec(name=PipelineName("sim.one"), description="One stage.", stages=(FIRST,))
+    two = PipelineSpec(name=PipelineName("sim.two"), description="Two stages.", stages=STAGES)
+    return {
+        one.name: PipelineDefinition(spec=one, stages=(first,)),
+        two.name: PipelineDefinition(spec=two, stages=(first, second)),
+    }

@@ -1,0 +1,171 @@
+"""One seed, from start to end: what was found, and a hash of all that happened."""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from assay.edge.metrics import Metrics
+from assay.sim.platform.checks import InstantChecks, check_end
+from assay.sim.platform.faults import Fault, draw_faults, shrink
+from assay.sim.platform.ledger import Finding, require
+from assay.sim.platform.loop import Deadlock, Livelock, VirtualLoop
+from assay.sim.platform.nodes import task_factory
+from assay.sim.platform.store import Command
+from assay.sim.platform.world import FAULTS_UNTIL_S, SETTLE_S_MAX, Shape, World
+
+REAL_PLANS_EVERY: Final = 8
+"""Of so many seeds one makes real plans."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one run gave."""
+
+    seed: int
+    faults: Sequence[Fault]
+    finding: str
+    """Empty: every promise was kept."""
+    virtual_s: float
+    instants: int
+    commands: int
+    ended: int
+    """Requests."""
+    digest: str
+    """SHA-256 of every command with its time and answer; empty where it was not asked for."""
+    log: Sequence[Command] = ()
+
+
+def shape_of(seed: int) -> Shape:
+    """How large a seed's platform is."""
+    draw = random.Random(f"{seed}/shape")  # noqa: S311 - to be repeated, not secret
+    return Shape(
+        apis=draw.randint(1, 2),
+        hosts=draw.randint(1, 3),
+        planners=draw.randint(1, 2),
+        startup_s=draw.choice([0.4, 3.0]),
+        real_plans=seed % REAL_PLANS_EVERY == REAL_PLANS_EVERY - 1,
+    )
+
+
+def run_seed(
+    seed: int,
+    faults: Sequence[Fault] | None = None,
+    *,
+    hashed: bool = False,
+    keep_log: bool = False,
+) -> Report:
+    """Run a seed, with its own faults or with these."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    if faults is None:
+        faults = draw_faults(seed, until_s=FAULTS_UNTIL_S)
+    checks: list[InstantChecks] = []
+
+    def on_instant() -> None:
+        for one in checks:
+            one.look()
+
+    loop = VirtualLoop(str(seed), on_instant=on_instant)
+    loop.set_task_factory(task_factory)  # type: ignore[arg-type]  # asyncio's stub has no context
+    broken: list[str] = []
+    loop.set_exception_handler(lambda _, context: _note(broken, context))
+    finding, world = "", None
+    try:
+        asyncio.set_event_loop(loop)
+        world = loop.run_until_complete(_prepare(seed, faults, loop))
+        checks.append(InstantChecks(world))
+        loop.run_until_complete(_live(world))
+        checks.clear()
+        check_end(world)
+        require(not broken, "a callback failed", errors=broken)
+    except (Finding, Deadlock, Livelock) as error:
+        finding = f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - a bug of the platform, whatever it is
+        finding = f"{type(error).__name__}: {error}"
+    finally:
+        checks.clear()
+        loop.set_exception_handler(lambda _, __: None)
+        _end(loop)
+    assert world is not None  # noqa: S101 - preparing never fails
+    return Report(
+        seed=seed,
+        faults=faults,
+        finding=finding,
+        virtual_s=loop.time(),
+        instants=loop.instants,
+        commands=len(world.server.log),
+        ended=world.ledger.ended,
+        digest=_digest(world.server.log) if hashed else "",
+        log=world.server.log if keep_log else (),
+    )
+
+
+def _note(broken: list[str], context: dict[str, object]) -> None:
+    if "exception" in context and "never retrieved" not in str(context.get("message")):
+        broken.append(f"{context.get('message')}: {context['exception']!r}")
+
+
+async def _prepare(seed: int, faults: Sequence[Fault], loop: VirtualLoop) -> World:
+    world = World(seed, faults, shape_of(seed), loop, Metrics())
+    world.start()
+    return world
+
+
+async def _live(world: World) -> None:
+    """Tenants and faults, then peace, then the end."""
+    honest, others = world.tenants()
+    misfortune = world.loop.create_task(world.misfortune(), name="faults")
+    await misfortune
+    try:
+        async with asyncio.timeout(SETTLE_S_MAX):
+            await asyncio.gather(*honest, *others)
+    except TimeoutError:
+        stuck = [task.get_name() for task in (*honest, *others) if not task.done()]
+        raise Finding(f"work does not end; stuck={stuck}") from None
+    for _, service in world.network.apis.values():
+        await service.close()
+    for life in world.hosts.values():
+        if life.node.is_alive:
+            await world.stop_host(life)
+    for one in world.planners.values():
+        if one.node.is_alive:
+            await asyncio.wait([one.node.spawn(one.controller.stop(), name="stop")])
+            one.node.kill()
+    for node, _ in world.network.apis.values():
+        left = [task.get_name() for task in node.tasks if not task.done()]
+        require(not left, "an API that stopped leaves tasks", tasks=left)
+        node.kill()
+    await asyncio.sleep(1.0)
+
+
+def _end(loop: VirtualLoop) -> None:
+    """Let go of whatever still waits."""
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    with contextlib.suppress(Exception):  # the run has ended; its result is known
+        loop.run_until_complete(asyncio.sleep(0))
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+def _digest(log: Sequence[Command]) -> str:
+    found = hashlib.sha256()
+    for command in log:
+        found.update(repr(command).encode())
+    return found.hexdigest()
+
+
+def shrunk(report: Report) -> Report:
+    """The same finding with as few faults as possible."""
+    word = report.finding.split(";")[0]
+
+    def still_fails(faults: Sequence[Fault]) -> bool:
+        return run_seed(report.seed, faults).finding.split(";")[0] == word
+
+    return run_seed(report.seed, tuple(shrink(report.faults, still_fails)), hashed=True)

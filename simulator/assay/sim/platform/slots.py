@@ -1,0 +1,294 @@
+"""Simulated slots: the machine behind `ForkedSlot`, speaking the real protocol in real frames.
+
+A slot does what the responses of its assignment say (`pipelines`). It may be killed at any time, as
+a process may; then its channel closes and its end is seen, in either order.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from assay.core.codec import unpack_handover
+from assay.core.errors import AssayError
+from assay.core.ids import StageName
+from assay.core.outcome import Outcome
+from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse
+from assay.sandbox.accounting.blocked import BlockedTime
+from assay.sim.platform.nodes import Node
+from assay.sim.platform.pipelines import SECOND, Deed, Script, script_of
+from assay.worker.forking.client import ForkFailed
+from assay.worker.forking.processes import Condition
+from assay.worker.slots import messages
+from assay.worker.slots.frames import FrameReader, encode
+
+FORK_S_MAX: Final = 0.05
+NOT_RETIRING: Final = False
+ARTIFACT_KEY: Final = "program"
+
+
+@dataclass(slots=True)
+class SlotWorld:
+    """What the slots of all hosts share: what has been tried before, and who started them."""
+
+    tried: set[bytes] = field(default_factory=set)
+    forks_fail: int = 0
+    """So many forks will fail."""
+    warm_s_max: float = 0.4
+    """How long a slot takes to get ready."""
+    slow: float = 1.0
+    """Everything takes so many times as long: a busy machine."""
+
+
+class SimBlocked(BlockedTime):
+    """Blocked time of a slot that sleeps or does not."""
+
+    def __init__(self, slot: "SimSlot") -> None:
+        super().__init__(lambda: ())
+        self._slot = slot
+        self._seen_ns = 0
+
+    def begin(self, now_ns: int) -> None:
+        """See `BlockedTime.begin`."""
+        self._seen_ns = now_ns
+
+    def look(self, now_ns: int, *, due_ns: int) -> None:
+        """See `BlockedTime.look`."""
+        if self._slot.deed is Deed.SLEEP:
+            self.blocked_ns += now_ns - self._seen_ns
+        self._seen_ns = now_ns
+
+
+class SimForks:
+    """Implements `SlotForks` for one host."""
+
+    def __init__(self, node: Node, world: SlotWorld) -> None:
+        self._node = node
+        self._world = world
+        self.slots: dict[SimSlot, None] = {}
+
+    async def fork_slot(self, stage: StageName, number: int) -> "SimSlot":
+        """See `SlotForks.fork_slot`."""
+        await asyncio.sleep(self._node.random.random() * FORK_S_MAX)
+        self._node.check()
+        if self._world.forks_fail:
+            self._world.forks_fail -= 1
+            raise ForkFailed("simulated")
+        slot = SimSlot(self._node, self._world, stage, self)
+        self.slots[slot] = None
+        return slot
+
+    async def close(self) -> None:
+        """See `SlotForks.close`."""
+        self.kill()
+
+    def kill(self) -> None:
+        """End all slots at once."""
+        for slot in list(self.slots):
+            slot.kill()
+
+
+class SimTransport(asyncio.WriteTransport):
+    """The host's end of a slot's channel."""
+
+    def __init__(self, slot: "SimSlot") -> None:
+        super().__init__()
+        self._slot = slot
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Bytes on their way to the slot."""
+        self._slot.hear(bytes(data))
+
+    def abort(self) -> None:
+        """Close."""
+
+
+class SimSlot:
+    """Implements `ForkedSlot`, and is the process behind it."""
+
+    def __init__(self, node: Node, world: SlotWorld, stage: StageName, forks: SimForks) -> None:
+        self._node = node
+        self._world = world
+        self._stage = stage
+        self._forks = forks
+        self._loop = node.loop
+        self._reader = FrameReader()
+        self._protocol: asyncio.Protocol | None = None
+        self._on_end: Callable[[], None] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._artifact: asyncio.Future[tuple[bytes | None, bool]] | None = None
+        self._served = 0
+        self._cpu_ns = 0
+        self._burning_since_ns: int | None = None
+        self.deed: Deed | None = None
+        """What it does now."""
+        self.runs = asyncio.Event()
+        """Cleared while a signal has stopped it."""
+        self.runs.set()
+        self.is_dead = False
+
+    # -- the host's side -----------------------------------------------------------------------
+    def watch(self, on_end: Callable[[], None]) -> None:
+        """See `ForkedSlot.watch`."""
+        self._on_end = on_end
+
+    async def connect(self, protocol: asyncio.Protocol) -> None:
+        """See `ForkedSlot.connect`."""
+        self._protocol = protocol
+        protocol.connection_made(SimTransport(self))
+        warm_s = self._node.random.random() * self._world.warm_s_max * self._world.slow
+        self._loop.call_later(warm_s, self._say, messages.READY, [])
+
+    def kill(self) -> None:
+        """See `ForkedSlot.kill`."""
+        if not self.is_dead:
+            self.is_dead = True
+            self._node.events += 1
+            self._forks.slots.pop(self, None)
+            if self._running is not None:
+                self._running.cancel()
+            if self._node.is_alive:
+                self._loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        if self._on_end is not None:
+            self._on_end()
+
+    def close(self) -> None:
+        """See `ForkedSlot.close`."""
+        self._on_end = None
+
+    def cpu_ns(self) -> int:
+        """See `ForkedSlot.cpu_ns`."""
+        if self._burning_since_ns is None:
+            return self._cpu_ns
+        return self._cpu_ns + self._node.clock.monotonic_ns() - self._burning_since_ns
+
+    def blocked_time(self) -> BlockedTime:
+        """See `ForkedSlot.blocked_time`."""
+        return SimBlocked(self)
+
+    def condition(self) -> Condition:
+        """See `ForkedSlot.condition`."""
+        return Condition(state="S" if self.runs.is_set() else "T")
+
+    # -- the process ---------------------------------------------------------------------------
+    def die(self) -> None:
+        """End by itself: the channel closes, and then the host sees the end."""
+        protocol = self._protocol
+        if self.is_dead:
+            return
+        self.kill()
+        if protocol is not None and self._node.is_alive:
+            self._loop.call_soon(protocol.connection_lost, None)
+
+    def _say(self, *parts: object) -> None:
+        self._node.events += 1
+        if not self.is_dead and self._node.is_alive and self._protocol is not None:
+            self._protocol.data_received(encode(*parts))
+
+    def hear(self, data: bytes) -> None:
+        """Bytes from the host."""
+        for frame in self._reader.feed(data):
+            if self.is_dead:
+                return
+            match frame[0]:
+                case messages.WORK:
+                    tasks, works, individually = messages.read_works(frame)
+                    work = self._work(tasks, works, individually=individually)
+                    self._running = self._node.spawn(work, name="slot")
+                case messages.ARTIFACT:
+                    if self._artifact is not None and not self._artifact.done():
+                        self._artifact.set_result((frame[1], bool(frame[2])))  # type: ignore[arg-type]
+                case messages.END:
+                    self._loop.call_later(0.001, self.die)
+
+    async def _work(
+        self,
+        tasks: list[messages.WireTask],
+        works: list[messages.WireWork],
+        *,
+        individually: bool,
+    ) -> None:
+        together = not individually and len(works) > 1
+        said = []
+        for at, wire in enumerate(works):
+            started_ns = self._node.clock.monotonic_ns()
+            script = script_of(wire.response)
+            self.deed = script.deed
+            words = await self._judge(script, wire, tasks[wire.task])
+            self.deed = None
+            if words is None:
+                return
+            said.append((at, started_ns, self._node.clock.monotonic_ns(), words))
+            self._served += 1
+            if not together:
+                self._say(messages.VERDICTS, said, NOT_RETIRING)
+                said = []
+        if together:
+            self._say(messages.VERDICTS, said, NOT_RETIRING)
+
+    async def _judge(
+        self, script: Script, wire: messages.WireWork, task: messages.WireTask
+    ) -> tuple[object, ...] | None:
+        """What to say of it; `None`: nothing more will be said."""
+        await self._spend(script)
+        key = wire.response + wire.reference + self._stage.encode()
+        first_time = key not in self._world.tried
+        self._world.tried.add(key)
+        match script.deed:
+            case Deed.POISON:
+                self.die()
+                return None
+            case Deed.GARBAGE:
+                self._say("no such word")
+                return None
+            case Deed.RAISE:
+                return messages.failed("simulated")
+            case Deed.FLAKY if first_time:
+                return messages.failed("simulated, once")
+            case Deed.RETIRE if self._served:
+                self._say(messages.RETIRE)
+                return None
+            case Deed.SHARED:
+                await self._use_artifact()
+        return self._verdict(script, wire, task)
+
+    async def _spend(self, script: Script) -> None:
+        self._burning_since_ns = self._node.clock.monotonic_ns()
+        if script.deed is not Deed.BURN:
+            self._cpu_ns += int(script.service_s(self._stage) * 1e9)
+            self._burning_since_ns = None
+        if script.deed in {Deed.BURN, Deed.SLEEP}:
+            await asyncio.sleep(3_600)
+        await asyncio.sleep(script.service_s(self._stage) * self._world.slow)
+        await self.runs.wait()
+
+    def _verdict(
+        self, script: Script, wire: messages.WireWork, task: messages.WireTask
+    ) -> tuple[object, ...]:
+        before = unpack_handover(wire.handover)[1]
+        use = ResourceUse(cpu_s=script.service_s(self._stage))
+        if task.pipeline == "sim.two" and self._stage != SECOND:
+            return messages.said_by(HandedOver(artifact=b"built", use=use), before)
+        if script.deed is Deed.LIMIT:
+            limit = Ended(outcome=Outcome.RESOURCE_LIMIT, reward=0.0, use=use)
+            return messages.said_by(limit, before)
+        evidence = Evidence(verdict="right")
+        ended = Ended(
+            outcome=Outcome.SCORED, reward=script.points / 100, evidence=evidence, use=use
+        )
+        return messages.said_by(ended, before)
+
+    async def _use_artifact(self) -> None:
+        content, make = await self._ask(messages.ASK, ARTIFACT_KEY)
+        if make:
+            await asyncio.sleep(0.05)
+            await self._ask(messages.MADE, ARTIFACT_KEY, b"made")
+        elif content not in {None, b"made"}:
+            raise AssayError("an artifact with another content")
+
+    async def _ask(self, *words: object) -> tuple[bytes | None, bool]:
+        self._artifact = self._loop.create_future()
+        self._say(*words)
+        return await self._artifact

@@ -1,0 +1,387 @@
+"""Trainers of the simulated platform, honest and hostile, calling the real `RewardService`.
+
+Calls go over a network that loses answers and doubles calls; a call whose answer is lost is made
+again, on any API that lives. An honest trainer stops only when every result of its batch is in its
+hands and is the right one. A hostile one floods, cancels, sends nonsense and gives tiny deadlines;
+nothing that it does may keep an honest one from ending.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from assay.config.settings import RewardSettings
+from assay.core.errors import (
+    AssayError,
+    DeadlinePassed,
+    DependencyDown,
+    FailedPrecondition,
+    NotFound,
+    Saturated,
+)
+from assay.core.records import NewRequest, ResultRecord
+from assay.edge.auth import Tenant
+from assay.reward.admission import RequestCheck
+from assay.reward.drafts import BatchDraft, RequestDraft, ResultsPage, ScoreDraft, TaskDraft
+from assay.reward.service import RewardService
+from assay.sim.platform.ledger import require
+from assay.sim.platform.nodes import Node
+from assay.sim.platform.pipelines import Deed, Script, script_of
+from assay.verifiers.port import PipelineDefinition
+
+CALL_S_MAX: Final = 0.01
+LOST_S: Final = 1.0
+IDLE_S: Final = 10.0
+"""Without news for so long, a trainer sends again what it has sent."""
+AGAIN_S: Final = 0.2
+_DEEDS: Final = (
+    (Deed.SCORE, 60), (Deed.LIMIT, 5), (Deed.FLAKY, 6), (Deed.RAISE, 2), (Deed.POISON, 2),
+    (Deed.GARBAGE, 2), (Deed.BURN, 3), (Deed.SLEEP, 2), (Deed.RETIRE, 4), (Deed.SHARED, 6),
+)  # fmt: skip
+"""What requests do, by weight."""
+
+T = TypeVar("T")
+Calling = Callable[[RewardService], Awaitable[T]]
+
+
+@dataclass(slots=True)
+class Network:
+    """The way to the APIs."""
+
+    apis: dict[str, tuple[Node, RewardService]] = field(default_factory=dict)
+    double: bool = False
+    lose: bool = False
+
+
+class Trainer:
+    """What all tenants can do."""
+
+    def __init__(self, tenant: Tenant, network: Network, draw: random.Random) -> None:
+        self.tenant = tenant
+        self._network = network
+        self._draw = draw
+        self._check = RequestCheck(RewardSettings())
+        self._registered: TaskDraft | None = None
+
+    async def call(self, calling: Calling[T]) -> T:
+        """One call.
+
+        Raises:
+            DependencyDown: no answer; it may have been carried out.
+        """
+        draw = self._draw
+        await asyncio.sleep(draw.random() * CALL_S_MAX)
+        alive = [(n, s) for n, s in self._network.apis.values() if n.is_alive]
+        if not alive:
+            await asyncio.sleep(LOST_S)
+            raise DependencyDown("no API answers")
+        node, service = draw.choice(alive)
+        times = 2 if self._network.double and draw.random() < 0.3 else 1
+        tasks = [node.spawn(_made(calling, service), name="call") for _ in range(times)]
+        try:
+            await asyncio.wait(tasks)
+        finally:  # who goes away takes the call along
+            for task in tasks:
+                task.cancel()
+        await asyncio.sleep(draw.random() * CALL_S_MAX)
+        last = tasks[-1]
+        if last.cancelled() or (self._network.lose and draw.random() < 0.2):
+            await asyncio.sleep(LOST_S)
+            raise DependencyDown("no answer")
+        found = last.result()
+        if isinstance(found, AssayError):
+            raise found
+        return found
+
+    async def insist(self, calling: Calling[T]) -> T:
+        """Call until there is an answer."""
+        while True:
+            try:
+                return await self.call(calling)
+            except Saturated as error:
+                await asyncio.sleep(max(error.retry_after_s, AGAIN_S))
+            except DependencyDown:
+                await asyncio.sleep(AGAIN_S)
+
+    async def checked(
+        self, drafts: Sequence[RequestDraft], definition: PipelineDefinition
+    ) -> list[NewRequest]:
+        """As the API reads a message."""
+        return self._check.check(drafts, definition)
+
+    async def register(self, draft: TaskDraft) -> None:
+        """Until it is registered."""
+        self._registered = draft
+        await self.insist(lambda service: service.register_task(self.tenant, draft))
+
+    def submitting(self, batch_id: str, drafts: Sequence[RequestDraft]) -> Calling[object]:
+        """A call that submits."""
+
+        async def submit(service: RewardService) -> object:
+            return await service.submit(
+                self.tenant, batch_id, lambda definition: self.checked(drafts, definition)
+            )
+
+        return submit
+
+    def requests(self, batch: str, count: int, group: int, *, plain: bool) -> list[RequestDraft]:
+        """So many responses."""
+        deeds, weights = zip(*_DEEDS, strict=True)
+        found = []
+        for number in range(count):
+            deed = Deed.SCORE if plain else self._draw.choices(deeds, weights)[0]
+            script = Script(
+                deed,
+                self._draw.randrange(5, 400),
+                self._draw.randrange(5, 600),
+                self._draw.randrange(1000),
+            )
+            group_id = f"g{number // group}" if group else ""
+            content = script.packed() + f" {batch} {number}".encode()
+            found.append(RequestDraft(f"r{number}", group_id, content, b"{}"))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What an honest trainer does."""
+
+    task: TaskDraft
+    batches: int
+    requests: int
+    group: int
+    sized: bool
+    """The batch's size is announced; otherwise it is sealed."""
+    pause_s: float
+    """Between two batches."""
+    span_s: float
+    """In which the responses of a batch come."""
+    hints: bool
+    plain: bool = False
+    """All requests are judged without trouble."""
+
+
+class Honest(Trainer):
+    """One training job."""
+
+    def __init__(
+        self, tenant: Tenant, network: Network, draw: random.Random, plan: Plan, *, is_calm: bool
+    ) -> None:
+        super().__init__(tenant, network, draw)
+        self._plan = plan
+        self._is_calm = is_calm
+        self.done = 0
+        self.took_s: list[float] = []
+
+    async def train(self) -> None:
+        """All batches, one after the other."""
+        plan = self._plan
+        await self.register(plan.task)
+        for number in range(plan.batches):
+            if plan.hints:
+                size = plan.requests
+                await self.insist(lambda s, n=size: s.hint(self.tenant, plan.task.task_id, n))  # type: ignore[misc]
+            await asyncio.sleep(self._draw.random() * plan.pause_s)
+            began_s = asyncio.get_running_loop().time()
+            await self._batch(f"{plan.task.task_id}.{number}")
+            self.took_s.append(asyncio.get_running_loop().time() - began_s)
+            self.done += 1
+
+    async def _batch(self, name: str) -> None:
+        plan = self._plan
+        drafts = self.requests(name, plan.requests, plan.group, plain=plan.plain)
+        opening = BatchDraft(
+            task_id=plan.task.task_id,
+            batch_id=name,
+            size=plan.requests if plan.sized else 0,
+            group_size=plan.group,
+            deadline_ms=self._draw.choice([None, 5_000, 20_000, 60_000]),
+        )
+        await self._send_slowly(name, opening, drafts)
+        while not await self._collected(name, drafts):
+            await self._send(name, opening, drafts)
+
+    async def _send_slowly(
+        self, name: str, opening: BatchDraft, drafts: Sequence[RequestDraft]
+    ) -> None:
+        """As rollouts end."""
+        await self._open(opening)
+        at = 0
+        while at < len(drafts):
+            count = self._draw.randint(1, 6)
+            part = drafts[at : at + count]
+            try:
+                await self.insist(self.submitting(name, part))
+            except NotFound:  # the store forgot the batch
+                at = 0
+                await self._open(opening)
+                continue
+            at += count
+            await asyncio.sleep(self._draw.random() * self._plan.span_s * count / len(drafts))
+        if not self._plan.sized:
+            await self._seal(name)
+
+    async def _send(self, name: str, opening: BatchDraft, drafts: Sequence[RequestDraft]) -> None:
+        """All again; what is there counts as a duplicate."""
+        try:
+            await self._open(opening)
+            await self.insist(self.submitting(name, drafts))
+            if not self._plan.sized:
+                await self._seal(name)
+        except FailedPrecondition:  # the seal survived what it closed over: nothing more can come
+            await asyncio.sleep(AGAIN_S)
+        except NotFound:
+            return
+
+    async def _open(self, opening: BatchDraft) -> None:
+        try:
+            await self.insist(lambda service: service.open_batch(self.tenant, opening))
+        except NotFound:  # the store forgot the task too
+            await self.register(self._plan.task)
+            await self.insist(lambda service: service.open_batch(self.tenant, opening))
+
+    async def _seal(self, name: str) -> None:
+        try:
+            await self.insist(lambda service: service.seal(self.tenant, name))
+        except NotFound:
+            return
+
+    async def _collected(self, name: str, drafts: Sequence[RequestDraft]) -> bool:
+        """Read the results; False when they do not come."""
+        found: dict[str, ResultRecord] = {}
+        cursor = 0
+        expected = {draft.request_id: draft for draft in drafts}
+
+        async def pages(service: RewardService) -> AsyncIterator[ResultsPage]:
+            async with aclosing(service.stream(self.tenant, name, cursor=cursor)) as stream:
+                async for page in stream:
+                    yield page
+
+        while True:
+            before = cursor
+
+            async def read(service: RewardService) -> bool:
+                nonlocal cursor
+                async for page in pages(service):
+                    for one in page.results:
+                        self._judge(one, expected)
+                        found[one.request_id] = one
+                    cursor = page.cursor
+                    if page.last:
+                        return True
+                return False
+
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    is_last = await self.call(read)
+            except TimeoutError:
+                if cursor == before:
+                    return False
+                continue
+            except DependencyDown:
+                await asyncio.sleep(AGAIN_S)
+                continue
+            except NotFound:
+                return False
+            if is_last:
+                return found.keys() == expected.keys() or await self._gave_up(name)
+
+    async def _gave_up(self, name: str) -> bool:
+        """The log ended without some results: read again, unless the batch is all there is."""
+        batch = await self.insist(lambda service: service.get_batch(self.tenant, name))
+        page = await self.insist(lambda service: service.page(self.tenant, name, cursor=0))
+        require(len(page.results) + len(page.groups) > 0, "a batch is over without results")
+        return batch.over
+
+    def _judge(self, found: ResultRecord, expected: dict[str, RequestDraft]) -> None:
+        draft = expected.get(found.request_id)
+        require(draft is not None, "a result that was not asked for", id=found.request_id)
+        assert draft is not None  # noqa: S101 - for the checker
+        script = script_of(draft.response)
+        if found.reward is not None:
+            require(found.reward == script.reward, "a trainer got another reward", script=script)
+        if self._is_calm:
+            require(found.outcome is script.outcome, "a trainer got another outcome", got=found)
+
+
+class Scorer(Trainer):
+    """Scores a few responses now and then, and waits."""
+
+    async def score(self, times: int) -> None:
+        """One after the other."""
+        for number in range(times):
+            drafts = self.requests(f"score{number}", self._draw.randint(1, 4), 0, plain=True)
+            draft = ScoreDraft(
+                pipeline="sim.one", timeout_s=self._draw.choice([0.3, 5.0, 60.0, None])
+            )
+
+            async def score(
+                service: RewardService,
+                draft: ScoreDraft = draft,
+                drafts: Sequence[RequestDraft] = drafts,
+            ) -> object:
+                return await service.score(
+                    self.tenant,
+                    draft,
+                    lambda definition: self.checked(drafts, definition),
+                    stored=lambda: None,
+                )
+
+            with contextlib.suppress(DeadlinePassed, DependencyDown, Saturated, NotFound):
+                await self.call(score)
+            await asyncio.sleep(self._draw.random() * 3)
+
+
+class Hostile(Trainer):
+    """Does what it should not, within what the API lets it."""
+
+    async def attack(self, until_s: float) -> None:
+        """Until then; it leaves nothing open."""
+        loop = asyncio.get_running_loop()
+        task = TaskDraft(task_id="flood", pipeline="sim.two", batch_size=4)
+        await self.register(task)
+        names: list[str] = []
+        while loop.time() < until_s:
+            try:
+                await self._one(names)
+            except AssayError:
+                await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(self._draw.random() * 0.5)
+        for name in names:
+            try:
+                await self.insist(lambda s, n=name: s.cancel(self.tenant, n))  # type: ignore[misc]
+            except AssayError:
+                continue
+
+    async def _one(self, names: list[str]) -> None:
+        deed = self._draw.randrange(6)
+        if deed <= 1 or not names:
+            name = f"flood.{len(names)}"
+            names.append(name)
+            draft = BatchDraft(
+                task_id="flood", batch_id=name, deadline_ms=self._draw.choice([1, 1_000, 600_000])
+            )
+            await self.call(lambda service: service.open_batch(self.tenant, draft))
+            return
+        name = self._draw.choice(names)
+        if deed == 2:
+            await self.call(lambda service: service.cancel(self.tenant, name))
+        elif deed == 3:
+            await self.call(lambda service: service.seal(self.tenant, name))
+        else:
+            drafts = self.requests(
+                name, self._draw.randint(1, 12), 0, plain=self._draw.random() < 0.5
+            )
+            await self.call(self.submitting(name, drafts))
+
+
+async def _made(calling: Calling[T], service: RewardService) -> T | AssayError:
+    """An error of the contract is an answer too."""
+    try:
+        return await calling(service)
+    except AssayError as error:
+        return error

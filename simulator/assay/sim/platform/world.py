@@ -1,0 +1,459 @@
+"""The whole platform of one seed: real services on simulated nodes, faults at their times.
+
+What runs is what serves: `RewardService`, `WorkerHost` with its supervisors and slot pools, and the
+planner's controller, each on nodes of its own. What is simulated is what lies outside of them: the
+clock, the store's server (the queue's model), the network, the slots' processes, the trainers.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from assay.config.settings import PlannerSettings, RewardSettings
+from assay.core.ids import StageName, TenantId, WorkerId
+from assay.core.records import Quota
+from assay.edge.auth import Tenant
+from assay.edge.metrics import Metrics
+from assay.planner.service.controller import Controller
+from assay.planner.service.leader import LeaderLease
+from assay.reward.drafts import TaskDraft
+from assay.reward.service import RewardService
+from assay.sim.platform.faults import Fault, Kind
+from assay.sim.platform.ledger import Finding, Ledger, refold, require
+from assay.sim.platform.loop import VirtualLoop
+from assay.sim.platform.nodes import Node
+from assay.sim.platform.pipelines import STAGES, pipelines
+from assay.sim.platform.planning import (
+    SLOTS_MAX,
+    Hosts,
+    PlanningTroubles,
+    SimPlanningProcess,
+    SimScaler,
+    stage_limits,
+)
+from assay.sim.platform.slots import SimForks, SlotWorld
+from assay.sim.platform.store import Command, NodeStore, StoreServer
+from assay.sim.platform.tenants import Honest, Hostile, Network, Plan, Scorer
+from assay.store.port import Store
+from assay.verifiers.registry import stages_of
+from assay.worker.artifacts.broker import ArtifactBroker
+from assay.worker.artifacts.cache import ArtifactCache
+from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.store_health import StoreHealth
+from assay.worker.supervisor import HostParts, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from assay.planner.session.session import Session
+
+FAULTS_UNTIL_S: Final = 40.0
+SETTLE_S_MAX: Final = 900.0
+"""How long all honest work may take to end once nothing goes wrong any more."""
+ATTEMPTS_MAX: Final = 3
+REAP_EVERY_S: Final = 1.0
+DRAIN_S: Final = 3.0
+SLOTS_AT_START: Final = 2
+CROWDED_EVERY: Final = 5
+"""Of so many seeds, in one several tenants send `CROWD` requests at once."""
+CROWD: Final = 48
+LEASE_S: Final = 10.0
+"""Of the leading planner."""
+
+
+class MemoryCache(ArtifactCache):
+    """A host's disk."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def get(self, key: str) -> bytes | None:
+        """See `ArtifactCache.get`."""
+        return self._kept.get(key)
+
+    def put(self, key: str, content: bytes) -> None:
+        """See `ArtifactCache.put`."""
+        self._kept[key] = content
+
+
+@dataclass(slots=True)
+class HostNode:
+    """One life of a worker host."""
+
+    node: Node
+    host: WorkerHost
+    supervisors: dict[StageName, Supervisor]
+    forks: SimForks
+    serving: asyncio.Task[None]
+
+
+@dataclass(slots=True)
+class PlannerNode:
+    """One life of a planner."""
+
+    node: Node
+    controller: Controller
+    lease: LeaderLease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How large the platform of a seed is."""
+
+    apis: int
+    hosts: int
+    planners: int
+    real_plans: bool
+    startup_s: float
+    """The longest time that a slot takes to get ready."""
+
+
+@dataclass(slots=True)
+class World:
+    """Everything of one run."""
+
+    seed: int
+    faults: Sequence[Fault]
+    shape: Shape
+    loop: VirtualLoop
+    metrics: Metrics
+    server: StoreServer = field(init=False)
+    ledger: Ledger = field(init=False)
+    network: Network = field(default_factory=Network)
+    hosts: dict[str, HostNode] = field(default_factory=dict)
+    planners: dict[str, PlannerNode] = field(default_factory=dict)
+    reachable: Hosts = field(default_factory=Hosts)
+    slots: SlotWorld = field(default_factory=SlotWorld)
+    troubles: PlanningTroubles = field(default_factory=PlanningTroubles)
+    honest: list[Honest] = field(default_factory=list)
+    findings: list[BaseException] = field(default_factory=list)
+    lives: int = 0
+
+    def __post_init__(self) -> None:
+        """The store stands before everything else."""
+        self.ledger = Ledger(is_calm=self.is_calm)
+        self.slots.warm_s_max = self.shape.startup_s
+        self.server = StoreServer(str(self.seed), self.loop, self._on_command)
+
+    @property
+    def is_calm(self) -> bool:
+        """Nothing goes wrong but what requests do."""
+        return not self.faults
+
+    def _on_command(self, command: Command) -> None:
+        try:
+            self.ledger.take(command)
+        except Finding as finding:
+            self.findings.append(finding)
+
+    def _node(self, name: str) -> Node:
+        self.lives += 1
+        return Node(f"{name}#{self.lives}", str(self.seed), self.loop)
+
+    def _store(self, node: Node) -> Store:
+        return cast("Store", NodeStore(node, self.server))
+
+    # -- nodes ---------------------------------------------------------------------------------
+    def start_api(self, name: str) -> None:
+        """Start an API."""
+        node = self._node(name)
+        ids = iter(range(10**9))
+        service = RewardService(
+            store=self._store(node),
+            pipelines=pipelines(),
+            settings=RewardSettings(),
+            clock=node.clock,
+            metrics=self.metrics,
+            new_id=lambda: f"{node.name.replace('#', '-')}-{next(ids)}",
+        )
+        self.network.apis[name] = (node, service)
+
+    def start_host(self, name: str) -> None:
+        """Start a worker host."""
+        node = self._node(name)
+        node.spawn(self._be_host(name, node), name="host")
+
+    async def _be_host(self, name: str, node: Node) -> None:
+        store, forks = self._store(node), SimForks(node, self.slots)
+        tasks, health = Tasks(), StoreHealth(node.clock)
+        supervisors: dict[StageName, Supervisor] = {}
+        host = WorkerHost(
+            settings=HostSettings(
+                slots=dict.fromkeys(STAGES, SLOTS_AT_START),
+                slots_max=SLOTS_MAX,
+                drain_s=DRAIN_S,
+                reap_every_s=REAP_EVERY_S,
+                sandbox_mode="simulated",
+            ),
+            supervisors=supervisors,
+            store=store,
+            health=health,
+            forks=forks,
+            clock=node.clock,
+            metrics=self.metrics,
+            tasks=tasks,
+        )
+        parts = HostParts(
+            store=store,
+            health=health,
+            clock=node.clock,
+            forks=forks,
+            broker=ArtifactBroker(store=store, cache=MemoryCache(), metrics=self.metrics),
+            metrics=self.metrics,
+            tracer=None,
+            worker=WorkerId(node.name),
+            attempts_max=ATTEMPTS_MAX,
+            scratch=Path("/nonexistent"),
+            spawn=tasks.spawn,
+            on_wanting=host.on_wanting,
+        )
+        definitions = stages_of(pipelines())
+        supervisors.update({stage: Supervisor(definitions[stage], parts) for stage in STAGES})
+        serving = node.spawn(self._serve(tasks), name="serving")
+        self.hosts[name] = HostNode(node, host, supervisors, forks, serving)
+        self.reachable.running[name] = (node, host)
+        host.start()
+
+    async def _serve(self, tasks: Tasks) -> None:
+        """A bug that ends the host is a finding."""
+        self.findings.append(await tasks.failed)
+
+    def start_planner(self, name: str) -> None:
+        """Start a planner."""
+        node = self._node(name)
+        store = self._store(node)
+        settings = PlannerSettings(lease_s=LEASE_S)
+        lease = LeaderLease(store, planner=node.name, lease_s=LEASE_S, clock=node.clock)
+        controller = Controller(
+            store=store,
+            scaler=SimScaler(node, self.reachable),
+            lease=lease,
+            process=SimPlanningProcess(
+                settings,
+                node=node,
+                metrics=self.metrics,
+                troubles=self.troubles,
+                planning=_real_planning(settings) if self.shape.real_plans else None,
+            ),
+            limits_of=lambda pools: stage_limits(pools, self.shape.startup_s),
+            history_batches=6,
+            clock=node.clock,
+            metrics=self.metrics,
+        )
+        self.planners[name] = PlannerNode(node, controller, lease)
+        node.spawn(self._plan(node, controller), name="planner")
+
+    async def _plan(self, node: Node, controller: Controller) -> None:
+        try:
+            await controller.run()
+        except Exception as error:  # noqa: BLE001 - a bug, whatever it is
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            if node.is_alive:
+                self.findings.append(error)
+
+    def start(self) -> None:
+        """Start everything."""
+        for number in range(self.shape.apis):
+            self.start_api(f"api{number}")
+        for number in range(self.shape.hosts):
+            self.start_host(f"host{number}")
+        for number in range(self.shape.planners):
+            self.start_planner(f"planner{number}")
+
+    # -- faults --------------------------------------------------------------------------------
+    async def misfortune(self) -> None:
+        """All faults, each at its time; returns when the last is over."""
+        loop = self.loop
+        begun: list[asyncio.Task[None]] = []
+        for fault in self.faults:
+            await asyncio.sleep(max(0.0, fault.at_s - loop.time()))
+            begun.append(loop.create_task(self._strike(fault), name=f"fault {fault.kind}"))
+        for task in begun:
+            await task
+
+    async def _strike(self, fault: Fault) -> None:
+        weather, server = self.server.weather, self.server
+        match fault.kind:
+            case Kind.CRASH_API | Kind.CRASH_HOST | Kind.CRASH_PLANNER:
+                await self._crash(fault)
+            case Kind.STOP_HOST:
+                await self._stop_host(fault)
+            case Kind.CRASH_SLOT | Kind.STOP_SLOT:
+                await self._hit_slot(fault)
+            case Kind.FORKS_FAIL:
+                self.slots.forks_fail += int(fault.size)
+            case Kind.STORE_DOWN:
+                server.go_down()
+                await asyncio.sleep(fault.size)
+                server.come_up()
+            case Kind.FAIL_OVER:
+                server.go_down()
+                await asyncio.sleep(0.5)
+                kept = server.fail_over(fault.size)
+                self.ledger = refold(kept, is_calm=False)
+                server.come_up()
+            case Kind.STORE_SLOW:
+                weather.slow = 100.0
+                await asyncio.sleep(fault.size)
+                weather.slow = 1.0
+            case Kind.LOSE_REQUESTS:
+                weather.lose_requests = 0.2
+                await asyncio.sleep(fault.size)
+                weather.lose_requests = 0.0
+            case Kind.LOSE_ANSWERS:
+                weather.lose_answers = 0.2
+                await asyncio.sleep(fault.size)
+                weather.lose_answers = 0.0
+            case Kind.DOUBLE_CALLS:
+                self.network.double = True
+                await asyncio.sleep(fault.size)
+                self.network.double = False
+            case Kind.LOSE_CALLS:
+                self.network.lose = True
+                await asyncio.sleep(fault.size)
+                self.network.lose = False
+            case Kind.CLOCK_JUMP:
+                nodes = self._nodes()
+                nodes[fault.target % len(nodes)].clock.offset_ns += int(fault.size * 1e9)
+            case Kind.STORE_CLOCK_JUMP:
+                server.clock.offset_ns += int(fault.size * 1e9)
+            case Kind.BUSY_MACHINE:
+                self.slots.slow = 3.0
+                await asyncio.sleep(fault.size)
+                self.slots.slow = 1.0
+            case Kind.PLANNING_DIES:
+                self.troubles.deaths += int(fault.size)
+
+    def _nodes(self) -> list[Node]:
+        apis = [node for node, _ in self.network.apis.values()]
+        return [
+            *apis,
+            *(one.node for one in self.hosts.values()),
+            *(one.node for one in self.planners.values()),
+        ]
+
+    async def _crash(self, fault: Fault) -> None:
+        if fault.kind is Kind.CRASH_API:
+            names = list(self.network.apis)
+            name = names[fault.target % len(names)]
+            api = self.network.apis[name]
+            await self._die(api[0], fault)
+            if self.network.apis[name] is api:
+                self.start_api(name)
+        elif fault.kind is Kind.CRASH_HOST:
+            name = list(self.hosts)[fault.target % len(self.hosts)]
+            life = self.hosts[name]
+            await self._die(life.node, fault)
+            life.forks.kill()
+            if self.hosts[name] is life:
+                self.start_host(name)
+        else:
+            name = list(self.planners)[fault.target % len(self.planners)]
+            planner = self.planners[name]
+            await self._die(planner.node, fault)
+            if self.planners[name] is planner:
+                self.start_planner(name)
+
+    async def _die(self, node: Node, fault: Fault) -> None:
+        """At the given await on the outside, or a while later where there are not so many."""
+        node.crash_in = fault.awaits
+        try:
+            async with asyncio.timeout(5.0):
+                await node.died.wait()
+        except TimeoutError:
+            node.kill()
+        await asyncio.sleep(fault.size)
+
+    async def _stop_host(self, fault: Fault) -> None:
+        name = list(self.hosts)[fault.target % len(self.hosts)]
+        life = self.hosts[name]
+        if life.node.is_alive:
+            await self.stop_host(life)
+        if self.hosts[name] is life:
+            self.start_host(name)
+
+    async def stop_host(self, life: HostNode) -> None:
+        """Drain it, and see that nothing is left."""
+        await asyncio.wait([life.node.spawn(life.host.stop(), name="stop")])
+        life.serving.cancel()
+        await asyncio.sleep(0.1)
+        if life.node.is_alive:
+            left = [task.get_name() for task in life.node.tasks if not task.done()]
+            require(not left, "a host that stopped leaves tasks", tasks=left)
+            require(not life.forks.slots, "a host that stopped leaves slots")
+        life.node.kill()
+
+    async def _hit_slot(self, fault: Fault) -> None:
+        life = list(self.hosts.values())[fault.target % len(self.hosts)]
+        slots = list(life.forks.slots)
+        if not slots or not life.node.is_alive:
+            return
+        slot = slots[fault.target % len(slots)]
+        if fault.kind is Kind.CRASH_SLOT:
+            slot.die()
+            return
+        slot.runs.clear()
+        await asyncio.sleep(fault.size)
+        slot.runs.set()
+
+    # -- tenants -------------------------------------------------------------------------------
+    def tenants(self) -> tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]:
+        """Start trainers; the honest, and the others."""
+        draw = random.Random(f"{self.seed}/tenants")  # noqa: S311 - to be repeated, not secret
+        honest, others = [], []
+        crowded = self.seed % CROWDED_EVERY == CROWDED_EVERY - 1
+        for number in range(draw.randint(1 + crowded, 3)):
+            tenant = Tenant(
+                tenant_id=TenantId(f"tenant{number}"),
+                quota=Quota(),
+                weight=draw.choice([0.5, 1.0, 1.0, 4.0]),
+            )
+            group = draw.choice([0, 2, 4])
+            requests = draw.randint(2, 6) * max(group, 1) + (0 if group else draw.randint(0, 8))
+            if crowded:
+                group, requests = 0, CROWD
+            plan = Plan(
+                task=TaskDraft(
+                    task_id=f"task{number}",
+                    pipeline=draw.choice(["sim.one", "sim.two", "sim.two"]),
+                    batch_size=requests,
+                    delay_budget_ms=draw.choice([None, 500, 5_000]),
+                ),
+                batches=1 if crowded else draw.randint(1, 3),
+                requests=requests,
+                group=group,
+                sized=draw.random() < 0.7,
+                pause_s=draw.uniform(0.1, 4.0),
+                span_s=0.2 if crowded else draw.uniform(0.2, 8.0),
+                plain=crowded,
+                hints=draw.random() < 0.3,
+            )
+            own = random.Random(f"{self.seed}/tenant{number}")  # noqa: S311
+            trainer = Honest(tenant, self.network, own, plan, is_calm=self.is_calm)
+            self.honest.append(trainer)
+            honest.append(self.loop.create_task(trainer.train(), name=f"tenant{number}"))
+        if draw.random() < 0.6:
+            scorer = Scorer(
+                Tenant(tenant_id=TenantId("scorer"), quota=Quota()), self.network,
+                random.Random(f"{self.seed}/scorer"),  # noqa: S311
+            )  # fmt: skip
+            others.append(self.loop.create_task(scorer.score(draw.randint(1, 6)), name="scorer"))
+        if draw.random() < 0.5:
+            quota = Quota(requests_open_max=16, bytes_open_max=700, batches_open_max=4, tasks_max=2)
+            hostile = Hostile(
+                Tenant(tenant_id=TenantId("hostile"), quota=quota), self.network,
+                random.Random(f"{self.seed}/hostile"),  # noqa: S311
+            )  # fmt: skip
+            until_s = draw.uniform(5.0, 30.0)
+            others.append(self.loop.create_task(hostile.attack(until_s), name="hostile"))
+        return honest, others
+
+
+def _real_planning(settings: PlannerSettings) -> "Callable[[], Session]":
+    from assay.planner.session.session import Session  # numpy and numba: only where needed
+
+    return lambda: Session(settings)

@@ -1,0 +1,338 @@
+"""Small faults to put into the platform, one at a time: would the simulation see them?
+
+Each names its place by a text that occurs exactly once in its file. None is equivalent: each breaks
+a promise of the store's port, the worker, the planner or the API.
+"""
+
+from typing import Final, NamedTuple
+
+CORE: Final = "services/assay/core"
+MODEL: Final = "services/assay/testing"
+WORKER: Final = "services/assay/worker"
+REWARD: Final = "services/assay/reward"
+PLANNER: Final = "services/assay/planner"
+
+
+class Mutant(NamedTuple):
+    """One change of one file."""
+
+    kind: str
+    file: str
+    old: str
+    new: str
+
+
+def _of(kind: str, file: str, *changes: tuple[str, str]) -> list[Mutant]:
+    return [Mutant(kind, file, old, new) for old, new in changes]
+
+
+ORDERING: Final = [
+    *_of(
+        "ordering",
+        f"{CORE}/ordering.py",
+        ("deadline_ms=-(-deadline_ns // 1_000_000), s", "deadline_ms=0, s"),
+        ("sequence=sequence)", "sequence=-sequence)"),
+        ("return min(self.waiting, key", "return max(self.waiting, key"),
+        ("        self.waiting[tenant] += advance\n", ""),
+        ("return math.ceil(cost_us / weight)", "return math.ceil(cost_us * weight * weight)"),
+    ),
+    *_of(
+        "ordering",
+        f"{CORE}/fair_queue.py",
+        ("        tenant = self.shares.first()", "        tenant = max(self.shares.waiting)"),
+        ("            self.shares.leave(tenant)\n", "            pass\n"),
+        (
+            "        _, entry = heappop(heap)\n        while",
+            "        _, entry = heap.pop()\n        while",
+        ),
+    ),
+    *_of(
+        "ordering",
+        f"{MODEL}/queue_records.py",
+        ("return self.prioritized_ns or self.deadline_ns", "return self.deadline_ns"),
+        (
+            "deadline_ns=self.batch.order_deadline_ns, sequence=int(self.job_id)",
+            "deadline_ns=self.enqueued_ns, sequence=int(self.job_id)",
+        ),
+    ),
+]
+LEASES: Final = [
+    *_of(
+        "leases",
+        f"{MODEL}/queue_model.py",
+        ("                job.expires_ns = now_ns + lease_ns\n", "                pass\n"),
+        (
+            "(job for job in leases if job.expires_ns <= now_ns)",
+            "(job for job in leases if job.expires_ns < 0)",
+        ),
+        (
+            "(job for job in leases if job.expires_ns <= now_ns)",
+            "(job for job in leases if job.claimed_ns <= now_ns)",
+        ),
+        (
+            "            if job is None:\n                lost.append(lease)",
+            "            if job is None:\n                pass",
+        ),
+        (
+            "job.claimed_ns, job.expires_ns = now_ns, expires_ns",
+            "job.claimed_ns, job.expires_ns = now_ns, now_ns",
+        ),
+    ),
+    *_of(
+        "leases",
+        f"{WORKER}/supervisor.py",
+        ("min(self._spec.lease_s / 3, BEAT_S_MAX)", "self._spec.lease_s * 1.5"),
+        (
+            "            held.is_lost = True\n            self._waiting.remove(held)",
+            "            held.is_lost = True",
+        ),
+        ("        leases = list(self._held)\n", "        leases = list(self._held)[1:]\n"),
+        ("            self._lose(lost)\n", ""),
+        ("        self._held.pop(held.claim.lease, None)\n", "        pass\n"),
+        (" or self._beaten_ns < self._parts.health.regained_ns", " or self._beaten_ns == 0"),
+    ),
+    *_of(
+        "leases",
+        f"{PLANNER}/service/leader.py",
+        (
+            "int(self._lease_s * (1 - MARGIN_SHARE) * 1e9)",
+            "int(self._lease_s * (3 - MARGIN_SHARE) * 1e9)",
+        ),
+        ("            else:\n                self._until_ns = 0\n", ""),
+    ),
+    *_of(
+        "leases",
+        f"{MODEL}/queue_tasks.py",
+        ("free = not now.leads or now.expires_ns <= now_ns", "free = True"),
+        ("free = not now.leads or now.expires_ns <= now_ns", "free = not now.leads"),
+    ),
+]
+FENCES: Final = [
+    *_of(
+        "fences",
+        f"{MODEL}/queue_model.py",
+        ("max(self._fence, now_ns // 1_000) + 1", "max(1, now_ns // 1_000_000_000)"),
+        ("return job if job is not None and job.fence == lease.fence else None", "return job"),
+        (
+            "            job = self._held_by(stage, report.lease)\n            if job is None:",
+            "            job = self._leases[stage].get(report.lease.job_id)\n            if job is None:",
+        ),
+    ),
+    *_of(
+        "fences",
+        f"{MODEL}/queue_tasks.py",
+        ("fence=now.fence + free, expires_ns", "fence=now.fence, expires_ns"),
+    ),
+    *_of(
+        "fences",
+        f"{WORKER}/supervisor.py",
+        (
+            "        for one in held:\n            self._held[one.claim.lease] = one\n",
+            "        for one in held[:1]:\n            self._held[one.claim.lease] = one\n",
+        ),
+    ),
+]
+CAPS: Final = [
+    *_of(
+        "caps",
+        f"{MODEL}/queue_model.py",
+        ("while queue and len(claims) < claims_max:", "while queue and len(claims) <= claims_max:"),
+        ("if held.batches >= quota.batches_open_max:", "if held.batches > quota.batches_open_max:"),
+        ("            self._held[batch.spec.tenant].batches -= 1\n", ""),
+        ("        held.requests -= 1\n        held.payload_bytes", "        held.payload_bytes"),
+        ("        held.payload_bytes -= job.payload_bytes\n", ""),
+    ),
+    *_of(
+        "caps",
+        f"{MODEL}/queue_records.py",
+        (
+            "if held.requests + len(fresh) > quota.requests_open_max:",
+            "if held.requests > quota.requests_open_max:",
+        ),
+        (
+            "if held.payload_bytes + payload_bytes > quota.bytes_open_max:",
+            "if held.payload_bytes > quota.bytes_open_max:",
+        ),
+        ("    if not batch.open:\n", "    if batch.over:\n"),
+    ),
+    *_of(
+        "caps",
+        f"{WORKER}/supervisor.py",
+        (
+            "self._pool.idle * self._spec.batch_max - len(self._waiting)",
+            "(self._pool.idle + 4) * self._spec.batch_max",
+        ),
+    ),
+    *_of(
+        "caps",
+        f"{WORKER}/assignment.py",
+        ("share = min(self._batch_max, -(", "share = max(self._batch_max, -("),
+        (
+            "        taken = list(self._claims)[kept_max:]\n",
+            "        taken = list(self._claims)[:0]\n",
+        ),
+    ),
+    *_of(
+        "caps",
+        f"{WORKER}/slots/pool.py",
+        ("while len(self._slots) < self._desired:", "while len(self._slots) <= self._desired:"),
+        (
+            "        if len(self._slots) > self._desired:  # the",
+            "        if len(self._slots) > 99:  # the",
+        ),
+        (
+            "        self._desired = desired\n        wanted",
+            "        self._desired = desired + 7\n        wanted",
+        ),
+    ),
+]
+RETRIES: Final = [
+    *_of(
+        "retries",
+        f"{MODEL}/queue_model.py",
+        ("        job.attempts += 1\n", ""),
+        (
+            "case FailAttempt() if job.attempts < attempts_max:",
+            "case FailAttempt() if job.attempts <= attempts_max:",
+        ),
+        (
+            "            if job.attempts < attempts_max:\n",
+            "            if job.attempts <= attempts_max:\n",
+        ),
+        ("                job.attempts -= 1\n", ""),
+        (
+            '                job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""\n',
+            '                job.enqueued_ns, job.error = now_ns, ""\n',
+        ),
+    ),
+    *_of(
+        "retries",
+        f"{WORKER}/supervisor.py",
+        ("            self._waiting.add_again(again)\n", ""),
+        (
+            "                    self._may_be_work = True\n                    self._parts",
+            "                    self._parts",
+        ),
+        ("self._may_be_work = self._may_be_work or len(claims) >= room", "pass"),
+    ),
+    *_of(
+        "retries",
+        f"{WORKER}/assignment.py",
+        ("        held.alone = held.alone or blamed is None\n", ""),
+        ("        held.fresh = held is current or held.alone\n", ""),
+        (
+            "    blamed = assignment.current\n    others",
+            "    blamed = next(iter(assignment.open.values()), None)\n    others",
+        ),
+    ),
+    *_of(
+        "retries",
+        f"{WORKER}/reports.py",
+        (
+            "                    await self._health.pause(failures)\n                    continue\n",
+            "                    return\n",
+        ),
+        (
+            "                some = self._next()\n",
+            "                some = self._next()\n                self._waiting.clear()\n                self._waiting.extend(some)\n",
+        ),
+        ("                self._settle(some, finished)\n", ""),
+    ),
+    *_of(
+        "retries",
+        f"{WORKER}/finish.py",
+        ("index(claim.stage) + 1\n", "index(claim.stage)\n"),
+    ),
+    *_of(
+        "retries",
+        f"{WORKER}/slots/pool.py",
+        ("            self._idle.append(slot)\n\n", "            pass\n\n"),
+        ("        self._user.on_ended(slot, said)\n", ""),
+        (
+            '        self._spawn(self._clean(slot.scratch), name="clean")\n        self._restock()\n',
+            '        self._spawn(self._clean(slot.scratch), name="clean")\n',
+        ),
+    ),
+    *_of(
+        "retries",
+        f"{REWARD}/service.py",
+        ("            self._cancel_soon(tenant, batch_id)\n", "            pass\n"),
+    ),
+]
+COUNTERS: Final = [
+    *_of(
+        "counters",
+        f"{MODEL}/queue_model.py",
+        ("        job.batch.running += 1\n", ""),
+        ("            job.batch.running -= 1\n", "            pass\n"),
+        ("        batch.outcomes[end.outcome] += 1\n", "        batch.outcomes[end.outcome] = 1\n"),
+        (
+            "            outcome = batch.closing or Outcome.EXPIRED\n",
+            "            outcome = Outcome.CANCELLED\n",
+        ),
+        (
+            "if fresh and len(batch.requests) == batch.spec.size:",
+            "if fresh and len(batch.requests) > batch.spec.size > 0:",
+        ),
+        ("            self.work.add(job.stage)\n", ""),
+        (
+            "        if queue:\n            self.work.add(stage)\n        return claims",
+            "        return claims",
+        ),
+        (
+            "    del batch.live[job.job_id]\n        result",
+            "    batch.live.pop(job.job_id, None)\n        batch.log = batch.log[1:]\n        result",
+        ),
+    ),
+    *_of(
+        "counters",
+        f"{MODEL}/queue_records.py",
+        (
+            "            queued=submitted - ended - self.running,\n",
+            "            queued=submitted - ended,\n",
+        ),
+        (
+            "            fresh[index] = seen[request.request_id] = request\n",
+            "            fresh[index] = request\n",
+        ),
+    ),
+    *_of(
+        "counters",
+        f"{REWARD}/service.py",
+        ("cursor=cursor + len(entries)", "cursor=cursor + len(entries) + 1"),
+        ("last=batch.over and len(entries) < results_max", "last=batch.over"),
+        ("last=batch.over and len(entries) < results_max", "last=len(entries) < results_max"),
+        (
+            "                if batch.ended == ended_seen and not batch.over:",
+            "                if batch.ended >= ended_seen and batch.ended and not batch.over:",
+        ),
+    ),
+    *_of(
+        "counters",
+        f"{WORKER}/reports.py",
+        (
+            "                for _ in some:\n                    self._waiting.popleft()\n",
+            "                self._waiting.clear()\n",
+        ),
+    ),
+]
+PLAN: Final = [
+    *_of(
+        "lead time",
+        f"{PLANNER}/core/shape.py",
+        (
+            "window_s = startup_s + settings.tick_s + max(startup_s, settings.hold_s)",
+            "window_s = 0.0",
+        ),
+        (
+            "first = int(offset_ns / 1e9 / settings.tick_s)",
+            "first = int(offset_ns / 1e9 / settings.tick_s) + 3",
+        ),
+        (
+            "return min(max((int(n) for n in level[first:last]), default=0), pool.cap)",
+            "return max((int(n) for n in level[first:last]), default=0) // 2",
+        ),
+    ),
+]
+
+MUTANTS: Final = (*ORDERING, *LEASES, *FENCES, *CAPS, *RETRIES, *COUNTERS, *PLAN)

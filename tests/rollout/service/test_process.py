@@ -1,0 +1,84 @@
+"""`python -m assay.rollout` as an operator runs it: ready file, probes, drain, plain errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+pytest.importorskip("numpy")
+
+from tests.rollout.checkpoints import write_checkpoint
+
+from assay.client.rollouts import Prompt, RolloutClient, SamplingParams
+from assay.edge.lifecycle import EXIT_CONFIGURATION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START_S_MAX = 120.0
+
+
+async def start(data_dir: Path, **settings: str) -> asyncio.subprocess.Process:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
+    chosen = {f"ASSAY_ROLLOUT__{name}": value for name, value in settings.items()}
+    ports = {"ASSAY_ROLLOUT__GRPC_PORT": "0", "ASSAY_ROLLOUT__HTTP_PORT": "0"}
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "assay.rollout",
+        env={**inherited, "ASSAY_DATA_DIR": str(data_dir), **ports, **chosen},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def test_it_serves_says_where_and_drains(tmp_path: Path) -> None:
+    model = write_checkpoint(tmp_path / "some.bin", dim=64, hidden=176, layers=2, positions=128)
+    process = await start(tmp_path / "data", MODEL=str(model), TOKENS_MAX="64")
+    ready = tmp_path / "data" / "run" / "rollout.json"
+    try:
+        async with asyncio.timeout(START_S_MAX):
+            while not ready.exists():
+                assert process.returncode is None
+                await asyncio.sleep(0.05)
+        where = json.loads(ready.read_text())
+        async with httpx.AsyncClient(base_url=where["http"]) as http:
+            assert (await http.get("/readyz")).status_code == 200
+        async with RolloutClient(where["grpc"]) as client, asyncio.timeout(START_S_MAX):
+            session = await client.open_session("s", sampling=SamplingParams(max_tokens=8))
+            await session.submit([Prompt(group_id="p", prompt_ids=[1, 2], k=2, seed=1)])
+            async for group in session.groups():
+                assert [len(t.response_ids) for t in group.trajectories] == [8, 8]
+                break
+        async with httpx.AsyncClient(base_url=where["http"]) as http:
+            assert 'method="SubmitPrompts"' in (await http.get("/metrics")).text
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(START_S_MAX):
+            assert await process.wait() == 0
+        assert not ready.exists()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({}, b"rollout.model"), ({"MODEL": "/no/such/model.bin"}, b"/no/such/model.bin")],
+)
+async def test_what_keeps_it_from_starting_is_one_line(
+    tmp_path: Path, settings: dict[str, str], named: bytes
+) -> None:
+    process = await start(tmp_path, **settings)
+    async with asyncio.timeout(START_S_MAX):
+        _, said = await process.communicate()
+    assert process.returncode == EXIT_CONFIGURATION
+    assert named in said
+    assert b"Traceback" not in said
