@@ -13,7 +13,7 @@ import pytest
 
 from assay.cli.platform.children import Child, Liveness, Platform
 from assay.core.errors import DependencyDown, FailedPrecondition
-from assay.core.restarts import RestartPolicy
+from assay.core.tools.restarts import RestartPolicy
 from assay.edge.clock import Clock
 from assay.edge.lifecycle import EXIT_CONFIGURATION
 

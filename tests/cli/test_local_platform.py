@@ -8,7 +8,7 @@ import pytest
 from assay.cli.platform.local import LocalPlatform
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
-from assay.core.restarts import RestartPolicy
+from assay.core.tools.restarts import RestartPolicy
 from assay.edge.clock import Clock
 
 

@@ -13,10 +13,10 @@ from tests.planner.snapshots import COMPILE, NOW, RUN, S
 from assay.config.settings import PlannerSettings, WorkerSettings
 from assay.core.codec import pack
 from assay.core.errors import DependencyDown, InvalidRequest
-from assay.core.framing import FramingError
 from assay.core.ids import BatchId
 from assay.core.pipeline import Resources, StageSpec
 from assay.core.records import Leadership
+from assay.core.tools.framing import FramingError
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.process import frames

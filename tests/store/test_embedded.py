@@ -20,7 +20,7 @@ from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.ids import BatchId
 from assay.core.records import BatchSpec, Quota
-from assay.core.restarts import RestartPolicy
+from assay.core.tools.restarts import RestartPolicy
 from assay.store.embedded import EmbeddedValkey, embedded_url
 from assay.store.link import Link, Reply
 from assay.store.log_sync import LogSync

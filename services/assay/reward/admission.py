@@ -25,8 +25,8 @@ from assay.core.ids import (
     RequestId,
     TaskId,
 )
-from assay.core.lru import LruCache
 from assay.core.records import NewRequest
+from assay.core.tools.lru import LruCache
 from assay.reward.drafts import BatchDraft, RequestDraft, TaskDraft
 from assay.verifiers.intake import parse_reference
 from assay.verifiers.port import PipelineDefinition

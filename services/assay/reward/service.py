@@ -33,7 +33,6 @@ from assay.core.errors import (
 )
 from assay.core.group import GroupSummary, summarize
 from assay.core.ids import BatchId, PipelineName, RequestId, StageName, TaskId, TenantId
-from assay.core.lru import LruCache
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchRecord,
@@ -44,6 +43,7 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
+from assay.core.tools.lru import LruCache
 from assay.edge.auth import Tenant
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.core.errors import DependencyDown, FailedPrecondition
-from assay.core.restarts import RestartPolicy
+from assay.core.tools.restarts import RestartPolicy
 from assay.store import warden
 from assay.store.log_sync import LogSync
 

@@ -30,7 +30,6 @@ from assay.core.ids import (
     TenantId,
     WorkerId,
 )
-from assay.core.lru import LruCache
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -56,6 +55,7 @@ from assay.core.store_limits import (
     check_plan,
     too_many_tasks,
 )
+from assay.core.tools.lru import LruCache
 from assay.store import codec
 from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner

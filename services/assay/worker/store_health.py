@@ -9,8 +9,8 @@ from typing import Final
 
 import structlog
 
-from assay.core.backoff import pause_s
 from assay.core.errors import AssayError
+from assay.core.tools.backoff import pause_s
 from assay.edge.clock import Clock
 
 PAUSE_S_FIRST: Final = 0.02

@@ -3,7 +3,7 @@
 Each is a process under a warden (`assay.store.warden`), so that it does not outlive this one,
 and logs to a file of its own, so that one can die without the others. One that dies, is killed or
 does not answer is started again, never before its predecessor is gone (both hold one lock file);
-only a crash loop (`assay.core.restarts`) or a wrong configuration ends that, and with it the
+only a crash loop (`assay.core.tools.restarts`) or a wrong configuration ends that, and with it the
 platform, unless the platform can do without the one that died.
 """
 
@@ -23,7 +23,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from assay.core.errors import DependencyDown, FailedPrecondition
-from assay.core.restarts import RestartPolicy
+from assay.core.tools.restarts import RestartPolicy
 from assay.edge.clock import Clock
 from assay.edge.lifecycle import EXIT_CONFIGURATION
 from assay.store import warden

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from assay.config.planning import PlanSettings
 from assay.core.errors import AssayError, InvalidRequest
-from assay.core.framing import FramingError
+from assay.core.tools.framing import FramingError
 from assay.planner.process import frames
 from assay.planner.session.messages import READY, Change, Decision, Failed, Snapshot
 

@@ -7,7 +7,7 @@ is plain data inside the values. Always true: no frame is longer than `FRAME_BYT
 import pickle
 from typing import BinaryIO, Final
 
-from assay.core.framing import FramingError, body_bytes, frame, read_body
+from assay.core.tools.framing import FramingError, body_bytes, frame, read_body
 
 FRAME_BYTES_MAX: Final = 1024**3
 

@@ -15,8 +15,8 @@ from typing import Final
 import structlog
 
 from assay.config.settings import PlannerSettings
-from assay.core.backoff import pause_s
-from assay.core.framing import HEAD, FramingError
+from assay.core.tools.backoff import pause_s
+from assay.core.tools.framing import HEAD, FramingError
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.planner.process import frames

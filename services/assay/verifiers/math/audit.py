@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
-from assay.core.lru import LruCache
+from assay.core.tools.lru import LruCache
 from assay.verifiers.math.controls import controls
 from assay.verifiers.math.definition import AUDIT_CPU_S_MAX, MathReference, MathSettings
 from assay.verifiers.math.extract import final_answer

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from assay.core.lru import LruCache
 from assay.core.outcome import Outcome
+from assay.core.tools.lru import LruCache
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, StageVerdict
 from assay.verifiers.port import (
     Control,

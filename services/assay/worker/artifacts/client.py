@@ -6,7 +6,7 @@ Invariant: at most one ask is open, and its answer is the next frame that arrive
 from collections.abc import Callable
 from typing import Final
 
-from assay.core.lru import LruCache
+from assay.core.tools.lru import LruCache
 from assay.worker.slots import messages
 from assay.worker.slots.frames import BlockingFrames, ProtocolError
 

@@ -1,4 +1,4 @@
-"""Frames between the host and its slots: one packed list each (`core/framing.py`, `core/codec.py`).
+"""Frames between the host and its slots: one packed list each (`core.codec`).
 
 Never pickle: a slot reads hostile text, and what it sends is data. Invariants: no one reads a frame
 longer than `FRAME_BYTES_MAX`, and what is not a frame of packed values raises `ProtocolError`, for
@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 from typing import Final
 
-from assay.core import framing
+from assay.core.tools import framing
 from assay.core.codec import CodecError, pack, unpack
 
 FRAME_BYTES_MAX: Final = 96 * 1024**2

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 import structlog
 
-from assay.core.backoff import pause_s
 from assay.core.ids import StageName
+from assay.core.tools.backoff import pause_s
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.worker.forking.client import ForkFailed, SlotForks

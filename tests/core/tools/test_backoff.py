@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.backoff import pause_s
+from assay.core.tools.backoff import pause_s
 
 
 def test_pauses_double_from_the_first_to_the_longest() -> None:

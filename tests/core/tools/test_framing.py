@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.framing import HEAD, FrameReader, FramingError, body_bytes, frame, read_body
+from assay.core.tools.framing import HEAD, FrameReader, FramingError, body_bytes, frame, read_body
 
 BYTES_MAX = 64
 bodies = st.lists(st.binary(max_size=BYTES_MAX), max_size=8)

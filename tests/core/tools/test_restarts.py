@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.restarts import RestartPolicy
+from assay.core.tools.restarts import RestartPolicy
 
 POLICY = RestartPolicy()
 LIVES = st.lists(st.tuples(st.floats(0, 1e6), st.booleans()), max_size=40)

@@ -1,6 +1,6 @@
 """A bounded memory: by weight, by age, the least recently used first."""
 
-from assay.core.lru import LruCache
+from assay.core.tools.lru import LruCache
 
 
 def test_the_least_recently_used_goes_first() -> None:
