@@ -9,8 +9,8 @@ import socket
 from collections.abc import Iterator
 from typing import Final
 
-from assay.core.tools import framing
 from assay.core.codec import CodecError, pack, unpack
+from assay.core.tools import framing
 
 FRAME_BYTES_MAX: Final = 96 * 1024**2
 """The largest artifact, and room around it."""
