@@ -1,6 +1,6 @@
 """The rollout runtime: rings, states, credits, shared-prefix KV and a decode worker, in C.
 
-`Runtime` is the engine on this machine, `remote` one on a server; `models` brings weights and
+`Runtime` is the local engine, `remote` an engine on a server; `models` loads weights and
 tokenizers.
 """
 

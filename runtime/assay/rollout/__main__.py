@@ -1,4 +1,4 @@
-"""`python -m assay.rollout`: serve rollouts of one model until told to stop."""
+"""`python -m assay.rollout`: serve rollouts of one model until stopped by a signal."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from assay.rollout.service.build import build
 
 
 async def serve() -> None:
-    """Settings, build, run."""
+    """Load the settings, build the service and run it."""
     with lifecycle.starting():
         settings = load_settings()
     logs.configure(settings.telemetry)

@@ -1,6 +1,6 @@
 """The compiled library, loaded and checked once.
 
-A call costs about a microsecond and releases the interpreter lock. Nothing here is called per
+A call costs about a microsecond and releases the GIL. Nothing here is called per
 token: the host submits groups, polls completions in batches and reads tokens out of the shared
 memory.
 """
@@ -124,7 +124,7 @@ def library_path() -> str:
 
 
 def declare(library: ct.CDLL, signatures: dict[str, tuple[object, tuple[object, ...]]]) -> None:
-    """Give the functions of `library` their argument and result types."""
+    """Set the argument and result types of the functions of `library`."""
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -143,7 +143,7 @@ def _check_sizes(library: ct.CDLL) -> None:
 
 @cache
 def build_id() -> str:
-    """SHA-256 of the library, hex: which compiled code made a rollout."""
+    """SHA-256 of the library, hex: identifies the compiled code of a rollout."""
     return hashlib.sha256(Path(library_path()).read_bytes()).hexdigest()
 
 

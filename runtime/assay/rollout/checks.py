@@ -1,6 +1,6 @@
-"""What a caller may ask of the runtime: every value is checked, by name, before anything is done.
+"""Checks of a caller's arguments; errors name the field. Nothing is done before all checks pass.
 
-A value that C would wrap, round or take for another is refused here with `InvalidRollout`, whose
+A value that C would wrap, round or misread is refused here with `InvalidRollout`, whose
 `field` names the argument.
 """
 
@@ -25,7 +25,7 @@ def check_integer(field: str, value: int, low: int, high: int) -> int:
     """Return `value`.
 
     Raises:
-        InvalidRollout: it is no whole number from `low` to `high`.
+        InvalidRollout: not an integer from `low` to `high`.
     """
     if not isinstance(value, int) or not low <= value <= high:
         raise InvalidRollout(field, f"a whole number from {low} to {high}, not {value!r}")
@@ -36,7 +36,7 @@ def check_number(field: str, value: float, low: float, high: float = math.inf) -
     """Return `value`.
 
     Raises:
-        InvalidRollout: it is not finite, or not from `low` to `high`.
+        InvalidRollout: not finite, or not from `low` to `high`.
     """
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         raise InvalidRollout(field, f"a finite number, not {value!r}")
@@ -46,10 +46,10 @@ def check_number(field: str, value: float, low: float, high: float = math.inf) -
 
 
 def check_sampling(*, temperature: float, top_k: int, top_p: float, min_p: float) -> None:
-    """Refuse what is no distribution.
+    """Refuse invalid sampling parameters.
 
     Raises:
-        InvalidRollout: `field` is `sampling.` and the name.
+        InvalidRollout: `field` is `sampling.` and the parameter's name.
     """
     check_number("sampling.temperature", temperature, 0.0, 1e6)
     check_integer("sampling.top_k", top_k, 0, U32_MAX)
@@ -59,7 +59,7 @@ def check_sampling(*, temperature: float, top_k: int, top_p: float, min_p: float
 
 
 def check_stops(stop_ids: Sequence[int], stop_strings: Sequence[bytes], *, vocab_size: int) -> None:
-    """Refuse endings that could never be, or do not fit.
+    """Refuse stop conditions that can never match, or that exceed the limits.
 
     Raises:
         InvalidRollout: `stop_ids` or `stop_strings`.
@@ -77,7 +77,7 @@ def check_stops(stop_ids: Sequence[int], stop_strings: Sequence[bytes], *, vocab
 def check_prompt(
     prompt: Sequence[int], max_tokens: int, *, vocab_size: int, seq_len_max: int
 ) -> None:
-    """Refuse what does not fit a slot.
+    """Refuse a prompt and response that do not fit a slot.
 
     Raises:
         InvalidRollout: `prompt` or `max_tokens`.
@@ -99,7 +99,7 @@ def check_group(
     *,
     slots: int,
 ) -> None:
-    """Refuse groups that no runtime of this size could take.
+    """Refuse groups that no runtime of this size could accept.
 
     Raises:
         InvalidRollout: `seeds`, `user_ids`, `reward_ids` or `group`.
@@ -122,7 +122,7 @@ def check_cpu(field: str, cpu: int | None) -> None:
     """Refuse a CPU that this process cannot run on.
 
     Raises:
-        InvalidRollout: there is none of this number.
+        InvalidRollout: no usable CPU has this number.
     """
     if cpu is not None and cpu not in os.sched_getaffinity(0):
         raise InvalidRollout(field, f"no CPU {cpu!r} is usable by this process")

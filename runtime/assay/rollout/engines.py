@@ -1,4 +1,4 @@
-"""What a runtime decodes with: a model's engine, or the probe that needs no model."""
+"""Engines of a runtime: a model's engine, or the probe, which needs no model."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from assay.rollout.layout import EngineOps, Probe
 
 @cache
 def libc() -> str:
-    """The C library, whose cosines the rotary tables are made of."""
+    """The C library, whose cosines make the rotary tables."""
     return " ".join(platform.libc_ver()).strip() or "unknown"
 
 
 class Lending:
-    """One engine, one runtime: who decodes with the engine borrows it until it is closed."""
+    """One engine serves one runtime: a runtime borrows the engine until the runtime is closed."""
 
     def __init__(self) -> None:
         self._lending = threading.Lock()
 
     @property
     def lent(self) -> bool:
-        """Whether a runtime decodes with it."""
+        """Whether a runtime uses it."""
         return self._lending.locked()
 
     def lend(self) -> None:
@@ -48,7 +48,7 @@ class Lending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineIdentity:
-    """What, beside weights and prompt, decides about the bits of a rollout."""
+    """Everything except weights and prompt that determines the bits of a rollout."""
 
     build: str
     """SHA-256 of the compiled library, hex."""
@@ -65,11 +65,11 @@ class AddressedEngine(Protocol):
 
     @property
     def identity(self) -> EngineIdentity:
-        """What computes."""
+        """The code that computes."""
         ...
 
     def weights_sha256(self, version: int) -> str:
-        """Of the weights that `version` stands for, hex."""
+        """SHA-256 of the weights that `version` stands for, hex."""
         ...
 
     def lend(self) -> None:
@@ -81,7 +81,7 @@ class AddressedEngine(Protocol):
         ...
 
     def activate(self, version: int) -> None:
-        """Decode with this version of the weights; between steps."""
+        """Decode with this version of the weights; call between steps."""
         ...
 
     @property
@@ -91,11 +91,11 @@ class AddressedEngine(Protocol):
 
 
 class ProbeEngine(Lending):
-    """The engine without a model: tokens are a function of what it reads back from the KV blocks.
+    """The engine without a model: tokens are a function of what it reads from the KV blocks.
 
-    `bytes_a_position` is what one KV position takes, `spin_ns` the work of a step in place of a
-    model. `fail_at_step` and `fault_at_step` make a step return an error, or write to address zero.
-    `misbehave` makes every step do what the hot-path guard must find.
+    `bytes_a_position` is the size of one KV position, `spin_ns` the simulated work of a step.
+    `fail_at_step` and `fault_at_step` make a step return an error, or write to address zero.
+    `misbehave` makes every step commit each violation that the hot-path guard detects.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ProbeEngine(Lending):
 
     @property
     def policy_version(self) -> int:
-        """Stamped on every token; set between steps."""
+        """Stamped on every token; set it between steps."""
         return int(self.probe.policy_version)
 
     @policy_version.setter
@@ -136,12 +136,12 @@ class ProbeEngine(Lending):
         self.probe.policy_version = version
 
     def activate(self, version: int) -> None:
-        """Its weights are their number."""
+        """The probe's weights are their version number."""
         self.policy_version = version
 
     @property
     def identity(self) -> EngineIdentity:
-        """What computes: no model."""
+        """The code that computes; there is no model."""
         return EngineIdentity(
             build=build_id(), libc=libc(), isa="probe", weight_dtype="none", kv_dtype="none"
         )
@@ -151,14 +151,14 @@ class ProbeEngine(Lending):
         return hashlib.sha256(f"probe {version}".encode()).hexdigest()
 
     def native_ops(self) -> EngineOps:
-        """The calls the core makes."""
+        """The callbacks for the core."""
         ops = EngineOps()
         load().assay_probe_ops(ct.byref(self.probe), *self._bounds, ct.byref(ops))
         return ops
 
 
 def native_ops(engine: AddressedEngine | ProbeEngine) -> EngineOps:
-    """The calls the core makes into `engine`."""
+    """The core's callbacks into `engine`."""
     if isinstance(engine, ProbeEngine):
         return engine.native_ops()
     ops = EngineOps()
@@ -169,7 +169,7 @@ def native_ops(engine: AddressedEngine | ProbeEngine) -> EngineOps:
 def probe_tokens(
     prompt: list[int], n: int, *, seed: int, vocab_size: int, read_all: bool, version: int = 0
 ) -> list[int]:
-    """What the probe generates for a prompt under one policy version, without a runtime."""
+    """The probe's tokens for a prompt under one policy version, without a runtime."""
     mask = (1 << 64) - 1
 
     def mix(h: int, x: int) -> int:

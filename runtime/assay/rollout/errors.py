@@ -1,20 +1,20 @@
-"""What can go wrong in the rollout runtime, named after who can act.
+"""Errors of the rollout runtime, and who can act on each.
 
-Each is also of the kind that `assay.core.errors` has for it, so that an edge translates it with the
-one table it has.
+Each also derives from the matching class in `assay.core.errors`, so that an edge translates it with
+its one table.
 
 RolloutError
 +-- InvalidRollout    (InvalidRequest)      the caller changes the request
-+-- EngineSaturated   (Saturated)           the caller comes back later
-+-- RolloutGone       (FailedPrecondition)  the rollout is not in the state the call is about
-+-- InvalidWeights    (InvalidRequest)      the sender of the weights changes them, or their number
-+-- WeightsNotReady   (FailedPrecondition)  the caller stages first, or waits for who stages
++-- EngineSaturated   (Saturated)           the caller retries later
++-- RolloutGone       (FailedPrecondition)  the rollout is not in the state that the call needs
++-- InvalidWeights    (InvalidRequest)      the sender changes the weights, or their version number
++-- WeightsNotReady   (FailedPrecondition)  the caller stages first, or waits for another staging
 +-- RuntimeClosed     (FailedPrecondition)  the caller closed it before, or forked
 +-- EngineLent        (FailedPrecondition)  the caller closes the engine's runtime first
-+-- WorkerStalled     (DeadlinePassed)      the worker did not answer in the caller's time
-+-- WorkerCrashed     (DependencyDown)      the operator restarts it; names what went down with it
++-- WorkerStalled     (DeadlinePassed)      the worker did not answer within the time-out
++-- WorkerCrashed     (DependencyDown)      the operator restarts it; lists the rollouts it ended
 +-- ServerLost        (DependencyDown)      the operator of the remote server, or a later attempt
-+-- ServerRefused     (FailedPrecondition)  the operator: the server cannot do what was asked of it
++-- ServerRefused     (FailedPrecondition)  the operator: the server cannot do what was requested
 +-- HostExhausted     (DependencyDown)      the operator: no memory or thread left on the machine
 +-- NativeUnavailable (DependencyDown)      the operator: no compiled library is installed
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Limit(StrEnum):
-    """What a full runtime is full of, deepest stage first."""
+    """The exhausted limit of a full runtime, deepest stage first."""
 
     TRAJECTORY = "trajectory"
     REWARD = "reward"
@@ -41,7 +41,7 @@ class Limit(StrEnum):
 
 
 class CrashCause(StrEnum):
-    """What took the worker down."""
+    """What crashed the worker."""
 
     ENGINE = "engine"
     SIGNAL = "signal"
@@ -50,7 +50,7 @@ class CrashCause(StrEnum):
 
 
 class WeightsProblem(StrEnum):
-    """What is wrong with weights to stage."""
+    """Why weights cannot be staged."""
 
     UNKNOWN = "unknown"
     SHAPE = "shape"
@@ -63,22 +63,22 @@ class WeightsProblem(StrEnum):
 
 
 SATURATED_RETRY_S = 0.05
-"""When to come back: some decode steps later."""
+"""Retry delay: some decode steps."""
 
 
 class RolloutError(Exception):
-    """Root of the rollout runtime's errors; never raised itself."""
+    """Root of the rollout runtime's errors; not raised itself."""
 
 
 class InvalidRollout(RolloutError, core.InvalidRequest):
-    """The request can never succeed as it is; `field` says what to change."""
+    """The request can never succeed as it is; `field` names what to change."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}", field=field)
 
 
 class EngineSaturated(RolloutError, core.Saturated):
-    """There is no room now; nothing was changed. `limit` is the stage that holds work up."""
+    """No room now; nothing was changed. `limit` is the stage that is full."""
 
     def __init__(self, limit: Limit) -> None:
         super().__init__(f"no room: {limit} is exhausted", retry_after_s=SATURATED_RETRY_S)
@@ -98,7 +98,7 @@ class InvalidWeights(RolloutError, core.InvalidRequest):
 
 
 class WeightsNotReady(RolloutError, core.FailedPrecondition):
-    """The version to activate is in neither slot, or somebody else stages."""
+    """The version to activate is in neither slot, or another thread stages."""
 
 
 class RuntimeClosed(RolloutError, core.FailedPrecondition):
@@ -106,7 +106,7 @@ class RuntimeClosed(RolloutError, core.FailedPrecondition):
 
 
 class EngineLent(RolloutError, core.FailedPrecondition):
-    """A runtime decodes with the engine: it can be neither closed nor given to another one."""
+    """A runtime uses the engine: it can be neither closed nor given to another runtime."""
 
 
 class WorkerStalled(RolloutError, core.DeadlinePassed):
@@ -114,7 +114,7 @@ class WorkerStalled(RolloutError, core.DeadlinePassed):
 
 
 class WorkerCrashed(RolloutError, core.DependencyDown):
-    """The worker thread died. `rollouts` are the user ids of the rollouts it took down."""
+    """The worker thread died. `rollouts` are the user ids of the rollouts that it ended."""
 
     def __init__(self, cause: CrashCause, detail: int, rollouts: Sequence[int]) -> None:
         super().__init__(f"the worker died of {cause} {detail}, with {len(rollouts)} rollouts")
@@ -124,11 +124,11 @@ class WorkerCrashed(RolloutError, core.DependencyDown):
 
 
 class ServerLost(RolloutError, core.DependencyDown):
-    """A remote server did not answer, broke off, or asked to come back later."""
+    """A remote server did not answer, disconnected, or asked to retry later."""
 
 
 class ServerRefused(RolloutError, core.FailedPrecondition):
-    """A remote server will never do what it was asked; `status` is its HTTP status, 0 if none."""
+    """A remote server cannot do what was requested; `status` is its HTTP status, 0 if none."""
 
     def __init__(self, message: str, *, status: int = 0) -> None:
         super().__init__(message)
@@ -136,7 +136,7 @@ class ServerRefused(RolloutError, core.FailedPrecondition):
 
 
 class HostExhausted(RolloutError, core.DependencyDown):
-    """The machine gave no memory for the rings and the KV arena, or no thread."""
+    """The machine has no memory for the rings and the KV arena, or no thread."""
 
 
 class NativeUnavailable(RolloutError, core.DependencyDown):

@@ -1,4 +1,4 @@
-"""The hot-path guard from Python: watch the worker for a while, and say what it did.
+"""The hot-path guard from Python: watch the worker for a while and report what it did.
 
 Allocations are counted only in a process started with `LD_PRELOAD=.../native/libassay_guard.so`;
 `counts_allocations` says whether they were.
@@ -29,7 +29,7 @@ def _read() -> dict[str, int]:
 
 
 def _settle(runtime: Runtime) -> None:
-    """Every hot thread passes its next section, and so follows the arming."""
+    """Wait until every hot thread has passed its next section, and so has seen the arming."""
     for _ in range(_ROUNDS_MAX):
         if _read()["unsettled"] == 0:
             return

@@ -1,4 +1,4 @@
-"""How a runtime is made: its bounds, checked by name, and what the native side takes."""
+"""Options of a runtime: its limits, checked by name, and the native structure for them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _CREDITS = ("decode_credits", "reward_credits", "trajectory_credits")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
-    """Bounds and manners of a runtime. None: derived from `slots`, the engine or the model."""
+    """Limits and behaviour of a runtime. None: derived from `slots`, the engine or the model."""
 
     seq_len_max: int = 1024
-    """Tokens of prompt and response together, a slot."""
+    """Tokens per slot, prompt and response together."""
     kv_blocks: int | None = None
-    """None: enough for every decoding rollout at its longest, without sharing."""
+    """None: enough for every decoding rollout at its maximum length, without sharing."""
     decode_credits: int | None = None
-    """Rollouts between admission and the reward stage; None: what a batch carries, twice."""
+    """Rollouts between admission and the reward stage; None: twice the batch size."""
     reward_credits: int | None = None
     """Rollouts waiting for a score; None: `slots`."""
     trajectory_credits: int | None = None
     """Scored rollouts not yet polled; None: `slots`."""
     rows_max: int | None = None
-    """Decode rows of a step; None: what the engine carries."""
+    """Decode rows per step; None: the engine's maximum."""
     prefill_chunk: int = 128
-    """Prompt tokens a step may spend beside its decode rows."""
+    """Prompt tokens that a step may prefill beside its decode rows."""
     policy: AdmissionPolicy = AdmissionPolicy.FIFO
     aging_max: int = 1024
-    """Admissions (and steps) after which a rollout goes first, whatever the policy."""
+    """Admissions (and steps) after which a rollout goes first, under every policy."""
     prefix_cache: bool = True
     spin_s: float = 20e-6
     """How long the worker looks for work before it parks."""

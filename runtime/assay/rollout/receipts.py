@@ -1,11 +1,11 @@
-"""Receipts: what a rollout was made of, so that it can be made again to the bit.
+"""Receipts: everything needed to repeat a rollout bit for bit.
 
-A rollout's tokens and log-probs depend on the weights, the prompt, the seed, the sampling and the
-code that computed them, and on nothing else: no batch, cache, thread or chunk. A receipt names all
-of these; `assay.rollout.models.replay` reproduces from it and names what has changed.
+A rollout's tokens and log-probs depend only on the weights, the prompt, the seed, the sampling and
+the code that computed them: not on batch, cache, thread or chunk. A receipt names all of these;
+`assay.rollout.models.replay` reproduces from it and reports what has changed.
 
-Always true of a file written here: each field carries a seal (a digest), so that a field which was
-changed afterwards is named and not mistaken for another rollout.
+Each field of a file written here carries a seal (a digest), so that a field changed afterwards is
+reported and not mistaken for another rollout.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ FILE_BYTES_MAX = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What one rollout was made of. Hashes are SHA-256, hex."""
+    """The inputs of one rollout. Hashes are SHA-256, hex."""
 
     versions: tuple[int, ...]
     """Policy versions at its admission and of its tokens, ascending."""
     weights: tuple[str, ...]
-    """Of each version."""
+    """Weights of each version."""
     mixed: bool
     """The weights changed while its prompt was computed."""
     prompt: str
-    """Of the prompt's tokens, little-endian int32."""
+    """Hash of the prompt's tokens, little-endian int32."""
     result: str
-    """Of the tokens made and the bits of their log-probs."""
+    """Hash of the generated tokens and the bits of their log-probs."""
     seed: int
     temperature: float
     top_k: int
@@ -54,7 +54,7 @@ class Receipt:
 
     @property
     def one_version(self) -> bool:
-        """Whether one set of weights computed all of it."""
+        """Whether a single set of weights computed all of it."""
         return len(self.versions) <= 1 and not self.mixed
 
 
@@ -73,14 +73,14 @@ class Ended(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A receipt with what it is about, as it stands in a file."""
+    """A receipt with its rollout, as stored in a file."""
 
     receipt: Receipt
     prompt: array.array[int]
     tokens: array.array[int]
     logps: array.array[float]
     altered: tuple[str, ...] = ()
-    """Fields that are not what was written."""
+    """Fields that were changed after writing."""
 
 
 def prompt_hash(prompt: array.array[int]) -> str:
@@ -101,7 +101,7 @@ def receipt_of(
     versions: array.array[int],
     engine: AddressedEngine | ProbeEngine,
 ) -> Receipt:
-    """Of a rollout as the runtime finished it."""
+    """Receipt of a completed rollout."""
     seen = {*versions}
     if tokens:
         seen.add(asked.kv_version)
@@ -143,10 +143,10 @@ def write_record(path: Path, completed: Ended) -> None:
 
 
 def read_record(path: Path) -> Record:
-    """What `write_record` wrote.
+    """Read what `write_record` wrote.
 
     Raises:
-        InvalidRollout: it is no such file; `field` says where.
+        InvalidRollout: not such a file; `field` says where.
         OSError: it cannot be read.
     """
     if path.stat().st_size > FILE_BYTES_MAX:
@@ -194,7 +194,7 @@ def _broken_seals(receipt: dict[str, object], seals: object) -> list[str]:
 
 
 def parse_receipt(raw: object) -> Receipt:
-    """From the form that `dataclasses.asdict` and JSON give it.
+    """Read the form that `dataclasses.asdict` and JSON produce.
 
     Raises:
         InvalidRollout: a field is missing, unknown or of another type.

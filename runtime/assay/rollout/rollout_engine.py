@@ -1,16 +1,16 @@
-"""What generates rollouts, whatever it runs on: the face above `Runtime`.
+"""The interface of every engine that generates rollouts.
 
-`Runtime` on the CPU is one. A CUDA engine keeps keys and values to itself and steps asynchronously,
-a remote server has neither blocks nor a step that could be seen: nothing here names a step, a block
+`Runtime` on the CPU is one. A CUDA engine keeps keys and values to itself and steps asynchronously;
+a remote server has neither visible blocks nor steps: nothing here refers to a step, a block
 or an address. Completions, reward requests and errors are the runtime's own.
 
-Always true of an engine (`tests/rollout/conformance` holds every one of them to it):
-  - `submit` takes a whole group, or raises and has taken nothing;
-  - each rollout taken comes back from `poll` once; submitted == completed + failed + in flight;
-  - a response that wants a reward is handed out once by `poll_rewards`, and waits for `score`;
+Invariants of an engine (`tests/rollout/conformance` tests every engine against them):
+  - `submit` accepts a whole group, or raises and has accepted nothing;
+  - each accepted rollout is returned by `poll` once; submitted == completed + failed + in flight;
+  - a response that needs a reward is returned once by `poll_rewards`, and waits for `score`;
   - tokens, log-probs and policy versions have one length; a version is that of the weights that
-    made its token; what a rollout gives depends on prompt, seed, sampling and weights alone;
-  - pauses count; while one holds, no token is made, and submitting goes on;
+    made its token; a rollout's result depends on prompt, seed, sampling and weights alone;
+  - pauses are counted; during one, no token is made, and submitting is allowed;
   - after `close`, every call but `close` raises `RuntimeClosed`.
 """
 
@@ -30,7 +30,7 @@ class Held(Protocol):
     """A pause; see `Pause`."""
 
     def resume(self) -> None:
-        """Give this one up; a second time does nothing."""
+        """End this pause; a second call does nothing."""
         ...
 
 
@@ -39,17 +39,17 @@ class EngineStats(Protocol):
 
     @property
     def submitted(self) -> int:
-        """Rollouts taken."""
+        """Rollouts accepted."""
         ...
 
     @property
     def completed(self) -> int:
-        """Rollouts that ended as they should; polled or not."""
+        """Rollouts that ended normally; polled or not."""
         ...
 
     @property
     def failed(self) -> int:
-        """Rollouts that ended otherwise, the cancelled ones among them."""
+        """Rollouts that ended otherwise, including cancelled ones."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class EngineStats(Protocol):
 
     @property
     def policy_version(self) -> int:
-        """Of the active weights."""
+        """Version of the active weights."""
         ...
 
 
@@ -72,16 +72,16 @@ class RolloutEngine(Protocol):
     """Every call may be made from any thread, and returns or raises in bounded time."""
 
     def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[RolloutRef]:
-        """One group: a rollout for each seed.
+        """Submit one group: a rollout for each seed.
 
         Raises:
-            InvalidRollout: can never succeed; `field` says what to change.
-            EngineSaturated: no room for all of it now.
+            InvalidRollout: the request can never succeed; `field` names what to change.
+            EngineSaturated: no room for the whole group now.
         """
         ...
 
     def cancel(self, ref: RolloutRef) -> None:
-        """Ask for its end. It comes back as CANCELLED, or as what it became meanwhile.
+        """Request its end. It ends as CANCELLED, or as what it became in the meantime.
 
         Raises:
             RolloutGone: it ended before.
@@ -89,11 +89,11 @@ class RolloutEngine(Protocol):
         ...
 
     def poll(self, n: int = 1024) -> list[Completed]:
-        """Up to n rollouts that ended; their room is free again."""
+        """Return up to n ended rollouts; their room is free again."""
         ...
 
     def poll_rewards(self, n: int = 1024) -> list[ScoreRequest]:
-        """Up to n responses to score."""
+        """Return up to n responses to score."""
         ...
 
     def score(self, ref: RolloutRef, reward: float) -> None:
@@ -106,13 +106,13 @@ class RolloutEngine(Protocol):
         ...
 
     def wait(self, timeout_s: float) -> float:
-        """Until there may be something to poll or to score; seconds it took."""
+        """Wait until there may be something to poll or to score; return the seconds it took."""
         ...
 
     def pause(
         self, timeout_s: float = 10.0, *, mode: PauseMode = ...
     ) -> AbstractContextManager[Held]:
-        """Make no more tokens until the pause is resumed, by itself or at the end of its block.
+        """Make no more tokens until the pause is resumed, explicitly or at the end of its block.
 
         Raises:
             WorkerStalled: not held in time; nothing is paused.
@@ -122,7 +122,7 @@ class RolloutEngine(Protocol):
     def activate(
         self, version: int, *, mode: PauseMode = ..., timeout_s: float = 10.0
     ) -> Activation:
-        """Go on with weights that were made ready before, the engine's own way.
+        """Continue with weights that were made ready before, by an engine-specific method.
 
         Raises:
             WeightsNotReady: there are none of this version; nothing changed.
@@ -135,5 +135,5 @@ class RolloutEngine(Protocol):
         ...
 
     def close(self, timeout_s: float = ...) -> None:
-        """End and free everything; rollouts in flight are lost. Twice is fine."""
+        """End and free everything; rollouts in flight are lost. Calling it twice is allowed."""
         ...

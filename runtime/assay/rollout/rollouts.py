@@ -1,4 +1,4 @@
-"""What goes into an engine and comes out of it: groups, references, completions.
+"""Input and output of an engine: groups, references, completions.
 
 A group is one prompt and K rollouts of it, each with its own seed.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How one group samples. temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off."""
+    """Sampling of one group. temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -35,7 +35,7 @@ class Sampling:
 
 
 class GroupOptions(TypedDict, total=False):
-    """The keyword arguments of `RolloutEngine.submit`; `Group` says what each means."""
+    """The keyword arguments of `RolloutEngine.submit`; described at `Group`."""
 
     max_tokens: Required[int]
     seeds: Required[Sequence[int]]
@@ -50,7 +50,7 @@ class GroupOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What an engine has room for."""
+    """Limits of an engine."""
 
     slots: int
     vocab_size: int
@@ -68,7 +68,7 @@ class Group:
     seeds: Sequence[int]
     sampling: Sampling = field(default_factory=lambda: Sampling())
     user_ids: Sequence[int] | None = None
-    """The caller's names, one per seed; None: 0, 1, 2 ..."""
+    """The caller's ids, one per seed; None: 0, 1, 2 ..."""
     reward_ids: Sequence[int] | None = None
     """None: `user_ids`."""
     group: int = 0
@@ -84,7 +84,7 @@ class Group:
         return cls(prompt=prompt, **given)  # type: ignore[arg-type]  # the names are its fields
 
     def check(self, bounds: Bounds) -> None:
-        """Refuse what no engine of these bounds can ever run.
+        """Refuse a group that no engine with these limits can ever run.
 
         Raises:
             InvalidRollout: `field` names the argument.
@@ -114,13 +114,13 @@ class Activation:
     version: int
     previous: int
     wait_s: float
-    """Until the worker was held: the rest of its step; with FINISH, of what ran."""
+    """Wait until the worker was held: the rest of its step; with FINISH, all running rollouts."""
     pause_s: float
-    """For which it was held."""
+    """Time that the worker was held."""
 
 
 class RolloutRef(NamedTuple):
-    """Names one rollout for ever: a slot and the generation of its tenant."""
+    """Identifies one rollout for ever: a slot and the slot's generation."""
 
     slot: int
     generation: int
@@ -138,7 +138,7 @@ class ScoreRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a rollout has generated beyond what its reader knew; the three have one length."""
+    """Tokens that a rollout generated since the last read; the three have one length."""
 
     tokens: array.array[int]
     logps: array.array[float]
@@ -146,7 +146,7 @@ class Progress:
 
     @classmethod
     def none(cls) -> Self:
-        """No news."""
+        """No new tokens."""
         empty = array.array("i"), array.array("f"), array.array("I")
         return cls(tokens=empty[0], logps=empty[1], policy_versions=empty[2])
 
@@ -163,10 +163,10 @@ class Completed:
     reward: float | None
     prompt: array.array[int]
     tokens: array.array[int]
-    """What was generated; for Stop.ID and Stop.STRING the ending included."""
+    """Generated tokens; for Stop.ID and Stop.STRING including the stop."""
     logps: array.array[float]
     """Log-prob of each token under the distribution it was sampled from."""
     policy_versions: array.array[int]
     receipt: Receipt | None = None
-    """What the tokens were made of (`assay.rollout.receipts` writes it to a file); `None` where the
-    engine keeps no account of it."""
+    """Inputs of the rollout (`assay.rollout.receipts` writes it to a file); `None` if the engine
+    keeps no receipts."""

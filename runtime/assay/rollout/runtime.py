@@ -1,16 +1,16 @@
-"""The rollout runtime's Python face: groups in, completions out, in batches.
+"""The Python API of the rollout runtime: groups in, completions out, in batches.
 
-A prompt becomes a group of K rollouts on shared KV. The worker thread decodes them; a rollout whose
-decoding ended waits for its reward (`poll_rewards`, `score`), and comes back from `poll` as a
+A prompt becomes a group of K rollouts on shared KV. The worker thread decodes them. A rollout that
+finished decoding waits for its reward (`poll_rewards`, `score`), and `poll` returns it as a
 `Completed` with its tokens, their log-probs and the policy version of each.
 
-Always true:
-  - every rollout submitted comes back from `poll` exactly once, or is named by `WorkerCrashed`;
-    a call that is interrupted (Ctrl-C) loses nothing: what it had taken comes with the next call;
-  - `submit` takes a whole group or nothing (`EngineSaturated`, `InvalidRollout`);
-  - a call holds the native runtime for its length: one beside or after `close`, or in a forked
-    child, ends as `RuntimeClosed`;
-  - nothing is called per token, and nothing here waits without a bound.
+Invariants:
+  - every submitted rollout is returned by `poll` exactly once, or is named by `WorkerCrashed`;
+    an interrupted call (Ctrl-C) loses nothing: the next call returns what it had taken;
+  - `submit` accepts a whole group or nothing (`EngineSaturated`, `InvalidRollout`);
+  - a call holds the native runtime until it returns: one during or after `close`, or in a forked
+    child, raises `RuntimeClosed`;
+  - nothing is called per token, and no wait is unbounded.
 
 Units: `_s` seconds; tokens and blocks are counts.
 """
@@ -96,7 +96,7 @@ CLOSE_S_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """A snapshot; counts since creation. Words are named as in `STATS_WORDS`."""
+    """A snapshot; counts since creation. Fields are named as in `STATS_WORDS`."""
 
     words: dict[str, int] = field(repr=False)
 
@@ -108,7 +108,7 @@ class Stats:
 
     @property
     def kv_pages_kind(self) -> str:
-        """Which pages the KV arena got: base, advised_huge (transparent) or huge (reserved)."""
+        """Pages of the KV arena: base, advised_huge (transparent) or huge (reserved)."""
         return _PAGES[self.words["kv_pages"]]
 
 
@@ -125,14 +125,14 @@ class _Vocabulary:
 
 
 class Pause:
-    """The worker is held between two steps until `resume`, which counts once."""
+    """Holds the worker between two steps until `resume`, which counts once."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.cell = ct.c_uint32(0)
 
     def resume(self) -> None:
-        """Let the worker go on, unless somebody else holds it too."""
+        """Let the worker continue, unless another pause holds it."""
         self._runtime._resume(self)  # noqa: SLF001 - a pause is a part of its runtime
 
     def __enter__(self) -> Self:
@@ -150,7 +150,7 @@ _EntryT = TypeVar("_EntryT", bound=ct.Structure)
 
 
 class _Mailbox(Generic[_EntryT]):
-    """Where one native call leaves what it took, and how much, before Python looks."""
+    """Buffers for what one native call returned, and how much, before Python reads it."""
 
     def __init__(self, kind: type[_EntryT], capacity: int) -> None:
         self.entries: ct.Array[_EntryT] = (kind * capacity)()
@@ -159,7 +159,7 @@ class _Mailbox(Generic[_EntryT]):
 
 
 def _abandon(close: Callable[[int, int], int], handle: int, engine: object) -> None:
-    """Free what a dropped runtime held; nothing is lost that anybody could still ask for."""
+    """Free what a dropped runtime held; no one has a reference to it any more."""
     if close(handle, round(CLOSE_S_MAX * 1e9)) == Status.OK:
         engine.give_back()  # type: ignore[attr-defined]
 
@@ -167,8 +167,8 @@ def _abandon(close: Callable[[int, int], int], handle: int, engine: object) -> N
 class Runtime:
     """A running worker and its rings. Close it, or use it as a context manager.
 
-    Every call may be made from any thread, `close` beside them too. A runtime that is dropped is
-    closed when it is collected, at the latest when the interpreter ends.
+    Every call may be made from any thread, including during `close`. A runtime that is dropped is
+    closed when it is garbage-collected, at the latest when the interpreter exits.
     """
 
     def __init__(
@@ -235,10 +235,10 @@ class Runtime:
         raise HostExhausted("not enough memory for the rings or the KV arena")
 
     def _call(self, function: Callable[..., int], *arguments: object) -> int:
-        """The status of a native call on this runtime.
+        """Check the status of a native call on this runtime.
 
         Raises:
-            RuntimeClosed: there is none any more.
+            RuntimeClosed: the runtime no longer exists.
         """
         status = function(self._handle, *arguments)
         if status == Status.CLOSED:
@@ -253,9 +253,9 @@ class Runtime:
             raise HostExhausted("the worker thread could not be started")
 
     def close(self, timeout_s: float = CLOSE_S_MAX) -> None:
-        """Stop the threads and free everything; rollouts in flight are lost. Twice is fine.
+        """Stop the threads and free everything; rollouts in flight are lost. May be called twice.
 
-        From the first call on, every other call is refused.
+        From the first call on, all other calls are refused.
 
         Raises:
             WorkerStalled: a call of another thread or the worker's step did not end in time;
@@ -280,13 +280,13 @@ class Runtime:
 
     @property
     def handle(self) -> int:
-        """The number by which native callers know it (`assay_host`)."""
+        """The number that identifies it to native callers (`assay_host`)."""
         return self._handle
 
     # ---- in
 
     def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[RolloutRef]:
-        """One group: a rollout for each seed. All are taken, or none (`EngineSaturated`)."""
+        """Submit one group: a rollout for each seed; all or none (`EngineSaturated`)."""
         group = Group.of(prompt, options)
         group.check(self._bounds)
         self._raise_if_crashed()
@@ -308,14 +308,14 @@ class Runtime:
         return [RolloutRef(r.slot, r.generation) for r in refs]
 
     def cancel(self, ref: RolloutRef) -> None:
-        """Ask for a rollout's end; it comes back from `poll` as CANCELLED, or as what it became."""
+        """Request a rollout's end; `poll` returns it as CANCELLED, or as what it became."""
         self._raise_if_crashed()
         status = self._call(self._lib.assay_host_cancel, _word(ref))
         if status not in (Status.OK, Status.EMPTY):
             raise RolloutGone(f"{ref} is not in flight")
 
     def limit(self) -> Limit:
-        """What would keep, or keeps, new work out."""
+        """The limit that blocks new work, deepest stage first."""
         limit = ct.c_int()
         self._call(self._lib.assay_host_limit, ct.byref(limit))
         return _LIMITS[limit.value]
@@ -323,7 +323,7 @@ class Runtime:
     # ---- rewards
 
     def poll_rewards(self, n: int = _POLL_MAX) -> list[ScoreRequest]:
-        """Up to n responses to score. Each is handed out once."""
+        """Return up to n responses to score. Each is returned once."""
         handed: dict[RolloutRef, ScoreRequest] = {}
         try:
             with self._rewarding:
@@ -337,7 +337,7 @@ class Runtime:
             raise
 
     def _take_rewards(self, n: int) -> None:
-        """Move what came up into `_waiting`. Interrupted anywhere, the next call goes on."""
+        """Move new responses into `_waiting`. After an interrupt, the next call resumes."""
         box = self._rewards
         if box.count.value == 0:
             room = min(n, box.capacity)
@@ -368,9 +368,9 @@ class Runtime:
     # ---- out
 
     def poll(self, n: int = _POLL_MAX) -> list[Completed]:
-        """Up to n rollouts that ended; their slots are free again on return.
+        """Return up to n ended rollouts; their slots are free again on return.
 
-        After a crash: first what had completed, then `WorkerCrashed` with the rest.
+        After a crash: first all that had completed, then `WorkerCrashed` with the rest.
         """
         handed: dict[RolloutRef, Completed] = {}
         try:
@@ -381,7 +381,7 @@ class Runtime:
             raise
 
     def _move(self, n: int, handed: dict[RolloutRef, Completed]) -> None:
-        """Put up to n rollouts that ended into `handed`. Interrupted, both sides may know one."""
+        """Put up to n ended rollouts into `handed`. After an interrupt, both lists may hold one."""
         with self._polling:
             self._bury_if_crashed()
             self._collect(n)
@@ -391,13 +391,13 @@ class Runtime:
             self._raise_if_all_came_back()
 
     def _take_back(self, handed: dict[RolloutRef, Completed]) -> None:
-        """The call that took them did not return: they come with the next one."""
+        """The call that took them did not return: the next one returns them."""
         with self._polling:
             self._ready = {**handed, **self._ready}
 
     def _collect(self, n: int) -> None:
-        """Move what ended into `_ready` and free its slots. Interrupted anywhere, the next call
-        goes on: every step may be done twice, and a slot is read before it is freed."""
+        """Move ended rollouts into `_ready` and free their slots. After an interrupt at any point,
+        the next call resumes: every step may be repeated, and a slot is read before it is freed."""
         box = self._done
         if box.count.value == 0:
             room = min(n, box.capacity)
@@ -418,7 +418,7 @@ class Runtime:
                 self._ready[ref] = completed
 
     def wait(self, timeout_s: float) -> float:
-        """Park until something may have come up for `poll` or `poll_rewards`; seconds it took."""
+        """Park until `poll` or `poll_rewards` may have something; return the seconds it took."""
         seen = self._bell()
         stats = self.stats()
         ready = self._ready or self._waiting or stats.queue_done or stats.queue_reward
@@ -432,17 +432,17 @@ class Runtime:
         return seen.value
 
     def _park(self, seen: int, timeout_s: float) -> float:
-        """Until the bell is no longer at `seen`; seconds it took."""
+        """Wait until the bell differs from `seen`; return the seconds it took."""
         took_ns = ct.c_uint64()
         timeout_ns = max(0, round(timeout_s * 1e9))
         self._call(self._lib.assay_host_wait, seen, timeout_ns, ct.byref(took_ns))
         return took_ns.value / 1e9
 
     def drain(self, timeout_s: float) -> list[Completed]:
-        """Poll until nothing is in flight. Rewards must be scored elsewhere meanwhile.
+        """Poll until nothing is in flight. Another thread must score rewards in the meantime.
 
-        `WorkerStalled` when rollouts are still in flight after timeout_s without one ending; what
-        had come until then comes with the next `poll`.
+        Raises `WorkerStalled` when rollouts are in flight and none ended for timeout_s; the next
+        `poll` returns those that had ended until then.
         """
         results: dict[RolloutRef, Completed] = {}
         try:
@@ -465,7 +465,7 @@ class Runtime:
         raise WorkerStalled(what)
 
     def _completed(self, c: Completion) -> Completed | None:
-        """What a completion holds; `None` when its slot was freed before."""
+        """Content of a completion; `None` when its slot was freed before."""
         n = c.prompt_len + c.n_generated
         tokens = array.array("i", bytes(4 * n))
         logps = array.array("f", bytes(4 * c.n_generated))
@@ -492,7 +492,7 @@ class Runtime:
         )
 
     def peek(self, ref: RolloutRef, start: int = 0, n: int = _PEEK_MAX) -> Progress:
-        """Up to n tokens that a rollout has generated, from the `start`-th on, while it decodes.
+        """Return up to n tokens of a decoding rollout, from index `start` on.
 
         Raises:
             RolloutGone: it ended and was polled.
@@ -536,24 +536,24 @@ class Runtime:
         return WorkerCrashed(_CAUSES[stats.crash - 1], detail, gone)
 
     def _raise_if_all_came_back(self) -> None:
-        """After a crash: what completed was polled, the rest is named."""
+        """After a crash: completed rollouts were polled; report the rest."""
         if self._crashed is not None and self.stats().queue_done == 0:
             raise self._crash_error()
 
     # ---- weights
 
     def pause(self, timeout_s: float = 10.0, *, mode: PauseMode = PauseMode.IN_PLACE) -> Pause:
-        """Hold the worker between two steps until the pause that is returned is resumed.
+        """Hold the worker between two steps until the returned pause is resumed.
 
-        Pauses count: the worker goes on when each of them is resumed.
+        Pauses are counted: the worker continues when all are resumed.
 
         Args:
-            timeout_s: how long to wait until it is held; with FINISH that takes as long as the
-                longest rollout that runs.
-            mode: how the rollouts that run are left. Those that wait for a reward do not run.
+            timeout_s: how long to wait until it is held; FINISH takes as long as the
+                longest running rollout.
+            mode: what happens to running rollouts. Those that wait for a reward do not run.
 
         Raises:
-            WorkerStalled: it did not come to be held in time, and is not.
+            WorkerStalled: it was not held in time; nothing is paused.
         """
         pause = Pause(self)
         try:
@@ -578,12 +578,12 @@ class Runtime:
         mode: PauseMode = PauseMode.IN_PLACE,
         timeout_s: float = 10.0,
     ) -> Activation:
-        """Decode with weights that `Engine.stage` left ready, or with those active before them.
+        """Decode with weights that `Engine.stage` made ready, or with the previously active ones.
 
         Tokens and cached keys and values carry the version that computed them.
 
         Raises:
-            WeightsNotReady: the engine holds no such version; nothing changed.
+            WeightsNotReady: the engine has no such version; nothing changed.
             WorkerStalled: as `pause`; nothing changed.
         """
         check_integer("version", version, 0, U32_MAX)
@@ -593,7 +593,7 @@ class Runtime:
             previous = self.engine.policy_version
             try:
                 self.engine.activate(version)
-            finally:  # what is admitted next looks for the cache of the weights that are active
+            finally:  # later admissions must look up the cache of the active weights
                 active = self.engine.policy_version
                 self._call(self._lib.assay_host_set_policy_version, active)
         done = time.perf_counter()
@@ -602,8 +602,8 @@ class Runtime:
         )
 
     def set_policy_version(self, version: int) -> None:
-        """The weights are now `version`: stamped on new tokens, and cached prefixes of other
-        versions are no longer matched. Call while paused, or before submitting."""
+        """Set the weights' version: it is stamped on new tokens, and cached prefixes of other
+        versions no longer match. Call while paused, or before submitting."""
         check_integer("version", version, 0, U32_MAX)
         self.engine.policy_version = version
         self._call(self._lib.assay_host_set_policy_version, version)
@@ -626,8 +626,8 @@ class Runtime:
         return list(records[: got.value]), following.value, lost.value
 
     def step(self) -> bool:
-        """One iteration by the calling thread, for a runtime that was not started; whether there
-        was anything to do."""
+        """Run one iteration in the calling thread, for a runtime that was not started; return
+        whether there was anything to do."""
         did = ct.c_int()
         self._call(self._lib.assay_host_step, ct.byref(did))
         return did.value != 0
@@ -645,11 +645,11 @@ class Runtime:
 
 
 class _Kept:
-    """What native memory points into: it lives as long as the runtime's finalizer."""
+    """Objects that native memory points into; they live as long as the runtime's finalizer."""
 
     def __init__(self, runtime: Runtime, engine: AddressedEngine | ProbeEngine) -> None:
         self._engine = engine
-        self._vocabulary = runtime._vocabulary  # noqa: SLF001 - kept, not looked into
+        self._vocabulary = runtime._vocabulary  # noqa: SLF001 - kept alive, not read
 
     def give_back(self) -> None:
         """See `Lending`."""

@@ -1,7 +1,7 @@
-"""What the trace ring says: eight pairs of events, their percentiles, and a Perfetto file.
+"""Analysis of the trace ring: eight pairs of events, their percentiles, and a Perfetto file.
 
-A pair is matched inside one (slot, generation), so a recycled slot never lends its events to the
-next tenant; the step pair is matched by step number. Durations are nanoseconds of one clock.
+A pair is matched inside one (slot, generation), so a reused slot never mixes events of two
+rollouts; the step pair is matched by step number. Durations are nanoseconds of one clock.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two instants of one rollout (or step), and what lies between."""
+    """Two instants of one rollout (or step), and the time between."""
 
     name: str
     begin: Event
     end: Event
     track: str
-    """Whose time it is, in the exported trace."""
+    """Row of the exported trace."""
 
 
 PAIRS = (
@@ -45,7 +45,7 @@ PAIRS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Percentiles:
-    """Of one pair, in nanoseconds."""
+    """Percentiles of one pair, in nanoseconds."""
 
     n: int
     p50_ns: float
@@ -56,7 +56,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One pair that was found."""
+    """One matched pair."""
 
     pair: Pair
     slot: int
@@ -66,10 +66,10 @@ class Span:
 
 
 def spans(records: Iterable[TraceRecord]) -> list[Span]:
-    """Every pair of which both ends are among the records."""
+    """All pairs with both ends among the records."""
     instants: dict[tuple[int, int, int], int] = {}
     for r in records:
-        # Of a repeated event the first counts; a step's two ends carry the same number and rows.
+        # Of a repeated event the first counts; both ends of a step carry the same number and rows.
         instants.setdefault((r.event, r.slot, r.generation), r.ticks)
     found = []
     for pair in PAIRS:
@@ -83,7 +83,7 @@ def spans(records: Iterable[TraceRecord]) -> list[Span]:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The least value that at least `share` of the ordered values do not exceed."""
+    """The smallest value that at least `share` of the ordered values do not exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
@@ -103,7 +103,7 @@ def summarise(found: Iterable[Span]) -> dict[str, Percentiles]:
 
 
 def write_perfetto(found: Iterable[Span], path: Path) -> None:
-    """Chrome's trace event format, which Perfetto and chrome://tracing open."""
+    """Chrome's trace event format, for Perfetto and chrome://tracing."""
     events: list[dict[str, object]] = []
     tracks: dict[str, int] = {}
     for span in found:

@@ -1,7 +1,7 @@
-"""The shared memory's words and structures, as Python sees them: mirrors of the C headers.
+"""The words and structures of the shared memory in Python: mirrors of the C headers.
 
-`binding.load` compares the size of every structure with what the C compiler says, so a field added
-on one side alone is found at the first load.
+`binding.load` compares the size of every structure with the C compiler's, so a field added
+on one side only is detected at load.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ SIZED: tuple[type[ct.Structure], ...] = (
     *(GuardReport, StatsWords, ModelShape, NativeEngineSettings, NativeEngineInfo, SeqStep),
     *(Piece, Asked),
 )
-"""In the order in which `assay_abi_sizes` reports what the C compiler made of them."""
+"""In the order of `assay_abi_sizes`, which reports the C compiler's sizes."""
 
 __all__ = [
     "LINE_BYTES",

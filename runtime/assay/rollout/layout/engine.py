@@ -21,7 +21,7 @@ class ModelShape(ct.Structure):
 
 
 class NativeEngineSettings(ct.Structure):
-    """How an engine runs."""
+    """Settings of an engine."""
 
     _fields_ = (
         *((name, ct.c_uint32) for name in ("n_threads", "batch_max", "step_tokens_max")),
@@ -32,7 +32,7 @@ class NativeEngineSettings(ct.Structure):
 
 
 class NativeEngineInfo(ct.Structure):
-    """What an engine found and took."""
+    """What an engine detected and allocated."""
 
     _fields_ = (
         ("isa", ct.c_char * 16),

@@ -1,4 +1,4 @@
-"""What a runtime is created from and reports: settings, the probe, the trace, the guard, counters
+"""Structures for creating and inspecting a runtime: settings, probe, trace, guard, counters
 (`runtime.h`, `worker.h`, `probe.h`, `trace.h`, `guard.h`)."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from assay.rollout.layout.ring import Shape
 
 
 class WorkerSettings(ct.Structure):
-    """How the worker decides and waits."""
+    """How the worker schedules and waits."""
 
     _fields_ = (
         ("policy", ct.c_uint32),
@@ -24,7 +24,7 @@ class WorkerSettings(ct.Structure):
 
 
 class RuntimeSettings(ct.Structure):
-    """Everything a runtime is created from, but the engine."""
+    """Everything that a runtime is created from, except the engine."""
 
     _fields_ = (
         ("shape", Shape),
@@ -75,7 +75,7 @@ class Probe(ct.Structure):
 
 
 class TraceRecord(ct.Structure):
-    """One event as the reader gets it; `ticks` is nanoseconds of CLOCK_MONOTONIC by then."""
+    """One event as the reader gets it; `ticks` is converted to nanoseconds of CLOCK_MONOTONIC."""
 
     _fields_ = (
         ("ticks", ct.c_uint64),
@@ -86,7 +86,7 @@ class TraceRecord(ct.Structure):
 
 
 class GuardReport(ct.Structure):
-    """What the hot-path guard saw."""
+    """Counts of the hot-path guard."""
 
     _fields_ = (
         ("threads", ct.c_uint64),

@@ -48,7 +48,7 @@ class Completion(ct.Structure):
 
 
 class Sampler(ct.Structure):
-    """How one rollout samples."""
+    """Sampling parameters of one rollout."""
 
     _fields_ = (
         ("temperature", ct.c_float),
@@ -140,7 +140,7 @@ class Queue(ct.Structure):
 
 
 class Shape(ct.Structure):
-    """Bounds of one runtime."""
+    """Limits of one runtime."""
 
     _fields_ = (
         ("slots", ct.c_uint32),
@@ -156,7 +156,7 @@ class Shape(ct.Structure):
 
 
 class Region(ct.Structure):
-    """Head of the region: where everything lies, and the counters."""
+    """Head of the region: offsets of all parts, and the counters."""
 
     _fields_ = (
         ("magic", ct.c_uint64),
@@ -190,7 +190,7 @@ class Region(ct.Structure):
 
 
 class Order(ct.Structure):
-    """What the rollouts of one group have in common."""
+    """What the rollouts of one group share."""
 
     _fields_ = (
         ("group", ct.c_uint64),
@@ -206,19 +206,19 @@ class Order(ct.Structure):
 
 
 class Member(ct.Structure):
-    """What differs inside a group."""
+    """What differs between the rollouts of a group."""
 
     _fields_ = (("seed", ct.c_uint64), ("user_data", ct.c_uint64), ("reward_id", ct.c_uint64))
 
 
 class Ref(ct.Structure):
-    """A rollout's name: a slot and its tenant's generation."""
+    """Identifies a rollout: a slot and the slot's generation."""
 
     _fields_ = (("slot", ct.c_uint32), ("generation", ct.c_uint32))
 
 
 class Asked(ct.Structure):
-    """What a rollout was asked for, and which weights computed its prompt."""
+    """What was requested of a rollout, and which weights computed its prompt."""
 
     _fields_ = (
         ("sampler", Sampler),

@@ -1,4 +1,4 @@
-"""Numbers that C and Python share: states, outcomes, kinds, credits, events and bounds."""
+"""Numbers that C and Python share: states, outcomes, kinds, credits, events and limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MASK64 = (1 << 64) - 1
 
 
 class State(IntEnum):
-    """Where a rollout is; see `TRANSITIONS`."""
+    """State of a rollout; see `TRANSITIONS`."""
 
     FREE = 0
     PREFILL_READY = 1
@@ -31,11 +31,11 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.TRAJECTORY_READY: frozenset({State.DONE}),
     State.DONE: frozenset({State.FREE}),
 }
-"""State now to the states that may follow."""
+"""Current state to the states that may follow."""
 
 
 class RolloutOutcome(IntEnum):
-    """How a rollout ended; exactly one, once it is DONE."""
+    """How a rollout ended; set once, when it is DONE."""
 
     NONE = 0
     COMPLETED = 1
@@ -54,7 +54,7 @@ class Stop(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a descriptor asks for."""
+    """What a descriptor requests."""
 
     FREE = 1
     PREFILL = 2
@@ -66,13 +66,13 @@ class Kind(IntEnum):
 
 
 class Flag(IntFlag):
-    """Wishes that travel with a rollout."""
+    """Flags of a rollout."""
 
     NO_REWARD = 1
 
 
 class Hold(IntFlag):
-    """Credits a rollout holds."""
+    """Credits that a rollout holds."""
 
     DECODE = 1
     REWARD = 2
@@ -89,7 +89,7 @@ class Credit(IntEnum):
 
 
 class Status(IntEnum):
-    """What the C calls answer."""
+    """Status codes of the C functions."""
 
     OK = 0
     EMPTY = 1
@@ -102,7 +102,7 @@ class Status(IntEnum):
 
 
 class AdmissionPolicy(IntEnum):
-    """Who is admitted, and stepped, first."""
+    """Which rollout is admitted, and stepped, first."""
 
     FIFO = 0
     SHORTEST_REMAINING = 1
@@ -110,15 +110,15 @@ class AdmissionPolicy(IntEnum):
 
 
 class PauseMode(IntEnum):
-    """How a pause leaves the rollouts that run."""
+    """How a pause leaves running rollouts."""
 
     IN_PLACE = 0
     """Held between two steps; keys and values are kept."""
     FINISH = 1
-    """Nothing is admitted; held when what runs has ended."""
+    """Nothing is admitted; held when all running rollouts have ended."""
     RETRACT = 2
-    """Held; what runs gives its keys and values back, and they are computed again when it is
-    admitted again, before all others. What it generated stays."""
+    """Held; running rollouts release their keys and values, which are computed again when they are
+    admitted again, before all others. Generated tokens are kept."""
 
 
 class Event(IntEnum):

@@ -1,8 +1,8 @@
-"""Models for the decode engine: their sizes, weights and tokenizers, from the files people have.
+"""Models for the decode engine: sizes, weights and tokenizers, read from common file formats.
 
 `load_model(path)` reads Hugging Face folders (config.json + safetensors), GGUF files and llama2.c
 checkpoints into one `Model`; `load_tokenizer(path)` reads the matching tokenizer; `Engine.create`
-hands a model to the native engine. Whatever the file, a `Model` has Hugging Face's layout: matrices
+passes a model to the native engine. For every format, a `Model` has Hugging Face's layout: matrices
 are (outputs, inputs) and q/k rows are in rotate-half order.
 """
 

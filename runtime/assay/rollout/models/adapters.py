@@ -1,10 +1,10 @@
 """peft's adapter folders: adapter_config.json and adapter_model.safetensors, LoRA and OFT.
 
 LoRA: y = W x + scale * B (A x); scale is alpha / r, or alpha / sqrt(r) with `use_rslora`.
-OFT: y = W (x R), R orthogonal and block diagonal, made from the upper triangles of skew symmetric
-blocks by the Cayley transform (exactly, or by the truncated Neumann series) as peft makes it.
+OFT: y = W (x R), R orthogonal and block diagonal, made from the upper triangles of skew-symmetric
+blocks by the Cayley transform (exactly, or by the truncated Neumann series) as in peft.
 
-What changes the model in a way the engine does not compute is refused by its name in the config.
+Config entries that need something the engine does not compute are refused by name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NOT_COMPUTED = {
     "target_parameters": None,
     "alora_invocation_tokens": None,
 }
-"""Field: the only value with which it asks for nothing (an empty list or object does neither)."""
+"""Field: the only supported value, which disables it (an empty list or object does too)."""
 _PLAIN_PATTERN = re.compile(r"[A-Za-z0-9_.]+\Z")
 
 
@@ -91,14 +91,14 @@ class AdaptedProjection:
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """Everything that an adapter folder changes."""
+    """All projections of an adapter folder."""
 
     projections: tuple[AdaptedProjection, ...]
 
 
 @dataclass(slots=True)
 class _Found:
-    """The tensors of one module, as the file has them."""
+    """The tensors of one module, as in the file."""
 
     module: str
     key: TensorKey
@@ -107,12 +107,12 @@ class _Found:
 
 
 def read_adapter(folder: Path, model: ModelConfig) -> Adapter:
-    """The adapter of a folder, for a model of these sizes.
+    """Read the adapter of a folder, for a model of these sizes.
 
     Raises:
-        CorruptModel: the files contradict themselves or the model; names file and tensor.
-        UnsupportedModel: they ask for something the engine does not compute.
-        OSError: they cannot be read.
+        CorruptModel: the files contradict themselves or the model; the error names file and tensor.
+        UnsupportedModel: they need something the engine does not compute.
+        OSError: a file cannot be read.
     """
     config = _read_config(folder / CONFIG)
     kind = str(config.get("peft_type"))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a token is drawn; see sampler.h. temperature 0 is greedy."""
+    """Sampling parameters of a token; see sampler.h. temperature 0 is greedy."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -47,7 +47,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Produced:
-    """What a step wrote for one entry."""
+    """Result of a step for one entry."""
 
     token: int
     logp: float
@@ -64,7 +64,7 @@ class Driver:
         self._block_tokens = engine.settings.block_tokens
         self._n_blocks = n_blocks
         self._next_block = 0
-        # What a KV arena may hold before its first use: anything, NaN included.
+        # A KV arena may hold anything before its first use, NaN included.
         self._arena = np.full(n_blocks * self._block_bytes + 64, 0xFF, dtype=np.uint8)
         self._base = (self._arena.ctypes.data + 63) & ~63
 
@@ -81,13 +81,13 @@ class Driver:
         return Rollout(prefix.blocks[:full] + own, sampling, prefix.length, full)
 
     def copy_block(self, target: int, source: int, n_positions: int) -> None:
-        """Copies the first n_positions of a block."""
+        """Copy the first n_positions of a block."""
         self._library.assay_engine_kv_copy(
             self.engine.address, self._block(target), self._block(source), n_positions
         )
 
     def prefill(self, rollout: Rollout, tokens: Sequence[int], chunk: int) -> None:
-        """Computes K and V of the tokens, `chunk` a step, without logits."""
+        """Compute K and V of the tokens, `chunk` per step, without logits."""
         for at in range(0, len(tokens), chunk):
             self.step([rollout], [list(tokens[at : at + chunk])], want_logits=False)
 
@@ -114,7 +114,7 @@ class Driver:
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """n_tokens steps in native code, each rollout fed its own last token.
 
-        first: the token each rollout begins with. Returns tokens and log-probs, (steps, rollouts).
+        first: the first token fed to each rollout. Returns tokens and log-probs, (steps, rollouts).
         """
         entries, keep = self._entries(rollouts, [[token] for token in first], want_logits=True)
         tokens = np.zeros((n_tokens, len(rollouts)), np.int32)
@@ -165,7 +165,7 @@ class Driver:
         *,
         want_logits: bool,
     ) -> tuple[ctypes.Array[SeqStep], list[object]]:
-        """The batch as C sees it, and what must stay alive while C looks at it."""
+        """The batch as C structures, and the buffers that must outlive the call."""
         entries = (SeqStep * len(rollouts))()
         keep: list[object] = []
         for entry, rollout, fed in zip(entries, rollouts, tokens, strict=True):

@@ -1,7 +1,7 @@
 """The native engine, created from a model and owned by Python.
 
-Python is on no token's path: the control core drives the engine through its address, and the
-`Driver` (for tests, benches and offline scoring) hands whole batches over.
+Python does no per-token work: the control core drives the engine through its address, and the
+`Driver` (for tests, benches and offline scoring) passes whole batches.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Isa(IntEnum):
-    """Vector code, numbered as in engine.h (`assay_isa`)."""
+    """Instruction set of the kernels, numbered as in engine.h (`assay_isa`)."""
 
     AUTO = 0
     PORTABLE = 1
@@ -53,7 +53,7 @@ class Isa(IntEnum):
 
 
 class EngineError(InvalidRequest, RuntimeError):
-    """The engine refused what it was given; `status` is its `assay_engine_status`."""
+    """The engine refused its input; `status` is its `assay_engine_status`."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -62,47 +62,47 @@ class EngineError(InvalidRequest, RuntimeError):
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What an engine found and took; sizes in bytes."""
+    """What an engine detected and allocated; sizes in bytes."""
 
     isa: str
     n_threads: int
     huge_pages: bool
     weight_bytes: int
     matrix_bytes: int
-    """Of the weights, what one decode step streams."""
+    """Bytes of weights that one decode step streams."""
     workspace_bytes: int
     kv_block_bytes: int
     parks: int
-    """Times a thread of the pool gave up spinning since creation."""
+    """Times that a thread of the pool stopped spinning and parked, since creation."""
 
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How an engine runs; see `assay_engine_settings`."""
+    """Settings of an engine; see `assay_engine_settings`."""
 
     weight_dtype: DType = DType.BF16
     kv_dtype: DType = DType.F32
-    """float32 keeps log-probs where the trainer's are; BF16 halves the arena and moves them by what
-    `assay bench mismatch` prints."""
+    """float32 keeps log-probs close to the trainer's; BF16 halves the arena and changes log-probs
+    by what `assay bench mismatch` prints."""
     threads: int = 0
-    """Threads of a step, the caller's included; 0: chosen by the model's size."""
+    """Threads per step, the caller's included; 0: chosen by the model's size."""
     batch_max: int = 16
     step_tokens_max: int = 256
     block_tokens: int = 16
     seq_len_max: int | None = None
-    """Positions to make room for; None: what the model was trained for."""
+    """Positions to allocate for; None: the model's training context."""
     isa: Isa = Isa.AUTO
     first_cpu: int | None = None
     """Pool thread i is pinned to cpu first_cpu + i (the caller pins itself); None: not pinned."""
     spin_max: int = 0
     weight_slots: int = 2
-    """2: the first `stage` takes memory for the weights once more; 1: it is refused."""
+    """2: the first `stage` allocates a second slot of weights; 1: staging is refused."""
 
 
 class Engine(Lending):
-    """A decode engine. Close it, or use it as a context manager; it is freed when it is dropped.
+    """A decode engine. Close it, or use it as a context manager; a dropped engine is freed.
 
-    While a runtime decodes with it, it cannot be closed (`EngineLent`).
+    While a runtime uses it, it cannot be closed (`EngineLent`).
     """
 
     def __init__(self, address: int, model: Model, settings: EngineSettings) -> None:
@@ -117,7 +117,7 @@ class Engine(Lending):
 
     @classmethod
     def create(cls, model: Model, settings: EngineSettings | None = None) -> Engine:
-        """Copies the model's tensors into the engine's arena; the model may go away after."""
+        """Copy the model's tensors into the engine's arena; the model may be freed afterwards."""
         settings = settings or EngineSettings()
         library = load()
         status = ctypes.c_int(0)
@@ -167,11 +167,11 @@ class Engine(Lending):
 
     @property
     def identity(self) -> EngineIdentity:
-        """What computes; it stays the same for the engine's life."""
+        """The code that computes; constant for the engine's life."""
         return self._identity
 
     def weights_sha256(self, version: int) -> str:
-        """Of the weights that `version` stands for, hex."""
+        """SHA-256 of the weights that `version` stands for, hex."""
         return weights_sha256(self._form, self._slots.versions.named(version))
 
     @property
@@ -192,21 +192,21 @@ class Engine(Lending):
 
     @property
     def ready_version(self) -> int | None:
-        """What `activate` would take: the version last staged, or the one active before."""
+        """What `activate` would accept: the version last staged, or the previously active one."""
         ready = self._slots.ready
         return None if ready is None else ready.version
 
     def stage(
         self, version: int, tensors: Iterable[StagedTensor], *, share_max: float = 1.0
     ) -> StagedWeights:
-        """Copy whole weights into the second slot, from any thread, while steps go on.
+        """Copy whole weights into the second slot, from any thread, while steps continue.
 
-        What was in that slot is gone from the first tensor on: a rollback to it needs staging.
+        The slot's old content is lost from the first tensor on: a rollback to it needs staging.
 
         Args:
-            version: 0 to 2^32 - 1; a number names the same weights for ever.
-            tensors: every one of the model, in any order. Rotary frequencies stay as they are.
-            share_max: of one core's time, 0.001 to 1, that staging may take.
+            version: 0 to 2^32 - 1; a number identifies the same weights for ever.
+            tensors: every tensor of the model, in any order. Rotary frequencies stay as they are.
+            share_max: share of one core's time for staging, 0.001 to 1.
 
         Raises:
             InvalidWeights: a tensor is unknown, missing, repeated, of another shape or dtype,
@@ -220,14 +220,14 @@ class Engine(Lending):
     def stage_adapter(
         self, version: int, adapter: Adapter, *, share_max: float = 1.0
     ) -> StagedWeights:
-        """Make a LoRA or OFT adapter over the active matrices ready in the second slot.
+        """Stage a LoRA or OFT adapter over the active matrices in the second slot.
 
-        It is never merged: each projection computes W x and the adapter's share of it, to the same
-        bits whatever the batch. An adapter that is active already is replaced, not added to.
-        Without projections, it stands for the matrices alone.
+        It is never merged: each projection computes W x and the adapter's contribution separately,
+        bit-identical for every batch. It replaces an active adapter; it is not added to it.
+        An adapter without projections means the matrices alone.
 
         Raises:
-            InvalidWeights: a projection's values are not finite, or the version names others.
+            InvalidWeights: values are not finite, or the version identifies other weights.
             WeightsNotReady: another thread stages, or the engine has one slot.
             HostExhausted: no memory for it.
         """
@@ -258,12 +258,12 @@ class Engine(Lending):
         return weights
 
     def activate(self, version: int) -> None:
-        """Decode with this version from now on; between steps (see `Runtime.activate`).
+        """Decode with this version from now on; call between steps (see `Runtime.activate`).
 
-        The version that was active stays in the other slot, to be activated again.
+        The previously active version stays in the other slot and can be activated again.
 
         Raises:
-            WeightsNotReady: it is in neither slot.
+            WeightsNotReady: neither slot has it.
         """
         with self._slots_lock:
             if version == self._slots.active:
@@ -273,17 +273,17 @@ class Engine(Lending):
             self._slots.swapped()
 
     def close(self) -> None:
-        """Frees the engine; closing twice is fine.
+        """Free the engine; closing it twice is allowed.
 
         Raises:
-            EngineLent: a runtime decodes with it, or a thread stages weights into it.
+            EngineLent: a runtime uses it, or a thread stages weights into it.
         """
         if not self._address:
             return
         if not self._staging.acquire(blocking=False):
             raise EngineLent("a thread stages weights into this engine; let it end first")
         try:
-            self.lend()  # to nobody: from now on no runtime can have it
+            self.lend()  # never returned: from now on no runtime can borrow it
             self._address = 0
             self._freed()
         finally:
@@ -329,7 +329,7 @@ class Engine(Lending):
 
 
 def native_shape(model: Model, settings: EngineSettings, rope_gain: float) -> ModelShape:
-    """The model's sizes as the native engine is told them."""
+    """The model's sizes in the native engine's form."""
     config = model.config
     return ModelShape(
         dim=config.dim,

@@ -1,8 +1,8 @@
-"""What can be wrong with a model file, by who can act on it. The caller who named it, in any case.
+"""Errors of model files, and what to do about each.
 
 ModelError
-+-- UnsupportedModel   the file is fine, this engine cannot run it: choose another model
-+-- CorruptModel       the file contradicts itself or is cut short: fetch it again
++-- UnsupportedModel   the file is valid, but this engine cannot run it: choose another model
++-- CorruptModel       the file contradicts itself or is truncated: download it again
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ class ModelError(InvalidRequest, ValueError):
 
 
 class UnsupportedModel(ModelError):
-    """The architecture or format asks for something the engine does not compute."""
+    """The architecture or format needs something the engine does not compute."""
 
 
 class CorruptModel(ModelError):
@@ -25,10 +25,10 @@ class CorruptModel(ModelError):
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Inside, whatever a reader stumbles over is the file's fault and says where.
+    """Turn any reader's error inside the block into a `CorruptModel` that says where.
 
     Args:
-        what: the file, or the file and the tensor; it begins the message.
+        what: the file, or the file and the tensor; the start of the message.
 
     Raises:
         CorruptModel: for anything but a `ModelError` or an `OSError`.

@@ -1,8 +1,7 @@
 """GGUF files: metadata, and tensors in F32, F16, BF16, Q8_0, Q4_0 and Q4_1, dequantised at load.
 
-llama.cpp stores q and k of its `llama` architecture with rotary pairs interleaved; they are put
-back into rotate-half order here. Quantised tensors become float32, exactly the values they stand
-for.
+llama.cpp stores q and k of its `llama` architecture with rotary pairs interleaved; here they are
+converted to rotate-half order. Quantised tensors are dequantised exactly to float32.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ _ARCHITECTURES = {"llama", "qwen2", "qwen3"}
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """One entry of the tensor table; shape as numpy counts it, offset from the data's start."""
+    """One entry of the tensor table; shape in numpy's order, offset from the start of the data."""
 
     shape: tuple[int, ...]
     kind: int
@@ -90,7 +89,7 @@ class GgufTensor:
 
 @dataclass(frozen=True)
 class Gguf:
-    """An opened file: metadata, tensor table, and the mapped bytes."""
+    """An open file: metadata, tensor table, and the mapped bytes."""
 
     metadata: dict[str, Any]
     tensors: dict[str, GgufTensor]
@@ -136,7 +135,7 @@ def _from_q4_1(raw: Bytes) -> Tensor:
     return Tensor.of(scale * _nibbles(blocks[:, 4:]) + least)
 
 
-# GGUF type -> bytes of a block, values of a block, conversion
+# GGUF type -> bytes per block, values per block, conversion
 _FORMATS: dict[int, tuple[int, int, Callable[[Bytes], Tensor]]] = {
     0: (4, 1, lambda raw: Tensor(raw.copy().view(np.float32), DType.F32)),
     1: (2, 1, lambda raw: Tensor(raw.copy().view(np.float16), DType.F16)),
@@ -148,7 +147,7 @@ _FORMATS: dict[int, tuple[int, int, Callable[[Bytes], Tensor]]] = {
 
 
 class _Cursor:
-    """Reads little-endian values off a buffer; `CorruptModel` at its end."""
+    """Reads little-endian values from a buffer; `CorruptModel` at its end."""
 
     def __init__(self, data: Bytes) -> None:
         self.data = memoryview(data)  # type: ignore[arg-type]
@@ -187,7 +186,7 @@ class _Cursor:
 
 
 def open_gguf(path: Path) -> Gguf:
-    """Reads the header and maps the data."""
+    """Read the header and map the data."""
     raw: Bytes = np.memmap(path, dtype=np.uint8, mode="r")
     cursor = _Cursor(raw)
     if cursor.take(4) != b"GGUF":

@@ -1,7 +1,7 @@
 """Hugging Face folders: config.json and safetensors, single or sharded by an index.
 
 safetensors is 8 bytes of length, a JSON table of offsets, and raw little-endian data; files are
-mapped, not read, so that a model costs memory once (in the engine's arena).
+mapped, not read, so that a model takes its memory only once (in the engine's arena).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _ADAPTERS = {"adapter_model.safetensors"}
 
-# What old exports carry along although it follows from the config.
+# Tensors that old exports contain although they follow from the config.
 _IGNORED_SUFFIXES = ("rotary_emb.inv_freq",)
 
 _DTYPES = {
@@ -79,7 +79,7 @@ _DTYPES = {
 
 
 def tensor_key(name: str) -> TensorKey | None:
-    """(kind, layer) of a Hugging Face tensor name; None for a name that is not ours."""
+    """(kind, layer) of a Hugging Face tensor name; None for an unknown name."""
     if name in _GLOBAL_NAMES:
         return _GLOBAL_NAMES[name], 0
     parts = name.split(".", 3)
@@ -91,10 +91,10 @@ def tensor_key(name: str) -> TensorKey | None:
 
 
 def read_model(folder: Path) -> Model:
-    """The model of a folder: config.json, and the weight files that its index names.
+    """Load the model of a folder: config.json, and the weight files that its index names.
 
     Raises:
-        CorruptModel: there is no one checkpoint in the folder, or it contradicts its index.
+        CorruptModel: the folder does not hold exactly one checkpoint, or contradicts its index.
         UnsupportedModel: the engine cannot run it.
     """
     with reading("config.json"):
@@ -116,14 +116,14 @@ def read_model(folder: Path) -> Model:
 
 
 def weight_files(folder: Path) -> Mapping[str, list[str] | None]:
-    """File name -> the tensors to take from it; `None`: all of them.
+    """File name -> the tensors to load from it; `None`: all of them.
 
-    What counts is what the folder says of itself: the index, else `model.safetensors`, else the one
-    weight file there is. Other files beside them (a leftover shard, an adapter, a second copy) are
-    never read; where the folder does not say which checkpoint is meant, it is refused.
+    The folder itself decides: the index, else `model.safetensors`, else the only weight file. Other
+    files (a leftover shard, an adapter, a second copy) are never read. If it is not clear which
+    checkpoint is meant, the folder is refused.
 
     Raises:
-        CorruptModel: none, several, or an index that is none.
+        CorruptModel: there is none, or several, or the index is invalid.
     """
     single = (folder / _SINGLE).is_file()
     if (folder / _INDEX).is_file():
@@ -165,8 +165,8 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
     """All tensors of one file, mapped read-only.
 
     Raises:
-        CorruptModel: names the file, and the tensor where it is one's fault.
-        UnsupportedModel: a tensor is of a type that is not loaded.
+        CorruptModel: names the file, and the tensor if one is at fault.
+        UnsupportedModel: a tensor has an unsupported dtype.
     """
     with file.open("rb") as handle:
         head = handle.read(8)
@@ -204,7 +204,7 @@ def _mapped_tensor(
 
 
 def parse_config(raw: dict[str, Any]) -> ModelConfig:
-    """A config.json as ModelConfig; UnsupportedModel names what the engine cannot do."""
+    """Parse config.json; UnsupportedModel names what the engine cannot do."""
     family = _family(raw)
     heads = int(raw["num_attention_heads"])
     dim = int(raw["hidden_size"])

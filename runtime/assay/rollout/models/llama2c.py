@@ -1,9 +1,9 @@
 """llama2.c checkpoints (the legacy float32 format) and their tokenizers.
 
 Checkpoint: seven int32 (dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len; a
-negative vocab_size means an output matrix of its own), then float32 tensors in a fixed order.
-Rotary pairs are interleaved there and put into rotate-half order here. Tokenizer: int32 longest
-piece, then (float32 score, int32 length, bytes) a token.
+negative vocab_size means a separate output matrix), then float32 tensors in a fixed order.
+Rotary pairs are interleaved in the file and converted to rotate-half order here. Tokenizer: int32
+longest piece, then (float32 score, int32 length, bytes) per token.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BOS, _EOS, _BYTES_AT = 1, 2, 3
 
 
 def read_model(path: Path) -> Model:
-    """The model of a checkpoint."""
+    """Load the model of a checkpoint."""
     raw = path.read_bytes()
     if len(raw) < _HEADER.size:
         raise CorruptModel(f"{path.name} is shorter than a llama2.c header")
@@ -76,7 +76,7 @@ def _config(path: Path, raw: bytes) -> ModelConfig:
 
 
 def _order(config: ModelConfig) -> list[tuple[TensorKind, int, tuple[int, ...]]]:
-    """Tensors as they follow each other: kind, how many layers, shape."""
+    """Tensors in file order: kind, number of layers, shape."""
     shapes = {kind: shape for kind, _, shape in config.tensor_shapes()}
     order = [
         TensorKind.EMBED,
@@ -123,7 +123,7 @@ class Llama2cTokenizer:
         return [_BOS, *ids] if bos else ids
 
     def decode(self, ids: list[int]) -> str:
-        """Text of the tokens; a space that follows BOS is SentencePiece's own and dropped."""
+        """Text of the tokens; the space that SentencePiece adds after BOS is dropped."""
         parts = []
         before = -1
         for token in ids:
@@ -133,7 +133,7 @@ class Llama2cTokenizer:
         return b"".join(parts).decode("utf-8", errors="replace")
 
     def token_bytes(self, vocab_size: int) -> list[bytes]:
-        """What each id adds to the text; nothing for BOS, EOS and ids past the last piece."""
+        """Bytes that each id adds to the text; empty for BOS, EOS and ids past the last piece."""
         said = [b"" if t in (_BOS, _EOS) else self._bytes_of(t) for t in range(self.vocab_size)]
         return said[:vocab_size] + [b""] * (vocab_size - self.vocab_size)
 
@@ -158,7 +158,7 @@ class Llama2cTokenizer:
 
 
 def read_tokenizer(path: Path) -> Llama2cTokenizer:
-    """The tokenizer of a tok*.bin file."""
+    """Load the tokenizer of a tok*.bin file."""
     raw = path.read_bytes()
     pieces: list[bytes] = []
     scores: list[float] = []

@@ -1,4 +1,4 @@
-"""Which reader a path belongs to."""
+"""Selects the reader for a path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load_model(path: str | Path) -> Model:
-    """A Hugging Face folder, a .gguf file or a llama2.c .bin checkpoint.
+    """Load a Hugging Face folder, a .gguf file or a llama2.c .bin checkpoint.
 
     Raises:
         CorruptModel: the files contradict themselves or each other; names file and tensor.
@@ -33,7 +33,7 @@ def load_model(path: str | Path) -> Model:
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer of a model path, of a tokenizer.json, or of a llama2.c tokenizer (tok*.bin)."""
+    """Load the tokenizer of a model path, of a tokenizer.json, or of llama2.c (tok*.bin)."""
     path = Path(path)
     with reading(path.name):
         if path.is_dir():

@@ -1,6 +1,6 @@
-"""A model in memory: sizes, tensors, and the rotary frequencies its configuration asks for.
+"""A model in memory: sizes, tensors, and the rotary frequencies of its configuration.
 
-Always true of a `Model`: every tensor that its config implies is there with the size it implies
+Invariants of a `Model`: every tensor that its config implies exists, with the size it implies
 (`Model.check`), matrices are (outputs, inputs), and q/k rows are in rotate-half order.
 """
 
@@ -67,7 +67,7 @@ class TensorKind(IntEnum):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A C-contiguous array; bf16 is kept as its bits in uint16, which numpy has no name for."""
+    """A C-contiguous array; bf16 is stored as its bits in uint16, as numpy has no bf16."""
 
     data: NDArray[Any]
     dtype: DType
@@ -102,7 +102,7 @@ RopeKind = Literal["default", "linear", "llama3", "yarn"]
 
 @dataclass(frozen=True)
 class RopeScaling:
-    """How rotary frequencies are stretched for long contexts; fields as Hugging Face names them."""
+    """How rotary frequencies are scaled for long contexts; fields are named as in Hugging Face."""
 
     kind: RopeKind = "default"
     factor: float = 1.0
@@ -118,7 +118,7 @@ class RopeScaling:
     truncate: bool = True
 
     def check(self) -> None:
-        """Refuse what would make frequencies infinite or undefined.
+        """Refuse values that would make frequencies infinite or undefined.
 
         Raises:
             CorruptModel: names the field.
@@ -168,7 +168,7 @@ class ModelConfig:
     eos_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse sizes that no model has; a damaged header must not cost time or memory.
+        """Refuse impossible sizes; a damaged header must not cost time or memory.
 
         Raises:
             CorruptModel: names the field.
@@ -190,7 +190,7 @@ class ModelConfig:
         self.rope.check()
 
     def tensor_shapes(self) -> Iterator[tuple[TensorKind, int, tuple[int, ...]]]:
-        """Every tensor the model consists of: kind, layer, shape."""
+        """Every tensor of the model: kind, layer, shape."""
         yield TensorKind.EMBED, 0, (self.vocab_size, self.dim)
         if not self.tied_embeddings:
             yield TensorKind.LM_HEAD, 0, (self.vocab_size, self.dim)
@@ -240,13 +240,13 @@ class Model:
     config: ModelConfig
     tensors: Mapping[TensorKey, Tensor]
     rope_divisors: NDArray[np.float32] | None = None
-    """Divisors of the rotary frequencies, (head_dim / 2,), where the file carries them itself."""
+    """Divisors of the rotary frequencies, (head_dim / 2,), if the file contains them."""
     trainer_frequencies: NDArray[np.float32] | None = None
-    """Radians per position, (head_dim / 2,), as the trainer's module holds them (`inv_freq` of
-    transformers), for rotations equal to the bit; None: computed (`rope_frequencies`)."""
+    """Radians per position, (head_dim / 2,), as in the trainer's module (`inv_freq` of
+    transformers), for bit-identical rotations; None: computed (`rope_frequencies`)."""
 
     def check(self) -> Model:
-        """Itself, or `CorruptModel` naming the first tensor that is missing or of wrong size."""
+        """Return itself, or raise `CorruptModel` naming the first missing or wrong-sized tensor."""
         for kind, layer, shape in self.config.tensor_shapes():
             tensor = self.tensors.get((kind, layer))
             if tensor is None:
@@ -258,7 +258,7 @@ class Model:
         return self
 
     def form_sha256(self) -> str:
-        """Of what a forward pass depends on beside the tensors, hex: sizes, rotary frequencies."""
+        """SHA-256 of everything except tensors that a forward pass depends on, hex."""
         frequencies, gain = self.rope()
         config = self.config
         numbers = (config.n_heads, config.n_kv_heads, config.head_dim, config.rms_eps, gain)
@@ -277,10 +277,10 @@ class Model:
 
 
 def rope_frequencies(config: ModelConfig) -> tuple[NDArray[np.float32], float]:
-    """Radians per position, (head_dim / 2,), and the gain on cos and sin that YaRN asks for.
+    """Radians per position, (head_dim / 2,), and YaRN's gain on cos and sin.
 
-    In float32, one rounding per operation in the order of `transformers.modeling_rope_utils`: what
-    float64 would improve here, the trainer does not have (`docs/decisions/0010-*`). Powers are
+    In float32, one rounding per operation, in the order of `transformers.modeling_rope_utils`: more
+    precision here would differ from the trainer (`docs/decisions/0010-*`). Powers are
     rounded from float64, so that they are the same on every machine.
 
     Raises:
@@ -307,7 +307,7 @@ def _rope_powers(config: ModelConfig) -> NDArray[np.float32]:
 
 
 def _llama3(base: NDArray[np.float32], scaling: RopeScaling) -> NDArray[np.float32]:
-    """Long waves are stretched, short ones kept, those between blended."""
+    """Long waves are stretched, short ones kept, those between are blended."""
     one, factor = np.float32(1), np.float32(scaling.factor)
     original, low = scaling.original_positions, scaling.low_freq_factor
     wave = one / base * np.float32(2 * math.pi)

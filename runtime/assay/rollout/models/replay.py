@@ -1,6 +1,6 @@
-"""A rollout made again from its receipt, alone on an engine of its own, and compared to the bit.
+"""Repeats a rollout from its receipt, alone on an engine of its own, and compares every bit.
 
-Where it does not come out the same, the reasons are named: a field of the receipt that was changed,
+If the result differs, the reasons are reported: a changed field of the receipt,
 other weights, another build or instruction set.
 """
 
@@ -29,18 +29,18 @@ PREFILL_CHUNK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What a replay found. `differs_at` is the first token that differs; `None`: none was found,
-    or nothing could be computed."""
+    """Result of a replay. `differs_at` is the first token that differs; `None`: none differs, or
+    nothing could be computed."""
 
     reproduced: bool
     tokens: int
     differs_at: int | None
     reasons: tuple[str, ...]
-    """Why it differs or could not be tried; where it was reproduced, what is not the same here."""
+    """Why it differs or could not be tried; if it was reproduced, what is different here."""
 
 
 def replay(record: Record, model: Model, *, threads: int = 0) -> Replayed:
-    """Make the rollout again with `model` and compare every token and log-prob."""
+    """Repeat the rollout with `model` and compare every token and log-prob."""
     receipt, count = record.receipt, len(record.tokens)
     refusals = _refusals(record, model)
     if refusals:
@@ -48,7 +48,7 @@ def replay(record: Record, model: Model, *, threads: int = 0) -> Replayed:
     notes = _other_code(receipt)
     try:
         tokens, logps = _make(record, model, threads)
-    except EngineError as error:  # an instruction set that this machine lacks, first of all
+    except EngineError as error:  # mostly an instruction set that this machine lacks
         reasons = (*notes, f"engine: {error}")
         return Replayed(reproduced=False, tokens=count, differs_at=None, reasons=reasons)
     apart = tokens != np.array(record.tokens, np.int32)
@@ -60,7 +60,7 @@ def replay(record: Record, model: Model, *, threads: int = 0) -> Replayed:
 
 
 def _refusals(record: Record, model: Model) -> tuple[str, ...]:
-    """What makes a comparison meaningless."""
+    """Reasons that make a comparison meaningless."""
     receipt = record.receipt
     if record.altered:
         return tuple(f"{name}: changed after the receipt was written" for name in record.altered)

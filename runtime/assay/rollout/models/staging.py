@@ -1,14 +1,14 @@
-"""New weights into an engine's second slot, while the first one decodes.
+"""Stages new weights into an engine's second slot while the first one decodes.
 
-Always true:
-  - one staging at a time writes to the second slot, and no activation happens meanwhile;
+Invariants:
+  - one staging at a time writes to the second slot, and no activation happens during it;
   - a tensor is checked (name, shape, dtype, checksum, finite values) before it counts; after any
-    error the slot holds nothing that could be activated, and the active slot is untouched;
-  - a version number names one set of weights for ever, so that keys and values cached under it can
-    be used again when it comes back. What a number named is kept for `VERSIONS_MAX` of them; below
-    those that were forgotten no other number is taken.
+    error the slot holds nothing that can be activated, and the active slot is untouched;
+  - a version number identifies one set of weights for ever, so that keys and values cached under it
+  can be used again when it returns. The last `VERSIONS_MAX` numbers are remembered; numbers below
+  the forgotten ones are refused.
 
-Tensors go over in pieces of at most `PIECE_BYTES`, so that a share of a core below 1 is kept to
+Tensors are copied in pieces of at most `PIECE_BYTES`, so that a share of a core below 1 is kept to
 within some milliseconds.
 """
 
@@ -49,25 +49,25 @@ _KEPT_AS = {DType.F32: np.float32, DType.F16: np.float16, DType.BF16: np.uint16}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedTensor:
-    """One tensor on its way: `layer` is 0 for those that are not one per layer."""
+    """One tensor to stage: `layer` is 0 for those that are not per layer."""
 
     kind: TensorKind
     layer: int
     tensor: Tensor
     sha256: str | None = None
-    """Of the tensor's bytes, in hex, as the sender computed it; None: not checked."""
+    """SHA-256 of the tensor's bytes, hex, as the sender computed it; None: not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWeights:
-    """What lies ready in the second slot."""
+    """Weights that are ready in the second slot."""
 
     version: int
     digest: str
-    """SHA-256 over kind, layer, dtype, shape and bytes of every tensor, as they came."""
+    """SHA-256 over kind, layer, dtype, shape and bytes of every tensor, as received."""
     bytes: int
     work_s: float
-    """Of a core, for checking and packing."""
+    """Seconds of a core for checking and packing."""
     matrices: str = ""
     """With an adapter: the digest of the whole weights below it; empty: no adapter."""
 
@@ -79,18 +79,18 @@ def tensors_of(model: Model) -> Iterator[StagedTensor]:
 
 
 class Digest:
-    """Of a set of weights; the order in which its tensors come does not matter."""
+    """Digest of a set of weights; the order of its tensors does not matter."""
 
     def __init__(self) -> None:
         self._tensors: dict[TensorKey, str] = {}
 
     def add(self, kind: TensorKind, layer: int, tensor: Tensor, sha256: str) -> None:
-        """Take one tensor in."""
+        """Add one tensor."""
         shape = "x".join(map(str, tensor.shape))
         self._tensors[kind, layer] = f"{kind.name} {layer} {tensor.dtype.name} {shape} {sha256}\n"
 
     def hexdigest(self) -> str:
-        """Of everything taken in."""
+        """Digest of all added tensors."""
         lines = (line for _, line in sorted(self._tensors.items()))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -105,17 +105,17 @@ def digest_of(model: Model) -> str:
 
 
 def weights_sha256(form: str, digest: str) -> str:
-    """What a receipt names weights by.
+    """Identifier of weights in a receipt.
 
     Args:
         form: `Model.form_sha256`.
-        digest: of the tensors, as `digest_of` and `StagedWeights.digest`.
+        digest: digest of the tensors, as `digest_of` and `StagedWeights.digest`.
     """
     return hashlib.sha256(f"{form} {digest}".encode()).hexdigest()
 
 
 class Versions:
-    """Which weights each version number names."""
+    """Which weights each version number identifies."""
 
     def __init__(self, versions_max: int = VERSIONS_MAX) -> None:
         self._names: dict[int, str] = {}
@@ -123,10 +123,10 @@ class Versions:
         self._forgotten_max = -1
 
     def check(self, version: int, digest: str) -> None:
-        """Refuse a number that names other weights.
+        """Refuse a number that identifies other weights.
 
         Raises:
-            InvalidWeights: `version`; also when it may have been forgotten.
+            InvalidWeights: `version`; also when the number may have been forgotten.
         """
         known = self._names.get(version)
         if known is not None and known != digest:
@@ -136,11 +136,11 @@ class Versions:
             raise InvalidWeights("version", WeightsProblem.VERSION, needed)
 
     def named(self, version: int) -> str:
-        """The digest of the weights that the number names; empty: none, or forgotten."""
+        """The digest of the number's weights; empty: none, or forgotten."""
         return self._names.get(version, "")
 
     def name(self, version: int, digest: str) -> None:
-        """Let the number name these weights from now on; see `check`."""
+        """Assign the number to these weights from now on; see `check`."""
         self.check(version, digest)
         self._names.pop(version, None)
         self._names[version] = digest
@@ -151,7 +151,7 @@ class Versions:
 
 
 class Staging:
-    """One run of tensors into the second slot of the engine at `address`."""
+    """One run that stages tensors into the second slot of the engine at `address`."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class Staging:
 
 
 class AdapterStaging:
-    """One adapter into the second slot of the engine at `address`, over the active matrices."""
+    """Stages one adapter over the active matrices, in the engine's second slot."""
 
     def __init__(
         self,
@@ -335,7 +335,7 @@ def _check_piece(status: int, where: str) -> None:
 
 
 class Slots:
-    """What the two slots of an engine hold, by version. Not thread-safe: its owner locks."""
+    """Content of an engine's two slots, by version. Not thread-safe: its owner locks."""
 
     def __init__(self, version: int, digest: str) -> None:
         self.versions = Versions()
@@ -343,30 +343,30 @@ class Slots:
         self.active, self.active_digest = version, digest
         self.active_matrices = ""
         self.ready: StagedWeights | None = None
-        """In the second slot; what was active before the last swap, too."""
+        """Version in the second slot; after a swap, the previously active one."""
 
     def renamed(self, version: int) -> None:
-        """The active weights go by this number from now on."""
+        """The active weights get this number from now on."""
         self.versions.name(version, self.active_digest)
         self.active = version
 
     def staged(self, weights: StagedWeights) -> None:
-        """The second slot is whole."""
+        """The second slot is complete."""
         self.versions.name(weights.version, weights.digest)
         self.ready = weights
 
     def check_ready(self, version: int) -> None:
-        """Refuse to activate what is not there.
+        """Refuse to activate a version that is not ready.
 
         Raises:
-            WeightsNotReady: says what is.
+            WeightsNotReady: names the version that is.
         """
         if self.ready is None or self.ready.version != version:
             held = "nothing" if self.ready is None else f"version {self.ready.version}"
             raise WeightsNotReady(f"version {version} is not staged; the second slot has {held}")
 
     def swapped(self) -> None:
-        """The slots changed places."""
+        """The slots were exchanged."""
         if self.ready is None:
             raise WeightsNotReady("the second slot has nothing")
         old = StagedWeights(

@@ -1,7 +1,7 @@
-"""Tokenizers on the host's side, text as it becomes whole, and stop strings.
+"""Tokenizers on the host's side, incremental text, and stop strings.
 
-Nothing here is on a token's path: the native worker stops by ids, counts and the bytes of tokens
-(`token_bytes`, handed to a `Runtime` once); text is made on the host from what completions bring.
+Nothing here runs per token in the worker: the native worker stops by ids, counts and token bytes
+(`token_bytes`, passed to a `Runtime` once); text is made on the host from completions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class Tokenizer(Protocol):
-    """What the host needs of a tokenizer."""
+    """Tokenizer interface of the host."""
 
     vocab_size: int
     bos_id: int | None
@@ -33,16 +33,16 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: list[int]) -> str:
-        """Text, without special tokens; incomplete UTF-8 shows as U+FFFD."""
+        """Text, without special tokens; incomplete UTF-8 becomes U+FFFD."""
         ...
 
     def token_bytes(self, vocab_size: int) -> list[bytes]:
-        """What each of the model's ids adds to the text; nothing for special and unused ids."""
+        """Bytes that each of the model's ids adds to the text; empty for special and unused ids."""
         ...
 
 
 class HuggingFaceTokenizer:
-    """A `tokenizers.Tokenizer` with the ids and the chat template that belong to it."""
+    """A `tokenizers.Tokenizer` with the model's ids and chat template."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class HuggingFaceTokenizer:
         return table
 
     def chat(self, messages: Sequence[dict[str, str]]) -> str:
-        """The prompt of a conversation ({"role", "content"} each), ready for the answer."""
+        """The prompt of a conversation ({"role", "content"} each), ready for the response."""
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         if self.chat_template is None:
@@ -88,8 +88,8 @@ class HuggingFaceTokenizer:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The characters that byte-level BPE writes bytes with: printable ones stand for themselves,
-    the others are numbered from 256."""
+    """Characters that byte-level BPE writes bytes with: printable ones represent themselves, the
+    others are numbered from 256."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {chr(byte): byte for byte in printable}
@@ -104,14 +104,14 @@ def _byte_level(piece: str) -> bytes:
 
 
 def _sentence_piece(piece: str) -> bytes:
-    """A piece with its own sign for a space; a byte that is no character is written <0x0A>."""
+    """A piece with its own sign for a space; a byte that is not a character is written <0x0A>."""
     if len(piece) == 6 and piece.startswith("<0x"):
         return bytes([int(piece[3:5], 16)])
     return piece.replace("\N{LOWER ONE EIGHTH BLOCK}", " ").encode()
 
 
 def read_hugging_face(folder: Path) -> HuggingFaceTokenizer:
-    """From tokenizer.json; ids and template from config.json and tokenizer_config.json."""
+    """From tokenizer.json, with ids and template from config.json and tokenizer_config.json."""
     from tokenizers import Tokenizer as Backend
 
     backend = Backend.from_file(str(folder / "tokenizer.json"))
@@ -137,7 +137,7 @@ def _json(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.is_file() else {}
 
 
-# Splitting rules by GGUF's name for them, as the models' own tokenizer.json has them.
+# Splitting rules by GGUF's name for them, as in the models' own tokenizer.json.
 _GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _LLAMA3_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
@@ -155,7 +155,7 @@ _CONTROL, _USER_DEFINED = 3, 4
 
 
 def read_gguf(path: Path) -> HuggingFaceTokenizer:
-    """Byte-level BPE out of a GGUF file's metadata."""
+    """Byte-level BPE from a GGUF file's metadata."""
     from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
     from tokenizers import Tokenizer as Backend
 
@@ -190,10 +190,10 @@ def read_gguf(path: Path) -> HuggingFaceTokenizer:
 
 
 class TextStream:
-    """Text of a growing list of tokens; `push` returns what has become certain.
+    """Text of a growing list of tokens; `push` returns the text that is final.
 
-    Characters whose bytes are split over tokens are held back until they are whole. Only the tail
-    since the last certain text is decoded again, so a stream costs linear time.
+    Characters whose bytes span tokens are held back until complete. Only the tail since the last
+    final text is decoded again, so the cost of a stream is linear.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -213,7 +213,7 @@ class TextStream:
         return now[len(before) :]
 
     def flush(self) -> str:
-        """What was held back, with U+FFFD for what stayed incomplete."""
+        """The text held back, with U+FFFD for incomplete characters."""
         before = self._tokenizer.decode(self._ids[self._context : self._certain])
         now = self._tokenizer.decode(self._ids[self._context :])
         self._context = self._certain = len(self._ids)
@@ -223,8 +223,8 @@ class TextStream:
 class StopStrings:
     """Finds the first stop string in streamed text, also across pieces.
 
-    `push` returns text that can no longer be part of a stop string. Once `matched` is set, nothing
-    more comes; the stop string itself is never returned.
+    `push` returns text that can no longer be part of a stop string. Once `matched` is set, it
+    returns nothing more; the stop string itself is never returned.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -235,7 +235,7 @@ class StopStrings:
         self.matched: str | None = None
 
     def push(self, text: str) -> str:
-        """Takes new text in, returns what is safe to show."""
+        """Add text; return what is safe to show."""
         if self.matched is not None:
             return ""
         self._held += text
@@ -249,7 +249,7 @@ class StopStrings:
         return safe
 
     def flush(self) -> str:
-        """What was held back because a stop string might have begun there."""
+        """The text held back because a stop string might begin in it."""
         held, self._held = self._held, ""
         return held
 

@@ -1,10 +1,10 @@
 """Requests of a remote engine: one task per decoding rollout, on an event loop in its own thread.
 
-Always true:
-  - no request is sent while a pause holds, and no token is taken in while one holds in place;
-  - a request that is lost is sent again with the tokens that came as part of its prompt, at most
+Invariants:
+  - no request is sent during a pause, and no token is accepted during one in place;
+  - a lost request is sent again with the tokens received so far appended to its prompt, at most
     `attempts_max` times in a row without a new token;
-  - after a loss the server is asked first which weights it has, and brought back to ours.
+  - after a loss the server is first asked which weights it has, and brought back to ours.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_FOUND = 404
 
 
 class Decoder:
-    """Moves rollouts of the ledger through the server. `changed` guards the ledger."""
+    """Moves the ledger's rollouts through the server. `changed` guards the ledger."""
 
     def __init__(
         self, ledger: Ledger, transport: Transport, dialect: Dialect, options: RemoteOptions
@@ -52,7 +52,7 @@ class Decoder:
     # ---- on the event loop
 
     def dispatch(self) -> None:
-        """Start what waits and has a credit."""
+        """Start every waiting rollout that can get a credit."""
         while not self._pauses and not self._closed:
             with self.changed:
                 row = self._ledger.start()
@@ -61,7 +61,7 @@ class Decoder:
             self._tasks[row] = asyncio.ensure_future(self._decode(row))
 
     def drop(self, row: Row) -> None:
-        """The rollout ended otherwise: close its connection."""
+        """The rollout ended for another reason: close its connection."""
         task = self._tasks.get(row)
         if task is not None:
             task.cancel()
@@ -143,10 +143,10 @@ class Decoder:
     # ---- pauses
 
     async def hold(self, mode: PauseMode, timeout_s: float) -> None:
-        """Nothing decodes on return; `release` takes it back.
+        """Stop decoding; returns once nothing decodes. `release` ends it.
 
         Raises:
-            WorkerStalled: not within `timeout_s`; nothing is held.
+            WorkerStalled: not held within `timeout_s`; nothing is paused.
         """
         self._pauses += 1
         try:
@@ -176,7 +176,7 @@ class Decoder:
                     await self._dialect.pause(self._transport)
                     self._server_paused = True
         except (ServerLost, ServerRefused):
-            await self._retract()  # without a connection no response goes on
+            await self._retract()  # without a connection no response continues
 
     async def _retract(self) -> None:
         tasks = list(self._tasks.values())
@@ -186,7 +186,7 @@ class Decoder:
             await asyncio.wait(tasks)
 
     def release(self) -> None:
-        """One pause is over."""
+        """One pause has ended."""
         self._pauses -= 1
         if self._pauses:
             return
@@ -196,7 +196,7 @@ class Decoder:
         self.dispatch()
 
     async def _resume_server(self) -> None:
-        """Until it answers, or a new pause holds, or the engine is closed."""
+        """Retry until it answers, or a new pause begins, or the engine is closed."""
         failures = 0
         while not self._closed:
             async with self._admin:
@@ -244,5 +244,5 @@ class Decoder:
 
 
 def _may_recover(error: ServerLost | ServerRefused) -> bool:
-    """A model that is not there any more is one that a new process was not given yet."""
+    """A missing model means that a new process was not given it yet."""
     return isinstance(error, ServerLost) or error.status == NOT_FOUND

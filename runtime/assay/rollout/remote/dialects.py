@@ -1,8 +1,8 @@
-"""What servers of different kinds are asked, and how their answers are read.
+"""Requests and responses of the supported kinds of server.
 
-Every request for tokens says: prompt and tokens so far as ids, the rest of the length, one seed,
-the sampling, the ids that stop it, and that nothing else does. Every answer must give token ids and
-the log-prob of each.
+Every request for tokens gives prompt and tokens so far as ids, the remaining length, one seed, the
+sampling, and the stop ids, which are the only stop condition. Every response must give token ids
+and the log-prob of each.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _LOGP_OF_CERTAINTY: Final = -1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one event brings."""
+    """Content of one event."""
 
     progress: Progress
     stop: Stop = Stop.NONE
     cut: bool = False
-    """The server ended it early: what is missing has to be asked for again."""
+    """The server ended the response early: the rest has to be requested again."""
     receipt: Receipt | None = None
 
 
@@ -42,20 +42,20 @@ class Dialect(Protocol):
     """One kind of server. Its calls are made one at a time."""
 
     keeps_paused: bool
-    """It can hold responses between two tokens and go on later."""
+    """Whether it can hold responses between two tokens and resume them."""
     names_versions: bool
-    """Its answers say which weights made each token."""
+    """Whether its responses say which weights made each token."""
 
     def body(self, row: Row) -> dict[str, Any]:
-        """The request for the tokens that a rollout still lacks."""
+        """The request for the tokens that a rollout still needs."""
         ...
 
     def part(self, event: dict[str, Any], version: int) -> Part | None:
-        """What an event of the answer brings; `version` was active when it was asked."""
+        """Content of an event; `version` was active when the request was sent."""
         ...
 
     async def greet(self, transport: Transport, options: RemoteOptions) -> int:
-        """Check what the server is; the version of its weights.
+        """Check the server; return the version of its weights.
 
         Raises:
             ServerRefused: it cannot serve as an engine.
@@ -68,7 +68,7 @@ class Dialect(Protocol):
         ...
 
     async def resume(self, transport: Transport) -> None:
-        """Go on."""
+        """Resume the held responses."""
         ...
 
     async def stage(self, transport: Transport, version: int, path: str, timeout_s: float) -> None:
@@ -89,7 +89,7 @@ class Dialect(Protocol):
 
 
 def completion_body(row: Row, model: str | None) -> dict[str, Any]:
-    """The fields that vLLM and this project's server have in common."""
+    """The fields that vLLM and Assay's server share."""
     how, group = row.group.sampling, row.group
     body: dict[str, Any] = {
         "prompt": [*group.prompt, *row.tokens],
@@ -113,7 +113,7 @@ def completion_body(row: Row, model: str | None) -> dict[str, Any]:
 
 
 def completion_part(event: dict[str, Any], version: int) -> Part | None:
-    """An event of `/v1/completions`.
+    """Parse an event of `/v1/completions`.
 
     Raises:
         ServerRefused: it has no token ids or log-probs.
@@ -157,10 +157,10 @@ def _progress(choice: dict[str, Any], version: int) -> Progress:
 
 
 async def check_logps(transport: Transport, body: dict[str, Any]) -> None:
-    """Sample where only one token is left: its log-prob is 0 under the distribution it came from.
+    """Sample with only one token allowed: its log-prob must be 0.
 
     Raises:
-        ServerRefused: it is not, so the server reports those of another distribution.
+        ServerRefused: it is not 0, so the server reports log-probs of another distribution.
     """
     probe = {**body, "prompt": [1, 2, 3], "max_tokens": 1, "temperature": 1.0, "top_k": 1}
     async with aclosing(transport.events(COMPLETIONS, probe)) as events:
@@ -201,7 +201,7 @@ def _check_length(model: dict[str, Any], options: RemoteOptions) -> None:
 
 
 class AssayServer:
-    """This project's server (`assay.rollout.server`): versions of tokens, receipts, two slots."""
+    """Assay's server (`assay.rollout.server`): versions of tokens, receipts, two slots."""
 
     keeps_paused = True
     names_versions = True
@@ -262,7 +262,7 @@ class Vllm:
     """vLLM's OpenAI server; policies are LoRA adapters, one name per version.
 
     An adapter is chosen by a request's `model`, so tokens of a version are exact without the
-    server's help: what decodes is retracted and asked for again under the new name. Started with
+    server's help: decoding rollouts are retracted and requested again under the new name. Use
     `--logprobs-mode processed_logprobs --enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1.
     """
 

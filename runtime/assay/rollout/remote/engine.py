@@ -45,10 +45,10 @@ class _Loop:
         self.thread.start()
 
     def run(self, work: Coroutine[Any, Any, _T], timeout_s: float | None = None) -> _T:
-        """The result of a coroutine.
+        """Run a coroutine and return its result.
 
         Raises:
-            WorkerStalled: not in time; it goes on.
+            WorkerStalled: it did not finish in time; it continues.
         """
         try:
             future = asyncio.run_coroutine_threadsafe(work, self.loop)
@@ -66,7 +66,7 @@ class _Loop:
         """End the thread.
 
         Raises:
-            WorkerStalled: not in time.
+            WorkerStalled: it did not end in time.
         """
         self.post(self.loop.stop)
         self.thread.join(timeout_s)
@@ -75,7 +75,7 @@ class _Loop:
         self.loop.close()
 
     def post(self, call: Callable[..., None], *arguments: object) -> None:
-        """Have the loop call it soon."""
+        """Schedule the call on the loop."""
         try:
             self.loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:
@@ -95,7 +95,7 @@ async def _make(
 
 
 def _shut(loop: _Loop, decoder: Decoder, owner: int, timeout_s: float = CLOSE_S_MAX) -> None:
-    """Close the connections and end the thread; in a forked child there is neither."""
+    """Close the connections and end the thread; a forked child has neither."""
     if os.getpid() != owner or loop.loop.is_closed():
         return
     loop.run(decoder.close(), timeout_s)
@@ -109,7 +109,7 @@ class RemotePause:
         self._engine: RemoteEngine | None = engine
 
     def resume(self) -> None:
-        """Go on, unless another pause holds."""
+        """Resume, unless another pause holds."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine._release()  # noqa: SLF001 - a pause is a part of its engine
@@ -127,8 +127,8 @@ class RemotePause:
 class RemoteEngine:
     """A server as an engine. Close it, or use it as a context manager.
 
-    Every call may be made from any thread. A rollout whose server does not answer however often it
-    is asked comes back as CRASHED, alone; `stats().last_error` says why.
+    Every call may be made from any thread. A rollout whose server keeps failing to answer ends as
+    CRASHED, alone; `stats().last_error` says why.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class RemoteEngine:
     def pause(
         self, timeout_s: float = 10.0, *, mode: PauseMode = PauseMode.IN_PLACE
     ) -> RemotePause:
-        """See `RolloutEngine.pause`. Where the server cannot hold responses, IN_PLACE retracts."""
+        """See `RolloutEngine.pause`. If the server cannot hold responses, IN_PLACE retracts."""
         self._check_open()
         self._loop.run(self._decoder.hold(mode, timeout_s))
         return RemotePause(self)
@@ -253,7 +253,7 @@ class RemoteEngine:
         """Have the server make the weights at `path` (as it sees it) ready, while it decodes.
 
         Raises:
-            ServerRefused: it does not take them.
+            ServerRefused: it does not accept them.
             ServerLost: it did not answer.
         """
         self._check_open()
@@ -263,8 +263,8 @@ class RemoteEngine:
     def activate(
         self, version: int, *, mode: PauseMode = PauseMode.IN_PLACE, timeout_s: float = 10.0
     ) -> Activation:
-        """See `RolloutEngine.activate`. Where answers do not name the version of each token,
-        IN_PLACE retracts, so that what is stamped is exact."""
+        """See `RolloutEngine.activate`. If the server does not report the version of each token,
+        IN_PLACE retracts, so that stamped versions are exact."""
         self._check_open()
         check_integer("version", version, 0, U32_MAX)
         if mode is PauseMode.IN_PLACE and not self._dialect.names_versions:
@@ -286,7 +286,7 @@ class RemoteEngine:
             return self._ledger.stats()
 
     def close(self, timeout_s: float = CLOSE_S_MAX) -> None:
-        """End every request and the thread. Twice is fine.
+        """End every request and the thread. Calling it twice is allowed.
 
         Raises:
             WorkerStalled: the thread did not end in time; call it again.

@@ -1,12 +1,12 @@
 """The rollouts of a remote engine: states, slots, credits and counts. No I/O, no threads, no clock.
 
-The states and their order are the native runtime's (`TRANSITIONS`). Its owner calls it under one
+The states and their order are the native runtime's (`TRANSITIONS`). The owner calls it under one
 lock.
 
-Always true:
+Invariants:
   - submitted == completed + failed + in flight;
-  - each slot is free, or belongs to one rollout; a credit taken is given back exactly once;
-  - a rollout that left DECODING takes no more tokens, whatever still arrives for it.
+  - each slot is free, or belongs to one rollout; a credit taken is returned exactly once;
+  - a rollout that left DECODING accepts no more tokens, even if some still arrive for it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Row:
     logps: array.array[float] = field(default_factory=lambda: array.array("f"))
     versions: array.array[int] = field(default_factory=lambda: array.array("I"))
     requests: int = 0
-    """Sent for it; with more than one, tokens of an earlier one were part of the prompt."""
+    """Requests sent for it; after the first, tokens of an earlier one were part of the prompt."""
     stop: Stop = Stop.NONE
     outcome: RolloutOutcome = RolloutOutcome.NONE
     reward: float | None = None
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def decoding(self) -> bool:
-        """Whether more tokens are wanted."""
+        """Whether more tokens are needed."""
         return self.state is State.DECODING and self.stop is Stop.NONE
 
 
@@ -63,17 +63,17 @@ class RemoteStats:
     slots_free: int
     policy_version: int
     requests: int
-    """Sent to the server for rollouts."""
+    """Requests sent to the server for rollouts."""
     lost: int
-    """Of these, ended by the server or the network before the rollout did."""
+    """Of these, requests ended by the server or the network before the rollout ended."""
     retracted: int
-    """Given up by a pause, to be sent again."""
+    """Requests ended by a pause, to be sent again."""
     last_error: str
-    """Why a request was lost last; empty: none was."""
+    """Why the last lost request was lost; empty: none was lost."""
 
 
 class Credits:
-    """A count that is taken and given back."""
+    """A counter that is taken from and returned to."""
 
     def __init__(self, limit: int) -> None:
         self.free = self._limit = limit
@@ -86,7 +86,7 @@ class Credits:
         return True
 
     def give(self) -> None:
-        """Give one back."""
+        """Return one."""
         assert self.free < self._limit, "a credit came back twice"  # noqa: S101 - an invariant
         self.free += 1
 
@@ -99,7 +99,7 @@ class Ledger:
         self._rows: dict[RolloutRef, Row] = {}
         self._waiting: deque[Row] = deque()
         self._held_back: deque[Row] = deque()
-        """Stopped, and without a reward credit yet."""
+        """Finished decoding, without a reward credit yet."""
         self._to_score: dict[RolloutRef, Row] = {}
         self._ended: dict[RolloutRef, Row] = {}
         self._decode, self._reward = Credits(decode), Credits(reward)
@@ -112,10 +112,10 @@ class Ledger:
     # ---- in
 
     def submit(self, group: Group) -> list[RolloutRef]:
-        """Take a whole group.
+        """Accept a whole group.
 
         Raises:
-            EngineSaturated: too few slots; nothing was taken.
+            EngineSaturated: too few slots; nothing was accepted.
         """
         if len(group.seeds) > len(self._free):
             raise EngineSaturated(self.limit())
@@ -129,7 +129,7 @@ class Ledger:
         return [row.ref for row in rows]
 
     def limit(self) -> Limit:
-        """What holds work up, deepest stage first."""
+        """The exhausted limit, deepest stage first."""
         full = (
             (Limit.TRAJECTORY, self._trajectory.free == 0),
             (Limit.REWARD, self._reward.free == 0),
@@ -138,7 +138,7 @@ class Ledger:
         return next((limit for limit, is_full in full if is_full), Limit.SLOTS)
 
     def start(self) -> Row | None:
-        """The next rollout to decode, with its credit; None: none waits, or no credit is left."""
+        """The next rollout to decode, with its credit; None: nothing waits, or no credit left."""
         if not self._waiting or not self._decode.take():
             return None
         row = self._waiting.popleft()
@@ -146,17 +146,17 @@ class Ledger:
         return row
 
     def retract(self, row: Row) -> None:
-        """Its request was given up: it decodes again before all that wait. Tokens stay."""
+        """Its request was ended by a pause: it decodes again before all others. Tokens are kept."""
         if row.decoding:
             self._decode.give()
-            row.state = State.PREFILL_READY  # the one way back; see `PauseMode.RETRACT`
+            row.state = State.PREFILL_READY  # the only transition back; see `PauseMode.RETRACT`
             self._waiting.appendleft(row)
             self.retracted += 1
 
     # ---- decoding
 
     def append(self, row: Row, part: Progress, stop: Stop = Stop.NONE) -> None:
-        """Take tokens in, and why they were the last."""
+        """Add tokens, and the stop reason if they were the last."""
         if not row.decoding:
             return
         room = row.group.max_tokens - len(row.tokens)
@@ -180,13 +180,13 @@ class Ledger:
             self._held_back.append(row)
 
     def crash(self, row: Row, why: str) -> None:
-        """Its server did not answer, however often it was asked."""
+        """Its server did not answer after all attempts."""
         self.last_error = why
         if row.decoding:
             self._end(row, RolloutOutcome.CRASHED)
 
     def cancel(self, ref: RolloutRef) -> Row:
-        """End it now; what arrives for it later is dropped.
+        """End it now; later tokens for it are dropped.
 
         Raises:
             RolloutGone: it ended before.
@@ -200,7 +200,7 @@ class Ledger:
     # ---- rewards
 
     def rewards(self, n: int) -> list[ScoreRequest]:
-        """Up to n responses to score; each once."""
+        """Up to n responses to score; each is returned once."""
         rows = [self._to_score[ref] for ref in list(self._to_score)[:n]]
         for row in rows:
             del self._to_score[row.ref]
@@ -224,7 +224,7 @@ class Ledger:
         """Attach a reward.
 
         Raises:
-            RolloutGone: it does not wait for one.
+            RolloutGone: it does not wait for a reward.
             EngineSaturated: scored rollouts are not polled.
         """
         row = self._rows.get(ref)
@@ -247,11 +247,11 @@ class Ledger:
     # ---- out
 
     def ended(self, n: int) -> list[Row]:
-        """Up to n rollouts that ended; they stay until `release`."""
+        """Up to n ended rollouts; they stay until `release`."""
         return [self._ended[ref] for ref in list(self._ended)[:n]]
 
     def release(self, row: Row) -> None:
-        """Its slot is free again."""
+        """Free its slot."""
         if self._ended.pop(row.ref, None) is None:
             return
         if row.reward is not None:
@@ -303,7 +303,7 @@ class Ledger:
 
 
 def completed(row: Row) -> Completed:
-    """What `poll` returns of it."""
+    """The result of `poll` for it."""
     return Completed(
         ref=row.ref,
         user_id=row.user_id,

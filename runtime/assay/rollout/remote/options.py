@@ -1,4 +1,4 @@
-"""Bounds of a remote engine."""
+"""Limits of a remote engine."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class RemoteOptions:
     seq_len_max: int = 1024
     """Tokens of prompt and response together; the server must allow as many."""
     decode_credits: int = 64
-    """Responses that the server decodes at a time: one connection each."""
+    """Responses that the server decodes at a time; one connection each."""
     reward_credits: int | None = None
     """Rollouts waiting for a score; None: `slots`."""
     trajectory_credits: int | None = None
     """Scored rollouts not yet polled; None: `slots`."""
     attempts_max: int = 8
-    """Requests in a row that bring no token, after which a rollout ends as CRASHED."""
+    """Requests in a row without a new token, after which a rollout ends as CRASHED."""
     backoff_s_min: float = 0.05
     backoff_s_max: float = 2.0
     connect_s: float = 5.0
@@ -27,10 +27,10 @@ class RemoteOptions:
     admin_s: float = 30.0
     """Longest pause, resume or health request."""
     stage_s: float = 600.0
-    """Longest request that makes weights ready."""
+    """Longest request that stages weights."""
     event_bytes_max: int = 1 << 20
-    """Of one server-sent event."""
+    """Largest server-sent event."""
     stop_strings: bool = False
-    """Send stop strings on; the server must know the tokenizer."""
+    """Pass stop strings to the server; it must know the tokenizer."""
     check_logps: bool = True
-    """Refuse a server whose log-probs are not of the distribution it samples from."""
+    """Refuse a server whose log-probs do not belong to the distribution it samples from."""

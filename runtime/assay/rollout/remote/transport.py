@@ -1,6 +1,6 @@
-"""HTTP to one server: JSON answers and streams of server-sent events, with typed errors.
+"""HTTP to one server: JSON responses and streams of server-sent events, with typed errors.
 
-`ServerLost` may be tried again; `ServerRefused` may not.
+After `ServerLost` a retry may succeed; after `ServerRefused` it cannot.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Transport:
     async def call(
         self, method: str, path: str, body: object = None, *, timeout_s: float | None = None
     ) -> Any:  # noqa: ANN401 - JSON
-        """One answer.
+        """One request and its JSON response.
 
         Raises:
-            ServerLost: no answer, or one that says to come back.
-            ServerRefused: the server will never do this.
+            ServerLost: no response, or one that asks to retry later.
+            ServerRefused: the server cannot do this.
         """
         allowed = self._options.admin_s if timeout_s is None else timeout_s
         try:
@@ -57,7 +57,7 @@ class Transport:
 
         Raises:
             ServerLost: it broke off, or was silent for too long.
-            ServerRefused: the server will never answer this.
+            ServerRefused: the server cannot serve this request.
         """
         try:
             async with self._client.stream("POST", path, json=body) as answer:

@@ -1,6 +1,6 @@
 """The routes: completions, models, pause and resume, weights, health.
 
-Routes and fields are vLLM's where vLLM has them; `/stage_weights`, `/activate_weights`,
+Routes and fields are vLLM's if vLLM has them; `/stage_weights`, `/activate_weights`,
 `policy_versions` and `receipt` are ours. Errors have OpenAI's form: `{"error": {...}}`.
 """
 
@@ -54,33 +54,33 @@ PAUSE_S_MAX = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What a server needs beside its engine."""
+    """Parameters of a server, beside its engine."""
 
     name: str
-    """The model's, as `/v1/models` lists it."""
+    """The model's name in `/v1/models`."""
     vocab_size: int
     seq_len_max: int
     tokenizer: Tokenizer | None = None
     stage: Callable[[int, str], None] | None = None
-    """(version, path): make the weights at `path` ready; blocks. None: weights do not change."""
+    """(version, path): stage the weights at `path`; blocks. None: weights cannot change."""
     api_key: str | None = None
-    """Callers send it as a bearer token; None: everyone who can connect may do everything."""
+    """Callers send it as a bearer token; None: every client has full access."""
 
 
 class Server:
-    """The state behind the routes, on one event loop."""
+    """The state of the routes, on one event loop."""
 
     def __init__(self, engine: StreamingEngine, served: Served) -> None:
         self.engine, self.served = engine, served
         self.boot = uuid.uuid4().hex
-        """Tells a client that the process it knew was replaced by another."""
+        """Differs per process, so a client notices a replaced server."""
         self.hub: Hub | None = None
         self._held: Held | None = None
         self._lock = threading.Lock()
 
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        """The hub lives as long as the event loop."""
+        """Run the hub for the lifetime of the event loop."""
         self.hub = Hub(self.engine)
         try:
             yield
@@ -89,7 +89,7 @@ class Server:
             self.resume()
 
     async def ticket(self, body: CompletionBody) -> Ticket:
-        """Take a request in.
+        """Accept a request.
 
         Raises:
             InvalidRollout: names the field.
@@ -103,13 +103,13 @@ class Server:
         return await self.hub.submit(body.token_ids(tokenizer), **body.options(tokenizer))
 
     def pause(self, mode: PauseMode, timeout_s: float) -> None:
-        """Hold the engine until `resume`; a second pause is none."""
+        """Hold the engine until `resume`; a second pause has no effect."""
         with self._lock:
             if self._held is None:
                 self._held = self.engine.pause(timeout_s, mode=mode).__enter__()
 
     def resume(self) -> None:
-        """Go on; without a pause, nothing."""
+        """Resume; without a pause it has no effect."""
         with self._lock:
             if self._held is not None:
                 self._held.resume()
@@ -117,14 +117,14 @@ class Server:
 
     @property
     def paused(self) -> bool:
-        """Whether `pause` holds."""
+        """Whether a `pause` is active."""
         return self._held is not None
 
     def stage(self, version: int, path: str) -> None:
-        """Make a version ready.
+        """Stage a version.
 
         Raises:
-            FailedPrecondition: this server's weights do not change.
+            FailedPrecondition: this server's weights cannot change.
         """
         if self.served.stage is None:
             raise core.FailedPrecondition("this server was given no place to read weights from")
@@ -132,7 +132,7 @@ class Server:
 
 
 class Answer:
-    """Turns one rollout into the chunks, or the one body, of an answer."""
+    """Turns one rollout into the chunks, or the single body, of a response."""
 
     def __init__(self, server: Server, body: CompletionBody) -> None:
         self._body, self._choice = body, Choice(body)
@@ -149,11 +149,11 @@ class Answer:
         return "" if self._text is None else "".join(map(self._text.push, tokens))
 
     def chunk(self, part: Progress) -> dict[str, Any]:
-        """Tokens that came up."""
+        """A chunk of new tokens."""
         return {**self._head, "choices": [self._choice.of(part, self._push(part.tokens))]}
 
     def end(self, whole: Completed, part: Progress) -> dict[str, Any]:
-        """The last tokens, why there are no more, and the account of it."""
+        """The last tokens, the finish reason, and the usage."""
         text = self._push(part.tokens) + ("" if self._text is None else self._text.flush())
         choice = self._choice.of(part, text)
         choice["finish_reason"] = finish_reason(whole.outcome, whole.stop)
@@ -167,7 +167,7 @@ class Answer:
 
 
 async def _events(server: Server, ticket: Ticket, answer: Answer) -> AsyncIterator[str]:
-    """Server-sent events; an error in the middle of a stream is an event of its own."""
+    """Server-sent events; an error in the middle of a stream is sent as an event."""
     if server.hub is None:
         raise core.DependencyDown("the server is stopping")
     try:
@@ -180,7 +180,7 @@ async def _events(server: Server, ticket: Ticket, answer: Answer) -> AsyncIterat
 
 
 async def _whole(server: Server, request: Request, ticket: Ticket, answer: Answer) -> Any:  # noqa: ANN401 - JSON
-    """The answer in one piece; given up when the caller disconnects."""
+    """The response in one piece; cancelled when the caller disconnects."""
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         either: set[asyncio.Future[Any]] = {gone, ticket.done}
@@ -224,7 +224,7 @@ def _answer_error(error: core.AssayError) -> JSONResponse:
 
 
 def build_app(engine: StreamingEngine, served: Served) -> FastAPI:
-    """The application; it neither opens nor closes the engine."""
+    """Build the application; it neither opens nor closes the engine."""
     server = Server(engine, served)
 
     async def known(request: Request) -> None:

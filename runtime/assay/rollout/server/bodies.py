@@ -1,6 +1,6 @@
-"""What the API takes and answers: the fields of vLLM's `/v1/completions`, and ours beside them.
+"""Request and response bodies: the fields of vLLM's `/v1/completions`, and Assay's additions.
 
-A field that this engine would have to ignore is refused, unless its value asks for nothing.
+A field that this engine would have to ignore is refused, unless its value disables it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from assay.rollout.models.tokenizer import Tokenizer
 
 MAX_TOKENS_DEFAULT = 16
-"""As the API's specification has it."""
+"""The API's name of the field."""
 FINISH_REASONS = {Stop.LENGTH: "length", Stop.ID: "stop", Stop.STRING: "stop"}
 PAUSE_MODES = Literal["keep", "wait", "abort"]
 
@@ -47,7 +47,7 @@ class CompletionBody(Body):
     top_k: int = 0
     min_p: float = 0.0
     seed: int = Field(0, ge=-(1 << 63), le=U64_MAX)
-    """Negative ones stand for themselves + 2^64: vLLM's seeds are signed."""
+    """Negative seeds mean seed + 2^64: vLLM's seeds are signed."""
     stop: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
     stream: bool = False
@@ -80,7 +80,7 @@ class CompletionBody(Body):
         return tokenizer.encode(self.prompt, bos=True)
 
     def options(self, tokenizer: Tokenizer | None) -> GroupOptions:
-        """The group of one rollout that it asks for."""
+        """The group of one rollout for this request."""
         stop_ids = list(self.stop_token_ids or ())
         if tokenizer is not None and not self.ignore_eos:
             stop_ids += [token for token in tokenizer.eos_ids if token not in stop_ids]
@@ -101,14 +101,14 @@ class CompletionBody(Body):
 
 
 class StageBody(Body):
-    """`POST /stage_weights`: make a version ready beside the one that decodes."""
+    """`POST /stage_weights`: stage a version beside the decoding one."""
 
     version: int = Field(ge=0, le=U32_MAX)
     path: str
 
 
 class ActivateBody(Body):
-    """`POST /activate_weights`: decode with a version that was made ready."""
+    """`POST /activate_weights`: decode with a staged version."""
 
     version: int = Field(ge=0, le=U32_MAX)
     mode: PAUSE_MODES = "keep"
@@ -116,13 +116,13 @@ class ActivateBody(Body):
 
 
 class Choice:
-    """The `choices` entry of one chunk or answer."""
+    """The `choices` entry of one chunk or response."""
 
     def __init__(self, body: CompletionBody) -> None:
         self._body = body
 
     def of(self, part: Progress, text: str) -> dict[str, Any]:
-        """Tokens, with what was asked for beside them."""
+        """Tokens, with the requested extras."""
         choice: dict[str, Any] = {"index": 0, "text": text, "finish_reason": None}
         choice["stop_reason"] = None
         if self._body.logprobs is not None:
@@ -135,5 +135,5 @@ class Choice:
 
 
 def finish_reason(outcome: RolloutOutcome, stop: Stop) -> str:
-    """OpenAI's words; `abort` is vLLM's for a response that was cut short."""
+    """OpenAI's finish reasons; `abort` is vLLM's for a response that was cut short."""
     return FINISH_REASONS.get(stop, "abort") if outcome is RolloutOutcome.COMPLETED else "abort"

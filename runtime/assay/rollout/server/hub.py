@@ -1,9 +1,9 @@
 """Between the HTTP handlers of one event loop and an engine whose calls block.
 
-Always true:
-  - each rollout belongs to one `Ticket`; a ticket that is given up is cancelled in the engine;
-  - nothing is buffered per token: a stream reads what is new out of the engine's memory when its
-    reader is ready for more.
+Invariants:
+  - each rollout belongs to one `Ticket`; an abandoned ticket is cancelled in the engine;
+  - nothing is buffered per token: a stream reads new tokens from the engine's memory when its
+  reader is ready for more.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StreamingEngine(RolloutEngine, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One rollout on behalf of one request."""
+    """One rollout of one request."""
 
     ref: RolloutRef
     done: asyncio.Future[Completed]
@@ -57,7 +57,7 @@ class Hub:
         self._thread.start()
 
     async def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> Ticket:
-        """Take one rollout in; see `RolloutEngine.submit` for what is raised."""
+        """Submit one rollout; raises as `RolloutEngine.submit`."""
         if not self._thread.is_alive():
             raise DependencyDown("the engine is down")
         (ref,) = self.engine.submit(prompt, **options)
@@ -66,10 +66,10 @@ class Hub:
         return ticket  # `_ended` runs on this loop, so no completion overtakes its ticket
 
     async def parts(self, ticket: Ticket) -> AsyncIterator[Progress]:
-        """What the rollout generates, as it comes; ends when the rollout has ended.
+        """The rollout's tokens as they are generated; ends when the rollout has ended.
 
         Raises:
-            DependencyDown: the engine went down.
+            DependencyDown: the engine failed.
         """
         known = 0
         try:
@@ -98,7 +98,7 @@ class Hub:
             return Progress.none()
 
     def give_up(self, ticket: Ticket) -> None:
-        """Nobody reads it any more: cancel it unless it ended."""
+        """No one reads it any more: cancel it unless it ended."""
         if self._tickets.pop(ticket.ref, None) is None:
             return
         ticket.done.cancel()

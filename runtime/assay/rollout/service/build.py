@@ -1,4 +1,4 @@
-"""Puts the rollout service together; the only module here that knows every concrete class."""
+"""Builds the rollout service; the only module here that imports every concrete class."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RolloutApi:
     probes: Probes
 
     async def run(self) -> None:
-        """Serve until told to stop by a signal."""
+        """Serve until stopped by a signal."""
         with lifecycle.stop_on_signals() as stop:
             with lifecycle.starting():
                 address = await self.server.start()
@@ -83,8 +83,8 @@ def build(settings: Settings, *, clock: Clock | None = None) -> RolloutApi:
 
     Raises:
         FailedPrecondition: no model is set.
-        CorruptModel, UnsupportedModel: of the model's files.
-        OpenToAllError: it would listen to the network without asking for tokens.
+        CorruptModel, UnsupportedModel: the model's files are wrong.
+        OpenToAllError: it would listen on the network without requiring tokens.
     """
     rollout, clock = settings.rollout, clock or Clock()
     operator = Operator(settings.operator)
@@ -213,7 +213,7 @@ def _encode(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def _text_of(tokenizer: Tokenizer | None, tokens: Sequence[int]) -> bytes:
-    """What a judge is shown; without a tokenizer the ids, written out."""
+    """The response as judges get it; without a tokenizer, the ids as text."""
     if tokenizer is None:
         return " ".join(map(str, tokens)).encode()
     return tokenizer.decode(list(tokens)).encode("utf-8", "surrogatepass")

@@ -1,13 +1,13 @@
-"""The groups of one session, from their prompts to what a trainer reads: a pure state machine.
+"""The groups of one session, from prompts to trajectories: a pure state machine.
 
     waiting -> running -> ended -> read -> acknowledged (gone)
 
-Always true (tests/rollout/service/test_groups.py):
+Invariants (tests/rollout/service/test_groups.py):
   - a group is in exactly one of the four places, and `open` counts them all;
   - each member ends once, with one outcome, and a reward only if it was judged;
-  - what was read keeps its position until a cursor at or beyond it comes back; reading again from
-    an earlier cursor gives the same groups in the same order;
-  - a group that is too stale when it is read first is never given out: dropped, or made again.
+  - a group that was read keeps its position until a cursor at or beyond it is acknowledged; reading
+    again from an earlier cursor gives the same groups in the same order;
+  - a group that is too stale at its first read is never returned: dropped, or generated again.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_S: Final = 0.1
 SEED_STEP: Final = 1 << 32
-"""Added to the seed of a group that is made again, so that its responses differ."""
+"""Added to the seed of a group that is generated again, so that its responses differ."""
 SEED_MASK: Final = (1 << 64) - 1
 STALE_RETRIES_MAX: Final = 4
-"""A group that was too stale so often is dropped: its trainer is faster than any rollout."""
+"""A group that was too stale this many times is dropped: its trainer is faster than rollouts."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Member:
 
 @dataclass(slots=True, kw_only=True)
 class Running:
-    """A group of which rollouts are with the engine, or wait for rewards."""
+    """A group with rollouts in the engine, or waiting for rewards."""
 
     spec: GroupSpec
     members: list[Member]
@@ -65,7 +65,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Groups of a session by place, and what became of the stale ones."""
+    """Groups of a session by state, and counts of the stale ones."""
 
     waiting: int
     running: int
@@ -82,7 +82,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadGroup:
-    """A group as it is given out."""
+    """A group as it is returned."""
 
     position: int
     group: EndedGroup
@@ -105,11 +105,11 @@ class Groups:
 
     @property
     def position(self) -> int:
-        """Of the group that was read last; 0 before the first."""
+        """Position of the group that was read last; 0 before the first."""
         return self._position
 
     def counts(self) -> Counts:
-        """How many groups are where."""
+        """Number of groups per state."""
         return Counts(
             waiting=len(self.waiting),
             running=len(self.running),
@@ -121,7 +121,7 @@ class Groups:
 
     # -- in ------------------------------------------------------------------------------------
     def accept(self, specs: Sequence[GroupSpec]) -> list[GroupSpec]:
-        """Take all of these groups in, or none; return those that were not known before.
+        """Accept all of these groups, or none; return those that were not known before.
 
         Raises:
             Conflict: a `group_id` is open with other content.
@@ -144,7 +144,7 @@ class Groups:
 
     # -- with the engine -------------------------------------------------------------------------
     def start(self, now_ns: int) -> Running:
-        """Move the first waiting group to the engine's side."""
+        """Move the first waiting group to running."""
         spec = self.waiting.popleft()
         members = [
             Member(index=i, seed=(spec.seed + i) & SEED_MASK, submitted_ns=now_ns)
@@ -155,14 +155,14 @@ class Groups:
         return running
 
     def put_back(self, running: Running) -> None:
-        """The engine had no room: it is the first of the waiting again."""
+        """The engine had no room: put it at the head of the waiting groups."""
         del self.running[running.spec.group_id]
         self.waiting.appendleft(running.spec)
 
     def end(
         self, running: Running, member: Member, decoded: Decoded, judged: Judged, now_ns: int
     ) -> bool:
-        """A member ended; return whether its group did."""
+        """A member ended; return whether its group has ended."""
         member.decoded, member.judged, member.ended_ns = decoded, judged, now_ns
         member.decoded_ns = member.decoded_ns or now_ns
         running.left -= 1
@@ -175,7 +175,7 @@ class Groups:
     def end_waiting(
         self, group_ids: frozenset[str] | None, judged: Judged, now_ns: int
     ) -> list[GroupSpec]:
-        """End groups that no rollout was started for (`None` = all), and return them."""
+        """End groups without started rollouts (`None` = all), and return them."""
         gone = [s for s in self.waiting if group_ids is None or s.group_id in group_ids]
         for spec in gone:
             self.waiting.remove(spec)
@@ -184,17 +184,17 @@ class Groups:
 
     # -- out -----------------------------------------------------------------------------------
     def acknowledge(self, cursor: int) -> None:
-        """Let go of what was read up to and including this position."""
+        """Drop the groups up to and including this position."""
         while self.read and next(iter(self.read)) <= cursor:
             _, done = self.read.popitem(last=False)
             del self._known[done.group.spec.group_id]
 
     def unacknowledged(self) -> Iterator[ReadGroup]:
-        """What was read before and may have to be read again, in order."""
+        """Groups that were read before and may have to be read again, in order."""
         return iter(self.read.values())
 
     def take(self, version: int) -> ReadGroup | None:
-        """The next group that ended, by the weights of `version`; `None` when there is none."""
+        """The next ended group, given the active `version`; `None` when there is none."""
         while self.ended:
             group = self.ended.popleft()
             staleness = group.staleness(version)

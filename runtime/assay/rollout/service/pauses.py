@@ -1,4 +1,4 @@
-"""Pauses of the engine that callers hold by name. One that its holder forgot ends by itself."""
+"""Pauses of the engine that callers hold by name. An abandoned pause ends by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PAUSES_MAX: Final = 64
 PAUSE_S_MAX: Final = 600.0
 HOLD_S_MAX: Final = 60.0
-"""For the engine to be held."""
+"""Time-out for holding the engine."""
 
 log = structlog.get_logger(__name__)
 
@@ -33,10 +33,10 @@ class Pauses:
         self._held: dict[str, tuple[ExitStack, asyncio.TimerHandle]] = {}
 
     async def hold(self, mode: PauseMode) -> str:
-        """Make no more tokens until `resume`, or for `PAUSE_S_MAX`; return the pause's name.
+        """Make no more tokens until `resume`, or for `PAUSE_S_MAX`; return the pause's id.
 
         Raises:
-            Saturated: there are `PAUSES_MAX` pauses.
+            Saturated: there are `PAUSES_MAX` pauses already.
             WorkerStalled: the engine was not held in time.
         """
         if len(self._held) >= PAUSES_MAX:

@@ -1,7 +1,7 @@
-"""Carries what the engine has ready to the event loop; the only thread that polls.
+"""Carries the engine's output to the event loop; the only thread that polls.
 
-Always true: what `poll` and `poll_rewards` handed out reaches the loop in that order, once, until
-`stop`; an error of the engine reaches it too, and ends the thread.
+Invariant: what `poll` and `poll_rewards` returned reaches the loop in that order, once, until
+`stop`; an error of the engine also reaches it, and ends the thread.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from assay.rollout.rollouts import Completed, ScoreRequest
 
 WAIT_S: Final = 0.2
-"""Longest sleep in the engine; a stop is noticed within it."""
+"""Longest wait in the engine; a stop is noticed within it."""
 STOP_S_MAX: Final = 10.0
 
 log = structlog.get_logger(__name__)
 
 
 class Listener(Protocol):
-    """Who is told, on the event loop."""
+    """Callbacks on the event loop."""
 
     def on_ready(self, responses: Sequence[ScoreRequest], ended: Sequence[Completed]) -> None:
-        """Responses that want a reward, and rollouts that ended."""
+        """Responses that need a reward, and ended rollouts."""
         ...
 
     def on_engine_failed(self, error: AssayError) -> None:
@@ -52,7 +52,7 @@ class Pump:
         self._thread = threading.Thread(target=self._run, name="rollout-pump", daemon=True)
 
     def start(self) -> None:
-        """Begin to poll."""
+        """Start polling."""
         self._thread.start()
 
     def stop(self) -> None:

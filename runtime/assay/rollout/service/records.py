@@ -1,4 +1,4 @@
-"""What the rollout service knows of sessions, groups and their members; no protobuf, no clock.
+"""Records of sessions, groups and their members; no protobuf, no clock.
 
 Units: `_ns` Unix time; tokens are counts; ids are the model's token ids.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SessionKey(NamedTuple):
-    """Names one session of one tenant."""
+    """Identifies one session of one tenant."""
 
     tenant_id: TenantId
     session_id: str
@@ -48,18 +48,18 @@ class RewardPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardBatch:
-    """What a trainer says of a reward batch when it submits prompts of it."""
+    """A trainer's description of a reward batch when it submits prompts of it."""
 
     batch_id: str
     deadline_s: float | None
-    """When the trainer needs it, from now; `None`: the reward service's estimate."""
+    """When the trainer needs it, in seconds from now; `None`: the reward service's estimate."""
     last: bool
-    """No more prompts of it will come."""
+    """No more prompts of the batch will come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec:
-    """What a session was opened with."""
+    """Parameters of a session."""
 
     decoding: Decoding
     reward: RewardPlan | None
@@ -71,7 +71,7 @@ class SessionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """One prompt, and what is asked of its K responses."""
+    """One prompt, and the parameters of its K responses."""
 
     group_id: str
     prompt: tuple[int, ...]
@@ -85,13 +85,13 @@ class GroupSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A rollout as the engine finished it."""
+    """A finished rollout of the engine."""
 
     stop: Stop
     tokens: array.array[int]
-    """int32, as many as the next two."""
+    """int32, same length as the next two."""
     logps: array.array[float]
-    """float32, under the distribution each token was sampled from."""
+    """float32, under the distribution that each token was sampled from."""
     versions: array.array[int]
     """Policy version of the weights that made each token."""
 
@@ -106,7 +106,7 @@ class Judged:
     """How the scoring of one response ended; `reward` only for SCORED and RESOURCE_LIMIT."""
 
     outcome: Outcome | None
-    """`None`: no reward was asked for."""
+    """`None`: no reward was requested."""
     reward: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
 
@@ -116,7 +116,7 @@ NOT_ASKED = Judged(outcome=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trajectory:
-    """One member of a group that ended."""
+    """One member of an ended group."""
 
     member: int
     seed: int

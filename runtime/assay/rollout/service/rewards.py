@@ -1,13 +1,13 @@
-"""Hands finished responses to the reward service and brings their rewards back.
+"""Sends finished responses to the reward service and returns their rewards.
 
-One lane per session and reward batch. What comes in while a message is on its way goes with the
-next one: nothing waits for a timer, and messages grow with the load.
+One lane per session and reward batch. Responses that arrive while a message is in flight go with
+the next one: nothing waits for a timer, and messages grow with the load.
 
-Always true:
-  - each response that was handed in is answered once: by its result, or as INFRA_FAILED when the
-    reward service refused it, could not be reached for as long as the client tries, or did not
-    judge it within `wait_s_max`. Never a reward that no judge gave;
-  - a lane that failed is forgotten: the next response of its batch opens another one;
+Invariants:
+  - each response is answered once: by its result, or as INFRA_FAILED when the reward service
+  refused it, stayed unreachable until the client gave up, or did not judge it within `wait_s_max`.
+  A reward always comes from a judge;
+  - a failed lane is dropped: the next response of its batch opens another one;
   - at most `waiting_max` responses wait, over all lanes (`Saturated` beyond).
 """
 
@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """One finished response; `number` is its name within the service."""
+    """One finished response; `number` identifies it within the service."""
 
     number: int
     group_id: str
@@ -56,7 +56,7 @@ class RewardDesk(Protocol):
     """Where finished responses go."""
 
     async def open_session(self, key: SessionKey, plan: RewardPlan, *, token: str | None) -> None:
-        """Responses of this session are judged so, on behalf of who has the token.
+        """Judge the responses of this session, on behalf of the token's owner.
 
         Raises:
             NotFound: no such pipeline.
@@ -78,7 +78,7 @@ class RewardDesk(Protocol):
         ...
 
     def forget(self, number: int) -> None:
-        """Its answer is no longer wanted."""
+        """Its answer is no longer needed."""
         ...
 
     def seal(self, key: SessionKey, batch_id: str) -> None:
@@ -86,7 +86,7 @@ class RewardDesk(Protocol):
         ...
 
     async def close_session(self, key: SessionKey) -> None:
-        """Cancel what is left of it."""
+        """Cancel the session's remaining responses."""
         ...
 
     @property
@@ -105,7 +105,7 @@ class _Lane:
 
     due: list[Response] = field(default_factory=list)
     awaited: dict[int, int] = field(default_factory=dict)
-    """Response -> when its time is up, on the loop's clock, in nanoseconds."""
+    """Response -> deadline on the loop's clock, in nanoseconds."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     deadline_s: float | None = None
     sealed: bool = False
@@ -169,12 +169,12 @@ class RewardServiceDesk:
             self._expiry = asyncio.create_task(self._expire(), name="reward-expiry")
 
     def open_batch(self, key: SessionKey, batch_id: str, *, deadline_s: float | None) -> None:
-        """Name the deadline of a batch before its first response."""
+        """Set the deadline of a batch before its first response."""
         lane = self._lane(key, batch_id)
         lane.deadline_s = lane.deadline_s if deadline_s is None else deadline_s
 
     def hand_in(self, key: SessionKey, batch_id: str, response: Response) -> None:
-        """Have it judged.
+        """Have the response judged.
 
         Raises:
             Saturated: too many wait already.
@@ -193,7 +193,7 @@ class RewardServiceDesk:
             )
 
     def forget(self, number: int) -> None:
-        """Its answer is no longer wanted."""
+        """Its answer is no longer needed."""
         lane = self._lane_of.pop(number, None)
         if lane is not None:
             lane.awaited.pop(number, None)
@@ -211,7 +211,7 @@ class RewardServiceDesk:
             del session.lanes[batch_id]
 
     async def close_session(self, key: SessionKey) -> None:
-        """Cancel what is left of it."""
+        """Cancel the session's remaining responses."""
         session = self._sessions.pop(key, None)
         if session is None:
             return
@@ -272,7 +272,7 @@ class RewardServiceDesk:
                 lane.wake.set()
 
     async def _submit(self, batch: Batch, lane: _Lane, due: Sequence[Response]) -> None:
-        """Submit them all; one that the reward service refuses as invalid is left out."""
+        """Submit all; a response that the reward service refuses as invalid is left out."""
         left = list(due)
         while left:
             try:
@@ -313,7 +313,7 @@ class RewardServiceDesk:
 
 
 def infra_failed(why: str) -> Judged:
-    """No judge saw it; `why` goes into the evidence."""
+    """End it as INFRA_FAILED; `why` goes into the evidence."""
     return Judged(outcome=Outcome.INFRA_FAILED, evidence=Evidence(error=why))
 
 
@@ -324,16 +324,16 @@ async def _registered(
     try:
         name = f"rollout.{key.session_id}"[:128]
         return await client.register_task(name, pipeline=plan.pipeline, settings=settings)
-    except Conflict:  # a session of that name was scored otherwise before
+    except Conflict:  # a session of that name had other reward settings
         name = f"rollout.{new_id()}"
         return await client.register_task(name, pipeline=plan.pipeline, settings=settings)
 
 
 def json_object(text: str, field_name: str) -> dict[str, Any]:
-    """A JSON object; the empty text is the empty object.
+    """Parse a JSON object; empty text is the empty object.
 
     Raises:
-        InvalidRequest: it is none.
+        InvalidRequest: it is not a JSON object.
     """
     try:
         parsed = json.loads(text) if text else {}

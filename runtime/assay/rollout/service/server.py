@@ -1,7 +1,7 @@
-"""Listens for the rollout service: gRPC with health and reflection.
+"""The listener of the rollout service: gRPC with health and reflection.
 
-Order of a stop: health says NOT_SERVING, streams end (their readers go on from their cursors where
-the service comes back), running calls may go on for `drain_s`, then sessions are cancelled.
+Order of a stop: health reports NOT_SERVING, streams end (their readers resume from their cursors
+when the service returns), running calls get `drain_s` to finish, then sessions are cancelled.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class RolloutServer:
         return f"{self._settings.host}:{port}"
 
     async def watch_readiness(self) -> None:
-        """Keep the health service up to date, for ever."""
+        """Keep the health service up to date, until cancelled."""
         while True:
             await self._clock.sleep(READINESS_EVERY_S)
             await self._report()

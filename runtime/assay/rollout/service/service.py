@@ -1,13 +1,13 @@
 """The rollout service: sessions, groups, rewards and weights on one engine.
 
-Everything here runs on one event loop; the engine's calls are short and never wait, but for pauses
+Everything here runs on one event loop. The engine's calls are short and never wait, except pauses
 and activations, which wait in a thread.
 
-Always true:
-  - each group that was taken in comes back from `read` with K trajectories, each with one outcome,
-    and a reward only where a judge gave one;
-  - a rollout holds its place in the engine until its reward came, was given up, or was not wanted:
-    a slow reward service is back-pressure, and `wait_s_max` ends it.
+Invariants:
+  - each accepted group is returned by `read` with K trajectories, each with one outcome,
+    and a reward only if a judge gave one;
+  - a rollout keeps its slot in the engine until its reward arrives, is given up, or is not needed:
+  a slow reward service is back-pressure, bounded by `wait_s_max`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from assay.rollout.service.rewards import RewardDesk
 
 ATTEMPTS_MAX: Final = 2
-"""Of a rollout that the engine failed."""
+"""Generation attempts of a rollout that failed in the engine."""
 SESSIONS_MAX: Final = 256
 PAGE_GROUPS_MAX: Final = 64
 PAGE_TOKENS_MAX: Final = 1 << 18
@@ -76,7 +76,7 @@ class Session:
     spec: SessionSpec
     groups: Groups
     reader: int = 0
-    """Number of the stream that reads; those before it end."""
+    """Number of the reading stream; earlier ones end."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     batches: dict[str, _OpenBatch] = field(default_factory=dict)
     closed: bool = False
@@ -90,7 +90,7 @@ class _OpenBatch:
 
 @dataclass(slots=True, kw_only=True)
 class _Flight:
-    """A rollout that is with the engine."""
+    """A rollout in the engine."""
 
     session: Session
     running: Running
@@ -100,7 +100,7 @@ class _Flight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What is where."""
+    """Counts per state."""
 
     sessions: int
     groups_waiting: int
@@ -109,7 +109,7 @@ class Status:
     rewards_waiting: int
     policy_version: int
     engine: Mapping[str, int]
-    """The engine's own counts, by name."""
+    """The engine's own counters, by name."""
 
 
 class RolloutService:
@@ -127,11 +127,11 @@ class RolloutService:
         """Make a service around an engine.
 
         Args:
-            engine: makes tokens; closed by whoever made it.
-            desk: makes the desk that judges, given who is told of its answers.
-            text_of: what a judge is shown of a response.
+            engine: makes tokens; closed by its creator.
+            desk: makes the desk that judges, given the callback for its answers.
+            text_of: the response as judges get it.
             clock: for timings.
-            new_id: names pauses.
+            new_id: makes pause ids.
         """
         self._engine = engine
         self._desk = desk(self.on_judged)
@@ -143,17 +143,17 @@ class RolloutService:
         self._flights: dict[int, _Flight] = {}
         self._numbers = 0
         self._unplaced: dict[int, float] = {}
-        """Rewards that the engine had no room for yet."""
+        """Rewards that did not fit into the engine yet."""
         self.pauses = Pauses(engine, new_id)
         self._down: AssayError | None = None
 
     def start(self) -> None:
-        """Begin to serve, on the running event loop."""
+        """Start serving, on the running event loop."""
         self._pump = Pump(self._engine, self, asyncio.get_running_loop())
         self._pump.start()
 
     def end_streams(self) -> None:
-        """Let every reader have what has ended, and no more."""
+        """Let every reader finish what has ended, and no more."""
         for session in self._sessions.values():
             session.closed = True
             session.changed.set()
@@ -167,22 +167,22 @@ class RolloutService:
 
     @property
     def failed(self) -> bool:
-        """Whether the engine makes no more tokens."""
+        """Whether the engine has failed."""
         return self._down is not None
 
     def check(self) -> None:
-        """Raise `DependencyDown` when the engine makes no more tokens."""
+        """Raise `DependencyDown` when the engine has failed."""
         if self._down is not None:
             raise DependencyDown(f"the engine failed: {self._down.message}")
 
     # -- sessions ------------------------------------------------------------------------------
     async def open_session(self, key: SessionKey, spec: SessionSpec, *, token: str | None) -> bool:
-        """Open a session, or find the very same one; return whether it is new.
+        """Open a session, or find the identical one; return whether it is new.
 
         Raises:
             Conflict: a session of that name differs.
-            Saturated: there are `SESSIONS_MAX`.
-            NotFound, InvalidRequest, DependencyDown: of the reward service, see `RewardDesk`.
+            Saturated: there are `SESSIONS_MAX` already.
+            NotFound, InvalidRequest, DependencyDown: from the reward service, see `RewardDesk`.
         """
         self.check()
         known = self._sessions.get(key)
@@ -204,7 +204,7 @@ class RolloutService:
         return True
 
     async def close_session(self, key: SessionKey) -> int:
-        """Cancel what has not ended, forget the rest; return how many rollouts were cancelled."""
+        """Cancel what has not ended, drop the rest; return how many rollouts were cancelled."""
         session = self._session(key)
         cancelled = self.cancel(key, None)
         session.closed = True
@@ -215,10 +215,10 @@ class RolloutService:
         return cancelled
 
     def spec(self, key: SessionKey) -> SessionSpec:
-        """What a session was opened with.
+        """Parameters of a session.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: no session has that name.
         """
         return self._session(key).spec
 
@@ -237,13 +237,13 @@ class RolloutService:
         *,
         acknowledged: int = 0,
     ) -> int:
-        """Take all groups in, or none; return how many are new.
+        """Accept all groups, or none; return how many are new.
 
         Args:
             key: the session.
-            specs: checked.
-            batches: what is known of their reward batches.
-            acknowledged: cursor up to which groups were handled and are let go.
+            specs: checked groups.
+            batches: known facts about their reward batches.
+            acknowledged: cursor up to which groups were handled and are dropped.
 
         Raises:
             NotFound: no such session.
@@ -259,9 +259,9 @@ class RolloutService:
         return len(fresh)
 
     def cancel(self, key: SessionKey, group_ids: frozenset[str] | None) -> int:
-        """Ask for the end of groups (`None` = all); return of how many rollouts.
+        """Request the end of groups (`None` = all); return the number of their rollouts.
 
-        They come back as CANCELLED, or as what they became meanwhile.
+        They end as CANCELLED, or as what they became in the meantime.
         """
         session = self._session(key)
         cancelled = self._end_waiting(session, group_ids, CANCELLED)
@@ -287,7 +287,7 @@ class RolloutService:
 
         Raises:
             NotFound: no such session.
-            InvalidRequest: the cursor is none that this session gave out.
+            InvalidRequest: the cursor is not of this session.
         """
         session = self._session(key)
         if not 0 <= cursor <= session.groups.position:
@@ -318,7 +318,7 @@ class RolloutService:
                 break
             tokens += sum(len(t.decoded.tokens) for t in group.group.trajectories)
             page.append(group)
-        self._start_waiting()  # stale ones that are made again
+        self._start_waiting()  # stale ones that are generated again
         return page
 
     # -- the engine's side ---------------------------------------------------------------------
@@ -333,7 +333,7 @@ class RolloutService:
         self._start_waiting()
 
     def on_engine_failed(self, error: AssayError) -> None:
-        """See `Listener`: what was with the engine ends as INFRA_FAILED."""
+        """See `Listener`: rollouts in the engine end as INFRA_FAILED."""
         self._down = error
         for number, flight in list(self._flights.items()):
             del self._flights[number]
@@ -354,7 +354,7 @@ class RolloutService:
             self._place(number, judged.reward)
 
     def _start_waiting(self) -> None:
-        """Give the engine groups until it is full, one of each session in turn."""
+        """Start groups until the engine is full, one of each session in turn."""
         if self._down is not None:
             return
         idle = 0
@@ -376,10 +376,10 @@ class RolloutService:
         numbers = [self._next_number() for _ in running.members]
         try:
             refs = self._give(session, spec, [m.seed for m in running.members], numbers)
-        except (EngineSaturated, WorkerCrashed):  # of a crash the pump will tell
+        except (EngineSaturated, WorkerCrashed):  # the pump reports a crash
             session.groups.put_back(running)
             return False
-        except InvalidRollout as error:  # what only the engine can know: its arena is too small
+        except InvalidRollout as error:  # only the engine can know: its arena is too small
             self._refuse(session, running, error)
             return True
         for number, member, ref in zip(numbers, running.members, refs, strict=True):
@@ -434,7 +434,7 @@ class RolloutService:
             self.on_judged(request.reward_id, infra_failed(error.message))
 
     def _place(self, number: int, reward: float) -> None:
-        """Attach a reward; where the engine has no room yet, after its next completions."""
+        """Attach a reward; if the engine has no room yet, after its next completions."""
         flight = self._flights.get(number)
         self._unplaced.pop(number, None)
         if flight is None:
@@ -444,10 +444,10 @@ class RolloutService:
         except EngineSaturated:
             self._unplaced[number] = reward
         except RolloutGone:
-            pass  # cancelled meanwhile: it comes back as that
+            pass  # cancelled in the meantime: it is returned as such
 
     def _cancel(self, flight: _Flight) -> None:
-        with contextlib.suppress(RolloutGone):  # it ended: it comes back as what it became
+        with contextlib.suppress(RolloutGone):  # it ended in the meantime
             self._engine.cancel(flight.ref)
 
     def _end(self, completed: Completed) -> None:
@@ -507,7 +507,7 @@ class RolloutService:
 
     # -- weights and pauses --------------------------------------------------------------------
     async def activate(self, version: int, mode: PauseMode) -> Activation:
-        """Go on with weights that were staged.
+        """Continue with staged weights.
 
         Raises:
             WeightsNotReady: there are none of this version.
@@ -519,7 +519,7 @@ class RolloutService:
         )
 
     def status(self) -> Status:
-        """What is where."""
+        """Counts per state."""
         stats = self._engine.stats()
         counts = [session.groups.counts() for session in self._sessions.values()]
         return Status(

@@ -1,6 +1,6 @@
-"""rollout.proto over gRPC: each method parses with `wire`, calls the service, answers with `wire`.
+"""rollout.proto over gRPC: each method parses with `wire`, calls the service, replies with `wire`.
 
-What is raised here becomes a status in `assay.edge`. Method names are the proto's.
+`assay.edge` turns errors raised here into a status. Method names are the proto's.
 """
 # ruff: noqa: N802
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
 
 RAW: Final = frozenset({"SubmitPrompts", "PushWeights"})
-"""Methods whose messages may be large; they are given as bytes and parsed here."""
+"""Methods with possibly large messages; they get bytes, which are parsed here."""
 _BEARER: Final = "bearer "
 
 
 class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
-    """Translates."""
+    """Translates between messages and the service."""
 
     def __init__(
         self, service: RolloutService, *, served: wire.Served, weights: WeightSlots | None
@@ -45,7 +45,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     async def OpenSession(
         self, request: rollout_pb2.OpenSessionRequest, context: Context
     ) -> rollout_pb2.OpenSessionResponse:
-        """Open a session, or find the very same one."""
+        """Open a session, or find the identical one."""
         spec = wire.session_spec(request.session, self._served)
         key = _key(request.session.session_id)
         created = await self._service.open_session(key, spec, token=_token(context))
@@ -60,14 +60,14 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     async def CloseSession(
         self, request: rollout_pb2.CloseSessionRequest, context: Context
     ) -> rollout_pb2.CloseSessionResponse:
-        """Cancel and forget."""
+        """Cancel a session and drop it."""
         cancelled = await self._service.close_session(_key(request.session_id))
         return rollout_pb2.CloseSessionResponse(cancelled=cancelled)
 
     async def SubmitPrompts(  # type: ignore[override] # bytes, see RAW
         self, body: bytes, context: Context
     ) -> rollout_pb2.SubmitPromptsResponse:
-        """Take prompts in."""
+        """Accept prompts."""
         request = parsed_message(rollout_pb2.SubmitPromptsRequest.FromString, body)
         key = _key(request.session_id)
         specs = wire.group_specs(request, self._service.spec(key), self._served)
@@ -92,7 +92,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     async def CancelRollouts(
         self, request: rollout_pb2.CancelRolloutsRequest, context: Context
     ) -> rollout_pb2.CancelRolloutsResponse:
-        """Ask for the end of groups."""
+        """Request the end of groups."""
         groups = frozenset(request.group_ids) or None
         cancelled = self._service.cancel(_key(request.session_id), groups)
         return rollout_pb2.CancelRolloutsResponse(rollouts=cancelled)
@@ -114,7 +114,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     async def Activate(
         self, request: rollout_pb2.ActivateRequest, context: Context
     ) -> rollout_pb2.ActivateResponse:
-        """Go on with staged weights."""
+        """Continue with staged weights."""
         mode = wire.pause_mode(request.mode)
         done = await self._service.activate(request.policy_version, mode)
         return rollout_pb2.ActivateResponse(
@@ -127,7 +127,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     async def GetVersion(
         self, request: rollout_pb2.GetVersionRequest, context: Context
     ) -> rollout_pb2.GetVersionResponse:
-        """Which weights make tokens, and which could."""
+        """The active version and the staged one."""
         return rollout_pb2.GetVersionResponse(
             policy_version=self._service.status().policy_version,
             ready_version=None if self._weights is None else self._weights.ready_version,
@@ -150,7 +150,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     async def GetStatus(
         self, request: rollout_pb2.GetStatusRequest, context: Context
     ) -> rollout_pb2.GetStatusResponse:
-        """What is where."""
+        """Counts per state."""
         status = self._service.status()
         return rollout_pb2.GetStatusResponse(
             model=self._served.model,
@@ -174,7 +174,7 @@ def _key(session_id: str) -> SessionKey:
 
 
 def _token(context: Context) -> str | None:
-    """The caller's token, which its reward requests are made with."""
+    """The caller's token, which is used for its reward requests."""
     for key, value in context.invocation_metadata() or ():
         if key == "authorization" and isinstance(value, str):
             return value[len(_BEARER) :].strip() or None

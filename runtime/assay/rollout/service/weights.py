@@ -1,11 +1,11 @@
-"""Weights that arrive in messages, staged into the engine's second slot while tokens are made.
+"""Weights received in messages, staged into the engine's second slot while it decodes.
 
-Tensors are put together one at a time; the staging thread checks and packs them.
+Tensors are assembled one at a time; the staging thread checks and packs them.
 
-Always true:
-  - memory is taken for a tensor only once its name and shape are known to be the model's;
-  - a push that is cut short, or one tensor of which is wrong, leaves nothing that could be
-    activated, and the active weights untouched;
+Invariants:
+  - memory is allocated for a tensor only after its name and shape matched the model's;
+  - a push that is cut short, or that has one wrong tensor, leaves nothing that could be
+  activated, and the active weights untouched;
   - at most `TENSORS_AHEAD` tensors wait for the staging thread.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TENSORS_AHEAD: Final = 2
 HAND_OVER_S_MAX: Final = 60.0
-"""For the staging thread to take the next tensor."""
+"""Time-out for the staging thread to take the next tensor."""
 _DTYPES: Final[dict[str, tuple[DType, np.dtype[Any]]]] = {
     "F32": (DType.F32, np.dtype("<f4")),
     "F16": (DType.F16, np.dtype("<f2")),
@@ -44,7 +44,7 @@ IGNORED_SUFFIX: Final = "rotary_emb.inv_freq"
 
 
 class WeightSlots(Protocol):
-    """An engine that takes weights beside its active ones; `models.engine.Engine` is one."""
+    """An engine that can stage weights; `models.engine.Engine` is one."""
 
     @property
     def config(self) -> ModelConfig: ...
@@ -57,7 +57,7 @@ class WeightSlots(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What a sender says of a tensor before its bytes."""
+    """A sender's description of a tensor, before its bytes."""
 
     name: str
     dtype: str
@@ -77,14 +77,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """A push that is staged whole."""
+    """A completely staged push."""
 
     weights: StagedWeights
     stage_s: float
 
 
 class _CutShort(Exception):
-    """The sender stopped, or was wrong: the staging thread gives up."""
+    """The sender stopped, or was wrong: the staging thread ends."""
 
 
 class _Hand:
@@ -94,28 +94,28 @@ class _Hand:
         self._tensors: queue.Queue[StagedTensor | _CutShort | None] = queue.Queue(TENSORS_AHEAD)
 
     def give(self, one: StagedTensor | _CutShort | None, timeout_s: float) -> None:
-        """Blocks while the thread is behind.
+        """Add an item; blocks while the thread is behind.
 
         Raises:
-            queue.Full: it did not take it in time.
+            queue.Full: the thread did not take it in time.
         """
         self._tensors.put(one, timeout=timeout_s)
 
     def tensors(self) -> Iterator[StagedTensor]:
-        """For the thread; ends after `None`."""
+        """Items for the thread; ends after `None`."""
         while (one := self._tensors.get()) is not None:
             if isinstance(one, _CutShort):
                 raise one
             yield one
 
     def drain(self) -> None:
-        """Make room, so that no `give` waits for a thread that has ended."""
+        """Make room, so that no `give` waits for an ended thread."""
         while not self._tensors.empty():
             self._tensors.get_nowait()
 
 
 class _Assembly:
-    """One tensor on its way."""
+    """One tensor that is being received."""
 
     def __init__(self, head: Head, key: TensorKey, config: ModelConfig) -> None:
         self._head, self._key = head, key
@@ -138,11 +138,11 @@ class _Assembly:
 
     @property
     def whole(self) -> bool:
-        """Whether all its bytes are there."""
+        """Whether all its bytes have arrived."""
         return self._filled == len(self._bytes)
 
     def add(self, data: bytes) -> None:
-        """The next bytes.
+        """Append the next bytes.
 
         Raises:
             InvalidWeights: there are too many.
@@ -155,7 +155,7 @@ class _Assembly:
         self._filled = end
 
     def staged(self) -> StagedTensor:
-        """The tensor."""
+        """The complete tensor."""
         kind, layer = self._key
         return StagedTensor(
             kind=kind,
@@ -166,12 +166,12 @@ class _Assembly:
 
 
 async def receive(slots: WeightSlots, parts: AsyncIterator[Part]) -> Pushed:
-    """Stage what a sender sends.
+    """Stage the received tensors.
 
     Raises:
         InvalidWeights: names the tensor; nothing is staged.
         FailedPrecondition: the push ended within a tensor.
-        WeightsNotReady: another push is going on.
+        WeightsNotReady: another push is running.
     """
     begun = time.perf_counter()
     first = await anext(parts, None)
@@ -232,7 +232,7 @@ async def _with(first: Part, rest: AsyncIterator[Part]) -> AsyncIterator[Part]:
 async def _given(
     hand: _Hand, one: StagedTensor | None, staging: asyncio.Task[StagedWeights]
 ) -> bool:
-    """Whether the staging thread still takes tensors; where not, its error comes from `staging`."""
+    """Whether the staging thread still takes tensors; if not, `staging` holds its error."""
     giving = asyncio.create_task(asyncio.to_thread(hand.give, one, HAND_OVER_S_MAX))
     await asyncio.wait({giving, staging}, return_when=asyncio.FIRST_COMPLETED)
     if staging.done():
@@ -246,7 +246,7 @@ async def _give_up(hand: _Hand, staging: asyncio.Task[StagedWeights]) -> None:
     hand.give(_CutShort(), 0)
     await asyncio.wait({staging})
     if not staging.cancelled():
-        staging.exception()  # seen: the reason is what ended the push
+        staging.exception()  # mark as retrieved: the reason is what ended the push
 
 
 def _known(name: str, key: TensorKey | None) -> TensorKey:
@@ -256,6 +256,6 @@ def _known(name: str, key: TensorKey | None) -> TensorKey:
 
 
 def _is_redundant(name: str, key: TensorKey | None, config: ModelConfig) -> bool:
-    """What trainers' state dicts carry along although the model has no use for it."""
+    """Tensors in trainers' state dicts that the model does not use."""
     tied = config.tied_embeddings and key == (TensorKind.LM_HEAD, 0)
     return tied or name.endswith(IGNORED_SUFFIX)

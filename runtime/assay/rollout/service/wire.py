@@ -1,7 +1,7 @@
-"""Between protobuf and the records; the only module of this service that knows both.
+"""Converts between protobuf and the records; the only module of this service that knows both.
 
-What comes in is checked here against the model and the engine, so that a group that was taken in
-can be generated: every error names its field, and nothing is stored before.
+Input is checked here against the model and the engine, so that an accepted group can be
+generated: every error names its field, and nothing is stored before.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ FINISH: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What this service generates with; what requests are checked against."""
+    """Limits and defaults of this service; requests are checked against them."""
 
     model: str
     vocab_size: int
     tokens_max: int
-    """Of prompt and response together."""
+    """Maximum of prompt and response together."""
     slots: int
     """Rollouts at once: no group is larger."""
     encode: Callable[[str], list[int]] | None
     """The model's tokenizer; `None`: prompts come as ids."""
     stop_ids: tuple[int, ...]
-    """The model's own ends, for sessions that name none."""
+    """The model's own stop ids, for sessions without any."""
     groups_open_max: int
     reward_wait_s: float
-    """For sessions that name none."""
+    """Default for sessions."""
 
 
 # -- in ------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def _prompt(message: rollout_pb2.Prompt, served: Served, where: str) -> tuple[in
 def _decoding(
     message: rollout_pb2.Sampling, default: Decoding, served: Served, where: str
 ) -> Decoding:
-    """What the message says, over the default."""
+    """The message's values, over the defaults."""
     base = default.sampling
     sampling = Sampling(
         temperature=message.temperature if message.HasField("temperature") else base.temperature,
@@ -210,7 +210,7 @@ def _decoding(
 
 
 class _inside:  # noqa: N801 - reads as a statement
-    """Names the field of an error by its place in the message."""
+    """Prefixes the field of an error with its place in the message."""
 
     def __init__(self, where: str, names: dict[str, str], *, drop: str = "") -> None:
         self._where, self._names, self._drop = where, names, drop
@@ -226,7 +226,7 @@ class _inside:  # noqa: N801 - reads as a statement
 
 
 def reward_batches(request: rollout_pb2.SubmitPromptsRequest) -> list[RewardBatch]:
-    """What SubmitPrompts says of reward batches.
+    """The reward batches of SubmitPrompts.
 
     Raises:
         InvalidRequest: a field is wrong.
@@ -244,7 +244,7 @@ def pause_mode(mode: int) -> PauseMode:
     """Pause and Activate; unspecified is IN_PLACE.
 
     Raises:
-        InvalidRequest: it is none.
+        InvalidRequest: not a pause mode.
     """
     found = PAUSE_MODE.get(mode)  # type: ignore[call-overload]
     if found is None:
@@ -333,7 +333,7 @@ def version_runs(versions: Iterable[int]) -> Iterator[rollout_pb2.VersionRun]:
 
 
 def evidence(one: Evidence) -> common_pb2.Evidence:
-    """Why a reward is what it is."""
+    """The evidence of a reward."""
     return common_pb2.Evidence(
         verdict=one.verdict,
         tests_passed=one.tests_passed,
@@ -346,7 +346,7 @@ def evidence(one: Evidence) -> common_pb2.Evidence:
 
 
 def little_endian(numbers: array.array[int] | array.array[float]) -> bytes:
-    """The column's bytes as they go over the wire."""
+    """The column's bytes in wire order."""
     if sys.byteorder == "little":
         return numbers.tobytes()
     swapped = numbers[:]

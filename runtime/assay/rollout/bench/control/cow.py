@@ -1,6 +1,6 @@
-"""`cow`: memory and time that branches on a shared prefix save, against what arithmetic allows.
+"""`cow`: memory and time saved by branches on a shared prefix, against the theoretical bound.
 
-K branches over a prompt of P tokens generate R tokens each; keys and values take as many bytes a
+K branches over a prompt of P tokens generate R tokens each; keys and values take as many bytes per
 position as SmolLM2-135M's in bf16. Blocks in use are the runtime's own peak count, with the prefix
 cache and without it; copies are real copies of real bytes.
 
@@ -30,11 +30,11 @@ class Branched:
     blocks_peak: int
     copies: int
     control_ns_a_branch: float
-    """Worker time outside the engine: matching, tables, copies, hand-overs; a branch."""
+    """Worker time per branch outside the engine: matching, tables, copies, hand-overs."""
 
 
 def branch(k: int, prompt_len: int, *, shared: bool) -> Branched:
-    """K branches, the worker stepped by hand so that nothing else is timed."""
+    """K branches, with the worker stepped manually so that nothing else is timed."""
     blocks = (
         k * (-(-(prompt_len + RESPONSE) // BLOCK_TOKENS) + 1)
         if not shared
@@ -69,14 +69,14 @@ def branch(k: int, prompt_len: int, *, shared: bool) -> Branched:
 
 
 def least_blocks(k: int, prompt_len: int) -> int:
-    """Full blocks of the prefix once; every branch the rest."""
+    """Blocks needed: full blocks of the prefix once, the rest per branch."""
     positions = prompt_len + RESPONSE - 1
     full = (prompt_len - 1) // BLOCK_TOKENS
     return full + k * (-(-positions // BLOCK_TOKENS) - full)
 
 
 def measure(ks: list[int], prefixes: list[int], repeats: int, command: str) -> Report:
-    """The whole bench."""
+    """Run the whole bench."""
     report = Report("Copy-on-write branches", command, this_machine())
     for prompt_len in prefixes:
         for k in ks:

@@ -1,4 +1,4 @@
-"""The native halves of the benches (`native/bench.h`), as Python calls them."""
+"""Python bindings of the native parts of the benches (`native/bench.h`)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Taxed(ct.Structure):
 
 
 class Tax(IntEnum):
-    """How a step is handed over."""
+    """How a step is passed to the worker."""
 
     EVENTFD = 0
     POLLING = 1
@@ -69,7 +69,7 @@ class Drive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driven:
-    """What came back."""
+    """Result of a run."""
 
     seconds: float
     submitted: int
@@ -96,12 +96,12 @@ def _library() -> ct.CDLL:
 
 
 def ring_seconds(n: int, batch: int, cpus: tuple[int, int], capacity: int = 1024) -> float:
-    """n sealed and checked descriptors through one SPSC ring."""
+    """Move n sealed and checked descriptors through one SPSC ring."""
     return _sound(_library().assay_bench_ring(n, batch, capacity, *cpus))
 
 
 def queue_seconds(n: int, cpus: tuple[int, int], capacity: int = 1024) -> float:
-    """The same through the MPMC queue, one by one."""
+    """Move n descriptors one by one through the MPMC queue."""
     return _sound(_library().assay_bench_queue(n, capacity, *cpus))
 
 
@@ -112,7 +112,7 @@ def _sound(seconds: float) -> float:
 
 
 def latencies_ns(n: int, cpus: tuple[int, int]) -> list[float]:
-    """Post to consume, of n descriptors posted one after the other."""
+    """Latency from post to consume, of n descriptors posted one after the other."""
     out = (ct.c_double * n)()
     if not _library().assay_bench_latency(n, *cpus, out):
         raise RuntimeError("no thread or no memory")
@@ -120,7 +120,7 @@ def latencies_ns(n: int, cpus: tuple[int, int]) -> list[float]:
 
 
 def drive(runtime: Runtime, work: Drive) -> Driven:
-    """Run the work from a native thread of control: this one, without Python in the loop."""
+    """Run the work from a native thread of control, without Python in the loop."""
     names = [name for name, *_ in _Drive._fields_]
     request = _Drive(**{name: int(getattr(work, name)) for name in names})
     out = _Driven()
@@ -131,7 +131,7 @@ def drive(runtime: Runtime, work: Drive) -> Driven:
 def tax(
     mode: Tax, *, cpus: tuple[int, int], hogs: int, steps_an_order: int, seconds: float
 ) -> tuple[int, float]:
-    """Steps handed over and the seconds they took."""
+    """Number of steps run, and the seconds they took."""
     out = _Taxed()
     _library().assay_bench_tax(mode, *cpus, hogs, steps_an_order, seconds, ct.byref(out))
     return out.steps, out.seconds

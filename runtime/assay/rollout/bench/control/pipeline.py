@@ -1,8 +1,8 @@
-"""`pipeline`: how fast the rings, and the whole pipeline on them, move work.
+"""`pipeline`: throughput of the rings, and of the whole pipeline built on them.
 
 Descriptors are sealed by the producer and checked by the consumer, in order, before they count. The
-pipeline is the real runtime on an engine without a model, with its native scorer: what is left is
-the control plane. Rollouts are counted when their completion has been read and its reward
+pipeline is the real runtime on an engine without a model, with its native scorer, so it measures
+the control plane alone. Rollouts are counted when their completion has been read and its reward
 recomputed.
 """
 
@@ -97,7 +97,7 @@ def _pipelines(report: Report, repeats: int, company: Company) -> None:
 
 
 def measure(repeats: int, n: int, command: str, *, free_cores: bool = False) -> Report:
-    """The whole bench; `free_cores`: at real-time priority, on a machine that others use."""
+    """Run the whole bench. `free_cores`: at real-time priority, for a machine in shared use."""
     title = "Rings and pipeline" + (", real-time priority" if free_cores else "")
     report, company = Report(title, command, this_machine()), Company()
     with realtime(wanted=free_cores):

@@ -1,12 +1,12 @@
-"""`policies`: what FIFO, shortest remaining first and prefix sharing do to one skewed workload.
+"""`policies`: FIFO, shortest remaining first and prefix sharing on one skewed workload.
 
-A dozen prompts, a few of them popular, whose rollouts arrive apart; most responses short and a few
-long; more work than slots, and a KV arena that holds a few prompts beside what decodes. The worker
-is stepped by hand, so time is counted in its steps and the same seed gives the same figures on any
-machine; every repeat is another workload.
+A dozen prompts, a few of them popular, whose rollouts arrive at different times; most responses are
+short and a few long; more work than slots, and a KV arena with room for a few prompts beside the
+decoding rollouts. The worker is stepped manually, so time is counted in its steps and the same seed
+gives the same figures on any machine. Every repeat is another workload.
 
-How often a waiting rollout is passed is read from the trace: admissions of rollouts that came
-later. No more than `aging_max` may pass it.
+How often a waiting rollout is passed is read from the trace: it counts admissions of later
+arrivals. At most `aging_max` may pass it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ VARIANTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One rollout to come."""
+    """One rollout to submit."""
 
     prompt: list[int]
     max_tokens: int
@@ -72,10 +72,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What one policy made of one workload."""
+    """Result of one policy on one workload."""
 
     waits_steps: list[int]
-    """Submission to completion, of every rollout, ascending."""
+    """Steps from submission to completion of every rollout, ascending."""
     steps: int
     prefilled: int
     prefill_asked: int
@@ -102,7 +102,7 @@ def workload(seed: int) -> list[Request]:
 
 
 def passed_most(records: list[TraceRecord]) -> int:
-    """The most rollouts that were admitted before one that had come earlier."""
+    """The most rollouts that were admitted before one that had arrived earlier."""
     came: dict[tuple[int, int], int] = {}
     waiting: dict[tuple[int, int], int] = {}
     most = 0
@@ -118,7 +118,7 @@ def passed_most(records: list[TraceRecord]) -> int:
 
 
 def serve(requests: list[Request], variant: Variant) -> Served:
-    """All of them through a runtime that is stepped by hand, submitted as slots come free."""
+    """Run all of them through a manually stepped runtime, submitting as slots become free."""
     options = RuntimeOptions(
         seq_len_max=PROMPT_TOKENS + LONG_TOKENS[1],
         kv_blocks=KV_BLOCKS,
@@ -173,7 +173,7 @@ def _submitted(runtime: Runtime, request: Request, number: int) -> bool:
 
 
 def measure(repeats: int, command: str) -> Report:
-    """The whole bench; a repeat is a workload, the same for every policy."""
+    """Run the whole bench; each repeat is one workload, the same for every policy."""
     report = Report("Policies on a skewed workload", command, this_machine())
     loads = [workload(seed) for seed in range(1, repeats + 1)]
     for variant in VARIANTS:

@@ -1,10 +1,10 @@
-"""`soak`: very many tiny rollouts, and nothing may be lost, mixed up or leaked.
+"""`soak`: very many tiny rollouts; nothing may be lost, mixed up or leaked.
 
-Groups, prompts and lengths are random; one rollout in some is cancelled; credits are so few that
+Groups, prompts and lengths are random; some rollouts are cancelled; credits are so few that
 every stage is full most of the time; a few hundred slots are reused thousands of times, across the
 wrap of their generations and of the rings' indices. Checked after each part: the conservation of
-rollouts, every credit and block back, the KV invariants, every reward the hash of the very tokens
-that came back, and resident memory.
+rollouts, the return of every credit and block, the KV invariants, that every reward is the hash of
+the tokens that were returned, and resident memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OPTIONS = RuntimeOptions(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one part did, and the state it left."""
+    """Counts of one part, and the state after it."""
 
     rollouts: int
     completed: int
@@ -84,7 +84,7 @@ def _expect(stats: Stats, slots: int, audit: int, wrong: int) -> None:
 
 
 def soak(rollouts: int, parts: int, seed: int, slots: int = SLOTS) -> Iterator[Part]:
-    """`rollouts` in `parts`, one runtime throughout."""
+    """Run `rollouts` in `parts`, on one runtime throughout."""
     engine = ProbeEngine(batch_max=32, step_tokens_max=512, block_tokens=4)
     options = replace(OPTIONS, decode_credits=_decode_credits(slots))
     with Runtime(engine, slots, options) as runtime:

@@ -1,10 +1,10 @@
-"""`tax`: what handing one decode step to a worker costs, and what keeping the worker in its loop
-saves.
+"""`tax`: the cost of passing one decode step to a worker, and the saving of keeping the worker in
+its loop.
 
 Four ways, each with free cores, with the worker's core shared with the host, and with a hog on top:
-eventfd for every step; both sides polling a word; a descriptor and a completion a step through
-rings with spin-then-park waiting; and one descriptor for a whole rollout of steps, as the runtime
-does it. A step is counted by the worker when it has run it.
+eventfd for every step; both sides polling a word; one descriptor and one completion per step
+through rings with spin-then-park waiting; and one descriptor for a whole rollout of steps, as in
+the runtime. A step is counted by the worker after it has run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STEPS_AN_ORDER = 256
 def _samples(
     mode: Tax, pinned: tuple[int, int], hogs: int, repeats: int, seconds: float
 ) -> list[float]:
-    """Nanoseconds a step; a sample without one finished step counts as its whole length."""
+    """Nanoseconds per step; a sample without a finished step counts as its whole length."""
     samples = []
     for _ in range(repeats):
         steps, took = tax(
@@ -30,8 +30,8 @@ def _samples(
 
 
 def measure(repeats: int, seconds: float, command: str, *, free_cores: bool = False) -> Report:
-    """The whole bench; `seconds` a sample. `free_cores`: two cores at real-time priority; never one
-    core, where a thread that polls would keep the other from running for ever."""
+    """Run the whole bench; `seconds` per sample. `free_cores`: two cores at real-time priority; not
+    one core, where a polling thread would prevent the other from running."""
     first, last = cpus()
     report = Report("Cost of handing over a step", command, this_machine())
     places = (

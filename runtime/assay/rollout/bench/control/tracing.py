@@ -1,4 +1,4 @@
-"""`trace`: the eight boundaries of the pipeline, and what watching them costs."""
+"""`trace`: the eight boundaries of the pipeline, and the cost of tracing them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def record() -> list[Span]:
-    """A run with 50 us of engine work a step; every event of it is kept."""
+    """A run with 50 us of engine work per step; every event is kept."""
     host, worker = cpus()
     options = RuntimeOptions(
         seq_len_max=64,
@@ -40,7 +40,7 @@ def record() -> list[Span]:
 
 
 def measure(repeats: int, perfetto: Path | None, command: str) -> Report:
-    """The whole bench."""
+    """Run the whole bench."""
     report = Report("Trace", command, this_machine())
     runs = [record() for _ in range(repeats)]
     if perfetto is not None:
@@ -53,7 +53,7 @@ def measure(repeats: int, perfetto: Path | None, command: str) -> Report:
             report.add(f"{name} {word}", "ns", samples)
     host, worker = cpus()
     off, on = [], []
-    for _ in range(repeats):  # in turn, so that a drift of the machine meets both
+    for _ in range(repeats):  # alternating, so that drift of the machine affects both
         off.append(run_pipeline(host, worker, host)[0])
         on.append(run_pipeline(host, worker, host, trace=True)[0])
     report.add("pipeline, tracing off", "rollouts/s", [d.completed / d.seconds for d in off])

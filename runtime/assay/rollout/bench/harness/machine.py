@@ -1,4 +1,4 @@
-"""The machine a figure was measured on, and how busy it was."""
+"""The machine that a figure was measured on, and its load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a reader needs to know before comparing."""
+    """Facts needed to compare figures."""
 
     cpu: str
     cores: int
@@ -25,12 +25,12 @@ class Machine:
     architecture: str
     compiler: str
     steal_percent: float
-    """Of all CPU time since boot, what the hypervisor gave to others."""
+    """Steal: percent of all CPU time since boot that the hypervisor gave to other guests."""
     load_1m: float
-    """Load average over the last minute when the bench began; above 0 the cores were not free."""
+    """Load average over the last minute when the bench began; above 0, the cores were not free."""
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """As JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ def _cpu_name() -> str:
 def _compiler() -> str:
     try:
         done = subprocess.run(
-            ["cc", "-dumpfullversion"],  # noqa: S607 - whichever cc built the library
+            ["cc", "-dumpfullversion"],  # noqa: S607 - the cc that built the library
             capture_output=True,
             text=True,
             check=False,
@@ -71,16 +71,16 @@ def _steal_percent() -> float:
 
 
 class Company:
-    """What else the machine did while a bench ran; one sample per call of `sample`."""
+    """Other load during a bench; one sample per call of `sample`."""
 
     def __init__(self) -> None:
         self._last = _ticks()
         self.steal_percent: list[float] = []
-        """Of all CPU time since the sample before, what the hypervisor gave to others."""
+        """Steal: percent of all CPU time since the previous sample."""
         self.load_1m: list[float] = []
 
     def sample(self) -> None:
-        """Take one."""
+        """Take one sample."""
         now = _ticks()
         passed = [b - a for a, b in zip(self._last, now, strict=True)]
         self.steal_percent.append(100 * passed[7] / max(sum(passed), 1))
@@ -89,7 +89,7 @@ class Company:
 
 
 def this_machine() -> Machine:
-    """Read it now."""
+    """Read the machine now."""
     return Machine(
         cpu=_cpu_name(),
         cores=len(os.sched_getaffinity(0)),
@@ -103,15 +103,15 @@ def this_machine() -> Machine:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in RAM now."""
+    """Resident memory of this process, in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
 def realtime(*, wanted: bool) -> Iterator[None]:
-    """First-in-first-out scheduling for this thread and those it starts: cores that are free for
-    the bench although the machine is not. Needs the right to it; every wait inside must park."""
+    """First-in-first-out scheduling for this thread and those it starts: free cores for the bench
+    on a busy machine. Needs the privilege; every wait inside must park."""
     if not wanted:
         yield
         return
@@ -124,6 +124,6 @@ def realtime(*, wanted: bool) -> Iterator[None]:
 
 
 def cpus() -> tuple[int, int]:
-    """Two CPUs to pin to: different ones where there are two."""
+    """Two CPUs to pin to: different ones if there are two."""
     allowed = sorted(os.sched_getaffinity(0))
     return allowed[0], allowed[-1]

@@ -26,38 +26,38 @@ class Figure:
 
     @property
     def median(self) -> float:
-        """The figure."""
+        """Median of the samples."""
         return statistics.median(self.samples)
 
     @property
     def spread(self) -> tuple[float, float]:
-        """Least and greatest sample."""
+        """Minimum and maximum sample."""
         return min(self.samples), max(self.samples)
 
 
 @dataclass(slots=True)
 class Report:
-    """What one command measured, where, and how to repeat it."""
+    """What one command measured, on which machine, and how to repeat it."""
 
     title: str
     command: str
     machine: Machine
     figures: list[Figure] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    """What was asked for and could not be measured here, and why."""
+    """Requested measurements that could not be made here, with the reason."""
 
     def add(self, name: str, unit: str, samples: list[float]) -> None:
-        """A figure from its repeats; one without samples would claim what was not measured."""
+        """Add a figure from its repeats; without samples it is an error."""
         if not samples:
             raise ValueError(f"{name}: nothing was measured")
         self.figures.append(Figure(name, unit, tuple(samples)))
 
     def leave_out(self, what: str, why: str) -> None:
-        """Say that a figure is not there, instead of letting it go unnoticed."""
+        """Record that a requested figure is missing, and why."""
         self.left_out[what] = why
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """As JSON."""
         return {
             "title": self.title,
             "command": self.command,
@@ -77,7 +77,7 @@ class Report:
         }
 
     def table(self) -> Table:
-        """For people."""
+        """As a table."""
         table = Table(title=self.title, caption=str(self.machine), title_justify="left")
         for heading in ("figure", "median", "least", "greatest", "unit", "repeats"):
             justify = "right" if heading in {"median", "least", "greatest", "repeats"} else "left"
@@ -89,7 +89,7 @@ class Report:
         return table
 
     def plot(self, path: Path) -> None:
-        """Bars with their spread, one panel a unit, log scale where the figures span decades."""
+        """Bars with their spread, one panel per unit; log scale if the figures span decades."""
         import matplotlib as mpl
 
         mpl.use("Agg")
@@ -119,7 +119,7 @@ class Report:
         plt.close(drawing)
 
     def deliver(self, json_path: Path | None, plot_path: Path | None) -> None:
-        """Print the table; write the files that were asked for."""
+        """Print the table; write the requested files."""
         console = Console()
         for what, why in self.left_out.items():
             console.print(f"left out: {what} ({why})", highlight=False)
