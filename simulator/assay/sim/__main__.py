@@ -1,10 +1,10 @@
-"""Shell of the simulator.
+"""Command line of the simulator.
 
     python -m assay.sim --seed N             deterministic simulation testing; prints its seed first
     python -m assay.sim platform --seed N    the same for the whole platform, see `--help` there
-    python -m assay.sim --replay FILE        what `assay history export` wrote, against the policies
+    python -m assay.sim --replay FILE        replay an `assay history export` file with each policy
 
-A seed that breaks an invariant exits with 1 and names what replays it.
+A seed that breaks an invariant exits with 1 and prints the command that replays it.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def read_traces(path: Path) -> list[dict[str, object]]:
 
 
 def replay(args: argparse.Namespace) -> int:
-    """Play the traces and print what each policy would have held."""
+    """Replay the traces and print what each policy would have used."""
     try:
         workload = workload_of(read_traces(args.replay), past=args.past)
     except InvalidRequest as error:
@@ -80,7 +80,7 @@ def replay(args: argparse.Namespace) -> int:
 
 
 def run_seeds(first: int, runs: int) -> int:
-    """Run `runs` seeds from `first` on."""
+    """Run `runs` seeds, starting at `first`."""
     for seed in range(first, first + runs):
         print(f"seed {seed}", flush=True)
         try:

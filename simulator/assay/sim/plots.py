@@ -1,4 +1,4 @@
-"""Pictures of results (matplotlib, from the extra `sim`). A shell, like `files`."""
+"""Plots of results (matplotlib, from the extra `sim`). Does I/O, like `files`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from assay.sim.pools.result import Result
 
 
 def plot_pools(results: Sequence[Result], stage: int, path: Path, *, title: str) -> None:
-    """Held and running workers of one shared pool over time, a panel a policy."""
+    """Held and running workers of one shared pool over time, one panel per policy."""
     figure, axes = plt.subplots(len(results), 1, figsize=(8, 2 * len(results)), sharex=True)
     for axis, result in zip(list(axes) if len(results) > 1 else [axes], results, strict=True):
         at = [sample.at_s for sample in result.samples]
@@ -36,7 +36,7 @@ def plot_lines(
     y: str,
     logarithmic: bool = False,
 ) -> None:
-    """One line a name."""
+    """One line per name."""
     figure, axis = plt.subplots(figsize=(7, 4))
     for name, points in lines.items():
         axis.plot([p[0] for p in points], [p[1] for p in points], marker="o", label=name)
@@ -50,7 +50,7 @@ def plot_lines(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """As PNG."""
+    """Write as PNG."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.tight_layout()
     figure.savefig(path, dpi=110)

@@ -1,10 +1,10 @@
-"""Shell of the whole-platform simulation (also `python -m assay.sim platform`).
+"""Command line of the whole-platform simulation (also `python -m assay.sim platform`).
 
     python -m assay.sim.platform --seed N               one seed; prints it first
-    python -m assay.sim.platform --seed N --runs 1000   so many seeds from N on
-    python -m assay.sim.platform --seed N --hash        with the hash of all that happened
+    python -m assay.sim.platform --seed N --runs 1000   1000 seeds from N on
+    python -m assay.sim.platform --seed N --hash        with a hash of all events
 
-A seed that breaks a promise prints itself, the faults that are needed for it, and what replays it;
+A seed that violates an invariant prints its number, the faults needed for it, and its replay;
 the exit code is then 1.
 """
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def show(report: Report) -> None:
-    """A finding, for a person."""
+    """Print a finding."""
     print(f"seed {report.seed}: {report.finding}")
     for fault in report.faults:
         print(f"    {fault}")
@@ -59,7 +59,7 @@ def show(report: Report) -> None:
 
 
 def figures(done: int, found: int, virtual_s: float, cpu_s: float, *, as_json: bool) -> None:
-    """What the runs came to, by CPU time: a run uses one core and never waits."""
+    """Totals of the runs, by CPU time: a run uses one core and never waits."""
     facts = {
         "seeds": done,
         "findings": found,

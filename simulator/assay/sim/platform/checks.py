@@ -1,8 +1,7 @@
-"""What must be true of the services after every instant, and of everything at the end.
+"""Invariants of the services after every instant, and of everything at the end.
 
-The store's promises are held by the ledger, command by command; here are those of the worker hosts,
-the slots and the planners, which are seen between instants, and what must be left at the end:
-nothing.
+The ledger checks the store, command by command. This module checks the worker hosts, the slots and
+the planners, which are visible between instants, and that nothing is left at the end.
 """
 
 from collections import Counter
@@ -17,15 +16,15 @@ from assay.worker.slots.process import SlotProcess, SlotState
 from assay.worker.supervisor import Supervisor
 
 IDLE_S_MAX: Final = 2.0
-"""How long a request may wait beside an idle slot where nothing goes wrong."""
+"""How long a request may wait beside an idle slot when there are no faults."""
 
 SWEEPS: Final = 4
 LATER_NS: Final = 100_000 * 10**9
-"""Longer than anything is kept."""
+"""Longer than any retention time."""
 
 
 class InstantChecks:
-    """Remembers what lasts over instants."""
+    """Keeps state across instants."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -33,10 +32,10 @@ class InstantChecks:
         self._seen: dict[str, int] = {}
 
     def look(self) -> None:
-        """Hold every promise against what is.
+        """Check every invariant.
 
         Raises:
-            Finding: one was broken.
+            Finding: one is violated.
         """
         world = self._world
         if world.findings:
@@ -50,8 +49,8 @@ class InstantChecks:
                 self._look_at_host(life)
 
     def _lead_is_unsafe(self) -> bool:
-        """A store that forgets, or whose clock jumps ahead, gives the lead away too soon; until the
-        old leader's lease has run out, two may lead."""
+        """A store that forgets, or whose clock jumps ahead, gives the lead away too soon; two may
+        lead until the old leader's lease has expired."""
         forgets = {Kind.FAIL_OVER, Kind.STORE_CLOCK_JUMP}
         now_s = self._world.loop.time()
         return any(
@@ -61,7 +60,7 @@ class InstantChecks:
 
     def _look_at_host(self, life: HostNode) -> None:
         for supervisor in life.supervisors.values():
-            slots = list(supervisor._pool._slots)  # noqa: SLF001 - a look inside is the point
+            slots = list(supervisor._pool._slots)  # noqa: SLF001 - inspection is the purpose
             self._slots(supervisor, slots)
             if self._world.is_calm:
                 self._conserves_work(life, supervisor)
@@ -107,10 +106,10 @@ def _leads(one: object) -> bool:
 
 
 def check_end(world: World) -> None:
-    """Everything stopped: nothing may be left.
+    """Check that nothing is left after everything stopped.
 
     Raises:
-        Finding: something is.
+        Finding: something is left.
     """
     ledger, server = world.ledger, world.server
     leased = [entry for stage in ledger.leased.values() for entry in stage.values()]
@@ -123,7 +122,7 @@ def check_end(world: World) -> None:
     for key, batch in ledger.batches.items():
         if key[0].startswith("tenant"):
             require(batch.over, "a batch never ended", batch=key)
-    # What no one waits for any more expires, and later the results of it.
+    # Records that no one waits for expire, and later their results.
     for _ in range(SWEEPS):
         server.clock.offset_ns += LATER_NS
         for stage in STAGES:

@@ -1,4 +1,4 @@
-"""What goes wrong in a run, as data: a list that can be cut down and still means the same.
+"""The faults of a run, as data: a list that can be shortened and keeps its meaning.
 
 Each kind of fault is left out of a run at random (swarm testing), so that some runs see one kind
 only, and one run in five sees none.
@@ -13,23 +13,23 @@ from typing import Final, TypeVar
 FAULTS_MAX: Final = 14
 CALM_SHARE: Final = 0.2
 FIRST_S: Final = 2.0
-"""Before that all is well: the platform starts."""
+"""No faults before this time: the platform starts."""
 SHRINKING_RUNS_MAX: Final = 200
 
 T = TypeVar("T")
 
 
 class Kind(StrEnum):
-    """What happens."""
+    """Kinds of faults."""
 
     CRASH_API = "crash_api"
     CRASH_HOST = "crash_host"
     CRASH_PLANNER = "crash_planner"
     STOP_HOST = "stop_host"
-    """It drains and starts again, as for a new release."""
+    """It drains and restarts, as for a new release."""
     CRASH_SLOT = "crash_slot"
     STOP_SLOT = "stop_slot"
-    """By a signal, as from a debugger."""
+    """Stopped by a signal, as by a debugger."""
     FORKS_FAIL = "forks_fail"
     STORE_DOWN = "store_down"
     STORE_SLOW = "store_slow"
@@ -39,11 +39,11 @@ class Kind(StrEnum):
     LOSE_REQUESTS = "lose_requests"
     LOSE_ANSWERS = "lose_answers"
     DOUBLE_CALLS = "double_calls"
-    """Calls of the API arrive twice."""
+    """API calls arrive twice."""
     LOSE_CALLS = "lose_calls"
-    """Answers of the API are lost."""
+    """API responses are lost."""
     CLOCK_JUMP = "clock_jump"
-    """A node's Unix time."""
+    """A node's Unix time jumps."""
     STORE_CLOCK_JUMP = "store_clock_jump"
     BUSY_MACHINE = "busy_machine"
     """All work takes longer."""
@@ -57,14 +57,14 @@ class Fault:
     kind: Kind
     at_s: float
     target: int = 0
-    """Which of the nodes (modulo their number)."""
+    """Index of the node (modulo their number)."""
     size: float = 0.0
-    """Seconds that it lasts, or what is said at `Kind`."""
+    """Duration in seconds, or as described at `Kind`."""
     awaits: int = 0
-    """Crashes: at the how manyth await on the outside from then on."""
+    """Crashes: number of external awaits until the crash."""
 
     def __str__(self) -> str:
-        """As it is printed for a person."""
+        """One line for a person."""
         more = f" await {self.awaits}" if self.awaits else ""
         return f"{self.at_s:8.3f} s  {self.kind:17} target {self.target} size {self.size:.3f}{more}"
 
@@ -115,15 +115,15 @@ def shrink(
     *,
     runs_max: int = SHRINKING_RUNS_MAX,
 ) -> Sequence[T]:
-    """Leave out what is not needed: ddmin on complements (Zeller, Hildebrandt: TSE 2002).
+    """Remove faults that are not needed: ddmin on complements (Zeller, Hildebrandt: TSE 2002).
 
     Args:
-        faults: with which it fails.
-        still_fails: whether it fails with these.
-        runs_max: how often that may be asked.
+        faults: faults that reproduce the failure.
+        still_fails: whether a run fails with these faults.
+        runs_max: limit on calls of `still_fails`.
 
     Returns:
-        A list in the same order, of which no single fault can be left out unless `runs_max` was
+        A list in the same order, from which no single fault can be removed unless `runs_max` was
         reached.
     """
     left, parts, runs = list(faults), 1, 0

@@ -1,16 +1,16 @@
-"""What must be true of the store, told from outside: from the commands and their answers alone.
+"""Invariants of the store, checked from outside: from the commands and their results alone.
 
-The ledger keeps of each accepted request where it is (queued, leased, ended), and holds every
-answer against that. It knows nothing of how the store works. A broken promise is a `Finding`.
+The ledger tracks where each accepted request is (queued, leased, ended), and checks every result
+against that. It does not depend on how the store works. A violated invariant is a `Finding`.
 
-* Conservation: every accepted request is in exactly one place; the counters that a batch shows are
+* Conservation: every accepted request is in exactly one place; the reported counters of a batch are
   those of the ledger, and `submitted = ended + queued + running`.
-* One outcome each; a reward is the one of the very request.
-* Order: what is claimed is the first of its tenant by batch deadline, then arrival; no tenant that
+* Each request has one outcome, and its own reward.
+* Order: a claim is the first of its tenant by batch deadline, then arrival; no tenant that
   waits falls behind another by more than a bounded amount of service.
-* Quotas are never passed, and nothing is refused below them.
+* Quotas are never exceeded, and nothing is refused below them.
 * Leases: fences only grow; only the newest holder's report counts; attempts are counted exactly; a
-  lease that ran out is taken back, one that did not is not.
+  lease that expired is taken back, one that did not is not.
 """
 
 from collections import Counter, defaultdict
@@ -51,17 +51,17 @@ BatchKey = tuple[TenantId, BatchId]
 
 LAG_MAX: Final = 8.0
 """By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
-requests. The theorem (`core.ordering`) says 1 of what is charged; the rest is for costs that are
-not learnt yet."""
+requests. The theorem (`core.ordering`) says 1 for charged costs; the rest covers costs that are
+not known yet."""
 SWEEP_BATCHES_MAX: Final = 8
 
 
 class Finding(AssertionError):
-    """A promise was broken."""
+    """An invariant is violated."""
 
 
 def require(holds: bool, promise: str, **facts: object) -> None:  # noqa: FBT001 - reads as a sentence
-    """Raise where it does not hold.
+    """Raise if it does not hold.
 
     Raises:
         Finding: it does not.
@@ -88,7 +88,7 @@ class Entry:
     reward: float | None = None
     job_id: JobId | None = None
     read: int = 0
-    """Times that a reader has met its result."""
+    """How often a reader has received its result."""
 
 
 @dataclass(slots=True, eq=False)
@@ -123,17 +123,17 @@ class BatchEntry:
 
 @dataclass(slots=True)
 class Races:
-    """Service that tenants got at a stage while two of them waited."""
+    """Service of tenants at a stage while two of them waited."""
 
     lag: dict[tuple[TenantId, TenantId], float] = field(default_factory=dict)
-    """Seconds per weight by which the first is ahead since both began to wait."""
+    """Seconds per weight by which the first is ahead since both started to wait."""
 
 
 class Ledger:
-    """Folds commands; `met` is called for every promise that was held against an answer."""
+    """Folds commands; `met` is called for every check that passed."""
 
     def __init__(self, *, is_calm: bool) -> None:
-        """`is_calm`: nothing goes wrong in this run but what the requests themselves do."""
+        """`is_calm`: no faults in this run, except what the requests themselves do."""
         self.is_calm = is_calm
         self.tasks: dict[tuple[TenantId, TaskId], TaskRecord] = {}
         self.batches: dict[BatchKey, BatchEntry] = {}
@@ -148,7 +148,7 @@ class Ledger:
         self.lead_fence = 0
         self.leader = Leadership(leads=False, planner="", fence=0, expires_ns=0)
         self.taken_back = 0
-        """Leases that ran out."""
+        """Leases that expired."""
         self.ended = 0
         self._number = 0
         self._takes: dict[str, Callable[[Command], None]] = {
@@ -170,10 +170,10 @@ class Ledger:
         }
 
     def take(self, command: Command) -> None:
-        """Hold one command against what is known.
+        """Check one command against the known state.
 
         Raises:
-            Finding: a promise was broken.
+            Finding: an invariant is violated.
         """
         take = self._takes.get(command.name)
         if take is not None:
@@ -287,7 +287,7 @@ class Ledger:
             self._same(batch, command.answer)
 
     def _same(self, batch: BatchEntry, record: BatchRecord) -> None:
-        """A batch's counters are those of the ledger."""
+        """A batch's counters must equal the ledger's."""
         facts = (len(batch.requests), batch.outcomes.total(), batch.running)
         shown = (record.submitted, record.ended, record.running)
         require(facts == shown, "a batch shows other counters", known=facts, shown=shown)
@@ -579,7 +579,7 @@ def _size(request: NewRequest) -> int:
 
 
 def refold(commands: Sequence[Command], *, is_calm: bool) -> Ledger:
-    """The ledger of a log that was cut, after a failover."""
+    """The ledger of a truncated log, after a failover."""
     ledger = Ledger(is_calm=is_calm)
     for command in commands:
         ledger.take(command)

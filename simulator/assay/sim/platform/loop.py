@@ -1,8 +1,8 @@
-"""An event loop in virtual time: one thread, no input or output, time passes only when all wait.
+"""An event loop in virtual time: one thread, no I/O; time advances only when all tasks wait.
 
 Two runs that create the same work in the same order execute it in the same order. Timers due at the
-same instant run in an order that the seed draws, which asyncio leaves open; ready callbacks run in
-the order in which they were made ready, which asyncio promises.
+same instant run in an order drawn from the seed (asyncio leaves it open); ready callbacks run in
+the order in which they became ready, which asyncio guarantees.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from contextvars import Context
 from typing import Any, Final, TypeVar
 
 TURNS_PER_INSTANT_MAX: Final = 20_000
-"""More turns of the loop than this without time passing: something runs in a circle."""
+"""More turns of the loop than this without time advancing indicate an endless loop."""
 TIE_S: Final = 1e-7
-"""Timers move by up to this, so that the seed orders those of one instant."""
+"""Timers are shifted by up to this, so that the seed orders those of one instant."""
 THREAD_S_MAX: Final = 0.002
-"""What production code does in a thread takes up to so long here, and runs in no thread."""
+"""Work that production runs in a thread takes up to this long here, and runs in no thread."""
 
 T = TypeVar("T")
 
@@ -26,14 +26,14 @@ class Deadlock(Exception):
 
 
 class Livelock(Exception):
-    """Work goes on for ever without time passing."""
+    """Work continues for ever without time advancing."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
     """Runs coroutines; `time()` is virtual seconds since the start."""
 
     def __init__(self, seed: str, *, on_instant: Callable[[], None] = lambda: None) -> None:
-        """`on_instant` is called when all work of an instant is done; what it raises ends the
+        """`on_instant` is called when all work of an instant is done; an exception from it ends the
         run."""
         super().__init__()
         self._selector = self
@@ -55,16 +55,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,  # noqa: ANN401 - asyncio's own
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """See asyncio; ties are the seed's."""
+        """See asyncio; ties are ordered by the seed."""
         when += self._random.random() * TIE_S
         return super().call_at(when, callback, *args, context=context)
 
     def select(self, timeout: float | None) -> list[object]:
-        """Stand in for the selector: nothing ever comes from outside, so let the time pass.
+        """Stand in for the selector: no external events exist, so advance the time.
 
         Raises:
             Deadlock: no timer is set.
-            Livelock: time does not pass.
+            Livelock: time does not advance.
         """
         if timeout == 0:
             self._turns += 1
@@ -81,10 +81,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return []
 
     def _process_events(self, event_list: list[object]) -> None:
-        """Nothing comes from outside."""
+        """No external events exist."""
 
     def _write_to_self(self) -> None:
-        """There is no other thread to be woken from."""
+        """No other thread exists that could wake the loop."""
 
     def run_in_executor(  # type: ignore[override]  # asyncio's stub is looser
         self,
@@ -92,7 +92,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         func: Callable[..., T],
         *args: Any,  # noqa: ANN401 - asyncio's own
     ) -> asyncio.Future[T]:
-        """Run it a little later, in this thread."""
+        """Run it a little later, in the same thread."""
         future: asyncio.Future[T] = self.create_future()
 
         def call() -> None:
@@ -100,7 +100,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 return
             try:
                 future.set_result(func(*args))
-            except Exception as error:  # noqa: BLE001 - as a thread would hand it over
+            except Exception as error:  # noqa: BLE001 - as an executor would return it
                 future.set_exception(error)
 
         self.call_later(self._random.random() * THREAD_S_MAX, call)

@@ -1,7 +1,7 @@
 """The processes of the simulated platform: each has tasks and a clock, and may die at any await.
 
-A node that dies does nothing more: its tasks are cancelled, and whatever their clean-up still wants
-of the outside is refused, because every port asks `Node.check` first.
+A dead node does nothing more: its tasks are cancelled, and external calls of their clean-up are
+refused, because every port calls `Node.check` first.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class NodeClock(Clock):
         self.offset_ns = 0
 
     def now_ns(self) -> int:
-        """Unix time, as this node believes."""
+        """Unix time according to this node."""
         return EPOCH_NS + self.monotonic_ns() + self.offset_ns
 
     def monotonic_ns(self) -> int:
@@ -47,19 +47,19 @@ class Node:
         self.random = random.Random(f"{seed}/{name}")  # noqa: S311 - to be repeated, not secret
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.crash_in: int | None = None
-        """Awaits on the outside that are left until it dies; `None` = it lives."""
+        """External awaits left until it dies; `None` = no crash is planned."""
         self.events = 0
-        """Grows with all that reaches it or leaves it."""
+        """Grows with every external call and message."""
         self.died: asyncio.Event = asyncio.Event()
 
     def spawn(self, work: Coroutine[object, object, T], *, name: str) -> asyncio.Task[T]:
-        """Run it as part of this node."""
+        """Run a coroutine as part of this node."""
         context = copy_context()
         context.run(_NODE.set, self)
         return self.loop.create_task(work, name=f"{self.name}: {name}", context=context)
 
     def check(self) -> None:
-        """Count one await; let nothing out of a dead node.
+        """Count one external await; refuse calls of a dead node.
 
         Raises:
             CancelledError: the node is dead, or dies now.
@@ -73,7 +73,7 @@ class Node:
             raise asyncio.CancelledError
 
     def kill(self) -> None:
-        """Die, in the middle of everything."""
+        """Die now, in the middle of everything."""
         self.is_alive = False
         self.died.set()
         for task in list(self.tasks):
@@ -85,7 +85,7 @@ def task_factory(
     coro: Coroutine[Any, Any, T],
     **options: Any,  # noqa: ANN401 - asyncio's own
 ) -> asyncio.Task[T]:
-    """Count each task to the node that makes it."""
+    """Assign each task to the node that creates it."""
     task: asyncio.Task[T] = asyncio.Task(coro, loop=loop, **options)
     context = options.get("context")
     node = context.get(_NODE) if context is not None else _NODE.get()

@@ -1,9 +1,9 @@
-"""The log of a simulated run, carried out again by another store: every answer must be the same.
+"""Repeats the log of a simulated run on another store: every result must be the same.
 
 The other store has a clock of its own that cannot be set, so instants are left out of the
-comparison and what a run takes minutes for is over in a moment. Deadlines are moved so that batches
-are ordered as they were; leases are made long. A log in which time itself decides (leases that ran
-out, claims that were cancelled in a worker's hands) is not fit for this; `is_fit` says so.
+comparison, and minutes of a run take a moment. Deadlines are moved so that batches keep their
+order; leases are made long. A log in which time itself decides (leases that expired, claims
+that were cancelled in a worker's hands) cannot be compared; `is_fit` reports that.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ COMPARED: Final = frozenset(
         *("claim", "beat", "finish", "reap", "prioritize", "depths", "mark_at_risk", "history"),
     }
 )
-"""Commands that are carried out again; the others change nothing of these."""
+"""Commands that are repeated; the others do not change their state."""
 LEASE_S: Final = 3_000.0
 GAP_NS_MIN: Final = 300 * 10**6
-"""Between two deadlines, so that no delay of the replay changes their order."""
+"""Gap between two deadlines, so that no delay of the replay changes their order."""
 
 
 class Difference(NamedTuple):
-    """An answer that is not the same."""
+    """A result that differs."""
 
     at: int
     command: Command
@@ -38,7 +38,7 @@ class Difference(NamedTuple):
 
 
 def is_fit(log: Sequence[Command]) -> bool:
-    """Whether nothing in the log depends on how fast time passes."""
+    """Whether nothing in the log depends on the speed of time."""
     deadlines: list[int] = []
     for command in log:
         if command.name == "cancel":
@@ -58,7 +58,7 @@ def is_fit(log: Sequence[Command]) -> bool:
 async def carry_out_again(
     log: Sequence[Command], store: Store, now_ns: Callable[[], int]
 ) -> Difference | None:
-    """The first answer that differs; `now_ns` is the time of the store's machine."""
+    """The first result that differs; `now_ns` is the time of the store's machine."""
     begun_ns = now_ns()
     leases: dict[Lease, Lease] = {}
     for at, command in enumerate(log):
@@ -112,7 +112,7 @@ def _report(report: Report, leases: dict[Lease, Lease]) -> Report:
 
 
 def timeless(value: object) -> object:
-    """Without instants, fences, and what is counted from them."""
+    """Remove instants, fences, and what is counted from them."""
     if isinstance(value, AssayError):
         return type(value).__name__, value.field
     if isinstance(value, list | tuple):

@@ -1,9 +1,9 @@
-"""What simulated requests ask of a slot, and how each of them must end.
+"""Scripts of simulated requests: what a request does to its slot, and how it must end.
 
 A response says in plain text what the slot that judges it does: `score 120 40 7` takes 120 ms at
-the first stage and 40 ms at the second, and is worth 0.07. So everyone who sees a request, the slot
-that runs it and the check of its result, derives the same from it, and a reward that belongs to
-another request is noticed.
+the first stage and 40 ms at the second, with reward 0.07. Both the slot that runs a request and the
+check of its result derive the outcome from it, so a reward that belongs to another request is
+detected.
 """
 
 from dataclasses import dataclass
@@ -29,23 +29,23 @@ class Deed(StrEnum):
 
     SCORE = "score"
     LIMIT = "limit"
-    """The handler finds that a limit was broken."""
+    """The handler reports a broken limit."""
     FLAKY = "flaky"
-    """The handler raises the first time."""
+    """The handler raises on the first attempt."""
     RAISE = "raise"
     """The handler always raises."""
     POISON = "poison"
-    """The slot dies."""
+    """The slot crashes."""
     GARBAGE = "garbage"
     """The slot breaks the protocol."""
     BURN = "burn"
-    """It computes without end."""
+    """It computes for ever."""
     SLEEP = "sleep"
-    """It sleeps without end."""
+    """It sleeps for ever."""
     RETIRE = "retire"
-    """A slot that has served already cannot run it; a fresh one can."""
+    """A slot that has run other requests cannot run it; a fresh one can."""
     SHARED = "shared"
-    """It needs an artifact that others need too."""
+    """It needs an artifact that others need, too."""
 
 
 NEVER_JUDGED: Final = frozenset({Deed.RAISE, Deed.POISON, Deed.GARBAGE})
@@ -54,7 +54,7 @@ OVER_LIMIT: Final = frozenset({Deed.LIMIT, Deed.BURN, Deed.SLEEP})
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A response, read."""
+    """A parsed response."""
 
     deed: Deed
     first_ms: int
@@ -63,35 +63,35 @@ class Script:
 
     @property
     def outcome(self) -> Outcome:
-        """How it ends when nothing else goes wrong."""
+        """Its outcome without faults."""
         if self.deed in NEVER_JUDGED:
             return Outcome.INFRA_FAILED
         return Outcome.RESOURCE_LIMIT if self.deed in OVER_LIMIT else Outcome.SCORED
 
     @property
     def reward(self) -> float | None:
-        """What it is worth then."""
+        """Its reward without faults."""
         if self.outcome is Outcome.SCORED:
             return self.points / 100
         return 0.0 if self.outcome is Outcome.RESOURCE_LIMIT else None
 
     def service_s(self, stage: StageName) -> float:
-        """How long the stage takes."""
+        """Duration of the stage."""
         return (self.first_ms if stage == FIRST else self.second_ms) / 1000
 
     def packed(self) -> bytes:
-        """As a response."""
+        """Encode as a response."""
         return f"{self.deed} {self.first_ms} {self.second_ms} {self.points}".encode()
 
 
 def script_of(response: bytes) -> Script:
-    """Read a response."""
+    """Parse a response."""
     deed, first_ms, second_ms, points = response.decode().split()[:4]
     return Script(Deed(deed), int(first_ms), int(second_ms), int(points))
 
 
 def pipelines() -> dict[PipelineName, PipelineDefinition]:
-    """One pipeline with one stage and one with two, which share the first."""
+    """One pipeline with one stage and one with two; they share the first stage."""
     first = StageDefinition(
         spec=StageSpec(
             name=FIRST,

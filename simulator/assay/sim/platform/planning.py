@@ -1,8 +1,8 @@
-"""The planner's surroundings: its planning process and the way to the worker hosts.
+"""The planner's environment: its planning process and the connection to the worker hosts.
 
-A planning process either makes real plans (`assay.planner.session`), or answers whatever the seed
-draws within its rights: any sizes, priorities and warnings. The controller must keep its promises
-under both, and when the process dies, hangs or starts slowly.
+A planning process either makes real plans (`assay.planner.session`), or returns random permitted
+decisions: any sizes, priorities and warnings. The controller must keep its invariants in both
+cases, and when the process dies, hangs or starts slowly.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ LATE_PRIORITY_NS: Final = 60 * 10**9
 
 @dataclass(slots=True)
 class PlanningTroubles:
-    """What goes wrong with planning processes."""
+    """Faults of planning processes."""
 
     deaths: int = 0
-    """So many questions kill it."""
+    """Number of requests that crash it."""
 
 
 class SimPlanningProcess(PlanningProcess):
@@ -60,7 +60,7 @@ class SimPlanningProcess(PlanningProcess):
         troubles: PlanningTroubles,
         planning: "Callable[[], Session] | None",
     ) -> None:
-        """`planning` makes real plans; `None` = the seed's."""
+        """`planning` makes real plans; `None` = random decisions of the seed."""
         super().__init__(settings, clock=node.clock, metrics=metrics)
         self._node = node
         self._troubles = troubles
@@ -102,10 +102,10 @@ class SimPlanningProcess(PlanningProcess):
 
 
 def orders_ahead(snapshot: Snapshot, decision: Decision) -> None:
-    """What the plan itself needs within a start-up time is ordered now.
+    """Check that what the plan needs within a start-up time is ordered now.
 
     Raises:
-        Finding: it is not.
+        Finding: it is not ordered.
     """
     if decision.plan is None or not decision.ready:
         return
@@ -126,7 +126,7 @@ def orders_ahead(snapshot: Snapshot, decision: Decision) -> None:
 
 
 def any_decision(snapshot: Snapshot, draw: random.Random) -> Decision:
-    """Whatever a plan could say."""
+    """A random decision that a plan could contain."""
     slots = tuple(
         SetSlots(stage=facts.stage, slots=draw.randint(facts.slots_min, facts.slots_max))
         for facts in snapshot.stages
@@ -159,7 +159,7 @@ class Hosts:
 
 
 class SimScaler:
-    """Implements `Scaler` over all hosts: a pool's slots are shared out among them."""
+    """Implements `Scaler` over all hosts: a pool's slots are divided among them."""
 
     def __init__(self, node: Node, hosts: Hosts) -> None:
         self._node = node
@@ -208,7 +208,7 @@ def _sum(stage: StageName, hosts: Sequence[WorkerHost]) -> PoolState:
 
 
 def stage_limits(pools: Sequence[PoolState], startup_s: float) -> tuple[StageLimits, ...]:
-    """What an operator would have said of the stages."""
+    """Stage settings as an operator would write them."""
     return tuple(
         StageLimits(
             stage=pool.stage,

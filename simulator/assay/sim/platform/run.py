@@ -1,4 +1,4 @@
-"""One seed, from start to end: what was found, and a hash of all that happened."""
+"""One seed, from start to end: the finding, and a hash of all events."""
 
 import asyncio
 import contextlib
@@ -21,29 +21,29 @@ from assay.sim.platform.store import Command
 from assay.sim.platform.world import FAULTS_UNTIL_S, SETTLE_S_MAX, Shape, World
 
 REAL_PLANS_EVERY: Final = 8
-"""Of so many seeds one makes real plans."""
+"""One of this many seeds makes real plans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What one run gave."""
+    """Result of one run."""
 
     seed: int
     faults: Sequence[Fault]
     finding: str
-    """Empty: every promise was kept."""
+    """Empty: no invariant was violated."""
     virtual_s: float
     instants: int
     commands: int
     ended: int
     """Requests."""
     digest: str
-    """SHA-256 of every command with its time and answer; empty where it was not asked for."""
+    """SHA-256 of every command with its time and result; empty if not requested."""
     log: Sequence[Command] = ()
 
 
 def shape_of(seed: int) -> Shape:
-    """How large a seed's platform is."""
+    """Size of a seed's platform."""
     draw = random.Random(f"{seed}/shape")  # noqa: S311 - to be repeated, not secret
     return Shape(
         apis=draw.randint(1, 2),
@@ -61,7 +61,7 @@ def run_seed(
     hashed: bool = False,
     keep_log: bool = False,
 ) -> Report:
-    """Run a seed, with its own faults or with these."""
+    """Run a seed, with its own faults or with the given ones."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     if faults is None:
         faults = draw_faults(seed, until_s=FAULTS_UNTIL_S)
@@ -86,7 +86,7 @@ def run_seed(
         require(not broken, "a callback failed", errors=broken)
     except (Finding, Deadlock, Livelock) as error:
         finding = f"{type(error).__name__}: {error}"
-    except Exception as error:  # noqa: BLE001 - a bug of the platform, whatever it is
+    except Exception as error:  # noqa: BLE001 - any bug of the platform
         finding = f"{type(error).__name__}: {error}"
     finally:
         checks.clear()
@@ -118,7 +118,7 @@ async def _prepare(seed: int, faults: Sequence[Fault], loop: VirtualLoop) -> Wor
 
 
 async def _live(world: World) -> None:
-    """Tenants and faults, then peace, then the end."""
+    """Tenants and faults, then a quiet period, then the end."""
     honest, others = world.tenants()
     misfortune = world.loop.create_task(world.misfortune(), name="faults")
     await misfortune
@@ -145,7 +145,7 @@ async def _live(world: World) -> None:
 
 
 def _end(loop: VirtualLoop) -> None:
-    """Let go of whatever still waits."""
+    """Cancel everything that still waits."""
     for task in asyncio.all_tasks(loop):
         task.cancel()
     with contextlib.suppress(Exception):  # the run has ended; its result is known
@@ -162,7 +162,7 @@ def _digest(log: Sequence[Command]) -> str:
 
 
 def shrunk(report: Report) -> Report:
-    """The same finding with as few faults as possible."""
+    """The same finding with the fewest faults."""
     word = report.finding.split(";")[0]
 
     def still_fails(faults: Sequence[Fault]) -> bool:

@@ -1,7 +1,7 @@
-"""Simulated slots: the machine behind `ForkedSlot`, speaking the real protocol in real frames.
+"""Simulated slots: the processes behind `ForkedSlot`, with the real protocol in real frames.
 
-A slot does what the responses of its assignment say (`pipelines`). It may be killed at any time, as
-a process may; then its channel closes and its end is seen, in either order.
+A slot does what the responses of its assignment say (`pipelines`). Like a process, it may be killed
+at any time; then its channel closes and its exit is seen, in either order.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ ARTIFACT_KEY: Final = "program"
 
 @dataclass(slots=True)
 class SlotWorld:
-    """What the slots of all hosts share: what has been tried before, and who started them."""
+    """Shared by the slots of all hosts: earlier attempts, and who started them."""
 
     tried: set[bytes] = field(default_factory=set)
     forks_fail: int = 0
-    """So many forks will fail."""
+    """Number of forks that will fail."""
     warm_s_max: float = 0.4
-    """How long a slot takes to get ready."""
+    """Longest start-up time of a slot."""
     slow: float = 1.0
-    """Everything takes so many times as long: a busy machine."""
+    """Factor on all durations: a busy machine."""
 
 
 class SimBlocked(BlockedTime):
-    """Blocked time of a slot that sleeps or does not."""
+    """Blocked time of a slot, depending on whether it sleeps."""
 
     def __init__(self, slot: "SimSlot") -> None:
         super().__init__(lambda: ())
@@ -96,15 +96,15 @@ class SimTransport(asyncio.WriteTransport):
         self._slot = slot
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes on their way to the slot."""
+        """Send bytes to the slot."""
         self._slot.hear(bytes(data))
 
     def abort(self) -> None:
-        """Close."""
+        """Close the channel."""
 
 
 class SimSlot:
-    """Implements `ForkedSlot`, and is the process behind it."""
+    """Implements `ForkedSlot`, and simulates the process behind it."""
 
     def __init__(self, node: Node, world: SlotWorld, stage: StageName, forks: SimForks) -> None:
         self._node = node
@@ -121,9 +121,9 @@ class SimSlot:
         self._cpu_ns = 0
         self._burning_since_ns: int | None = None
         self.deed: Deed | None = None
-        """What it does now."""
+        """Its current deed."""
         self.runs = asyncio.Event()
-        """Cleared while a signal has stopped it."""
+        """Cleared while a signal stops it."""
         self.runs.set()
         self.is_dead = False
 
@@ -174,7 +174,7 @@ class SimSlot:
 
     # -- the process ---------------------------------------------------------------------------
     def die(self) -> None:
-        """End by itself: the channel closes, and then the host sees the end."""
+        """Exit: the channel closes, and then the host sees the exit."""
         protocol = self._protocol
         if self.is_dead:
             return
@@ -188,7 +188,7 @@ class SimSlot:
             self._protocol.data_received(encode(*parts))
 
     def hear(self, data: bytes) -> None:
-        """Bytes from the host."""
+        """Receive bytes from the host."""
         for frame in self._reader.feed(data):
             if self.is_dead:
                 return
@@ -231,7 +231,7 @@ class SimSlot:
     async def _judge(
         self, script: Script, wire: messages.WireWork, task: messages.WireTask
     ) -> tuple[object, ...] | None:
-        """What to say of it; `None`: nothing more will be said."""
+        """The reply for it; `None`: there will be none."""
         await self._spend(script)
         key = wire.response + wire.reference + self._stage.encode()
         first_time = key not in self._world.tried

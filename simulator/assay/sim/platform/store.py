@@ -1,10 +1,10 @@
 """The store and the network to it: one server for all nodes, each command atomic at its instant.
 
-The server is the queue's model behind `MemoryStore`; every command that it carries out is logged
-with its time, its arguments and its answer. A node reaches it through a `NodeStore`; a request or
-its answer may be lost, late, or refused because the server is away. A failover goes back to
-the state of a moment ago: it carries out the log again up to there, so what was acknowledged since
-is lost.
+The server is the queue's model behind `MemoryStore`; every command that it executes is logged
+with its time, its arguments and its result. A node reaches it through a `NodeStore`; a request or
+its response may be lost, late, or refused because the server is down. A failover returns to the
+state of a moment ago: it executes the log again up to that point, so later acknowledged writes
+are lost.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ LIMITS: Final = QueueLimits(
     dead_letters_per_tenant_max=25,
 )
 ANSWER_S_MAX: Final = 0.004
-"""A command's way there and back."""
+"""Longest delay of a command, and of its response."""
 TIMEOUT_S: Final = 1.0
-"""After a lost request or answer."""
+"""Delay after a lost request or response."""
 
 
 class Command(NamedTuple):
-    """What the server carried out."""
+    """One executed command."""
 
     now_ns: int
     """By the server's clock."""
@@ -43,14 +43,14 @@ class Command(NamedTuple):
     args: tuple[Any, ...]
     options: dict[str, Any]
     answer: Any
-    """What was returned, or the error of the contract that was raised."""
+    """The result, or the error that was raised."""
 
 
 OnCommand = Callable[[Command], None]
 
 
 class ServerClock:
-    """The server's time; while the log is carried out again, that of the log."""
+    """The server's time; while the log is executed again, the log's time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -66,17 +66,17 @@ class ServerClock:
 
 @dataclass(slots=True)
 class Weather:
-    """How the network and the disk are, for all nodes."""
+    """State of the network and the disk, for all nodes."""
 
     slow: float = 1.0
-    """Everything takes so many times as long."""
+    """Factor on all durations."""
     lose_requests: float = 0.0
     lose_answers: float = 0.0
     """Probabilities."""
 
 
 class StoreServer:
-    """The one store."""
+    """The store's server."""
 
     def __init__(self, seed: str, loop: asyncio.AbstractEventLoop, on_command: OnCommand) -> None:
         self.clock = ServerClock(loop)
@@ -90,13 +90,13 @@ class StoreServer:
 
     @property
     def model(self) -> QueueModel:
-        """The state; to look at."""
+        """The state, for inspection."""
         return self.memory.model
 
     def carry_out(
         self, node: str, name: str, args: tuple[Any, ...], options: dict[str, Any]
     ) -> object:
-        """One command, atomically; returns its answer or its error."""
+        """Execute one command, atomically; return its result or its error."""
         answer = run(self.memory, name, args, options)
         command = Command(self.clock.now_ns(), node, name, args, options, answer)
         self.log.append(command)
@@ -104,7 +104,7 @@ class StoreServer:
         return answer
 
     def go_down(self) -> None:
-        """Answer no one; blocked calls fail."""
+        """Stop answering; blocked calls fail."""
         self.is_up = False
         for waiting in list(self.blocked):
             waiting.cancel()
@@ -115,7 +115,7 @@ class StoreServer:
         self.memory.restore(self.memory.model)
 
     def fail_over(self, lose_s: float) -> list[Command]:
-        """Go on from the state of so long ago; returns the commands that are left."""
+        """Continue from an earlier state; return the commands that are kept."""
         until_ns = self.clock.now_ns() - int(lose_s * 1e9)
         kept = [command for command in self.log if command.now_ns <= until_ns]
         other = MemoryStore(self.clock, LIMITS)
@@ -129,7 +129,7 @@ class StoreServer:
 
 
 def run(memory: MemoryStore, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> object:
-    """Carry out one command, which never waits."""
+    """Execute one command, which never waits."""
     work = getattr(memory, name)(*args, **options)
     try:
         work.send(None)
@@ -142,14 +142,14 @@ def run(memory: MemoryStore, name: str, args: tuple[Any, ...], options: dict[str
 
 
 class NodeStore:
-    """One node's way to the server; has every method of `Store`."""
+    """One node's connection to the server; has every method of `Store`."""
 
     def __init__(self, node: Node, server: StoreServer) -> None:
         self._node = node
         self._server = server
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Every command goes the same way."""
+        """Every command takes the same path."""
         if name.startswith("_"):
             raise AttributeError(name)
 
@@ -188,7 +188,7 @@ class NodeStore:
     async def wait_for_work(
         self, stages: Sequence[StageName], *, timeout_s: float
     ) -> StageName | None:
-        """See `Store.wait_for_work`; fails when the server goes away meanwhile."""
+        """See `Store.wait_for_work`; fails when the server goes down in the meantime."""
         node, server = self._node, self._server
         node.check()
         await asyncio.sleep(self._way_s())

@@ -1,9 +1,9 @@
 """Trainers of the simulated platform, honest and hostile, calling the real `RewardService`.
 
-Calls go over a network that loses answers and doubles calls; a call whose answer is lost is made
-again, on any API that lives. An honest trainer stops only when every result of its batch is in its
-hands and is the right one. A hostile one floods, cancels, sends nonsense and gives tiny deadlines;
-nothing that it does may keep an honest one from ending.
+Calls go over a network that loses responses and duplicates calls; a call whose response is lost is
+repeated, on any live API. An honest trainer stops only when it has received every result of its
+batch and all are correct. A hostile one floods, cancels, sends invalid messages and sets tiny
+deadlines; it must not be able to prevent an honest one from finishing.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from assay.verifiers.port import PipelineDefinition
 CALL_S_MAX: Final = 0.01
 LOST_S: Final = 1.0
 IDLE_S: Final = 10.0
-"""Without news for so long, a trainer sends again what it has sent."""
+"""A trainer without news for this long submits again."""
 AGAIN_S: Final = 0.2
 LONG_MS: Final = 7_000
 """Longer than a lease, and within the time limit of the second stage."""
@@ -45,7 +45,7 @@ _DEEDS: Final = (
     (Deed.SCORE, 60), (Deed.LIMIT, 5), (Deed.FLAKY, 6), (Deed.RAISE, 2), (Deed.POISON, 2),
     (Deed.GARBAGE, 2), (Deed.BURN, 3), (Deed.SLEEP, 2), (Deed.RETIRE, 4), (Deed.SHARED, 6),
 )  # fmt: skip
-"""What requests do, by weight."""
+"""Weights of what requests do."""
 
 T = TypeVar("T")
 Calling = Callable[[RewardService], Awaitable[T]]
@@ -53,7 +53,7 @@ Calling = Callable[[RewardService], Awaitable[T]]
 
 @dataclass(slots=True)
 class Network:
-    """The way to the APIs."""
+    """The network to the APIs."""
 
     apis: dict[str, tuple[Node, RewardService]] = field(default_factory=dict)
     double: bool = False
@@ -61,7 +61,7 @@ class Network:
 
 
 class Trainer:
-    """What all tenants can do."""
+    """Base of all tenants."""
 
     def __init__(self, tenant: Tenant, network: Network, draw: random.Random) -> None:
         self.tenant = tenant
@@ -74,7 +74,7 @@ class Trainer:
         """One call.
 
         Raises:
-            DependencyDown: no answer; it may have been carried out.
+            DependencyDown: no response; the call may have been executed.
         """
         draw = self._draw
         await asyncio.sleep(draw.random() * CALL_S_MAX)
@@ -87,7 +87,7 @@ class Trainer:
         tasks = [node.spawn(_made(calling, service), name="call") for _ in range(times)]
         try:
             await asyncio.wait(tasks)
-        finally:  # who goes away takes the call along
+        finally:  # a caller that leaves cancels its call
             for task in tasks:
                 task.cancel()
         await asyncio.sleep(draw.random() * CALL_S_MAX)
@@ -101,7 +101,7 @@ class Trainer:
         return found
 
     async def insist(self, calling: Calling[T]) -> T:
-        """Call until there is an answer."""
+        """Repeat the call until there is a response."""
         while True:
             try:
                 return await self.call(calling)
@@ -113,16 +113,16 @@ class Trainer:
     async def checked(
         self, drafts: Sequence[RequestDraft], definition: PipelineDefinition
     ) -> list[NewRequest]:
-        """As the API reads a message."""
+        """Parse as the API does."""
         return self._check.check(drafts, definition)
 
     async def register(self, draft: TaskDraft) -> None:
-        """Until it is registered."""
+        """Repeat until it is registered."""
         self._registered = draft
         await self.insist(lambda service: service.register_task(self.tenant, draft))
 
     def submitting(self, batch_id: str, drafts: Sequence[RequestDraft]) -> Calling[object]:
-        """A call that submits."""
+        """One submit call."""
 
         async def submit(service: RewardService) -> object:
             return await service.submit(
@@ -132,7 +132,7 @@ class Trainer:
         return submit
 
     def requests(self, batch: str, count: int, group: int, *, plain: bool) -> list[RequestDraft]:
-        """So many responses."""
+        """Draw this many responses."""
         deeds, weights = zip(*_DEEDS, strict=True)
         found = []
         for number in range(count):
@@ -151,7 +151,7 @@ class Trainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an honest trainer does."""
+    """Plan of an honest trainer."""
 
     task: TaskDraft
     batches: int
@@ -160,12 +160,12 @@ class Plan:
     sized: bool
     """The batch's size is announced; otherwise it is sealed."""
     pause_s: float
-    """Between two batches."""
+    """Pause between two batches."""
     span_s: float
-    """In which the responses of a batch come."""
+    """Time over which the responses of a batch arrive."""
     hints: bool
     plain: bool = False
-    """All requests are judged without trouble."""
+    """All requests are judged without faults."""
 
 
 class Honest(Trainer):
@@ -211,7 +211,7 @@ class Honest(Trainer):
     async def _send_slowly(
         self, name: str, opening: BatchDraft, drafts: Sequence[RequestDraft]
     ) -> None:
-        """As rollouts end."""
+        """Submit as rollouts end."""
         await self._open(opening)
         at = 0
         while at < len(drafts):
@@ -229,13 +229,13 @@ class Honest(Trainer):
             await self._seal(name)
 
     async def _send(self, name: str, opening: BatchDraft, drafts: Sequence[RequestDraft]) -> None:
-        """All again; what is there counts as a duplicate."""
+        """Submit all again; known requests count as duplicates."""
         try:
             await self._open(opening)
             await self.insist(self.submitting(name, drafts))
             if not self._plan.sized:
                 await self._seal(name)
-        except FailedPrecondition:  # the seal survived what it closed over: nothing more can come
+        except FailedPrecondition:  # the seal outlived its requests: no more can be added
             await asyncio.sleep(AGAIN_S)
         except NotFound:
             return
@@ -254,7 +254,7 @@ class Honest(Trainer):
             return
 
     async def _collected(self, name: str, drafts: Sequence[RequestDraft]) -> bool:
-        """Read the results; False when they do not come."""
+        """Read the results; False when they do not arrive."""
         found: dict[str, ResultRecord] = {}
         cursor = 0
         expected = {draft.request_id: draft for draft in drafts}
@@ -294,7 +294,7 @@ class Honest(Trainer):
                 return found.keys() == expected.keys() or await self._gave_up(name)
 
     async def _gave_up(self, name: str) -> bool:
-        """The log ended without some results: read again, unless the batch is all there is."""
+        """The log ended without some results: read again, unless the batch is complete."""
         batch = await self.insist(lambda service: service.get_batch(self.tenant, name))
         page = await self.insist(lambda service: service.page(self.tenant, name, cursor=0))
         require(len(page.results) + len(page.groups) > 0, "a batch is over without results")
@@ -312,7 +312,7 @@ class Honest(Trainer):
 
 
 class Scorer(Trainer):
-    """Scores a few responses now and then, and waits."""
+    """Scores a few responses occasionally, and waits."""
 
     async def score(self, times: int) -> None:
         """One after the other."""
@@ -340,10 +340,10 @@ class Scorer(Trainer):
 
 
 class Hostile(Trainer):
-    """Does what it should not, within what the API lets it."""
+    """Misbehaves, as far as the API permits."""
 
     async def attack(self, until_s: float) -> None:
-        """Until then; it leaves nothing open."""
+        """Attack until `until_s`; leave nothing open."""
         loop = asyncio.get_running_loop()
         task = TaskDraft(task_id="flood", pipeline="sim.two", batch_size=4)
         await self.register(task)
@@ -383,7 +383,7 @@ class Hostile(Trainer):
 
 
 async def _made(calling: Calling[T], service: RewardService) -> T | AssayError:
-    """An error of the contract is an answer too."""
+    """An error of the API is a response, too."""
     try:
         return await calling(service)
     except AssayError as error:

@@ -1,8 +1,8 @@
-"""The whole platform of one seed: real services on simulated nodes, faults at their times.
+"""The whole platform of one seed: real services on simulated nodes, faults at given times.
 
-What runs is what serves: `RewardService`, `WorkerHost` with its supervisors and slot pools, and the
-planner's controller, each on nodes of its own. What is simulated is what lies outside of them: the
-clock, the store's server (the queue's model), the network, the slots' processes, the trainers.
+Real: `RewardService`, `WorkerHost` with its supervisors and slot pools, and the planner's
+controller, each on nodes of its own. Simulated: the clock, the store's server (the queue's model),
+the network, the slots' processes, the trainers.
 """
 
 import asyncio
@@ -52,16 +52,16 @@ if TYPE_CHECKING:
 
 FAULTS_UNTIL_S: Final = 40.0
 SETTLE_S_MAX: Final = 900.0
-"""How long all honest work may take to end once nothing goes wrong any more."""
+"""How long all honest work may take to finish after the last fault."""
 ATTEMPTS_MAX: Final = 3
 REAP_EVERY_S: Final = 1.0
 DRAIN_S: Final = 3.0
 SLOTS_AT_START: Final = 2
 CROWDED_EVERY: Final = 5
-"""Of so many seeds, in one several tenants send `CROWD` requests at once."""
+"""In one of this many seeds several tenants send `CROWD` requests at once."""
 CROWD: Final = 48
 LEASE_S: Final = 10.0
-"""Of the leading planner."""
+"""Lease of the leading planner."""
 
 
 class MemoryCache(ArtifactCache):
@@ -101,14 +101,14 @@ class PlannerNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How large the platform of a seed is."""
+    """Size of a seed's platform."""
 
     apis: int
     hosts: int
     planners: int
     real_plans: bool
     startup_s: float
-    """The longest time that a slot takes to get ready."""
+    """Longest start-up time of a slot."""
 
 
 @dataclass(slots=True)
@@ -133,14 +133,14 @@ class World:
     lives: int = 0
 
     def __post_init__(self) -> None:
-        """The store stands before everything else."""
+        """Create the store, which everything else needs."""
         self.ledger = Ledger(is_calm=self.is_calm)
         self.slots.warm_s_max = self.shape.startup_s
         self.server = StoreServer(str(self.seed), self.loop, self._on_command)
 
     @property
     def is_calm(self) -> bool:
-        """Nothing goes wrong but what requests do."""
+        """No faults, except what requests do."""
         return not self.faults
 
     def _on_command(self, command: Command) -> None:
@@ -249,7 +249,7 @@ class World:
     async def _plan(self, node: Node, controller: Controller) -> None:
         try:
             await controller.run()
-        except Exception as error:  # noqa: BLE001 - a bug, whatever it is
+        except Exception as error:  # noqa: BLE001 - any bug
             while isinstance(error, ExceptionGroup):
                 error = error.exceptions[0]
             if node.is_alive:
@@ -266,7 +266,7 @@ class World:
 
     # -- faults --------------------------------------------------------------------------------
     async def misfortune(self) -> None:
-        """All faults, each at its time; returns when the last is over."""
+        """Inject all faults, each at its time; return when the last has ended."""
         loop = self.loop
         begun: list[asyncio.Task[None]] = []
         for fault in self.faults:
@@ -359,7 +359,7 @@ class World:
                 self.start_planner(name)
 
     async def _die(self, node: Node, fault: Fault) -> None:
-        """At the given await on the outside, or a while later where there are not so many."""
+        """Crash at the given external await, or after a while if there are not enough."""
         node.crash_in = fault.awaits
         try:
             async with asyncio.timeout(5.0):
@@ -377,7 +377,7 @@ class World:
             self.start_host(name)
 
     async def stop_host(self, life: HostNode) -> None:
-        """Drain it, and see that nothing is left."""
+        """Drain it, and check that nothing is left."""
         await asyncio.wait([life.node.spawn(life.host.stop(), name="stop")])
         life.serving.cancel()
         await asyncio.sleep(0.1)
@@ -402,7 +402,7 @@ class World:
 
     # -- tenants -------------------------------------------------------------------------------
     def tenants(self) -> tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]:
-        """Start trainers; the honest, and the others."""
+        """Start the honest and the other tenants."""
         draw = random.Random(f"{self.seed}/tenants")  # noqa: S311 - to be repeated, not secret
         honest, others = [], []
         crowded = self.seed % CROWDED_EVERY == CROWDED_EVERY - 1
@@ -454,6 +454,6 @@ class World:
 
 
 def _real_planning(settings: PlannerSettings) -> "Callable[[], Session]":
-    from assay.planner.session.session import Session  # numpy and numba: only where needed
+    from assay.planner.session.session import Session  # numpy and numba: only if needed
 
     return lambda: Session(settings)

@@ -1,7 +1,7 @@
-"""What stock autoscalers do, with the defaults their documentation states.
+"""Stock autoscalers with their documented defaults.
 
-They see counts, never batches. `ceiling` stands for the `maxReplicas` that each of them needs;
-where a default speaks of CPU utilisation, a worker counts as fully used while it runs a request.
+They see counts, never batches. `ceiling` is the `maxReplicas` that each of them needs. For defaults
+in CPU utilisation, a worker counts as fully used while it runs a request.
 """
 
 import math
@@ -19,7 +19,7 @@ HPA_DOWN_WINDOW_S: Final = 300.0
 
 
 class StaticPeak(PoolPolicy):
-    """A fixed number of workers, always there."""
+    """A fixed number of workers."""
 
     name = "static_peak"
 
@@ -27,24 +27,24 @@ class StaticPeak(PoolPolicy):
         self.workers = workers
 
     def decide(self, observation: Observation) -> Sizing:
-        """Always the same number."""
+        """Return the constant size."""
         return Sizing(targets=self.workers)
 
 
 class Serverless(PoolPolicy):
-    """One worker per request, started and stopped with it: every stage pays the cold start."""
+    """One worker per request, started and stopped with it: every stage has a cold start."""
 
     name = "serverless"
     sharing: Sharing = "shared"
     elastic = True
 
     def decide(self, observation: Observation) -> Sizing:
-        """Sizes are ignored."""
+        """Sizes are not used."""
         return Sizing(targets=tuple(0 for _ in observation.pools))
 
 
 class TickingPolicy(PoolPolicy, ABC):
-    """Decides at regular intervals, whatever happens in between."""
+    """Decides at regular intervals, independently of events."""
 
     tick_s = HPA_SYNC_S
 
@@ -55,7 +55,7 @@ class TickingPolicy(PoolPolicy, ABC):
 
     @property
     def floor(self) -> int:
-        """Fewest workers of a pool."""
+        """Minimum workers of a pool."""
         return 1
 
     def decide(self, observation: Observation) -> Sizing:
@@ -71,7 +71,7 @@ class TickingPolicy(PoolPolicy, ABC):
 
     @abstractmethod
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
-        """Workers wanted."""
+        """Desired workers."""
 
 
 class Window:
@@ -82,17 +82,17 @@ class Window:
         self.values: deque[tuple[int, float]] = deque()
 
     def add(self, now_ns: int, value: float) -> None:
-        """Remember, and forget what is too old."""
+        """Add a value and drop those that are too old."""
         self.values.append((now_ns, value))
         while self.values[0][0] <= now_ns - self.span_ns:
             self.values.popleft()
 
     def mean(self) -> float:
-        """Over the values, which come at even intervals."""
+        """Mean of the values, which have even intervals."""
         return sum(value for _, value in self.values) / len(self.values)
 
     def largest(self) -> float:
-        """Of the values."""
+        """Maximum of the values."""
         return max(value for _, value in self.values)
 
 
@@ -110,7 +110,7 @@ class Hpa(TickingPolicy):
         self.past = [Window(HPA_DOWN_WINDOW_S) for _ in ceiling]
 
     def load(self, view: PoolView) -> float:
-        """Workers' worth of load."""
+        """Load in workers."""
         return view.running / self.utilisation
 
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
@@ -125,9 +125,9 @@ class Hpa(TickingPolicy):
 
 
 class Keda(Hpa):
-    """KEDA on the queue's length (5 waiting items a worker), polled every 30 s, through the HPA.
+    """KEDA on the queue's length (5 waiting items per worker), polled every 30 s, through the HPA.
 
-    From 0 to 1 at the next poll once anything waits; to 0 after 300 s without anything.
+    From 0 to 1 at the next poll once anything waits; to 0 after 300 s without waiting items.
     """
 
     name = "keda"
@@ -146,7 +146,7 @@ class Keda(Hpa):
         return 0
 
     def load(self, view: PoolView) -> float:
-        """Average value: the queue shared out over the workers."""
+        """Average value: the queue's length per worker."""
         return view.waiting / self.items_per_worker
 
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
@@ -165,9 +165,9 @@ class Keda(Hpa):
 
 
 class Kpa(TickingPolicy):
-    """Knative pod autoscaler, one request a worker: 2 s tick, 70 % of 1, windows 60 s and 6 s.
+    """Knative pod autoscaler, one request per worker: 2 s tick, 70 % of 1, windows 60 s and 6 s.
 
-    Panics when the short window wants twice the ready workers, and never goes down in panic.
+    Panics when the short window needs twice the ready workers, and never scales down in panic.
     """
 
     name = "kpa"
@@ -211,7 +211,7 @@ class Kpa(TickingPolicy):
 
 
 class RayServe(TickingPolicy):
-    """Ray Serve: 2 ongoing requests a replica, look-back 30 s, up after 30 s, down after 600 s."""
+    """Ray Serve: 2 running requests per replica, look-back 30 s, delays 30 s up and 600 s down."""
 
     name = "ray_serve"
     tick_s = 10.0
@@ -227,7 +227,7 @@ class RayServe(TickingPolicy):
         self.down_since_ns = [-1 for _ in ceiling]
 
     def tick(self, pool: int, view: PoolView, now_ns: int) -> int:
-        """One control loop: a wish counts once it has lasted for its delay."""
+        """One control loop: a desired size takes effect after it has lasted for its delay."""
         self.seen[pool].add(now_ns, view.running + view.waiting)
         wanted = math.ceil(self.seen[pool].mean() / self.ongoing)
         wanted = max(self.floor, min(self.ceiling[pool], wanted))
@@ -240,7 +240,7 @@ class RayServe(TickingPolicy):
 
 
 def lasted(since_ns: list[int], pool: int, now_ns: int, *, wish: bool) -> float:
-    """Seconds that a wish has lasted without a break."""
+    """Seconds that a desired size has lasted without a break."""
     if not wish:
         since_ns[pool] = -1
         return -1.0

@@ -1,10 +1,10 @@
 """DistRS (NSDI'26) as published: Algorithm 1, the timeout rule, Algorithm 2.
 
-Where the paper leaves a choice: the timeout rule is checked when a request that has queued is
-dispatched (section 5.1 speaks of "the current timestamp"; checking on joining the queue
-under-protects); what waits at stage k is sampled from past requests that reached k; a request that
-runs longer than any in history is taken to end at its timeout. The first batch of a task, for which
-the paper has no rule, gets one worker per request.
+Choices that the paper leaves open: the timeout rule is checked when a queued request is
+dispatched (section 5.1 says "the current timestamp"; checking on joining the queue
+under-protects); requests waiting at stage k are sampled from past requests that reached k; a
+request that runs longer than any in history is assumed to end at its timeout. The first batch of a
+task, for which the paper has no rule, gets one worker per request.
 """
 
 from collections.abc import Sequence
@@ -34,12 +34,12 @@ UNKNOWN_WORKERS_MAX: Final = 4096
 def algorithm1(
     demand: Demand, constraints: Constraints, cost: Sequence[float], scratch: Scratch | None = None
 ) -> Ints:
-    """The fewest workers that keep the constraints: binary search, most expensive stage first.
+    """The fewest workers that meet the constraints: binary search, most expensive stage first.
 
     Args:
-        demand: the coming requests.
-        constraints: when they must be done; with `timeouts` = 1 also the timeout rule.
-        cost: C_j of a worker.
+        demand: future requests.
+        constraints: their deadlines; with `timeouts` = 1 also the timeout rule.
+        cost: C_j, cost of a worker.
         scratch: working memory.
 
     Returns:
@@ -66,7 +66,7 @@ def algorithm1(
 
 
 def make_limits(future: Future, budgets_ns: Ints, timeout_ns: Ints, *, rule: bool) -> Constraints:
-    """d <= D for every batch of the future, and the timeout rule if wanted."""
+    """d <= D for every batch of the future, and the timeout rule if enabled."""
     return Constraints(
         finish_ns=due_ns(future, budgets_ns),
         timeout_ns=timeout_ns,
@@ -88,8 +88,8 @@ def algorithm2(task: TaskView, batch: OpenBatch, now_ns: int, random: np.random.
 def sample_present(
     past: PastBatch, timeout_ns: Ints, batch: OpenBatch, random: np.random.Generator
 ) -> Ints:
-    """(n, stages): a past request for each that is there; one that outlived its present stage so
-    far where it runs, one that reached it where it waits."""
+    """(n, stages): a past request for each present one; for a running request one that outlived its
+    stage so far, for a waiting request one that reached its stage."""
     stages = past.service_ns.shape[1]
     present = np.zeros((len(batch.stage), stages), np.int64)
     chance = random.random(len(batch.stage))
@@ -114,7 +114,7 @@ def sample_present(
 
 
 class Distrs(PoolPolicy):
-    """Decides when a batch's first request comes and when a batch ends; holds in between."""
+    """Decides at a batch's first request and at the end of a batch; holds in between."""
 
     sharing: Sharing = "shared"
 
@@ -139,13 +139,13 @@ class Distrs(PoolPolicy):
         return Sizing(targets=self.size(observation, active, guesses))
 
     def knows(self, task: TaskView) -> bool:
-        """Whether there is anything to plan from."""
+        """Whether there is any history."""
         return bool(task.history)
 
     def guess(
         self, task: TaskView, batch: OpenBatch, now_ns: int, random: np.random.Generator
     ) -> Guess:
-        """What the batch will still ask for."""
+        """Remaining demand of the batch."""
         return algorithm2(task, batch, now_ns, random)
 
     def size(
@@ -156,8 +156,8 @@ class Distrs(PoolPolicy):
     ) -> tuple[int, ...]:
         """Workers per pool (pools are shared, so pool = stage).
 
-        At least one where a batch may come, as in the paper's search from 1: an unforeseen request
-        would wait forever otherwise."""
+        At least one if a batch may come, as in the paper's search from 1: an unforeseen request
+        would otherwise wait for ever."""
         future = assemble(
             observation.now_ns, [batch for _, batch in active], guesses, [t for t, _ in active]
         )
@@ -180,23 +180,23 @@ class Ideal(Distrs):
         self.numbers: dict[int, int] = {}
 
     def decide(self, observation: Observation) -> Sizing:
-        """Remember who is who, then as ever."""
+        """Remember the tasks, then decide as usual."""
         self.numbers = {id(task): k for k, task in enumerate(observation.tasks)}
         return super().decide(observation)
 
     def knows(self, task: TaskView) -> bool:
-        """Everything."""
+        """All batches."""
         return True
 
     def guess(
         self, task: TaskView, batch: OpenBatch, now_ns: int, random: np.random.Generator
     ) -> Guess:
-        """The truth."""
+        """The true future."""
         return reveal(self.workload, self.numbers[id(task)], batch)
 
 
 def reveal(workload: Workload, task: int, batch: OpenBatch) -> Guess:
-    """What will really happen to an open batch."""
+    """The true remaining demand of an open batch."""
     load = workload.batches[task][batch.number]
     present = load.service_ns[batch.sequence].copy()
     present[np.arange(present.shape[1])[None, :] < batch.stage[:, None]] = 0
@@ -225,14 +225,14 @@ def peak_concurrency(arrived_ns: Ints, service_ns: Ints) -> Ints:
 
 
 class ZeroQueue(PoolPolicy):
-    """ZQ-Dedicated: pools of each task's own, as large as its last batch would have needed to
+    """ZQ-Dedicated: one pool per task, as large as its last batch would have needed to
     never queue, held from its first request to its end."""
 
     name = "zero_queue"
     sharing: Sharing = "dedicated"
 
     def decide(self, observation: Observation) -> Sizing:
-        """Task by task."""
+        """Decide per task."""
         targets = [0] * len(observation.pools)
         for task in observation.tasks:
             if task.open is None or task.open.arrived == 0:

@@ -1,6 +1,6 @@
-"""How good a plan was: what it held against bounds that no plan can beat.
+"""Quality of a plan: the workers that it held against lower bounds for any plan.
 
-For a set of requests that is known (in hindsight), two quantities are bounded per stage:
+For a known set of requests (in hindsight), two quantities are bounded per stage:
 
 * worker-seconds: at least the work itself, `sum s_ij`, plus one start-up time per worker;
 * workers at once: `assay.planner.core.bounds`.
@@ -16,10 +16,10 @@ from assay.planner.core.bounds import bound_slots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The least that any plan holds of one stage."""
+    """Lower bounds of one stage for any plan."""
 
     workers: int
-    """At once."""
+    """Workers at once."""
     worker_seconds: float
 
 
@@ -54,7 +54,7 @@ def certify(
     worker_seconds: Sequence[float],
     cost: Sequence[float],
 ) -> Certificate:
-    """Compare a plan, or what was really held, with the bounds.
+    """Compare a plan, or the workers actually held, with the bounds.
 
     Raises:
         InvalidRequest: the arguments do not all have one entry per stage.

@@ -1,4 +1,4 @@
-"""What the platform runs on: pools, how long workers take to start, how they die."""
+"""The platform's resources: pools, start-up times of workers, and worker failures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,17 +43,17 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """One entry per stage; the last entry of `startup` and `caps` also holds for later stages."""
+    """One entry per stage; the last entry of `startup` and `caps` also applies to later stages."""
 
     startup: tuple[StartUp, ...] = (StartUp(),)
     caps: tuple[int, ...] = (100_000,)
-    """Most workers of a stage at once (of a pool, when pools are dedicated)."""
+    """Maximum workers of a stage at once (of a pool, when pools are dedicated)."""
     faults: Faults = Faults()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pools:
-    """Which pool serves which task at which stage, with the random start-up delays.
+    """Which pool serves which task at which stage, with random start-up delays.
 
     Pools are numbered stage by stage, so a request only ever moves to a higher number.
     """
@@ -67,7 +67,7 @@ class Pools:
     startup_ns: Ints
     """(pools, STARTUP_DRAWS)"""
     elastic: bool = False
-    """Serverless: every request gets a worker of its own, which starts and ends with it."""
+    """Serverless: every request gets its own worker, which starts and ends with it."""
 
 
 def lay_out(
@@ -97,7 +97,7 @@ def pick(values: Sequence[T], index: int) -> T:
 def draw_deaths(workload: Workload, faults: Faults, seed: int) -> Ints:
     """(requests, stages, attempts): nanoseconds of work after which the worker dies; -1 = never.
 
-    Empty when no worker dies. Drawn per request, so that every policy meets the same failures.
+    Empty when no worker dies. Drawn per request, so that every policy gets the same failures.
     """
     requests = sum(len(b.arrived_ns) for task in workload.batches for b in task)
     if faults.worker_deaths_per_s <= 0:

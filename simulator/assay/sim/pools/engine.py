@@ -1,7 +1,7 @@
-"""The heart of the readable simulator: integer nanoseconds, and all events of one instant at once.
+"""Event queue of the readable simulator: integer nanoseconds; all events of one instant together.
 
-Handing over an instant as a whole is what makes a simulation and a live service decide alike: the
-order inside an instant is the stage pool's business, never the heap's.
+Events are returned per instant so that a simulation and a live service decide alike: the order
+inside an instant is defined by the stage pool, never by the heap.
 """
 
 from heapq import heappop, heappush
@@ -22,10 +22,10 @@ class Engine(Generic[E]):
         self.now_ns = 0
 
     def schedule(self, at_ns: int, event: E) -> None:
-        """Let `event` happen at `at_ns`.
+        """Schedule `event` for `at_ns`.
 
         Raises:
-            InvalidRequest: that is in the past.
+            InvalidRequest: `at_ns` is in the past.
         """
         if at_ns < self.now_ns:
             raise InvalidRequest(f"{at_ns} is before {self.now_ns}", field="at_ns")
@@ -33,11 +33,11 @@ class Engine(Generic[E]):
 
     @property
     def next_ns(self) -> int | None:
-        """When something happens next."""
+        """Time of the next event."""
         return self._heap[0][0] if self._heap else None
 
     def pop_instant(self) -> list[E]:
-        """Move to the next instant; everything that happens then, as it was scheduled."""
+        """Move to the next instant; return its events in the order of scheduling."""
         self.now_ns = self._heap[0][0]
         events: list[E] = []
         while self._heap and self._heap[0][0] == self.now_ns:

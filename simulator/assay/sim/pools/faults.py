@@ -1,9 +1,9 @@
 """Deterministic simulation testing: the real planner loop and stage pools, with faults, in virtual
-time, checked after every instant. One seed gives one run, for ever.
+time, checked after every instant. One seed always gives the same run.
 
 Faults: workers crash, nodes are lost (many workers at once), workers start slowly, reports come
-late, the planner's clock jumps, the store is out, leadership is lost. Each run switches some kinds
-off at random (swarm testing).
+late, the planner's clock jumps, the store is down, leadership is lost. Each run disables some kinds
+at random (swarm testing).
 """
 
 import hashlib
@@ -36,11 +36,11 @@ from assay.sim.pools.workload import Drift, Stage, StageLoad, TaskLoad, draw_wor
 from assay.sim.pools.world import World
 
 DECISIONS_MAX: Final = 20_000
-"""Limit of a run; a run that reaches it makes no progress."""
+"""Limit on instants; a run that reaches it makes no progress."""
 
 
 class Fault(StrEnum):
-    """What can go wrong."""
+    """Kinds of faults."""
 
     CRASH = "crash"
     NODE_LOSS = "node_loss"
@@ -52,16 +52,16 @@ class Fault(StrEnum):
 
 
 NODE_WORKERS: Final = 8
-"""Workers that a lost node takes with it."""
+"""Workers that are lost with a node."""
 
 
 class Broken(AssertionError):
-    """An invariant does not hold."""
+    """An invariant is violated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A run."""
+    """Result of a run."""
 
     seed: int
     faults: tuple[Fault, ...]
@@ -72,18 +72,18 @@ class Report:
     lost: int
     """Ended as INFRA_FAILED."""
     digest: str
-    """Of the timed log: equal for equal seeds."""
+    """Hash of the timed log: equal for equal seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strike(Happening):
-    """Workers of a pool are lost at once."""
+    """Several workers of a pool are lost at once."""
 
     count: int
 
 
 class FaultyWorld(ReferenceWorld):
-    """The reference world, struck by faults and checked after every instant."""
+    """The reference world with faults, checked after every instant."""
 
     random: np.random.Generator
     faults: frozenset[Fault]
@@ -91,7 +91,7 @@ class FaultyWorld(ReferenceWorld):
     strikes = 0
 
     def arm(self, random: np.random.Generator, faults: frozenset[Fault], span_s: float) -> None:
-        """Choose when to strike."""
+        """Draw the times of faults."""
         self.random = random
         self.faults = faults
         self.log = hashlib.sha256()
@@ -105,7 +105,7 @@ class FaultyWorld(ReferenceWorld):
                 self.engine.schedule(to_ns(at_s), Strike(kind=Kind.LOST, pool=pool, count=lost))
 
     def run_instant(self, happenings: list[Happening]) -> None:
-        """Faults first, then as ever, then the checks."""
+        """Faults first, then the normal events, then the checks."""
         others = [h for h in happenings if not isinstance(h, Strike)]
         for strike in happenings:
             if isinstance(strike, Strike):
@@ -115,7 +115,7 @@ class FaultyWorld(ReferenceWorld):
         check(self)
 
     def victims(self, strike: Strike, already: list[Happening]) -> list[Happening]:
-        """Workers of the pool that are lost now; one that reports at this instant is spared."""
+        """Workers of the pool that are lost now; one that reports at this instant is skipped."""
         spared = {h.worker for h in already if h.kind is not Kind.ARRIVED}
         there = sorted(set(self.workers(strike.pool)) - spared)
         self.random.shuffle(there)
@@ -126,7 +126,7 @@ class FaultyWorld(ReferenceWorld):
         ]
 
     def workers(self, pool: int) -> list[int]:
-        """All that are held."""
+        """All held workers."""
         held = self.worker_pools[pool]
         return [*held.running, *held.starting, *held.idle]
 
@@ -140,7 +140,7 @@ class FaultyWorld(ReferenceWorld):
         super().order(pool, worker)
 
     def start(self, pool: int, worker: int, job: Job) -> None:
-        """Starts must come in order."""
+        """Check that starts come in order."""
         waiting = [other.key for other in self.worker_pools[pool].waiting]
         if waiting and min(waiting) < job.key:
             raise Broken(f"pool {pool}: {job.key} started before {min(waiting)}")
@@ -155,7 +155,7 @@ class FaultyWorld(ReferenceWorld):
         return super().holds_ns(request, stage) + late_ns
 
     def end(self, request: int) -> None:
-        """Once."""
+        """Check that each request ends once."""
         if request in self.ended_once:
             raise Broken(f"request {request} ended twice")
         self.ended_once.add(request)
@@ -164,10 +164,10 @@ class FaultyWorld(ReferenceWorld):
 
 
 def check(world: FaultyWorld) -> None:
-    """What is true after every instant.
+    """Check the invariants after an instant.
 
     Raises:
-        Broken: it is not.
+        Broken: one is violated.
     """
     state, now_ns = world.state, world.now_ns
     running = waiting = 0
@@ -206,7 +206,7 @@ class LoopPolicy(PoolPolicy):
         self.targets: tuple[int, ...] = ()
 
     def decide(self, observation: Observation) -> Sizing:
-        """One step of the loop, as the shell would take it."""
+        """One step of the loop, as the service would take it."""
         now_ns = observation.now_ns
         before = tuple(pool.target for pool in observation.pools)
         seen = replace(observation, now_ns=max(now_ns + self.clock_error_ns(), 0))
@@ -239,17 +239,17 @@ class LoopPolicy(PoolPolicy):
         return Sizing(targets=tuple(targets), wake_ns=wake_ns, order=order)
 
     def clock_error_ns(self) -> int:
-        """Now and then the planner's clock is wrong."""
+        """Sometimes the planner's clock is wrong."""
         if Fault.CLOCK_JUMP in self.faults and self.random.random() < 0.05:
             return int(self.random.uniform(-120, 120) * SECOND_NS)
         return 0
 
 
 class FaultyRunner(Runner):
-    """Plays against the faulty world."""
+    """Runs the policy against the faulty world."""
 
     def build_world(self, cluster: Cluster) -> World:
-        """Armed by the policy's own source of chance."""
+        """Armed by the policy's own random source."""
         policy = self.policy
         assert isinstance(policy, LoopPolicy)  # noqa: S101 - built together
         none = np.zeros((0, len(self.workload.stages), 3), np.int64)
@@ -259,7 +259,7 @@ class FaultyRunner(Runner):
 
 
 def small_task(random: np.random.Generator, number: int) -> TaskLoad:
-    """A task that is simulated in a moment."""
+    """A small task that is simulated quickly."""
     return TaskLoad(
         name=TaskId(f"task-{number}"),
         stages=tuple(
@@ -285,7 +285,7 @@ def run_seed(seed: int) -> Report:
     """One run.
 
     Raises:
-        Broken: with what does not hold; the seed replays it.
+        Broken: an invariant is violated; the seed replays it.
     """
     random = np.random.default_rng([seed, 3])
     faults = frozenset(fault for fault in Fault if random.random() < 0.6)

@@ -1,8 +1,8 @@
-"""The simulated platform's inner loop, in the form that numba compiles.
+"""The simulated platform's inner loop, compiled by numba.
 
 It does what `assay.sim.pools.reference.ReferenceWorld` does. At each instant, pool by pool in the
-order of the stages, lost workers leave, ends are taken in, workers that came up join, requests are
-admitted, and idle workers start what waits.
+order of the stages: lost workers leave, claims end, started workers join, requests are
+admitted, and idle workers start waiting requests.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def account(state: State, pool: int, now_ns: int) -> None:
 
 @jit
 def resize(state: State, pool: int, now_ns: int) -> None:
-    """Order what is missing; let go what is too much: being started first, then idle."""
+    """Order missing workers; release excess ones: starting ones first, then idle ones."""
     account(state, pool, now_ns)
     held = state.starting[pool] + state.idle[pool] + state.running[pool]
     while held < state.target[pool]:
@@ -55,7 +55,7 @@ def find_next_ready(state: State, pool: int) -> None:
 
 @jit
 def take_ready(state: State, pool: int, now_ns: int) -> None:
-    """Workers that are up join the idle ones."""
+    """Ready workers join the idle ones."""
     if state.next_ready_ns[pool] > now_ns:
         return
     kept = 0
@@ -71,7 +71,7 @@ def take_ready(state: State, pool: int, now_ns: int) -> None:
 
 @jit
 def end_request(state: State, request: int, now_ns: int) -> None:
-    """The request is over; its batch may be."""
+    """The request has ended; its batch may be complete."""
     batch = state.batch_of[request]
     state.stage_now[request] = ENDED
     state.since_ns[request] = QUEUED
@@ -123,7 +123,7 @@ def wait(state: State, pool: int, request: int, fcfs: bool) -> None:  # noqa: FB
 
 @jit
 def first_tenant(state: State, pool: int) -> int:
-    """Whose request is next (`Shares.first`)."""
+    """The tenant whose request is next (`Shares.first`)."""
     first = -1
     for tenant in range(state.waiting_of.shape[1]):
         if state.waiting_of[pool, tenant] > 0 and (
@@ -163,7 +163,7 @@ def take_next(state: State, pool: int) -> int:
 
 @jit
 def take_ends(state: State, pool: int, now_ns: int, fcfs: bool, attempts_max: int) -> None:  # noqa: FBT001 - as above
-    """Claims that end now: hand over, or deliver again where the worker died."""
+    """Claims that end now: hand over, or deliver again if the worker died."""
     while state.running[pool] > 0 and state.done_ns[pool, 0] <= now_ns:
         code = pop_pair(state.done_ns[pool], state.done_request[pool], state.running[pool])
         state.running[pool] -= 1
@@ -207,7 +207,7 @@ def start_one(state: State, pool: int, now_ns: int, cold_ns: int) -> None:
 
 @jit
 def start_waiting(state: State, pool: int, now_ns: int, elastic: bool) -> None:  # noqa: FBT001 - as above
-    """Idle workers take what waits; elastic pools make a worker for each."""
+    """Idle workers take waiting requests; elastic pools create a worker for each."""
     if elastic:
         state.idle[pool] = 0
         while state.waiting[pool] > 0:
@@ -222,7 +222,7 @@ def start_waiting(state: State, pool: int, now_ns: int, elastic: bool) -> None: 
 
 @jit
 def next_instant(state: State) -> int:
-    """When something happens next."""
+    """Time of the next event."""
     soonest = FAR_NS
     for task in range(state.next_request.shape[0]):
         if state.next_request[task] < state.end_request[task]:
@@ -266,7 +266,7 @@ def advance(state: State, until_ns: int, fcfs: bool, elastic: bool, attempts_max
 
 @jit
 def run_instant(state: State, now_ns: int, fcfs: bool, elastic: bool, attempts_max: int) -> None:  # noqa: FBT001 - as above
-    """Everything that happens at `now_ns`."""
+    """Process all events at `now_ns`."""
     take_arrivals(state, now_ns, fcfs)
     for pool in range(state.target.shape[0]):
         ends = state.running[pool] > 0 and state.done_ns[pool, 0] <= now_ns
@@ -282,6 +282,6 @@ def run_instant(state: State, now_ns: int, fcfs: bool, elastic: bool, attempts_m
 
 @jit
 def apply_target(state: State, pool: int, target: int) -> None:
-    """Want `target` workers from now on."""
+    """Set the target to `target` workers from now on."""
     state.target[pool] = target
     resize(state, pool, state.now_ns[0])

@@ -1,9 +1,9 @@
-"""The readable simulation of pools, which the compiled one is held to.
+"""The readable simulation of pools; tests compare the compiled one with it.
 
-Queues are `core.fair_queue.FairQueue`, as in the model of the store: who is served next is decided
-by `core.ordering` alone. Everything that happens at one instant takes effect together, pool by pool
-in the order of the stages: workers are lost, workers come free, pools are resized, requests are
-admitted, idle workers start what waits. A request that is handed over reaches its next pool within
+Queues are `core.fair_queue.FairQueue`, as in the model of the store: the order of service depends
+on `core.ordering` alone. All events of one instant take effect together, pool by pool in the order
+of the stages: workers are lost, workers become free, pools are resized, requests are admitted, idle
+workers start waiting requests. A request that is handed over reaches its next pool within
 the instant.
 """
 
@@ -33,18 +33,18 @@ class Job:
     tenant: int
     price: Price
     attempt: int = 1
-    """Claims at this stage, this one included."""
+    """Claims at this stage, including the current one."""
     charged: int = 0
-    """By how much its tenant's virtual time was moved for it ..."""
+    """Charge to its tenant's virtual time ..."""
     claim: int = 0
     """... by the claim of this number."""
 
 
 class WorkerPool:
-    """One pool: what waits, and the workers.
+    """One pool: its queue and its workers.
 
-    Always true between two instants: nothing waits while a worker is idle, and idle workers above
-    the target have left. Worker numbers count up and are never used twice.
+    Between two instants: nothing waits while a worker is idle, and idle workers above
+    the target have left. Worker numbers count up and are never reused.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class WorkerPool:
 
     @property
     def held(self) -> int:
-        """Workers that are paid for: starting, idle and running."""
+        """Paid workers: starting, idle and running."""
         return len(self.starting) + len(self.idle) + len(self.running)
 
     def lose(self, worker: int) -> Job | None:
-        """The worker is gone. Returns the job that it ran."""
+        """The worker is lost. Returns the job that it ran."""
         if worker in self.starting:
             self.starting.remove(worker)
         elif worker in self.idle:
@@ -72,7 +72,7 @@ class WorkerPool:
         return self.running.pop(worker, None)
 
     def become_ready(self, worker: int) -> None:
-        """The worker is up, unless it was released while it started."""
+        """The worker is ready, unless it was released while it started."""
         if worker in self.starting:
             self.starting.remove(worker)
             heappush(self.idle, worker)
@@ -87,7 +87,7 @@ class WorkerPool:
         self.waiting.push(job.tenant, job.key, job, claims=self._claims)
 
     def resize(self) -> list[int]:
-        """Release what is above the target, the newest first. Returns workers to start."""
+        """Release workers above the target, the newest first. Returns workers to start."""
         ordered = list(range(self._next_worker, self._next_worker + self.target - self.held))
         self._next_worker += len(ordered)
         self.starting += ordered
@@ -115,7 +115,7 @@ class WorkerPool:
 
 
 class Kind(Enum):
-    """What happens."""
+    """Kinds of events."""
 
     ARRIVED = auto()
     READY = auto()
@@ -125,7 +125,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """A request arrives, or something happens to a worker of a pool."""
+    """A request arrives, or an event of a worker of a pool."""
 
     kind: Kind
     pool: int = -1
@@ -137,7 +137,7 @@ class Happening:
 
 @dataclass(slots=True, kw_only=True)
 class Inbox:
-    """What happens to one pool at one instant."""
+    """Events of one pool at one instant."""
 
     lost: list[int] = field(default_factory=list)
     finished: list[int] = field(default_factory=list)
@@ -149,7 +149,7 @@ Inboxes = defaultdict[int, Inbox]
 
 
 class ReferenceWorld(BaseWorld):
-    """Pools driven by a heap of happenings. Not for elastic pools."""
+    """Pools driven by a heap of events. Not for elastic pools."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class ReferenceWorld(BaseWorld):
         return self.now_ns
 
     def run_instant(self, happenings: list[Happening]) -> None:
-        """Everything that happens now, pool by pool."""
+        """Process all events of now, pool by pool."""
         inboxes: Inboxes = defaultdict(Inbox)
         for happening in happenings:
             self.sort_in(happening, inboxes)
@@ -211,7 +211,7 @@ class ReferenceWorld(BaseWorld):
                 self.settle(pool, inboxes[pool])
 
     def sort_in(self, happening: Happening, inboxes: Inboxes) -> None:
-        """Put a happening into the inbox of its pool."""
+        """Put an event into the inbox of its pool."""
         match happening.kind:
             case Kind.ARRIVED:
                 self.state.next_request[self.state.task_of[happening.request]] += 1
@@ -251,7 +251,7 @@ class ReferenceWorld(BaseWorld):
         return request
 
     def settle(self, pool: int, inbox: Inbox) -> None:
-        """Let what is in the inbox take effect, in the order that the module states."""
+        """Process the inbox, in the order that the module states."""
         workers = self.worker_pools[pool]
         for worker in inbox.lost:
             job = workers.lose(worker)
@@ -293,7 +293,7 @@ class ReferenceWorld(BaseWorld):
         inboxes[pool].arrived.append(self.job(request, stage))
 
     def job(self, request: int, stage: int) -> Job:
-        """The request at a stage, with what its tenant is charged for it."""
+        """The request at a stage, with its tenant's charge."""
         state, task = self.state, self.state.task_of[request]
         took_us = cost_us(int(state.service_ns[request, stage]))
         return Job(
@@ -330,7 +330,7 @@ class ReferenceWorld(BaseWorld):
         self.engine.schedule(self.now_ns + delay, happening)
 
     def start(self, pool: int, worker: int, job: Job) -> None:
-        """A claim begins. Its end, or its worker's, is known to the simulation only."""
+        """A claim begins. Its end, or its worker's loss, is known to the simulation only."""
         state, request = self.state, job.request
         stage = int(state.stage_now[request])
         state.since_ns[request] = state.start_ns[request, stage] = self.now_ns
@@ -345,7 +345,7 @@ class ReferenceWorld(BaseWorld):
         self.engine.schedule(self.now_ns + lasts, happening)
 
     def holds_ns(self, request: int, stage: int) -> int:
-        """How long the claim will hold its worker."""
+        """Time that the claim will hold its worker."""
         return int(self.state.service_ns[request, stage])
 
     def show(self, pool: int) -> None:

@@ -1,8 +1,8 @@
 """Exported traces as a workload for the simulator. Pure.
 
-A line of `assay history export` is a batch. A task's batches keep their order; the first are the
-past that policies know, the rest are played. Stages of all tasks share their columns, in an order
-that agrees with every pipeline.
+One line of `assay history export` is one batch. A task's batches keep their order; the first are
+the past that policies know, the rest are simulated. Stages of all tasks share their columns, in an
+order that agrees with every pipeline.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,17 @@ from assay.planner.session.past_batches import from_trace, past_of
 from assay.sim.pools.workload import SCORED, BatchLoad, Stage, StageLoad, TaskLoad, Workload, steady
 
 TIMEOUT_S: Final = 60.0
-"""Of a stage whose trace does not say."""
+"""Default for stages without a value in the trace."""
 CORE_COST: Final = 0.025
 DELAY_BUDGET_S: Final = 5.0
 GAP_S: Final = 5.0
 
 
 def workload_of(traces: Sequence[Mapping[str, Any]], *, past: int = 1) -> Workload:
-    """Put traces together; `past` batches per task are known before the first is played.
+    """Combine traces; `past` batches per task are known before the first simulated one.
 
     Raises:
-        InvalidRequest: a line is not a trace, or no task has a batch left to play.
+        InvalidRequest: a line is not a trace, or no task has a batch left to simulate.
     """
     by_task: dict[str, list[Mapping[str, Any]]] = {}
     for trace in traces:
@@ -60,13 +60,13 @@ def workload_of(traces: Sequence[Mapping[str, Any]], *, past: int = 1) -> Worklo
 
 
 def batch_of(trace: Mapping[str, Any], order: Sequence[StageName]) -> BatchLoad:
-    """One line."""
+    """Parse one line."""
     record, pipeline = from_trace(trace)
     return load_of(past_of(record, pipeline, order))
 
 
 def load_of(past: PastBatch) -> BatchLoad:
-    """A past batch as one to be simulated: the trace is replayed."""
+    """A past batch as one to simulate: the trace is replayed."""
     return BatchLoad(
         arrived_ns=past.arrived_ns,
         service_ns=past.service_ns,
@@ -75,7 +75,7 @@ def load_of(past: PastBatch) -> BatchLoad:
 
 
 def task_of(name: str, trace: Mapping[str, Any], order: Sequence[StageName], size: int) -> TaskLoad:
-    """What is known of the task."""
+    """Known facts of the task."""
     timeouts = dict(per_stage(trace, "timeouts_s"))
     budget_ms = trace.get("delay_budget_ms")
     return TaskLoad(
@@ -99,6 +99,6 @@ def task_of(name: str, trace: Mapping[str, Any], order: Sequence[StageName], siz
 
 
 def per_stage(trace: Mapping[str, Any], word: str) -> list[tuple[StageName, Any]]:
-    """A list of the trace beside its stages."""
+    """A list of the trace, aligned with its stages."""
     _, pipeline = from_trace(trace)
     return list(zip(pipeline, trace.get(word) or [None] * len(pipeline), strict=False))

@@ -1,4 +1,4 @@
-"""What a simulation found: one frozen value, and its summary as plain data."""
+"""Result of a simulation: one frozen value, and its summary as plain data."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ class StageUse:
 
     stage: str
     cost: float
-    """Of a worker-second."""
+    """Cost of a worker-second."""
     held_s: float
     """Allocated: starting, idle and running."""
     busy_s: float
@@ -23,13 +23,13 @@ class StageUse:
 
     @property
     def waste(self) -> float:
-        """Allocated over busy; 1 is the least."""
+        """Allocated over busy; 1 is the minimum."""
         return self.held_s / self.busy_s if self.busy_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResult:
-    """One batch as it went."""
+    """Result of one batch."""
 
     task: int
     iteration: int
@@ -61,7 +61,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A simulation."""
+    """Result of a simulation."""
 
     policy: str
     seed: int
@@ -109,6 +109,6 @@ class Result:
         return self.worker_cost + self.trainer_idle_gpu_s
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, the derived figures included."""
+        """Plain data, including the derived figures."""
         derived = ("delay_mean_s", "delay_p95_s", "delay_max_s", "in_time_share", "cost")
         return asdict(self) | {name: getattr(self, name) for name in derived}

@@ -1,7 +1,7 @@
-"""Plays a workload against a policy.
+"""Runs a workload against a policy.
 
 The loop is closed: a task's next batch opens `gap_s` after its last one completed, so extra delay
-pushes everything after it, as it does to a real trainer.
+shifts everything after it, as for a real trainer.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ HISTORY_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to play."""
+    """Simulation parameters."""
 
     seed: int = 0
     fcfs: bool = False
@@ -89,7 +89,7 @@ class Runner:
         self.startup_ns = np.median(self.pools.startup_ns, axis=1).astype(np.int64)
 
     def build_world(self, cluster: Cluster) -> World:
-        """The platform that the policy is played against."""
+        """The simulated platform."""
         deaths = draw_deaths(self.workload, cluster.faults, self.options.seed)
         world = ReferenceWorld if self.options.reference else FastWorld
         attempts_max = cluster.faults.attempts_max
@@ -98,7 +98,7 @@ class Runner:
         )
 
     def run(self) -> Result:
-        """Until every batch is complete."""
+        """Run until every batch is complete."""
         self.ask(Cause.START)
         completions = 0
         batches = len(self.world.state.remaining)
@@ -120,7 +120,7 @@ class Runner:
         return self.summarize()
 
     def open_batches(self, now_ns: int) -> None:
-        """Start what is due: rollouts first, then the planning at the first request."""
+        """Start what is due: rollouts first, then planning at the first request."""
         for task, at_ns in enumerate(self.opens):
             if at_ns <= now_ns:
                 self.open_batch(task)
@@ -131,7 +131,7 @@ class Runner:
                 self.ask(Cause.FIRST_REQUEST)
 
     def open_batch(self, task: int) -> None:
-        """The rollouts of the task's next batch start."""
+        """Start the rollouts of the task's next batch."""
         now_ns = self.world.now_ns
         self.iteration[task] += 1
         history = self.history[task]
@@ -146,7 +146,7 @@ class Runner:
         self.first[task] = now_ns + int(batch.arrived_ns[0])
 
     def close_batches(self, now_ns: int) -> None:
-        """Take completed batches into the history and plan the next rollouts."""
+        """Move completed batches into the history and schedule the next rollouts."""
         for task, iteration in enumerate(self.iteration):
             place = self.world.places[task][max(iteration, 0)]
             if iteration < 0 or self.world.state.completed_ns[place.batch] != now_ns:
@@ -158,7 +158,7 @@ class Runner:
                 self.opens[task] = now_ns + to_ns(self.workload.tasks[task].gap_s)
 
     def ask(self, cause: Cause) -> None:
-        """Let the policy decide and carry it out."""
+        """Call the policy and apply its decision."""
         self.decisions += 1
         if self.decisions > self.options.decisions_max:
             raise InvalidRequest("the policy asks to be woken too often", field="wake_ns")
@@ -187,12 +187,12 @@ class Runner:
             self.world.state.rank[place.batch] = rank
 
     def room(self, pool: int) -> int:
-        """The most workers the pool can have."""
+        """The maximum workers of the pool."""
         slots: int = self.world.state.ready_ns.shape[1]
         return min(int(self.pools.caps[pool]), slots)
 
     def observe(self, cause: Cause) -> Observation:
-        """What is known now."""
+        """The policy's current view."""
         return Observation(
             now_ns=self.world.now_ns,
             cause=cause,
@@ -201,7 +201,7 @@ class Runner:
         )
 
     def see_pool(self, pool: int) -> PoolView:
-        """A pool as it stands."""
+        """Current state of a pool."""
         state, stage = self.world.state, int(self.pools.stage_of[pool])
         return PoolView(
             stage=stage,
@@ -216,7 +216,7 @@ class Runner:
         )
 
     def see_task(self, task: int) -> TaskView:
-        """A task as it stands."""
+        """Current state of a task."""
         load = self.workload.tasks[task]
         return TaskView(
             pool_of=self.pools.pool_of[task],
@@ -231,7 +231,7 @@ class Runner:
         )
 
     def see_batch(self, task: int) -> OpenBatch | None:
-        """The task's batch under way, if any."""
+        """The task's open batch, if any."""
         state, iteration = self.world.state, self.iteration[task]
         if iteration < 0:
             return None
@@ -260,14 +260,14 @@ class Runner:
         )
 
     def next_sample(self) -> int:
-        """When the next sample is due."""
+        """Time of the next sample."""
         if self.options.sample_every_s is None:
             return FAR_NS
         last = to_ns(self.samples[-1].at_s) if self.samples else -to_ns(1e6)
         return max(last + to_ns(self.options.sample_every_s), self.world.now_ns + 1)
 
     def sample(self) -> None:
-        """Keep the present state of the pools, if samples are wanted."""
+        """Sample the pools, if samples are enabled."""
         if self.options.sample_every_s is None:
             return
         state = self.world.state
@@ -285,7 +285,7 @@ class Runner:
         )
 
     def summarize(self) -> Result:
-        """Everything that was measured."""
+        """All results."""
         batches = tuple(
             self.batch_result(task, iteration)
             for task, loads in enumerate(self.workload.batches)
@@ -304,7 +304,7 @@ class Runner:
         )
 
     def batch_result(self, task: int, iteration: int) -> BatchResult:
-        """One batch as it went."""
+        """Result of one batch."""
         state, place = self.world.state, self.world.places[task][iteration]
         load = self.workload.batches[task][iteration]
         took = int(state.completed_ns[place.batch] - state.opened_ns[place.batch])
@@ -338,5 +338,5 @@ class Runner:
 def simulate(
     workload: Workload, cluster: Cluster, policy: Policy, options: Options | None = None
 ) -> Result:
-    """Play `workload` against `policy` on `cluster`."""
+    """Simulate `workload` with `policy` on `cluster`."""
     return Runner(workload, cluster, policy, options or Options()).run()

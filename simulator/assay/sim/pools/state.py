@@ -1,7 +1,7 @@
-"""The state of a simulated platform, as arrays that a compiled loop can work on.
+"""The state of a simulated platform, as arrays for a compiled loop.
 
-Requests are numbered task by task, batch by batch, in order of arrival; that number is their
-`sequence`. Tenants are numbered in the order of their names and have a queue each at every pool. A
+Requests are numbered by task, then batch, then arrival; that number is their
+`sequence`. Tenants are numbered in the order of their names and have one queue per pool. A
 queue entry is one integer, `rank << SEQUENCE_BITS | sequence`, which sorts exactly as
 `core.ordering.order_key`: `rank` is the batch's deadline in milliseconds under Earliest Batch First
 and the time of joining the queue under first come, first served (where all are tenant 0).
@@ -23,7 +23,7 @@ FUTURE: Final = -1
 ENDED: Final = 1_000
 """`stage_now` of a request that has ended."""
 QUEUED: Final = -1
-"""`since_ns` of a request that waits or does not exist yet."""
+"""`since_ns` of a request that waits or has not arrived."""
 
 
 class State(NamedTuple):

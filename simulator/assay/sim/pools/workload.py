@@ -1,7 +1,7 @@
-"""What is asked of the platform: tasks, their batches, when requests come, how long they take.
+"""The workload: tasks, their batches, arrival times and durations of requests.
 
-A `Workload` is a frozen value; two policies that are given the same one face the same arrivals, the
-same durations and the same failures (common random numbers). Durations are end results: they are
+A `Workload` is a frozen value; two policies with the same workload get the same arrivals, the
+same durations and the same failures (common random numbers). Durations are final: they are
 cut at the stage's timeout, and a stage that is never reached has duration 0 (DistRS, section 3).
 """
 
@@ -31,7 +31,7 @@ ROLLOUT_QUANTILES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """A value that moves in a straight line over the iterations."""
+    """A value that changes linearly over the iterations."""
 
     first: float
     last: float
@@ -52,18 +52,18 @@ UNSTRETCHED: Final = steady(1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageLoad:
-    """How long one stage of a task's pipeline takes."""
+    """Durations of one stage of a task's pipeline."""
 
     stage: int
     """Index into `Workload.stages`."""
     median_s: Drift
     sigma: float
-    """Of the log-normal distribution."""
+    """Sigma of the log-normal distribution."""
     timeout_s: float
     hang_share: Drift
-    """Requests that run until the timeout (an infinite loop)."""
+    """Share of requests that run until the timeout (an infinite loop)."""
     fail_share: Drift
-    """Requests that end here without reaching the next stage."""
+    """Share of requests that end here without reaching the next stage."""
     tail: float = 1.0
     """Factor on the part of a duration above the median."""
 
@@ -76,7 +76,7 @@ class TaskLoad:
     stages: tuple[StageLoad, ...]
     batch_size: int = 2048
     skip_share: Drift = NEVER
-    """Requests with nothing to score (generation failed): all durations are 0."""
+    """Share of requests with nothing to score (generation failed): all durations are 0."""
     correlation: float = 0.5
     """Of the logarithms of a request's durations at different stages."""
     arrival_stretch: Drift = UNSTRETCHED
@@ -104,14 +104,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchLoad:
-    """One batch as it will turn out; times count from the start of its rollouts."""
+    """The true course of one batch; times count from the start of its rollouts."""
 
     arrived_ns: Ints
     """(n,), ascending."""
     service_ns: Ints
     """(n, stages): time on a worker; 0 = the stage is not reached."""
     outcome: Ints
-    """(n,) codes of `OUTCOMES`, should no infrastructure fail."""
+    """(n,) codes of `OUTCOMES`, without infrastructure failures."""
 
     @property
     def natural_ns(self) -> int:
@@ -121,7 +121,7 @@ class BatchLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
-    """Everything that is asked for; `batches[task][iteration]`."""
+    """The whole workload; `batches[task][iteration]`."""
 
     stages: tuple[Stage, ...]
     tasks: tuple[TaskLoad, ...]
@@ -138,7 +138,7 @@ class Workload:
 
 
 def check_task(task: TaskLoad, stages: int) -> None:
-    """Refuse a task that cannot be drawn.
+    """Refuse an invalid task.
 
     Raises:
         InvalidRequest: with the field's path.
@@ -161,8 +161,8 @@ def draw_arrivals(
     """Seconds after the start of the rollouts, ascending.
 
     Args:
-        random: the source of chance.
-        count: requests.
+        random: the random source.
+        count: number of requests.
         sources: real arrival curves, one of which is drawn from with replacement and jittered by
             up to 2 s; without any, the fitted quantiles are used.
     """
@@ -182,7 +182,7 @@ def draw_batch(
     random: np.random.Generator,
     sources: Sequence[Floats] = (),
 ) -> BatchLoad:
-    """One batch of the task; `progress` in [0, 1] says how far training has come."""
+    """One batch of the task; `progress` in [0, 1] is the progress of training."""
     n = task.batch_size
     stretch = task.arrival_stretch.at(progress) * (1 + task.arrival_noise * random.normal())
     arrived = draw_arrivals(random, n, sources) * max(stretch, 0.05)
@@ -218,10 +218,10 @@ def draw_workload(
     sources: Sequence[Floats] = (),
     past: int = 5,
 ) -> Workload:
-    """Draw every batch of every task, each from its own stream of chance.
+    """Draw every batch of every task, each from its own random stream.
 
     Args:
-        tasks: what runs.
+        tasks: the training jobs.
         stages: the kinds of workers; tasks name them by index.
         iterations: batches per task.
         seed: the same seed gives the same workload.
@@ -246,7 +246,7 @@ def draw_workload(
 
 
 CPU_COST: Final = 0.1
-"""A compile worker (4 cores) against one GPU: our assumption, DistRS names no C_j."""
+"""A compile worker (4 cores) against one GPU: our assumption, DistRS gives no C_j."""
 CUDA_STAGES: Final = (Stage(name="compile", cost=CPU_COST), Stage(name="execute", cost=1.0))
 
 CUDA: Final = TaskLoad(
@@ -271,8 +271,8 @@ CUDA: Final = TaskLoad(
     ),
     skip_share=Drift(first=0.12, last=0.03),
 )
-"""Calibrated to what DistRS, section 3, says of its CUDA task: about 50 s compile, a few seconds
-execute, timeouts 120/60 s, 4-12e4 and 2-8e3 s an iteration, failures that fall over training."""
+"""Calibrated to the CUDA task of DistRS, section 3: about 50 s compile, a few seconds
+execute, timeouts 120/60 s, 4-12e4 and 2-8e3 s per iteration, failures that fall over training."""
 
 
 def copies(task: TaskLoad, count: int, *, stagger_s: float) -> tuple[TaskLoad, ...]:

@@ -1,8 +1,8 @@
 """The simulated platform: requests move through pools of workers until their batches are complete.
 
 Two implementations of one `World`: `FastWorld`, in compiled loops, and `reference.ReferenceWorld`,
-the one to read, on the queue of `core.fair_queue`. Tests hold their timed logs equal. Both stop
-early, after the instant in which a batch completed, so that a policy can answer; `set_target` takes
+the readable one, on the queue of `core.fair_queue`. Tests compare their timed logs. Both stop
+early, after the instant in which a batch completed, so that a policy can react; `set_target` takes
 effect at the instant at which it is called.
 """
 
@@ -20,7 +20,7 @@ from assay.sim.pools.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a batch's requests stand in the arrays."""
+    """Positions of a batch's requests in the arrays."""
 
     batch: int
     first: int
@@ -42,7 +42,7 @@ def places(workload: Workload) -> tuple[tuple[Place, ...], ...]:
 
 
 class World(Protocol):
-    """What the runner needs of a simulated platform."""
+    """The simulated platform as the runner uses it."""
 
     state: State
     places: tuple[tuple[Place, ...], ...]
@@ -62,7 +62,7 @@ class World(Protocol):
 
 
 class BaseWorld:
-    """What both implementations share: the arrays, and how batches are opened."""
+    """Shared by both implementations: the arrays, and how batches are opened."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class BaseWorld:
         """Check a target.
 
         Raises:
-            InvalidRequest: the pool cannot hold so many workers.
+            InvalidRequest: the pool cannot hold this many workers.
         """
         room = min(int(self.pools.caps[pool]), self.state.ready_ns.shape[1])
         if not 0 <= target <= room:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 RESPONSE = 48
 BETWEEN_SWAPS_S = 0.002
-"""Minimum length of a decoding window."""
+"""Minimum decoding time between swaps."""
 
 
 def random_model(n_layers: int, seed: int) -> Model:
