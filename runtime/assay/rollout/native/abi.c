@@ -1,4 +1,4 @@
-/* What the compiler made of the structures that Python mirrors. */
+/* Sizes of the structures that Python mirrors. */
 #include "engine.h"
 #include "guard.h"
 #include "probe.h"
@@ -24,7 +24,7 @@ uint32_t assay_abi_sizes(uint64_t *out, uint32_t n) {
     return count;
 }
 
-/* The inline operations of assay_ring.h, for callers that have no C compiler at hand: the
+/* The inline operations of assay_ring.h, for callers without a C compiler: the
  * differential tests and the reference interpreter's harness. */
 uint64_t assay_ring_push_n(assay_ring *r, const assay_descriptor *d, uint64_t n);
 uint64_t assay_ring_pop_n(assay_ring *r, assay_descriptor *out, uint64_t n);

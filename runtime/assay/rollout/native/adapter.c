@@ -77,7 +77,7 @@ static int piece_is_sound(assay_weights *w, const assay_adapter_piece *p) {
            (p->kind == ASSAY_ADAPT_LORA ? lora_is_sound(p) : oft_is_sound(p));
 }
 
-/* In order of tensor, so that the order in which pieces are named changes no bit. 0: named twice. */
+/* In order of tensor, so that the order of the pieces changes no bit. 0: a piece is named twice. */
 static int add_part(assay_adapter *ad, assay_weights *w, const assay_adapter_piece *p) {
     assay_adapted *m = adapted_at(ad, p->layer, group_of(p->tensor));
     uint32_t at = m->n_parts;
@@ -195,7 +195,7 @@ static void lay_out(assay_adapter *ad, assay_arena *arena) {
     }
 }
 
-/* Where output n of a projection stands among the matrix's outputs. */
+/* Index of output n of a projection among the matrix's outputs. */
 static uint32_t output_at(const assay_place *place, uint32_t n) {
     const uint32_t at = place->first + n;
     return (at / ASSAY_PANEL * place->panel_stride + place->panel_offset) * ASSAY_PANEL +

@@ -2,13 +2,13 @@
  * its input. Nothing is merged, so the matrices of a slot stay those of its base.
  *
  * A layer has four matrices (weights.h), and up to three adapted projections share one. With LoRA the
- * projections' A stand below each other, so that one product gives the low-rank rows of all of them;
- * their B stand in the outputs of their own projection and are zero elsewhere. With OFT each projection
+ * projections' A are stacked, so that one product gives the low-rank rows of all of them;
+ * their B are in the outputs of their own projection and are zero elsewhere. With OFT each projection
  * has its own rotated copy of the input, and `source` says which copy an output reads.
  *
- * Everything is float32 and every sum has the order of its row alone, as in the rest of a step. What a
- * step writes (copies of inputs, low-rank rows, rotated rows) belongs to the adapter, so a staged
- * adapter brings the memory that it needs.
+ * Everything is float32 and the order of every sum depends on its row alone, as in the rest of a step.
+ * The adapter owns what a step writes (copies of inputs, low-rank rows, rotated rows), so a staged
+ * adapter includes the memory that it needs.
  */
 #ifndef ASSAY_ADAPTER_H
 #define ASSAY_ADAPTER_H
@@ -28,7 +28,7 @@ enum assay_group {
     ASSAY_GROUPS
 };
 
-/* What they read. */
+/* Their inputs. */
 enum assay_input { ASSAY_INPUT_NORM, ASSAY_INPUT_ATT, ASSAY_INPUT_HIDDEN, ASSAY_INPUTS };
 
 enum { ASSAY_PROJECTIONS_MAX = 3 /* of one matrix */ };
@@ -55,7 +55,7 @@ typedef struct {
     uint8_t *sources; /* OFT: [pairs]: one bit per source that the pair's outputs read */
 } assay_adapted;
 
-/* What an adapter is made for. */
+/* Sizes that an adapter is laid out for. */
 typedef struct {
     const assay_kernels *kernels;
     const assay_gemm_ops *gemm; /* of the base's matrices */
@@ -81,8 +81,8 @@ typedef struct {
     uint32_t block_pad;
 } assay_adapter;
 
-/* Takes the memory for these pieces over these matrices, all missing; a status. After an error, and
- * with n_pieces 0, there is no adapter. */
+/* Allocates memory for these pieces over these matrices, all missing; returns a status. After an error,
+ * and with n_pieces 0, there is no adapter. */
 int assay_adapter_begin(assay_adapter *adapter, assay_weights *weights,
                         const assay_adapter_host *host, const assay_adapter_piece *pieces,
                         uint32_t n_pieces);
@@ -90,10 +90,10 @@ int assay_adapter_begin(assay_adapter *adapter, assay_weights *weights,
 int assay_adapter_load(assay_adapter *adapter, const assay_adapter_piece *piece);
 /* ASSAY_ENGINE_OK, or ASSAY_ENGINE_MISSING. */
 int assay_adapter_complete(const assay_adapter *adapter);
-/* Gives the memory back: no adapter. */
+/* Frees the memory: no adapter. */
 void assay_adapter_drop(assay_adapter *adapter);
 
-/* In a step, by all threads of the pool. */
+/* Called in a step by all threads of the pool. */
 
 /* Copies n values of an input row, from column k on, if some part reads them. */
 void assay_adapter_put(const assay_adapter *adapter, enum assay_input which, uint32_t row, uint32_t k,

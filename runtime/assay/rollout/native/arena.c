@@ -37,8 +37,8 @@ static size_t map_length(size_t bytes) {
     return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE + HUGE_PAGE;
 }
 
-/* The mapping begins one cache line before a huge page boundary would, so it carries its own start
- * in the word in front of what is handed out. */
+/* The mapping begins one cache line before a huge page boundary, so its start is stored in the word
+ * before the returned address. */
 void *assay_pages_map(size_t bytes, uint32_t *huge) {
     const size_t length = map_length(bytes);
     uint8_t *start =

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A region that hands out parts in order. With base NULL it hands out NULL and counts: a layout is
- * run once to learn its size and once to place it. */
+/* A region that is allocated from in order. With base NULL it returns NULL and counts: a layout runs
+ * once to compute its size and once to place it. */
 typedef struct {
     uint8_t *base;
     size_t used;
@@ -14,17 +14,17 @@ typedef struct {
 
 void *assay_arena_take(assay_arena *arena, size_t bytes);
 
-/* Where a pointer stands that is to point at `bytes` bytes of a region. */
+/* A pointer that will be set to `bytes` bytes of a region. */
 typedef struct {
     void *pointer; /* the address of the pointer */
     size_t bytes;
 } assay_part;
 
-/* Bytes that the parts take together, and pointing them at a region of that size. */
+/* Total bytes of the parts, and setting their pointers in a region of that size. */
 size_t assay_parts_bytes(const assay_part *parts, uint32_t n);
 void assay_parts_place(const assay_part *parts, uint32_t n, void *base);
 
-/* Zeroed, resident pages, huge where the system gives them. NULL when out of memory. */
+/* Zeroed, resident pages, huge if the system provides them. NULL when out of memory. */
 void *assay_pages_map(size_t bytes, uint32_t *huge);
 void assay_pages_unmap(void *pages, size_t bytes);
 

@@ -1,10 +1,10 @@
-/* The one header of the rollout runtime's shared memory: descriptor, completion, rings, rollout
+/* The header of the rollout runtime's shared memory: descriptor, completion, rings, rollout
  * table, transition table, credits. The C worker, the Python reference interpreter and device
- * kernels are held to this file.
+ * kernels follow this file.
  *
- * Always true:
+ * Invariants:
  *   - a descriptor is 64 bytes, one cache line, and names its rollout by (slot, generation): no
- *     pointer crosses a ring, and a recycled slot is never mistaken for its earlier tenant;
+ *     pointer crosses a ring, and a reused slot is never mistaken for its earlier rollout;
  *   - indices are free-running 64-bit counters, compared for equality or by difference;
  *   - an index is stored by one side only, with release, and read by the other with acquire;
  *     a side reads its own index relaxed;
@@ -63,7 +63,7 @@ static const uint8_t ASSAY_TRANSITIONS[ASSAY_STATES] = {
 /* How a rollout ended: exactly one of these, once it is DONE. */
 enum assay_outcome {
     ASSAY_OUTCOME_NONE = 0,
-    ASSAY_COMPLETED = 1, /* decoded to a stop condition, scored where a reward was asked for */
+    ASSAY_COMPLETED = 1, /* decoded to a stop condition, scored if a reward was requested */
     ASSAY_CANCELLED = 2,
     ASSAY_CRASHED = 3,   /* its worker failed before it was done */
     ASSAY_NOT_FINITE = 4 /* the model gave no finite distribution to sample from */
@@ -91,7 +91,7 @@ enum assay_flag {
     ASSAY_FLAG_NO_REWARD = 1u << 0 /* pass through the reward stage unscored */
 };
 
-/* Credits a rollout holds right now; a bit is set by whoever took the credit. */
+/* Credits a rollout holds right now; a bit is set by the thread that took the credit. */
 enum assay_hold {
     ASSAY_HOLD_DECODE = 1u << 0,
     ASSAY_HOLD_REWARD = 1u << 1,
@@ -138,7 +138,7 @@ typedef struct {
     ASSAY_ALIGNED uint64_t staged;             /* producer: filled up to here, not yet published */
     uint64_t head_shadow;                      /* producer: head as last seen */
     ASSAY_ALIGNED ASSAY_ATOMIC(uint64_t) head; /* consumer: everything before it is consumed */
-    ASSAY_ALIGNED uint64_t taken;              /* consumer: read up to here, not yet given back */
+    ASSAY_ALIGNED uint64_t taken;              /* consumer: read up to here, not yet returned */
     uint64_t tail_shadow;                      /* consumer: tail as last seen */
     ASSAY_ALIGNED uint64_t mask;               /* capacity - 1; constant */
     ASSAY_ALIGNED assay_descriptor cells[];
@@ -157,7 +157,7 @@ typedef struct {
 
 /* ---- rollout table -------------------------------------------------------------------------- */
 
-/* Owned by whoever moved it into its state: the submitter (FREE), the worker (PREFILL_READY,
+/* Owned by the thread that moved it into its state: the submitter (FREE), the worker (PREFILL_READY,
  * DECODING, TRAJECTORY_READY), the scorer (REWARD_PENDING, by winning the exchange), the
  * collector (DONE). */
 typedef struct {
@@ -183,7 +183,7 @@ typedef struct {
     uint64_t decode_done;          /* clock ticks */
     ASSAY_ALIGNED int32_t stop_ids[ASSAY_STOP_IDS_MAX];
     uint8_t stop_lengths[ASSAY_STOP_STRINGS_MAX];
-    uint32_t kv_version; /* of the weights at admission: what is cached was computed by them */
+    uint32_t kv_version; /* of the weights at admission, which computed the cached positions */
     uint32_t kv_mixed;   /* 1: other weights computed a part of the prompt's keys and values */
     uint32_t reserved[5];
     uint8_t stop_bytes[ASSAY_STOP_STRINGS_MAX][ASSAY_STOP_BYTES_MAX];
@@ -218,7 +218,7 @@ _Static_assert(sizeof(assay_sampler) == 32, "the sampler is plain data of 32 byt
 _Static_assert(sizeof(assay_rollout) == 384, "six lines a rollout");
 _Static_assert(sizeof(assay_credit) == ASSAY_LINE, "one line a credit");
 
-/* Tell the core that this is a spin loop. */
+/* Spin-loop hint to the CPU. */
 static inline void assay_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -277,7 +277,7 @@ static inline uint64_t assay_ring_room(assay_ring *r, uint64_t wanted) {
     return room;
 }
 
-/* A cell's line was last in the other side's cache: ask for it this many cells early, so that the
+/* A cell's line was last in the other side's cache: prefetch it this many cells early, so that the
  * transfers overlap instead of each waiting for the one before. */
 enum { ASSAY_PREFETCH_CELLS = 16 };
 
@@ -293,7 +293,7 @@ static inline void assay_ring_publish(assay_ring *r) {
     atomic_store_explicit(&r->tail, r->staged, memory_order_release);
 }
 
-/* Producer: stage up to n entries and publish once; returns how many fitted. */
+/* Producer: stage up to n entries and publish once; returns how many fit. */
 static inline uint64_t assay_ring_push(assay_ring *r, const assay_descriptor *d, uint64_t n) {
     uint64_t room = assay_ring_room(r, n);
     if (n > room) n = room;
@@ -316,7 +316,7 @@ static inline uint64_t assay_ring_ready(assay_ring *r, uint64_t wanted) {
     return ready;
 }
 
-/* Consumer: copy out up to n entries and give their places back once; returns how many. */
+/* Consumer: copy out up to n entries and return their places at once; returns how many. */
 static inline uint64_t assay_ring_pop(assay_ring *r, assay_descriptor *out, uint64_t n) {
     uint64_t ready = assay_ring_ready(r, n);
     if (n > ready) n = ready;
@@ -331,7 +331,7 @@ static inline uint64_t assay_ring_pop(assay_ring *r, assay_descriptor *out, uint
     return n;
 }
 
-/* Anyone: entries in the ring, as far as both indices can be read at different instants. */
+/* Any thread: entries in the ring; approximate, as the indices are read at different instants. */
 static inline uint64_t assay_ring_length(const assay_ring *r) {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
     return atomic_load_explicit(&r->tail, memory_order_acquire) - head;
@@ -396,7 +396,7 @@ static inline bool assay_queue_pop(assay_queue *q, assay_descriptor *out) {
     return true;
 }
 
-/* A single producer's question: would a push succeed? Nobody else can take the place. */
+/* For a single producer: whether a push would succeed. No other thread can take the place. */
 static inline bool assay_queue_writable(const assay_queue *q) {
     uint64_t at = atomic_load_explicit(&q->tail, memory_order_relaxed);
     return atomic_load_explicit(&q->sequence[at & q->mask], memory_order_acquire) == at;

@@ -1,13 +1,13 @@
-/* The seam between the control core and a decode engine: the types both sides speak.
+/* The interface between the control core and a decode engine: the types that both sides use.
  *
  * The core owns KV blocks, block tables and batches; the engine owns the numbers inside a block and
  * the model. Neither includes the other's headers, only this one.
  *
- * Always true of a step handed to an engine:
+ * Invariants of a step passed to an engine:
  *   - token i of an entry sits at position pos0 + i, in block_table[(pos0 + i) / block_tokens];
  *   - every position below pos0 holds computed K and V;
  *   - no block this entry writes to is reachable from another entry (copy-on-write came before);
- *   - entries that share a prefix stand next to each other, with equal leading block ids.
+ *   - entries that share a prefix are adjacent, with equal leading block ids.
  */
 #ifndef ASSAY_SEAM_H
 #define ASSAY_SEAM_H
@@ -45,7 +45,7 @@ typedef struct {
     uint64_t policy_version; /* written by every step: version of the weights that computed it */
 } assay_seq_step;
 
-/* What the core calls. A step returns 0, or an engine error code that takes the worker down. */
+/* What the core calls. A step returns 0, or an engine error code that ends the worker. */
 typedef struct {
     void *self;
     int (*step)(void *self, uint8_t *kv_base, assay_seq_step *steps, uint32_t n_steps);

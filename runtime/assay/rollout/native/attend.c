@@ -28,14 +28,14 @@ static query query_of(const assay_engine *e, const assay_attend_item *item, uint
                    (item->query + i) % group};
 }
 
-/* What all queries of an item share, from the table of its first entry. */
+/* The blocks that all queries of an item share, from the table of its first entry. */
 static stretch shared_stretch(const assay_engine *e, const assay_attend_item *item) {
     return (stretch){.table = e->batch.steps[item->entry].block_table,
                      .n = item->queries,
                      .to = item->shared_subs};
 }
 
-/* What follows for entry j of an item, up to the sub-block of its last query. */
+/* The own blocks of entry j of an item, up to the sub-block of its last query. */
 static stretch own_stretch(const assay_engine *e, const assay_attend_item *item, uint32_t j) {
     const uint32_t group = e->sizes.group;
     const uint32_t first = item->n_entries > 1 ? j * group : 0;

@@ -1,4 +1,4 @@
-/* A step before it runs: its entries checked, its rows and attention items listed. */
+/* Preparation of a step: checks its entries and lists its rows and attention items. */
 #include <string.h>
 
 #include "engine_state.h"
@@ -56,7 +56,7 @@ static void list_rows(assay_engine *e) {
     }
 }
 
-/* Whether entry b may walk entry a's leading blocks; the hint is believed only when the ids agree. */
+/* Whether entry b may walk entry a's leading blocks; the hint is used only when the ids agree. */
 static int shares_with(const assay_engine *e, const assay_seq_step *a, const assay_seq_step *b) {
     const uint32_t n = a->shared_blocks;
     return n != 0 && b->shared_blocks == n && a->n_tokens == 1 && b->n_tokens == 1 &&

@@ -1,8 +1,8 @@
 /* Wake-ups for threads that spin first and then park.
  *
  * A waiter reads `word`, looks for work, and sleeps only while `word` is unchanged; a ringer
- * publishes work, then moves `word`, then wakes if someone sleeps. So no wake-up is lost, and a
- * ringer pays a syscall only for a waiter that has really parked.
+ * publishes work, then changes `word`, then wakes if a waiter sleeps. So no wake-up is lost, and a
+ * ringer makes a syscall only for a waiter that has parked.
  */
 #ifndef ASSAY_BELL_H
 #define ASSAY_BELL_H

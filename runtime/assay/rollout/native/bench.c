@@ -22,7 +22,7 @@ static void pin_self(int32_t cpu) {
     (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-/* Born on its CPU: a thread that spins where it was created could keep it from ever getting there. */
+/* Created on its CPU: otherwise a spinning thread could prevent it from migrating there. */
 static int start_on(pthread_t *thread, int32_t cpu, void *(*body)(void *), void *arg) {
     pthread_attr_t attributes;
     cpu_set_t set;
@@ -204,7 +204,7 @@ typedef struct {
     assay_driven *out;
     uint64_t random, back;
     int32_t *prompt;
-    bool carried; /* a group that found no room is offered again as it is */
+    bool carried; /* a refused group is submitted again unchanged */
     assay_order order;
     uint32_t group, length;
 } driver;
@@ -299,7 +299,7 @@ void assay_bench_drive(assay_host h, const assay_drive *drive, assay_driven *out
     assay_host_leave(h);
 }
 
-/* ---- the tax of handing a step over ------------------------------------------------------------------ */
+/* ---- cost of passing a step to the worker ------------------------------------------------------------- */
 
 typedef struct {
     uint32_t mode;

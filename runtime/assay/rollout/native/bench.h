@@ -1,4 +1,4 @@
-/* Native halves of the benches: what has to run at the speed of the rings. Every figure is computed
+/* Native parts of the benches, which run at the speed of the rings. Every figure is computed
  * from work that was done and checked; a lost or damaged descriptor makes the result zero. */
 #ifndef ASSAY_BENCH_H
 #define ASSAY_BENCH_H
@@ -48,7 +48,7 @@ typedef struct {
     double seconds;
 } assay_taxed;
 
-/* Steps handed over in at most `seconds`, with `hogs` threads burning the worker's CPU. */
+/* Steps passed in at most `seconds`, with `hogs` threads that load the worker's CPU. */
 void assay_bench_tax(uint32_t mode, int32_t cpu_host, int32_t cpu_worker, uint32_t hogs,
                      uint64_t steps_an_order, double seconds, assay_taxed *out);
 

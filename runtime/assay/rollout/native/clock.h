@@ -1,5 +1,5 @@
-/* One clock for every stamp: the invariant cycle counter where the machine has one, CLOCK_MONOTONIC
- * otherwise. Reading it is no syscall. Ticks become nanoseconds through assay_clock_of. */
+/* One clock for every stamp: the invariant cycle counter if the machine has one, CLOCK_MONOTONIC
+ * otherwise. Reading it makes no syscall. assay_clock_of converts ticks to nanoseconds. */
 #ifndef ASSAY_CLOCK_H
 #define ASSAY_CLOCK_H
 

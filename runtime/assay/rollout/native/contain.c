@@ -19,7 +19,7 @@ static void on_fatal(int number, siginfo_t *info, void *context) {
     } else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
         before->sa_handler(number);
     } else {
-        signal(number, SIG_DFL); /* not ours: die of it on return, as without us */
+        signal(number, SIG_DFL); /* not contained: the previous action applies on return */
     }
 }
 

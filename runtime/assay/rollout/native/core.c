@@ -13,7 +13,7 @@ uint64_t assay_pow2_at_least(uint64_t n) {
 static uint64_t line_up(uint64_t n) { return (n + ASSAY_LINE - 1) / ASSAY_LINE * ASSAY_LINE; }
 
 /* A slot has at most one order and two cancels in the prefill queue: the queue is in order, so an
- * order is consumed only after the cancel of the slot's earlier tenant. */
+ * order is consumed only after the cancel of the slot's earlier rollout. */
 static uint64_t prefill_capacity(const assay_shape *s) { return assay_pow2_at_least(4u * s->slots); }
 
 static uint64_t place(uint64_t *cursor, uint64_t bytes) {
@@ -287,7 +287,7 @@ int assay_reward_take(assay_region *g, assay_descriptor *out) {
     return ASSAY_EMPTY;
 }
 
-/* The winner of the exchange owns the row until it pushes the descriptor that the worker takes. */
+/* The thread that wins the exchange owns the row until it pushes the worker's descriptor. */
 static int pass_score(assay_region *g, assay_ref ref, double reward, uint32_t scored) {
     assay_credit *trajectory = assay_credit_of(g, ASSAY_CREDIT_TRAJECTORY);
     if (!assay_credit_take(trajectory, 1)) return ASSAY_SATURATED;
@@ -372,7 +372,7 @@ int assay_end(assay_region *g, assay_ref ref, enum assay_state from, enum assay_
     return ASSAY_OK;
 }
 
-/* Straight through the reward stage: the same states, without a scorer. */
+/* Skips the reward stage: the same states, without a scorer. */
 static int pass_unscored(assay_region *g, assay_ref ref, uint64_t ticks) {
     assay_credit *trajectory = assay_credit_of(g, ASSAY_CREDIT_TRAJECTORY);
     if (!assay_credit_take(trajectory, 1)) return ASSAY_SATURATED;

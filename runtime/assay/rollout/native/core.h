@@ -1,10 +1,10 @@
 /* The region: all shared memory of one runtime, and the stage operations over it.
  *
- * Pure with respect to the machine: no allocation, no syscall, no clock (ticks are arguments), no
- * thread. The Python interpreter (assay/rollout/interpreter.py) executes the same operations over
- * the same bytes and is compared with this file byte for byte.
+ * No allocation, no syscall, no clock (ticks are arguments), no thread. The Python interpreter
+ * (tests/rollout/interpreter.py) executes the same operations over the same bytes and is compared
+ * with this file byte for byte.
  *
- * Always true:
+ * Invariants:
  *   - submitted == completed + failed + in flight, where in flight counts the slots in
  *     PREFILL_READY, DECODING, REWARD_PENDING and TRAJECTORY_READY;
  *   - a credit is held by exactly the rollouts whose `holds` says so;
@@ -21,13 +21,13 @@
 enum assay_status {
     ASSAY_OK = 0,
     ASSAY_EMPTY = 1,      /* nothing there right now */
-    ASSAY_SATURATED = 2,  /* come back later; nothing changed */
+    ASSAY_SATURATED = 2,  /* retry later; nothing changed */
     ASSAY_STALE = 3,      /* (slot, generation) is no longer, or not in this state */
     ASSAY_INVALID = 4,    /* the arguments can never succeed */
     ASSAY_MISMATCH = 5    /* a descriptor failed its cookie: the memory cannot be trusted */
 };
 
-/* What a full submission ran into, deepest stage first. */
+/* The limit that refused a submission, deepest stage first. */
 enum assay_limit {
     ASSAY_LIMIT_NONE = 0,
     ASSAY_LIMIT_TRAJECTORY = 1,
@@ -39,7 +39,7 @@ enum assay_limit {
 
 typedef struct {
     uint32_t slots;             /* rollouts alive at once */
-    uint32_t seq_max;           /* tokens of prompt and response together, a slot */
+    uint32_t seq_max;           /* tokens of prompt and response together, per slot */
     uint32_t block_tokens;      /* positions of a KV block */
     uint32_t kv_blocks;         /* blocks of the arena */
     uint32_t decode_credits;    /* rollouts between admission and the reward stage */
@@ -59,22 +59,22 @@ typedef struct {
     /* Written by submitters. */
     ASSAY_ALIGNED ASSAY_ATOMIC(uint64_t) submitted;
     ASSAY_ATOMIC(uint64_t) saturated;
-    /* Written by whoever moves a rollout to DONE. */
+    /* Written by the thread that moves a rollout to DONE. */
     ASSAY_ALIGNED ASSAY_ATOMIC(uint64_t) completed;
     ASSAY_ATOMIC(uint64_t) failed;
     /* Refusals, counted. */
     ASSAY_ALIGNED ASSAY_ATOMIC(uint64_t) illegal; /* pairs outside the transition table */
-    ASSAY_ATOMIC(uint64_t) stale;                 /* descriptors of an earlier tenant or state */
+    ASSAY_ATOMIC(uint64_t) stale;                 /* descriptors of an earlier rollout or state */
     ASSAY_ATOMIC(uint64_t) corrupt;               /* descriptors that failed their cookie */
-    /* Written by the weight pusher, read once a step by the worker. */
+    /* Written by the weight pusher, read once per step by the worker. */
     ASSAY_ALIGNED ASSAY_ATOMIC(uint32_t) policy_version;
     ASSAY_ALIGNED uint8_t end[];
 } assay_region;
 
-/* What is common to the K rollouts of one group. */
+/* Parameters shared by the K rollouts of one group. */
 typedef struct {
     uint64_t group;
-    assay_sampler sampler; /* the seed is replaced rollout by rollout */
+    assay_sampler sampler; /* the seed is replaced per rollout */
     uint32_t max_tokens;
     uint32_t flags;
     uint32_t n_stop_ids;
@@ -140,7 +140,7 @@ static inline uint32_t *assay_versions(const assay_region *g, uint32_t slot) {
 /* Hash of a token sequence; equal prompts give equal values. */
 uint64_t assay_prefix_hash(const int32_t *tokens, uint32_t n);
 
-/* KV blocks a rollout can need alone: its last generated token is never fed back. */
+/* KV blocks that a rollout can need without sharing: its last generated token is never fed back. */
 uint32_t assay_blocks_needed(const assay_shape *shape, uint32_t prompt_len, uint32_t max_tokens);
 
 /* Any thread. All n members or none; out[i] names member i. */
@@ -148,18 +148,18 @@ int assay_submit(assay_region *g, const assay_order *order, const int32_t *promp
                  uint32_t prompt_len, const assay_member *members, uint32_t n, uint64_t ticks,
                  assay_ref *out);
 
-/* Any thread. Asks the worker to end the rollout; ASSAY_OK when this call was the first to ask. */
+/* Any thread. Requests the rollout's end from the worker; ASSAY_OK for the first request. */
 int assay_cancel(assay_region *g, assay_ref ref, uint64_t ticks);
 
-/* What keeps new work out right now (enum assay_limit). */
+/* The limit that currently blocks new work (enum assay_limit). */
 int assay_limit_now(const assay_region *g);
 
-/* Any thread: the next rollout to score. Descriptors of rollouts that ended meanwhile are skipped
+/* Any thread: the next rollout to score. Descriptors of rollouts that have ended are skipped
  * and counted as stale. */
 int assay_reward_take(assay_region *g, assay_descriptor *out);
 
 /* Any thread: copy the first n tokens of a rollout that is in `state`. STALE: it left that state
- * meanwhile (it was cancelled), and the copy is worthless. */
+ * during the copy (it was cancelled), and the copy is invalid. */
 int assay_copy_sequence(const assay_region *g, assay_ref ref, enum assay_state state,
                         int32_t *tokens, uint32_t n);
 
@@ -169,10 +169,10 @@ int assay_score(assay_region *g, assay_ref ref, double reward, uint64_t ticks);
 /* Worker: next order or cancel. */
 int assay_order_take(assay_region *g, assay_descriptor *out);
 
-/* Worker: the prompt's KV is there; hand the rollout to the decode ring (not yet published). */
+/* Worker: the prompt's KV is complete; put the rollout on the decode ring (not yet published). */
 int assay_prefilled(assay_region *g, assay_ref ref, uint64_t ticks);
 
-/* Worker: decoding ended; hand over to the reward stage, or through it. SATURATED: try again. */
+/* Worker: decoding ended; move to the reward stage, or past it. SATURATED: try again. */
 int assay_decoded(assay_region *g, assay_ref ref, uint64_t ticks);
 
 /* Worker: next scored rollout, moved to DONE and staged on the done ring. */

@@ -1,4 +1,4 @@
-/* See engine.h: creation, weights and versions. What a step does is in batch.c and layers.c. */
+/* See engine.h: creation, weights and versions. Steps are in batch.c and layers.c. */
 #define _GNU_SOURCE
 #include "engine.h"
 
@@ -13,8 +13,8 @@
 #include "isa.h"
 
 enum {
-    SPIN_DEFAULT = 20000,        /* 0.3 to 1 ms: longer than one item of a step takes */
-    SMALL_MODEL_BYTES = 8 << 20, /* below, one thread is faster than any waiting */
+    SPIN_DEFAULT = 20000,        /* 0.3 to 1 ms: longer than one item of a step */
+    SMALL_MODEL_BYTES = 8 << 20, /* below this size, one thread is faster than several */
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ static assay_sizes sizes_of(const assay_model_shape *s, const assay_engine_setti
 
 enum { ROOM_PARTS = 17, THREAD_PARTS = 6 };
 
-/* What one thread needs; `sample` is laid out by the sampler. */
+/* Buffers of one thread; `sample` is laid out by the sampler. */
 static void list_thread_parts(const assay_engine *e, assay_thread_room *room, void **sample,
                               assay_part parts[THREAD_PARTS]) {
     const size_t f = sizeof(float);
@@ -153,7 +153,7 @@ static void place_thread_room(const assay_engine *e, assay_thread_room *room, vo
     assay_sample_scratch_init(&room->sample, sample, e->shape.vocab_size);
 }
 
-/* All that steps write, but for KV. */
+/* Everything that steps write, except KV. */
 static void list_room_parts(assay_engine *e, assay_part parts[ROOM_PARTS]) {
     const size_t f = sizeof(float);
     const size_t rows = e->settings.step_tokens_max;

@@ -1,17 +1,17 @@
 /* The decode engine: a Llama/Qwen-style transformer over paged KV, on a pool of CPU threads.
  *
- * What is always true:
+ * Invariants:
  *   - One step runs every entry of a batch to its end and samples where asked. A step makes no
  *     allocation and no system call while all pool threads are awake, and touches no page for the
  *     first time: everything is allocated and written to in assay_engine_create.
  *   - The numbers of one rollout do not depend on the batch. Every reduction (dot products, norms,
  *     softmax, attention) runs in an order fixed by the rollout's own positions, so tokens and
- *     log-probs are the same bits alone, in any company, and with or without a shared prefix.
+ *     log-probs are bit-identical alone, in any batch, and with or without a shared prefix.
  *   - Positions of a KV block that were never written read as zero: the first write into 16
- *     positions clears them, so what an earlier tenant left (NaN included) cannot leak.
+ *     positions clears them, so data of an earlier rollout (NaN included) cannot leak.
  *
  * Life of an engine: create, load every tensor once, seal, step ..., destroy. One caller at a time,
- * but for the second slot of weights: another thread may stage into it while steps run.
+ * except for the second slot of weights: another thread may stage into it while steps run.
  */
 #ifndef ASSAY_ENGINE_H
 #define ASSAY_ENGINE_H
@@ -25,7 +25,7 @@ typedef struct assay_engine assay_engine;
 
 typedef enum { ASSAY_F32 = 0, ASSAY_BF16 = 1, ASSAY_F16 = 2 } assay_dtype;
 
-/* Vector code to run. AUTO takes the best that this machine offers. */
+/* Instruction set of the kernels. AUTO selects the best one of this machine. */
 typedef enum {
     ASSAY_ISA_AUTO = 0,
     ASSAY_ISA_PORTABLE = 1,
@@ -83,13 +83,13 @@ typedef struct {
     uint32_t reserved;
 } assay_engine_settings;
 
-/* What a tensor is. Matrices are (rows = outputs, cols = inputs), as in Hugging Face files. */
+/* Tensor kinds. Matrices are (rows = outputs, cols = inputs), as in Hugging Face files. */
 typedef enum {
     ASSAY_T_EMBED = 0,     /* vocab_size x dim */
     ASSAY_T_LM_HEAD,       /* vocab_size x dim, unless tied */
     ASSAY_T_FINAL_NORM,    /* dim */
     ASSAY_T_ROPE_INV_FREQ, /* head_dim / 2, radians per position */
-    ASSAY_T_ATTN_NORM,     /* dim; from here on one a layer */
+    ASSAY_T_ATTN_NORM,     /* dim; from here on one per layer */
     ASSAY_T_WQ,            /* n_heads * head_dim x dim, rotate-half order inside a head */
     ASSAY_T_WK,            /* n_kv_heads * head_dim x dim */
     ASSAY_T_WV,            /* n_kv_heads * head_dim x dim */
@@ -158,16 +158,16 @@ typedef struct {
     const void *b; /* LORA only */
 } assay_adapter_piece;
 
-/* What an engine found and took. */
+/* What an engine detected and allocated. */
 typedef struct {
-    char isa[16];            /* the vector code that runs */
+    char isa[16];            /* the instruction set in use */
     uint32_t n_threads;
-    uint32_t huge_pages;     /* 1: arenas carry the transparent huge page advice */
+    uint32_t huge_pages;     /* 1: arenas have the transparent huge page advice */
     uint64_t weight_bytes;   /* packed matrices and vectors */
     uint64_t matrix_bytes;   /* of these, what one decode step streams */
     uint64_t workspace_bytes;
     uint64_t kv_block_bytes;
-    uint64_t parks;          /* times a pool thread gave up spinning, since create */
+    uint64_t parks;          /* times a pool thread stopped spinning and parked, since create */
 } assay_engine_info;
 
 /* NULL on failure, with the reason in *status and, as text, in error (error_len bytes). */
@@ -177,25 +177,25 @@ assay_engine *assay_engine_create(const assay_model_shape *shape,
 void assay_engine_destroy(assay_engine *engine);
 
 /* Copies one tensor into the arena, converted and packed. data is row-major rows x cols of dtype.
- * Vectors have rows == 1. layer is 0 for tensors that are not one a layer. */
+ * Vectors have rows == 1. layer is 0 for tensors that are not per layer. */
 int assay_engine_load(assay_engine *engine, uint32_t tensor, uint32_t layer, const void *data,
                       uint32_t dtype, uint32_t rows, uint32_t cols);
-/* Checks that every tensor is there; steps are refused before. */
+/* Checks that every tensor was loaded; steps are refused before this call. */
 int assay_engine_seal(assay_engine *engine);
 
-/* The second slot, which steps do not read. `stage_begin` takes its memory, the first time, and
- * makes all of its tensors missing; `stage` copies a piece into it; `stage_end` says whether it is
- * whole. `swap` exchanges it with the active slot, between steps, when it is (else MISSING). Rotary
- * frequencies stay. One thread stages; none does while one swaps. */
+/* The second slot, which steps do not read. `stage_begin` allocates it the first time, and
+ * marks all of its tensors missing; `stage` copies a piece into it; `stage_end` reports whether it is
+ * complete. `swap` exchanges it with the active slot, between steps, if it is (else MISSING). Rotary
+ * frequencies stay. Only one thread stages, and none during a swap. */
 int assay_engine_stage_begin(assay_engine *engine);
 int assay_engine_stage(assay_engine *engine, const assay_piece *piece);
 int assay_engine_stage_end(assay_engine *engine);
 int assay_engine_swap(assay_engine *engine, uint64_t version);
 
 /* An adapter over the active slot's matrices, never merged into them: the second slot becomes the
- * active one's matrices with this adapter (in place of any the active slot has). `begin` reads the
- * pieces' sizes, not their data, takes the memory, and marks all pieces missing; n_pieces 0 stages the
- * matrices without an adapter. `stage_adapter` copies one of the pieces that were named. Then
+ * active one's matrices with this adapter (replacing any adapter of the active slot). `begin` reads the
+ * pieces' sizes, not their data, allocates the memory, and marks all pieces missing; n_pieces 0 stages
+ * the matrices without an adapter. `stage_adapter` copies one of the named pieces. Then
  * `stage_end` and `swap`, as for tensors. An adapter is kept in float32; a rotation is computed here,
  * in double, so that it does not depend on a host's linear algebra. */
 int assay_engine_stage_adapter_begin(assay_engine *engine, const assay_adapter_piece *pieces,
@@ -212,8 +212,8 @@ void assay_engine_kv_copy(const assay_engine *engine, uint8_t *dst, const uint8_
                           uint32_t n_positions);
 
 /* Runs one batch. out_token is -1 (and out_logp NaN) for an entry whose logits are not finite;
- * the other entries of the batch are good. Nothing is computed when a status other than OK or BROKEN
- * returns. */
+ * the other entries of the batch are valid. A status other than OK or BROKEN means that nothing was
+ * computed. */
 int assay_engine_step(assay_engine *engine, uint8_t *kv_base, assay_seq_step *steps,
                       uint32_t n_steps);
 
@@ -222,14 +222,14 @@ int assay_engine_step(assay_engine *engine, uint8_t *kv_base, assay_seq_step *st
 int assay_engine_decode_run(assay_engine *engine, uint8_t *kv_base, assay_seq_step *steps,
                             uint32_t n_steps, uint32_t n_times, int32_t *tokens, float *logps);
 
-/* Logits (vocab_size floats) of entry `index` of the last step, NULL if it did not ask for them. */
+/* Logits (vocab_size floats) of entry `index` of the last step, NULL if the entry did not request them. */
 const float *assay_engine_logits(const assay_engine *engine, uint32_t index);
 
 void assay_engine_get_info(const assay_engine *engine, assay_engine_info *info);
 const char *assay_engine_status_text(int status);
 void assay_engine_ops_of(assay_engine *engine, assay_engine_ops *ops);
 
-/* The best assay_isa this machine can run (asks the kernel for tile state where AMX is there). */
+/* The best assay_isa of this machine (requests tile state from the kernel if the CPU has AMX). */
 uint32_t assay_engine_best_isa(void);
 
 #endif

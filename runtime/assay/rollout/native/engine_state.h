@@ -1,8 +1,8 @@
-/* What an engine is made of, for the files that run its steps; engine.h is its face.
+/* Internal state of an engine, for the files that run its steps; engine.h is the public API.
  *
  *   engine.c   creation, weights, versions
  *   batch.c    checks a step and lists its rows and attention items
- *   layers.c   the phases that the pool's threads walk
+ *   layers.c   the phases that the pool's threads run
  *   attend.c   attention over paged KV
  *   adapter.c  LoRA and OFT beside the matrices
  */
@@ -38,7 +38,7 @@ typedef struct {
     uint32_t entry; /* of the step */
 } assay_batch_row;
 
-/* Query rows that attention handles together: of one entry, or of several decoding entries (one
+/* Query rows that attention processes together: of one entry, or of several decoding entries (one
  * token each) that share leading sub-blocks. Query row r of an entry is token r / group, head
  * r % group, where group = query heads per KV head. */
 typedef struct {
@@ -49,7 +49,7 @@ typedef struct {
     uint32_t shared_subs;
 } assay_attend_item;
 
-/* The step at hand. */
+/* The current step. */
 typedef struct {
     uint8_t *kv_base;
     assay_seq_step *steps;
@@ -74,7 +74,7 @@ typedef struct {
     float *logits;   /* [batch_max][vocab_ld] */
 } assay_activations;
 
-/* What one thread needs for itself. */
+/* Buffers of one thread. */
 typedef struct {
     float *sums;   /* [2][rows_pad][16] */
     float *normed; /* [dim padded] */
@@ -84,20 +84,20 @@ typedef struct {
     assay_sample_scratch sample;
 } assay_thread_room;
 
-/* A set of matrices, and the memory it lies in. */
+/* A set of matrices, and its memory. */
 typedef struct {
     assay_weights weights;
-    void *pages; /* NULL: not taken yet */
+    void *pages; /* NULL: not allocated yet */
 } assay_base;
 
-/* What one version computes with: matrices, and an adapter over them where it has one. Both slots may
- * stand on one base. */
+/* Weights of one version: matrices, and an optional adapter over them. Both slots may share one
+ * base. */
 typedef struct {
     uint32_t base;
     assay_adapter adapter;
 } assay_slot;
 
-/* What the inactive slot is being filled with. */
+/* What is being staged into the inactive slot. */
 enum assay_staging { ASSAY_STAGING_NONE, ASSAY_STAGING_TENSORS, ASSAY_STAGING_ADAPTER };
 
 struct assay_engine {
@@ -131,11 +131,11 @@ struct assay_engine {
     uint8_t *thread_rooms;
 };
 
-/* Checks a step and makes it the engine's batch; a status. Nothing changes unless it is OK. */
+/* Checks a step and makes it the engine's batch; returns a status. Nothing changes unless it is OK. */
 int assay_batch_begin(assay_engine *engine, uint8_t *kv_base, assay_seq_step *steps,
                       uint32_t n_steps);
 
-/* The body of the pool's threads: all phases of the batch. 0 when the run went on without the
+/* The body of the pool's threads: all phases of the batch. 0 when the run continued without the
  * thread. */
 int assay_layers_run(void *engine, assay_walker *walker);
 

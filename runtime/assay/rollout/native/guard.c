@@ -42,8 +42,8 @@ static struct sigaction previous;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic(uint32_t) trapping_works, counting_works;
 
-/* Make the trapped call on the thread's behalf, where the registers are known; elsewhere it answers
- * ENOSYS. */
+/* Make the trapped call on the thread's behalf on architectures with known registers; elsewhere it
+ * returns ENOSYS. */
 static void make_call(const siginfo_t *info, void *context) {
 #if defined(__x86_64__)
     greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -205,7 +205,7 @@ void assay_guard_forget(const void *context) {
     pthread_mutex_unlock(&wakers_lock);
 }
 
-/* Move the window, unless another thread has, and wake who sleeps. */
+/* Move the window, unless another thread has, and wake sleeping threads. */
 static void move_window(uint32_t armed) {
     pthread_mutex_lock(&wakers_lock);
     if ((atomic_load(&assay_guard_window) & 1u) != armed) atomic_fetch_add(&assay_guard_window, 1);

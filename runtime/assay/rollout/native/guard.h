@@ -1,5 +1,4 @@
-/* The hot-path guard: proof that a stretch of a thread makes no system call, no allocation and takes
- * no page fault.
+/* The hot-path guard: detects system calls, allocations and page faults in a section of a thread.
  *
  * While a thread is between hot_begin and hot_end and the guard is armed,
  *   - a system call is trapped by the kernel (syscall user dispatch) and counted;
@@ -30,16 +29,16 @@ typedef struct {
     uint64_t preempted;    /* times the scheduler took a watched thread off its core */
 } assay_guard_report;
 
-/* This thread is a hot thread from now on; without it, the sections below do nothing. */
+/* Make this thread a hot thread; without this call, the sections below do nothing. */
 void assay_guard_thread_enter(void);
 void assay_guard_thread_leave(void);
 
 /* Follow the window now, outside a section: for a hot thread that sleeps between sections and was
- * woken for it. */
+ * woken for this. */
 void assay_guard_follow(void);
 
 /* Arming and disarming call wake(context), so that hot threads that sleep follow at once. Register
- * before they start; forget before the context goes away, after which it is not called. False: no
+ * before they start; forget before the context is freed, after which wake is not called. False: no
  * room, and the threads follow at their next section. */
 bool assay_guard_wake_by(void (*wake)(void *context), void *context);
 void assay_guard_forget(const void *context);
@@ -68,8 +67,8 @@ static inline void assay_guard_hot_end(void) {
     if (assay_guard_seen & 1u) assay_guard_hot_end_slow();
 }
 
-/* A system call that a step makes to park or to wake a thread: made outside the sections, where no
- * trap finds it, and counted here. */
+/* A system call of a step to park or to wake a thread: made outside the sections, where it is not
+ * trapped, and counted here. */
 static inline void assay_guard_wait(void) {
     if (assay_guard_seen & 1u) assay_guard_wait_slow();
 }

@@ -22,7 +22,7 @@ static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 static uint64_t generation_of(uint64_t word) { return word >> 32; }
 static place *place_of(assay_host h) { return &places[(uint32_t)h % ASSAY_HOSTS_MAX]; }
 
-/* A forked child has none of the threads: what its parent opened is closed to it. */
+/* A forked child has none of the threads: runtimes that its parent opened are closed in the child. */
 static void disown_all(void) {
     for (uint32_t i = 0; i < ASSAY_HOSTS_MAX; i++) {
         uint64_t word = atomic_load(&places[i].word);
@@ -112,7 +112,7 @@ static int close_held(place *p, uint64_t until) {
     if (!assay_runtime_stop_by(p->runtime, until)) return ASSAY_STALLED;
     assay_runtime_destroy(p->runtime);
     p->runtime = NULL;
-    /* Another runtime may be opened here: from now on this one's number is stale. */
+    /* Another runtime may be opened in this cell: from now on this one's number is stale. */
     atomic_store(&p->word, (generation_of(atomic_load(&p->word)) << 32) | CLOSING);
     return ASSAY_OK;
 }
@@ -195,7 +195,7 @@ int assay_host_wait(assay_host h, uint32_t seen, uint64_t timeout_ns, uint64_t *
 
 static bool closing(assay_host h) { return (atomic_load(&place_of(h)->word) & CLOSING) != 0; }
 
-/* In slices, so that a close is not kept waiting by a step that does not end. */
+/* In slices, so that a step that does not end cannot block close. */
 static int pause_held(assay_host h, assay_runtime *rt, _Atomic(uint32_t) *cell,
                       enum assay_pause_mode mode, uint64_t timeout_ns) {
     uint64_t until = assay_monotonic_ns() + timeout_ns, slice = 10 * 1000 * 1000;

@@ -1,11 +1,11 @@
-/* A runtime as a host process names it: by number, never by address.
+/* Runtimes for a host process, identified by number, never by address.
  *
- * Always true:
- *   - a call holds the runtime for its whole length, so nothing is freed under it; a call that comes
+ * Invariants:
+ *   - a call holds the runtime until it returns, so nothing is freed during it; a call made
  *     after `close` began, or in a forked child, gets ASSAY_CLOSED and touches nothing;
- *   - close frees only when no call is inside and the threads are gone; when its time is up before, it
- *     frees nothing, answers ASSAY_STALLED and may be called again;
- *   - a pause belongs to the cell that was given to it: resumed once, however often that is asked.
+ *   - close frees only when no call is inside and the threads have ended; if it times out before, it
+ *     frees nothing, returns ASSAY_STALLED and may be called again;
+ *   - a pause belongs to the cell that was given to it: it is resumed once, however often resume is called.
  */
 #ifndef ASSAY_HOST_H
 #define ASSAY_HOST_H
@@ -14,7 +14,7 @@
 
 enum {
     ASSAY_CLOSED = 6,  /* the runtime is closed, or belongs to the process that forked this one */
-    ASSAY_STALLED = 7, /* not done within the caller's time */
+    ASSAY_STALLED = 7, /* not done within the caller's time-out */
     ASSAY_HOSTS_MAX = 1024 /* runtimes of one process */
 };
 
@@ -37,12 +37,12 @@ int assay_host_cancel(assay_host h, assay_ref ref);
 int assay_host_limit(assay_host h, int *limit);
 int assay_host_score(assay_host h, assay_ref ref, double reward);
 
-/* What came up, at most n, is written with its count in one call: a host that is interrupted between
+/* New entries, at most n, are written with their count in one call: a host that is interrupted between
  * this call and its own bookkeeping finds everything in `out` and `*got`. */
 int assay_host_poll(assay_host h, assay_completion *out, uint64_t n, uint64_t *got);
 int assay_host_reward_take(assay_host h, assay_descriptor *out, uint64_t n, uint64_t *got);
 
-/* Copy what a collected, unreleased completion holds: prompt_len + n_generated tokens, and
+/* Copy the content of a collected, unreleased completion: prompt_len + n_generated tokens, and
  * n_generated log-probs and versions. */
 int assay_host_contents(assay_host h, const assay_completion *done, int32_t *tokens, float *logps,
                         uint32_t *versions);
@@ -55,7 +55,7 @@ int assay_host_peek(assay_host h, assay_ref ref, uint32_t from, uint32_t room, i
 int assay_host_bell(assay_host h, uint32_t *seen);
 int assay_host_wait(assay_host h, uint32_t seen, uint64_t timeout_ns, uint64_t *took_ns);
 
-/* `cell` is 0 and becomes 1 with the pause; the worker is held once ASSAY_OK was answered. */
+/* `cell` is 0 and becomes 1 with the pause; the worker is held once ASSAY_OK was returned. */
 int assay_host_pause(assay_host h, _Atomic(uint32_t) *cell, uint32_t mode, uint64_t timeout_ns);
 int assay_host_resume(assay_host h, _Atomic(uint32_t) *cell);
 int assay_host_set_policy_version(assay_host h, uint32_t version);

@@ -1,16 +1,16 @@
-/* What vector code has to offer the engine, and the layouts both sides agree on.
+/* The interface of the vector kernels, and the layouts that both sides use.
  *
  * Panel: 16 outputs of a matrix. float32: for each input k, 16 floats. bf16: for each pair of
  * inputs (k, k + 1), 16 lanes of (k, k + 1). In both, one 64-byte row holds 16 outputs, so that a
  * dot product runs down a lane: no horizontal sums, and an order that no batch can change. The
  * bf16 panel is at the same time a stack of AMX B-tiles (16 rows of 64 bytes = 32 inputs).
  *
- * Operand: the rows (activations) that meet panels. float32 code keeps them as plain rows; AMX
+ * Operand: the rows (activations) that panels are multiplied with. float32 code keeps plain rows; AMX
  * keeps each value as the sum of two bf16 (high + low, 16 bits of mantissa), in A-tiles. Both take
- * 4 bytes a value. k_pad is a multiple of 32 for weights.
+ * 4 bytes per value. k_pad is a multiple of 32 for weights.
  *
  * KV sub-block: 16 positions of one layer and KV head: a K panel (16 positions x k_pad) and then
- * V panels (16 positions deep, one for 16 columns each).
+ * V panels (16 positions deep, one per 16 columns).
  */
 #ifndef ASSAY_KERNELS_H
 #define ASSAY_KERNELS_H
@@ -20,7 +20,7 @@
 
 enum {
     ASSAY_PANEL = 16,     /* outputs of a panel */
-    ASSAY_ROW_TILE = 16,  /* rows that attention handles at once */
+    ASSAY_ROW_TILE = 16,  /* rows that attention processes at once */
     ASSAY_SUB = 16,       /* positions of a KV sub-block */
     ASSAY_SUM_BLOCK = 256 /* probabilities whose sum the sampler keeps */
 };
@@ -87,7 +87,7 @@ typedef struct {
     void (*rope)(float *head, const float *cos, const float *sin, uint32_t half, float scale);
     /* dst = silu(gate) * up, 16 values */
     void (*silu_mul)(float *dst, const float *gate, const float *up);
-    /* Largest of n values and its first index; n_pad a multiple of 16, padding is not looked at. */
+    /* Largest of n values and its first index; n_pad a multiple of 16, padding is ignored. */
     float (*max_index)(const float *x, uint32_t n, uint32_t *index);
     /* p[i] = exp((x[i] - max) * scale), zeros up to a multiple of ASSAY_SUM_BLOCK; sums[b] of each
      * block of ASSAY_SUM_BLOCK; returns the total. */
@@ -97,7 +97,7 @@ typedef struct {
     uint32_t (*read_all)(const uint8_t *buffer, size_t bytes);
 } assay_kernels;
 
-/* NULL where this build or machine lacks them. */
+/* NULL if this build or machine lacks them. */
 const assay_kernels *assay_kernels_portable(void);
 const assay_kernels *assay_kernels_avx2(void);
 const assay_kernels *assay_kernels_avx512(void);

@@ -2,8 +2,8 @@
  *
  * A float32 value enters a tile product as the sum of two bf16 numbers, high and low, which leaves a
  * relative error of 2^-17 at most: weights are exact, activations nearly so, and one row's result
- * does not depend on how many rows share the tile. The second product is free while the weights come
- * from memory.
+ * does not depend on how many rows share the tile. The second product costs nothing while the weights are
+ * streamed from memory.
  *
  * Tile registers: 0, 1 rows (high, low); 2, 3 panels; 4..7 sums. */
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@
 
 enum { TILE_BYTES = 1024, TILE_FLOATS = 256, TILE_K = 32, HALF_TILE_BYTES = 512 };
 
-/* The compiler does not know that tile loads read memory. */
+/* A barrier, as the compiler does not know that tile loads read memory. */
 #define SETTLE() __asm__ volatile("" ::: "memory")
 
 typedef struct {
@@ -207,7 +207,7 @@ KINLINE void fetch(const uint8_t *at, size_t bytes) {
     }
 }
 
-enum { FETCH_SUBS = 6 }; /* sub-blocks that are on their way while one is worked on */
+enum { FETCH_SUBS = 6 }; /* sub-blocks prefetched ahead of the current one */
 
 KFN void amx_scores(const assay_kv_walk *walk, const void *operand, uint32_t row, uint32_t rows,
                     float *scores, size_t ld) {
@@ -226,7 +226,7 @@ KFN void amx_scores(const assay_kv_walk *walk, const void *operand, uint32_t row
     SETTLE();
 }
 
-/* Weights of 16 positions take the room of their scores: 16 high parts, then 16 low parts. */
+/* Weights of 16 positions replace their scores in place: 16 high parts, then 16 low parts. */
 KFN float amx_softmax(float *scores, uint32_t len, uint32_t cols) {
     const float sum = k_softmax(scores, len, cols);
     const uint32_t used = (len + ASSAY_SUB - 1) / ASSAY_SUB * ASSAY_SUB;
@@ -303,7 +303,7 @@ KFN void amx_mix(const assay_kv_walk *walk, const float *weights, uint32_t rows,
     SETTLE();
 }
 
-/* Tile state is off until a process asks for it; the kernel refuses where it cannot save it. */
+/* Tile state is off until a process requests it; the kernel refuses if it cannot save it. */
 static int tiles_granted(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     __builtin_cpu_init();

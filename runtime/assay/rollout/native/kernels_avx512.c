@@ -1,7 +1,7 @@
 /* Kernels for AVX-512.
  *
- * bf16 weights are widened to float32 by a shift and a mask and met by float32 rows. vdpbf16ps
- * would want the rows rounded to bf16, or two of it for high and low parts, which is as many
+ * bf16 weights are widened to float32 by a shift and a mask and multiplied with float32 rows.
+ * vdpbf16ps would need rows rounded to bf16, or two products for high and low parts, which is as many
  * multiply-adds as here with a worse result. */
 #include "kernels.h"
 

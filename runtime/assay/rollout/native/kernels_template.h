@@ -3,7 +3,7 @@
  * The including file defines: LANES (4, 8 or 16 floats of a vector), KFN (target attribute and
  * `static`), KNAME (name of the set), FMA(a, b, c), and ROWS_MAX (rows whose sums stay in
  * registers). Sums over k run in two chains, even and odd, folded every FOLD inputs, whatever ROWS_MAX
- * is: the results of one row are the same bits however many rows stand beside it.
+ * is: the results of one row are bit-identical for any number of rows.
  */
 #include <float.h>
 #include <math.h>
@@ -126,7 +126,7 @@ KINLINE void tile_sums(const uint32_t mr, const uint32_t bf16, const uint32_t ah
 }
 
 /* Inputs summed in registers before they join the sum in memory: rounding grows with the length of
- * a chain, and a chain of 1,536 would cost a digit. */
+ * a chain, and a chain of 1,536 would lose a digit. */
 enum { FOLD = 128 };
 
 /* c[row][16] (+)= a[row][0..k) * panel, for mr rows; add is a constant too. */
@@ -154,7 +154,7 @@ KINLINE void tile_rows(const uint32_t mr, const uint32_t bf16, const uint32_t ad
     }
 }
 
-/* All rows of a panel product, in the largest bites that registers allow. */
+/* All rows of a panel product, in the largest tiles that registers allow. */
 KINLINE void tile_all(const uint32_t bf16, const uint32_t add, const uint32_t ahead,
                       const float *a, size_t lda, uint32_t rows, const uint8_t *panel, uint32_t k,
                       float *c, size_t ldc) {
@@ -195,7 +195,7 @@ KFN void k_mul_bf16(const void *operand, uint32_t k_pad, uint32_t rows, const ui
     tile_all(1, 0, AHEAD, operand, k_pad, rows, panels + panel_bytes, k_pad, c + c_stride, 16);
 }
 
-/* The next sub-block lies anywhere in the arena, where no hardware prefetcher looks. */
+/* The next sub-block may be anywhere in the arena, so the hardware prefetcher does not find it. */
 KINLINE void fetch_next(const assay_kv_walk *walk, uint32_t i, size_t from, size_t bytes) {
     if (i + 1 < walk->n) {
         const uint8_t *next = assay_kv_sub(walk, i + 1) + from;
@@ -322,7 +322,7 @@ KFN void k_rope(float *head, const float *cos, const float *sin, uint32_t half, 
 KFN void k_silu_mul(float *dst, const float *gate, const float *up) {
     for (uint32_t p = 0; p < PARTS; p++) {
         const vf g = v_load(gate + p * LANES);
-        /* exp is held below 2^126 so that 1 + exp stays finite. */
+        /* exp is capped below 2^126 so that 1 + exp stays finite. */
         const vf e = v_exp(-v_max(v_set(-87.0f), g));
         v_store(dst + p * LANES, g / (v_set(1.0f) + e) * v_load(up + p * LANES));
     }

@@ -264,14 +264,14 @@ uint32_t assay_kv_matched_positions(const assay_kv *kv, const assay_table *t,
     return covered < prefix_len ? covered : prefix_len;
 }
 
-/* No rollout to come may find it; those that share it already keep it. */
+/* Later rollouts must not find it; those that already share it keep it. */
 static void forget(assay_kv *kv, uint32_t id) {
     uint8_t computed = kv->blocks[id].computed;
     if (kv->blocks[id].cached) cache_remove(kv, id);
     kv->blocks[id].computed = computed;
 }
 
-/* What other weights than the key says computed, or what stands on such a block, is of no version. */
+/* A block computed by other weights than its key says, or built on such a block, has no version. */
 static bool mixed(const assay_kv *kv, const assay_table *t, uint32_t i, uint32_t version) {
     const assay_block *b = &kv->blocks[t->ids[i]];
     return b->version != version || (i > 0 && !kv->blocks[t->ids[i - 1]].cached);
@@ -324,7 +324,7 @@ bool assay_kv_writable(assay_kv *kv, assay_table *t, uint32_t position) {
     return copy_on_write(kv, t, i, position % kv->block_tokens);
 }
 
-/* Leaf first, so that the cold list is in an order in which a block leaves before its parent. */
+/* Leaf first, so that the cold list evicts a block before its parent. */
 void assay_kv_release(assay_kv *kv, assay_table *t) {
     for (uint32_t i = t->n_blocks; i-- > 0;) dereference(kv, t->ids[i]);
     if (t->reserved) assay_credit_give(kv->credit, t->reserved);

@@ -1,16 +1,17 @@
 /* KV blocks: shared prefixes by reference count, branches by copy-on-write, a prefix cache by token
  * hash that outlives its rollouts, eviction of cold prefixes. One thread (the worker) owns all of it.
  *
- * Always true:
+ * Invariants:
  *   - blocks == free + cold + in use; a cold block is cached and referenced by no table;
  *   - credit available == blocks - in use - reserved, where reserved is what admitted rollouts may
  *     still allocate: so an admitted rollout never runs out of blocks;
  *   - a block that is cached, or referenced by more than one table, is written only while its owner
  *     prefills it for the first time; every other write goes to a copy;
- *   - a cached, computed block's parent is cached too: cold blocks leave in the order leaf to root;
+ *   - a cached, computed block's parent is cached too: cold blocks are evicted from leaf to root;
  *   - a cached, computed block was computed by the weights of its version alone, and so was every
- *     block before it: what weights changed under is shared by whom has it, and found by nobody else;
- *   - two prefixes are taken for equal only when their tokens are equal, never by hash alone.
+ *     block before it: blocks under which weights changed stay with their rollouts, and later ones
+ *     do not find them;
+ *   - two prefixes are considered equal only when their tokens are equal, never by hash alone.
  */
 #ifndef ASSAY_KV_H
 #define ASSAY_KV_H
@@ -21,7 +22,7 @@ typedef struct {
     uint64_t hash;
     uint32_t refs;    /* tables that contain the block */
     uint32_t parent;  /* block before it in the prefix, or ASSAY_NONE */
-    uint32_t filled;  /* positions the cache entry stands for */
+    uint32_t filled;  /* positions that the cache entry covers */
     uint32_t version; /* policy version that the keys and values come from */
     uint32_t chain;   /* next in the hash bucket */
     uint32_t older, newer; /* neighbours among the cold */
@@ -58,7 +59,7 @@ typedef struct {
     bool caching;
     assay_credit *credit;
     assay_block *blocks;
-    int32_t *tokens; /* block_tokens of them a block: what a cached block stands for */
+    int32_t *tokens; /* block_tokens per block: the tokens of a cached block */
     uint32_t *buckets;
     uint32_t *free_ids; /* a stack */
     uint8_t *base;      /* the arena */
@@ -71,12 +72,12 @@ size_t assay_kv_bytes(uint32_t n_blocks, uint32_t block_tokens);
 void assay_kv_init(assay_kv *kv, void *memory, uint32_t n_blocks, assay_credit *credit,
                    uint8_t *base, const assay_engine_ops *engine, bool caching);
 
-/* Find the prompt's prefix (all but its last token) in the cache, reserve what the rollout may need
+/* Find the prompt's prefix (all but its last token) in the cache, reserve the blocks that it may need
  * for `positions` in all, and lay out the prefix. False: not enough blocks; nothing changed. */
 bool assay_kv_admit(assay_kv *kv, assay_table *t, const int32_t *prompt, uint32_t prompt_len,
                     uint32_t positions, uint32_t version);
 
-/* The blocks found in the cache hold their keys and values by now. */
+/* Whether the blocks found in the cache hold their keys and values by now. */
 bool assay_kv_matched_ready(const assay_kv *kv, const assay_table *t);
 
 /* Positions that the matched blocks cover, of a prefix of `prefix_len`. */
@@ -86,7 +87,7 @@ uint32_t assay_kv_matched_positions(const assay_kv *kv, const assay_table *t, ui
 void assay_kv_computed(assay_kv *kv, const assay_table *t, uint32_t from, uint32_t positions,
                        uint32_t prefix_len, uint32_t version);
 
-/* Another table waits for blocks that this one is still to compute. */
+/* Whether another table waits for blocks that this one has yet to compute. */
 bool assay_kv_awaited(const assay_kv *kv, const assay_table *t);
 
 /* Make `position` writable: a new block, or a copy of a shared one. False: invariant broken. */

@@ -1,4 +1,4 @@
-/* What lies inside a KV block: [layer][KV head][sub-block of 16 positions][K panel, V panels].
+/* Layout of a KV block: [layer][KV head][sub-block of 16 positions][K panel, V panels].
  *
  * K is a panel over positions (depth head_dim), V one panel of depth 16 for every 16 columns: the
  * same shape as weights, so that the same kernels run over both. The first write to a sub-block

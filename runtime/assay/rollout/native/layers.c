@@ -1,11 +1,11 @@
-/* The phases of a step. Every thread of the pool walks the same list, takes shares of each phase's work,
- * and goes on when all of it is done:
+/* The phases of a step. Every thread of the pool runs the same list, takes shares of each phase's work,
+ * and continues when all of it is done:
  *
  *   each layer: norm | q, k, v | rotate and store KV | attend | output + residual
  *               norm | gate, up | down + residual
  *   at the end: norm of the rows that want logits | logits | sample
  *
- * Where an adapter is over a matrix, its own phase comes before the product.
+ * For a matrix with an adapter, the adapter's phase comes before the product.
  */
 #include <math.h>
 #include <string.h>
@@ -152,8 +152,8 @@ static void norm_head(const assay_engine *e, float *head, const float *weight, f
     memcpy(head, room, n * sizeof(float));
 }
 
-/* One row and KV head: its queries turn (and take attention's scale), its K turns, K and V go to
- * the block. */
+/* One row and KV head: rotates its queries (and applies attention's scale), rotates K, and stores K
+ * and V in the block. */
 static void store_head(assay_engine *e, const assay_layer *layer, uint32_t layer_index,
                        uint32_t row, uint32_t head, float *room) {
     const uint32_t dim = e->shape.head_dim;

@@ -1,11 +1,11 @@
 /* The waiting set: rollouts that have been ordered and not yet admitted, under one of three policies.
  * One thread (the worker) owns it.
  *
- * Always true:
+ * Invariants:
  *   - every rollout added is picked or removed exactly once: no policy loses work;
- *   - a rollout that has seen `aging_max` admissions since it came is due, and due rollouts go first,
+ *   - a rollout that has waited through `aging_max` admissions is due, and due rollouts go first,
  *     oldest first: so it is admitted after at most aging_max + (older rollouts waiting when it came)
- *     further admissions, whatever comes later.
+ *     further admissions, independent of later arrivals.
  */
 #ifndef ASSAY_POLICY_H
 #define ASSAY_POLICY_H
@@ -47,11 +47,11 @@ size_t assay_waiting_bytes(uint32_t slots);
 void assay_waiting_init(assay_waiting *w, void *memory, uint32_t slots, uint32_t policy,
                         uint64_t aging_max);
 void assay_waiting_add(assay_waiting *w, uint32_t slot, uint32_t remaining, uint64_t prefix);
-/* In front of all others, and due: for a rollout that was admitted before and gave its KV back. */
+/* Before all others, and due: for a rollout that was admitted before and released its KV. */
 void assay_waiting_add_first(assay_waiting *w, uint32_t slot, uint32_t remaining,
                              uint64_t prefix);
 void assay_waiting_remove(assay_waiting *w, uint32_t slot);
-/* Who is next; ASSAY_NONE when nobody waits. Changes nothing. */
+/* The next rollout; ASSAY_NONE when none waits. Changes nothing. */
 uint32_t assay_waiting_pick(const assay_waiting *w);
 /* The picked one was admitted. */
 void assay_waiting_admit(assay_waiting *w, uint32_t slot);

@@ -50,7 +50,7 @@ static uint32_t number_now(assay_turn *turn) {
     return number_of(atomic_load(&turn->value));
 }
 
-/* 1 as soon as the number is not `seen` any more, 0 when spinning did not see that. */
+/* 1 as soon as the number differs from `seen`, 0 when it did not change while spinning. */
 static int spin_past(const assay_pool *pool, assay_turn *turn, uint32_t seen) {
     for (uint32_t i = 0; i < pool->spin_max; i++) {
         if (number_of(atomic_load_explicit(&turn->value, memory_order_acquire)) != seen) {
@@ -61,8 +61,8 @@ static int spin_past(const assay_pool *pool, assay_turn *turn, uint32_t seen) {
     return 0;
 }
 
-/* The mark goes onto the very number that is waited for, so whoever turns the word takes it off, and no
- * later turn makes a system call for a thread that is already on its way. */
+/* The mark is set on the number that is waited for, so the thread that advances the word clears it, and
+ * no later turn makes a system call for a thread that is already waking. */
 static void park_past(assay_pool *pool, assay_turn *turn, uint32_t seen) {
     atomic_fetch_add_explicit(&pool->parks, 1, memory_order_relaxed);
     for (;;) {
@@ -83,7 +83,7 @@ static void wait_past(assay_pool *pool, assay_turn *turn, uint32_t seen) {
     }
 }
 
-/* Inside a run: on the step's path, and counted as that. */
+/* Inside a run: on the step's path, and counted as such. */
 static void park_in_run(assay_pool *pool, assay_turn *turn, uint32_t seen) {
     assay_guard_hot_end();
     assay_guard_wait();
@@ -160,7 +160,7 @@ static uint32_t phase_of(uint64_t tagged) {
     return (uint32_t)(tagged >> 32);
 }
 
-/* Items already counted for `phase`; 0 where an earlier phase has left its number. */
+/* Items already counted for `phase`; 0 if the word holds an earlier phase's number. */
 static uint32_t count_of(uint64_t tagged, uint32_t phase) {
     return phase_of(tagged) == phase ? (uint32_t)tagged : 0;
 }
@@ -232,7 +232,7 @@ int assay_claim(assay_walker *walker, uint32_t total, uint32_t grain, uint32_t *
     return 0;
 }
 
-/* Wakes everyone; after it no wait for a phase lasts. */
+/* Wakes all threads; afterwards no wait for a phase blocks. */
 static void break_pool(assay_pool *pool) {
     atomic_store(&pool->broken, 1);
     turn_word(&pool->completed);
@@ -330,7 +330,7 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-/* A turn without an open run: threads that sleep look around, find nothing, and spin for a while before
+/* A turn without an open run: sleeping threads wake, find no work, and spin for a while before
  * they sleep again. */
 static void wake_threads(assay_pool *pool) {
     if (advance(&pool->run_turn)) {

@@ -35,7 +35,7 @@ static void run_entry(const assay_probe *p, uint8_t *base, assay_seq_step *s) {
     s->out_logp = -(float)(h >> 40 & 1023u) / 256.0f;
 }
 
-/* What the hot-path guard must find. */
+/* Violations that the hot-path guard must detect. */
 static void misbehave(uint64_t how) {
     static uint8_t *pages;
     static size_t at;

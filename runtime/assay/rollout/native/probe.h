@@ -1,8 +1,8 @@
-/* An engine without a model, for the tests and benches of everything around a model.
+/* An engine without a model, for tests and benches of the code around a model.
  *
  * Position p of a rollout stores h(p) = mix(h(p - 1), token(p)), where h(p - 1) is read back from
- * the KV blocks. The next token is a function of what it reads there and of the sampler's seed, so one
- * lost, stale or overwritten KV position changes every token after it, and the right tokens are
+ * the KV blocks. The next token is a function of that value and of the sampler's seed, so one
+ * lost, stale or overwritten KV position changes every later token, and the correct tokens are
  * known without running the runtime.
  */
 #ifndef ASSAY_PROBE_H

@@ -79,7 +79,7 @@ static void cayley(double *r, double *left, const double *q, uint32_t n) {
     }
 }
 
-/* r = I + 2 Q + 2 Q^2 + ... with the last power once, as peft cuts the Neumann series. */
+/* r = I + 2 Q + 2 Q^2 + ... with the last power once, as peft truncates the Neumann series. */
 static void neumann(double *r, double *power, double *next, const double *q, uint32_t n,
                     uint32_t terms) {
     set_identity(r, n);

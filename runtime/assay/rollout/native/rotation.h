@@ -1,11 +1,11 @@
-/* Orthogonal matrices from skew symmetric ones, in double. */
+/* Orthogonal matrices from skew-symmetric ones, in double. */
 #ifndef ASSAY_ROTATION_H
 #define ASSAY_ROTATION_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Doubles of room that a matrix of n rows takes. */
+/* Scratch doubles for a matrix of n rows. */
 size_t assay_rotation_room(uint32_t n);
 
 /* r (n x n, row-major, in room) from the upper triangle of Q without its diagonal, row by row, as `kind`

@@ -393,8 +393,8 @@ static bool held_without_thread(assay_runtime *rt, enum assay_pause_mode mode) {
     return mode == ASSAY_PAUSE_IN_PLACE || assay_worker_runs_nothing(&rt->worker);
 }
 
-/* The worker says that it is held after it saw a pause, and looks for pauses again after it said that
- * it is not: whoever added one and then reads `held` is not answered from an earlier pause. */
+/* The worker sets `held` after it saw a pause, and checks for pauses again after clearing it: a caller
+ * that added a pause and then reads `held` never reads the state of an earlier pause. */
 static bool held(assay_runtime *rt, enum assay_pause_mode mode) {
     if (atomic_load(&rt->worker.state) != ASSAY_WORKER_RUNNING)
         return held_without_thread(rt, mode);

@@ -1,5 +1,5 @@
-/* The runtime as its host sees it: memory, the worker thread, an optional native scorer thread, and
- * the calls a host makes. Everything is allocated and touched in assay_runtime_create.
+/* The host API of the runtime: memory, the worker thread, an optional native scorer thread, and
+ * the host's calls. Everything is allocated and touched in assay_runtime_create.
  *
  * Threads: submit, cancel, reward_take, copy, score and stats from any thread; poll, release and bury
  * from one thread at a time.
@@ -66,7 +66,7 @@ typedef struct {
 } assay_asked;
 
 int assay_runtime_start(assay_runtime *rt);
-/* Ask the threads to end, and wait for them. In-flight rollouts stay where they are. */
+/* Stop the threads and wait for them. In-flight rollouts keep their state. */
 void assay_runtime_stop(assay_runtime *rt);
 /* The same; false when a thread has not ended by `until` (monotonic ns): ask again. */
 bool assay_runtime_stop_by(assay_runtime *rt, uint64_t until);
@@ -83,38 +83,38 @@ int assay_runtime_limit(const assay_runtime *rt);
 uint64_t assay_runtime_reward_take(assay_runtime *rt, assay_descriptor *out, uint64_t n,
                                    int *status);
 int assay_runtime_copy(assay_runtime *rt, assay_ref ref, int32_t *tokens, uint32_t n);
-/* Copy up to `room` of what a rollout has generated, from the `from`-th on, while it decodes or after.
+/* Copy up to `room` generated tokens of a rollout, from index `from` on, while it decodes or after.
  * STALE: it was released. */
 int assay_runtime_peek(assay_runtime *rt, assay_ref ref, uint32_t from, uint32_t room,
                        int32_t *tokens, float *logps, uint32_t *versions, uint32_t *got);
 int assay_runtime_score(assay_runtime *rt, assay_ref ref, double reward);
 uint64_t assay_runtime_poll(assay_runtime *rt, assay_completion *out, uint64_t n);
-/* Copy what a collected completion holds, until it is released. STALE: it was. */
+/* Copy the content of a collected completion that is not released. STALE: it was released. */
 int assay_runtime_contents(const assay_runtime *rt, const assay_completion *done, int32_t *tokens,
                            float *logps, uint32_t *versions);
-/* What the rollout was asked for and computed with; ASSAY_STALE once it was released. */
+/* The rollout's request and the weights that computed it; ASSAY_STALE once it was released. */
 int assay_runtime_asked(const assay_runtime *rt, const assay_completion *done, assay_asked *out);
 uint64_t assay_runtime_release(assay_runtime *rt, const assay_completion *done, uint64_t n);
-/* Park until something may have become visible to the host, at most timeout_ns. `seen` is what
- * assay_runtime_bell said before the host last looked. Returns the nanoseconds it took. */
+/* Park until something may have become visible to the host, at most timeout_ns. `seen` is the value
+ * of assay_runtime_bell before the host last checked. Returns the nanoseconds it took. */
 uint32_t assay_runtime_bell(assay_runtime *rt);
 uint64_t assay_runtime_wait(assay_runtime *rt, uint32_t seen, uint64_t timeout_ns);
 
-/* Hold the worker between two steps, from when `assay_runtime_paused` says so (at most timeout_ns
- * later) until there was a resume, of the same mode, for every pause. For weight changes. */
+/* Hold the worker between two steps, from when `assay_runtime_paused` reports it (at most timeout_ns
+ * later) until every pause was resumed with the same mode. For weight changes. */
 void assay_runtime_pause(assay_runtime *rt, enum assay_pause_mode mode);
 bool assay_runtime_paused(assay_runtime *rt, enum assay_pause_mode mode, uint64_t timeout_ns);
 void assay_runtime_resume(assay_runtime *rt, enum assay_pause_mode mode);
 void assay_runtime_set_policy_version(assay_runtime *rt, uint32_t version);
 
-/* After a crash: join the thread and end what it left; returns the rollouts taken down. */
+/* After a crash: join the thread and end its rollouts; returns how many were ended. */
 uint64_t assay_runtime_bury(assay_runtime *rt);
 
-/* 0 when the KV invariants hold; the worker must be held or gone. */
+/* 0 when the KV invariants hold; the worker must be held or have ended. */
 int assay_runtime_audit(const assay_runtime *rt);
 bool assay_runtime_step(assay_runtime *rt); /* one iteration by the caller, without a thread */
 
-void assay_runtime_wake_host(assay_runtime *rt); /* whoever is parked in `wait` looks again */
+void assay_runtime_wake_host(assay_runtime *rt); /* threads parked in `wait` check again */
 void assay_runtime_nudge(assay_runtime *rt); /* wake the worker for an iteration */
 
 void assay_runtime_trace_on(assay_runtime *rt, uint32_t on);

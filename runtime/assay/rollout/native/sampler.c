@@ -1,5 +1,5 @@
-/* See sampler.h. Filters never sort the vocabulary: a bound throws nearly all of it away, and a
- * radix selection over the bits of what is left finds the threshold. */
+/* See sampler.h. Filters never sort the vocabulary: a bound discards nearly all of it, and a
+ * radix selection over the bits of the rest finds the threshold. */
 #include "sampler.h"
 
 #include <float.h>
@@ -64,7 +64,7 @@ static uint32_t bits_of(float value) {
     return bits;
 }
 
-/* What stays of the largest values until `budget` (count or mass) is used up. */
+/* Selects the largest values until `budget` (count or mass) is used up. */
 typedef struct {
     uint32_t threshold; /* bits of the smallest value that stays */
     double left;        /* budget left for values equal to it */
@@ -183,8 +183,8 @@ static int has_filter(const assay_sampler *sampler, uint32_t vocab_size) {
     return limits_count(sampler, vocab_size) || limits_mass(sampler) || sampler->min_p > 0.0f;
 }
 
-/* A probability that every token passing the filters reaches; what is below it need not be kept.
- * top_k: a value that k tokens reach. top_p alone: tokens below one n-th of the mass that it gives up
+/* A probability that every token passing the filters reaches; tokens below it need not be kept.
+ * top_k: a value that k tokens reach. top_p alone: tokens below one n-th of the mass that it discards
  * cannot be in its set. min_p counts only where no top_p comes before it. */
 static float safe_bound(const assay_sampler *sampler, uint32_t vocab_size, double total,
                         assay_sample_scratch *s) {
@@ -208,7 +208,7 @@ static uint32_t drop_below(assay_sample_scratch *s, uint32_t n, float least) {
     return kept;
 }
 
-/* Compacts what passes the filters into kept / kept_id, in vocabulary order; returns how many. The
+/* Copies tokens that pass the filters to kept / kept_id, in vocabulary order; returns how many. The
  * largest probability is 1 here (not normalised). */
 static uint32_t filter(const assay_sampler *sampler, uint32_t vocab_size, double total,
                        assay_sample_scratch *s) {

@@ -2,8 +2,8 @@
  *
  * The distribution: softmax(logits / temperature), temperature applied once; then only tokens stay
  * that pass every filter (top_k largest; smallest set of the largest whose share reaches top_p of
- * what top_k left; at least min_p of the largest), renormalised. The log-prob returned is that of
- * the very distribution the token was drawn from. temperature <= 0 takes the first largest logit and
+ * what top_k left; at least min_p of the largest), renormalised. The log-prob returned is under
+ * the distribution that the token was drawn from. temperature <= 0 takes the first largest logit and
  * reports its log-prob under softmax(logits).
  *
  * The random number is Philox4x32-10 of (seed, position): no state, no order, no neighbours.
@@ -17,10 +17,10 @@
 #include "assay_seam.h"
 #include "kernels.h"
 
-/* Room for one row; allocated once a thread. */
+/* Buffers for one row; allocated once per thread. */
 typedef struct {
     float *probs;      /* vocab_size rounded up to ASSAY_SUM_BLOCK */
-    double *sums;      /* one an ASSAY_SUM_BLOCK */
+    double *sums;      /* one per ASSAY_SUM_BLOCK */
     float *kept;       /* vocab_size */
     uint32_t *kept_id; /* vocab_size */
 } assay_sample_scratch;
@@ -38,7 +38,7 @@ void assay_sample(const assay_kernels *kernels, const float *logits, uint32_t vo
                   int32_t *token, float *logp);
 
 /* Draws n tokens from one row at positions position, position + 1, ... Returns 0, or -1 when out of
- * memory. For tests and offline use: it allocates its own room. */
+ * memory. For tests and offline use: it allocates its own buffers. */
 int assay_sample_many(const float *logits, uint32_t vocab_size, const assay_sampler *sampler,
                       uint64_t position, uint32_t n, uint32_t isa, int32_t *tokens, float *logps);
 

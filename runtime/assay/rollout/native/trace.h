@@ -1,8 +1,8 @@
-/* The trace ring: what happened when, apart from the data path. Any thread writes, the newest
+/* The trace ring: timestamped events, separate from the data path. Any thread writes, the newest
  * `capacity` events are kept, the oldest are overwritten (and counted as such by the reader).
  *
- * Always true: a cell is read as a whole or not at all (its stamp is its position + 1, zero while it
- * is being written); the reader walks positions in order, whatever the wrap.
+ * Invariants: a cell is read completely or not at all (its stamp is its position + 1, zero while it
+ * is being written); the reader reads positions in order, also across the wrap.
  */
 #ifndef ASSAY_TRACE_H
 #define ASSAY_TRACE_H
@@ -71,7 +71,7 @@ static inline void assay_trace_mark(assay_trace *t, uint32_t slot, uint32_t gene
 }
 
 /* Copies records of positions [from, head), oldest first, at most n. Returns how many; *next is
- * where to go on, *lost how many positions were overwritten before they could be read. */
+ * where to continue, *lost how many positions were overwritten before they could be read. */
 static inline uint64_t assay_trace_read(const assay_trace *t, uint64_t from,
                                         assay_trace_record *out, uint64_t n, uint64_t *next,
                                         uint64_t *lost) {

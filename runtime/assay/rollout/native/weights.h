@@ -1,7 +1,7 @@
 /* The model's tensors, packed for the kernels, in one arena.
  *
- * Matrices that meet the same rows are one matrix: q, k and v stand below each other; gate and up
- * alternate panel by panel, so that the thread that has 16 gates also has their 16 ups. Norms and
+ * Matrices with the same input rows are one matrix: q, k and v are stacked; gate and up
+ * alternate panel by panel, so that the thread with 16 gates also has their 16 ups. Norms and
  * biases stay float32.
  */
 #ifndef ASSAY_WEIGHTS_H
@@ -49,7 +49,7 @@ typedef struct {
     size_t matrix_bytes; /* streamed by one decode step */
 } assay_weights;
 
-/* Where a tensor lies: a vector, or outputs of a matrix. Both NULL: the model has no such tensor. */
+/* Location of a tensor: a vector, or outputs of a matrix. Both NULL: the model has no such tensor. */
 typedef struct {
     float *vector;
     assay_matrix *matrix;
@@ -72,7 +72,7 @@ int assay_weights_load_rows(assay_weights *weights, const assay_piece *piece);
 assay_place assay_weights_place(assay_weights *weights, uint32_t tensor, uint32_t layer);
 /* Element i of an array of an assay_dtype. */
 float assay_element(const void *data, uint32_t dtype, size_t i);
-/* What was loaded counts as missing, but for the rotary frequencies, which are `from`'s. */
+/* Marks all tensors missing, except the rotary frequencies, which are copied from `from`. */
 void assay_weights_begin_again(assay_weights *weights, const assay_weights *from);
 /* ASSAY_ENGINE_OK, or ASSAY_ENGINE_MISSING. */
 int assay_weights_complete(const assay_weights *weights);

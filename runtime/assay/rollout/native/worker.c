@@ -76,11 +76,11 @@ static void end(assay_worker *w, uint32_t slot, enum assay_state from,
     w->dones_staged++;
 }
 
-/* The last token is there: give the KV back and hand over, or wait for room in the reward stage. */
+/* The last token is generated: release the KV and hand over, or wait for room in the reward stage. */
 static bool hand_over(assay_worker *w, uint32_t slot) {
     assay_ref r = ref_of(w, slot);
     bool unscored = assay_row(w->region, slot)->flags & ASSAY_FLAG_NO_REWARD;
-    uint64_t now = assay_ticks(); /* before the hand-over: the scorer may be faster than us */
+    uint64_t now = assay_ticks(); /* before the hand-over: the scorer may be faster than this thread */
     int status = assay_decoded(w->region, r, now);
     if (status == ASSAY_SATURATED) {
         add(&w->stats.blocked, 1);
@@ -234,7 +234,7 @@ static bool admit(assay_worker *w) {
     return any;
 }
 
-/* Count what the cache gave, once it is computed. False: still to wait. */
+/* Count the positions found in the cache, once they are computed. False: not yet computed. */
 static bool matched_counted(assay_worker *w, uint32_t slot) {
     assay_lane *lane = &w->lanes[slot];
     if (lane->matched) return true;
@@ -263,7 +263,7 @@ static void end_prefill(assay_worker *w, uint32_t slot) {
     if (assay_prefilled(w->region, r, assay_ticks()) != ASSAY_OK) crash(w, ASSAY_CRASH_BROKEN, 2);
 }
 
-/* Hand on every rollout whose prefix is complete. */
+/* Move on every rollout whose prefix is complete. */
 static bool pass_prefilled(assay_worker *w) {
     uint32_t kept = 0, before = w->prefilling.n;
     for (uint32_t i = 0; i < before; i++) {
@@ -318,7 +318,7 @@ static void order_by_prefix(const assay_worker *w, uint32_t *slots, uint32_t n) 
     }
 }
 
-/* Least key first: due rollouts by arrival, then what the policy prefers. */
+/* Smallest key first: due rollouts by arrival, then by policy. */
 static uint64_t step_key(const assay_worker *w, uint32_t slot) {
     const assay_lane *lane = &w->lanes[slot];
     const assay_rollout *row = assay_row(w->region, slot);
@@ -331,8 +331,8 @@ static uint64_t step_key(const assay_worker *w, uint32_t slot) {
     return later | ticket;
 }
 
-/* Puts a rollout among the n chosen ones, which stand by key; of more than `most` the last falls out.
- * Returns how many there are. */
+/* Inserts a rollout into the n chosen ones, which are ordered by key; beyond `most` the last is dropped.
+ * Returns their new number. */
 static uint32_t choose(assay_worker *w, uint32_t n, uint32_t most, uint32_t slot, uint64_t key) {
     if (n == most && key >= w->chosen_keys[n - 1]) return n;
     uint32_t at = n == most ? n - 1 : n;
@@ -359,7 +359,7 @@ static uint32_t choose_rows(assay_worker *w, uint32_t most) {
 
 static uint32_t pick_rows(assay_worker *w, const uint32_t **rows) {
     uint32_t most = w->settings.rows_max;
-    /* A full batch of decode rows would leave prefill no place in the step. */
+    /* A full batch of decode rows would leave no room for prefill in the step. */
     if (w->prefilling.n && most == w->engine->batch_max && most > 1) most--;
     if (w->active.n > most) {
         *rows = w->chosen;
@@ -453,7 +453,7 @@ static bool tail_ends_with(const assay_lane *lane, const uint8_t *bytes, uint32_
     return n <= lane->tail_length && memcmp(lane->tail + lane->tail_length - n, bytes, n) == 0;
 }
 
-/* A stop string may end inside the token's bytes, so look after each byte. */
+/* A stop string may end inside the token's bytes, so check after each byte. */
 static bool completes_stop_string(const assay_worker *w, uint32_t slot, int32_t token) {
     const assay_rollout *row = assay_row(w->region, slot);
     assay_lane *lane = &w->lanes[slot];
@@ -509,7 +509,7 @@ static void settle(assay_worker *w, uint32_t n_decode, uint32_t n) {
     add(&w->stats.prefill_tokens, prefilled);
 }
 
-/* A cancelled rollout prefills on only while others wait for its prefix. */
+/* A cancelled rollout continues its prefill only while others wait for its prefix. */
 static void drop_unawaited(assay_worker *w) {
     for (uint32_t i = 0; i < w->prefilling.n;) {
         uint32_t slot = w->prefilling.slots[i];
@@ -528,7 +528,7 @@ static void wait_again(assay_worker *w, uint32_t slot) {
     assay_lane *lane = &w->lanes[slot];
     assay_rollout *row = assay_row(w->region, slot);
     enum assay_state state = lane->phase == ASSAY_PHASE_ACTIVE ? ASSAY_DECODING : state_of(w, slot);
-    if (lane->cancelled) { /* it prefilled on for others, who begin again too */
+    if (lane->cancelled) { /* it continued its prefill for others, which start again too */
         end(w, slot, state, ASSAY_CANCELLED);
         return;
     }
@@ -604,7 +604,7 @@ static bool iterate(assay_worker *w) {
     return any;
 }
 
-/* A system call, but only for a host that has parked. */
+/* Makes a system call only for a host that has parked. */
 static void tell_host(assay_worker *w) {
     if (w->dones_staged || w->rewards_posted) assay_bell_ring(&w->host);
     w->dones_staged = w->rewards_posted = 0;
@@ -633,8 +633,8 @@ static bool asked(assay_worker *w) {
     return atomic_load_explicit(&w->stop, memory_order_relaxed) || wants_hold(w);
 }
 
-/* Threads of the engine that sleep are woken here, outside the guarded iteration, and are spinning when
- * the step comes. */
+/* Sleeping threads of the engine are woken here, outside the guarded iteration, and are spinning when
+ * the step starts. */
 static void rouse_engine(const assay_worker *w) {
     if (w->engine->rouse != NULL) w->engine->rouse(w->engine->self);
 }
@@ -643,7 +643,7 @@ static bool has_orders(const assay_worker *w) {
     return assay_queue_length(assay_prefill_queue(w->region)) != 0;
 }
 
-/* Look for work for spin_ns, then park until rung. A timeout bounds what a lost wake-up could cost. */
+/* Look for work for spin_ns, then park until rung. A timeout bounds the cost of a lost wake-up. */
 static void idle(assay_worker *w) {
     uint64_t limit = (uint64_t)((double)w->settings.spin_ns / assay_clock_of()->ns_per_tick);
     uint64_t begin = assay_ticks();
@@ -658,7 +658,7 @@ static void idle(assay_worker *w) {
     if (has_orders(w)) rouse_engine(w);
 }
 
-/* A caller that knows the worker is held must not see KV move: with rollouts that run, a retraction waits
+/* A caller that knows the worker is held must not see KV move: while rollouts run, a retraction waits
  * until those callers have resumed, and `held` stays unset until it is done. */
 static bool must_let_go(assay_worker *w, enum assay_held level) {
     return level == ASSAY_HELD_RUNNING && atomic_load(&w->pauses) == 0;
@@ -738,7 +738,7 @@ static uint32_t table_length(const assay_shape *s) {
     return (s->seq_max + s->block_tokens - 1) / s->block_tokens + 1;
 }
 
-/* Parts of the worker's memory that others lay out. */
+/* Parts of the worker's memory that other modules lay out. */
 typedef struct {
     uint32_t *tables;
     void *kv, *waiting;

@@ -6,10 +6,10 @@
  * system call and takes no page fault; waking a host that has parked and parking itself happen
  * outside.
  *
- * Always true:
+ * Invariants:
  *   - every rollout in PREFILL_READY or DECODING that was consumed is in exactly one of: waiting set,
  *     prefilling, decode ring, active, blocked;
- *   - KV is given back when decoding ends, before the reward is known;
+ *   - KV is released when decoding ends, before the reward is known;
  *   - a rollout's generated tokens, log-probs and policy versions are written only here.
  */
 #ifndef ASSAY_WORKER_H
@@ -59,13 +59,13 @@ enum assay_crash {
 /* How a pause leaves the rollouts that run. */
 enum assay_pause_mode {
     ASSAY_PAUSE_IN_PLACE = 0, /* held between two steps, KV kept */
-    ASSAY_PAUSE_FINISH = 1,   /* nothing is admitted; held when what runs has ended */
-    ASSAY_PAUSE_RETRACT = 2   /* held; what runs gives its KV back and is prefilled again later */
+    ASSAY_PAUSE_FINISH = 1,   /* nothing is admitted; held when all running rollouts have ended */
+    ASSAY_PAUSE_RETRACT = 2   /* held; running rollouts release their KV and are prefilled again later */
 };
 
 enum assay_held { ASSAY_HELD_NOT = 0, ASSAY_HELD_RUNNING = 1, ASSAY_HELD_EMPTY = 2 };
 
-/* What the worker knows of one slot beyond the shared table. */
+/* The worker's own state of one slot, beyond the shared table. */
 typedef struct {
     uint32_t generation;
     uint32_t positions; /* computed KV positions */
@@ -98,8 +98,8 @@ typedef struct {
     _Atomic(uint64_t) busy_ticks; /* iterations that did something, engine included */
     _Atomic(uint64_t) admitted;
     _Atomic(uint64_t) aged;
-    _Atomic(uint64_t) blocked; /* times the reward stage refused */
-    _Atomic(uint64_t) retracted; /* rollouts that gave their KV back before their end */
+    _Atomic(uint64_t) blocked; /* refusals by the reward stage */
+    _Atomic(uint64_t) retracted; /* rollouts that released their KV before their end */
 } assay_worker_stats;
 
 typedef struct {
@@ -125,9 +125,9 @@ typedef struct {
     assay_bell bell;         /* rung for the worker */
     assay_bell host;         /* rung by the worker */
     _Alignas(64) _Atomic(uint32_t) stop;
-    _Atomic(uint32_t) pauses; /* how many want the worker held */
-    _Atomic(uint32_t) finishes; /* how many want it held when nothing runs; meanwhile no admission */
-    _Atomic(uint32_t) retracts; /* how many want it held with the KV of what runs given back */
+    _Atomic(uint32_t) pauses; /* pauses that hold the worker */
+    _Atomic(uint32_t) finishes; /* pauses that hold it once nothing runs; no admission until then */
+    _Atomic(uint32_t) retracts; /* pauses that hold it with the KV of running rollouts released */
     _Atomic(uint32_t) held;   /* enum assay_held */
     _Alignas(64) _Atomic(uint32_t) state; /* enum assay_worker_state */
     _Atomic(uint32_t) crash;              /* enum assay_crash */
@@ -141,7 +141,7 @@ void assay_worker_init(assay_worker *w, void *memory, assay_region *region, assa
                        const assay_engine_ops *engine, const assay_worker_settings *settings,
                        uint8_t *kv_base);
 
-/* Every rollout that runs gives its KV back and waits again, before all others; its tokens stay.
+/* Every running rollout releases its KV and waits again, before all others; its tokens are kept.
  * Between iterations, by the worker or for one that is not started. */
 void assay_worker_retract(assay_worker *w);
 /* Nothing prefills or decodes. */
@@ -154,7 +154,7 @@ bool assay_worker_iterate(assay_worker *w);
 void *assay_worker_run(void *worker);
 
 /* After a crash, with the thread gone: move every rollout that is not DONE to DONE, CRASHED, except
- * scored ones, which complete. The caller is the worker now. Returns how many were taken down. */
+ * scored ones, which complete. The caller is the worker now. Returns how many were ended. */
 uint64_t assay_worker_bury(assay_worker *w);
 
 #endif
