@@ -1,11 +1,11 @@
-"""Do rewards agree with labels? Tables over real data, one row a data set.
+"""Agreement of rewards with labels: tables over real data, one row per data set.
 
     python benchmarks/accuracy.py                 all tables
     python benchmarks/accuracy.py math_verify     every disagreement with math-verify's own tests
-    python benchmarks/accuracy.py second_judge    its opinion of every answer to gsm8k
+    python benchmarks/accuracy.py second_judge    the second judge's verdict on every gsm8k answer
     python benchmarks/accuracy.py gsm8k humaneval code_contests --json
 
-Runs the pipelines' own handlers in this process, in the sandbox where they use one. The data lies
+Runs the pipelines' own handlers in this process, in the sandbox if they use one. The data lies
 in `../shared/data`; the solutions of CodeContests problems in `tests/verifiers/solutions`.
 """
 
@@ -30,7 +30,7 @@ DATA = ROOT.parent / "shared" / "data"
 SOLUTIONS = ROOT / "tests" / "verifiers" / "solutions"
 GRADERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 FLOAT_TOLERANCE = {"p05": 1e-4}
-"""Problems whose statement allows an error."""
+"""Problems whose statement allows a numeric error."""
 STRING_OPTIONS = ("A", "B", "C", "D")
 
 
@@ -44,7 +44,7 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class Agreement:
-    """A data set's row: how often the reward is what the label says."""
+    """A data set's row: how often the reward agrees with the label."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -61,7 +61,7 @@ class Agreement:
             self.disagreements.append(what)
 
     def report(self, table: Report) -> None:
-        """Add it to the table."""
+        """Add the row to the table."""
         table.add(
             data=self.name,
             responses=self.rows,
@@ -99,7 +99,7 @@ def humaneval(local: LocalPipelines, table: Report) -> None:
 
 
 def code_contests(local: LocalPipelines, table: Report) -> None:
-    """Right and wrong solutions of our own, in two languages."""
+    """Our right and wrong solutions, in two languages."""
     problems = list(lines(DATA / "sandboxfusion" / "code_eval_code_contests.jsonl"))
     for pipeline, suffix in (("code.python", ".py"), ("code.cpp", ".cpp")):
         agreement = Agreement(f"code_contests {suffix}")
@@ -119,7 +119,7 @@ def code_contests(local: LocalPipelines, table: Report) -> None:
 
 
 def math_verify(local: LocalPipelines, table: Report) -> None:
-    """math-verify's own tests, twice: the text as it is, and with the default extraction."""
+    """math-verify's own tests, twice: the text as is, and with the default extraction."""
     cases = Report(
         title="Disagreements with math-verify's own tests",
         columns=("extraction", "row", "gold", "response", "expected", "verdict", "extracted"),
@@ -159,7 +159,7 @@ def _settings_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def second_judge(local: LocalPipelines, table: Report) -> None:
-    """What the second judge says of the same answers; those without an answer are not shown it."""
+    """The second judge's verdicts on the same answers, except responses without an answer."""
     began_s = time.perf_counter()
     said: collections.Counter[str] = collections.Counter()
     passed = 0
@@ -192,7 +192,7 @@ TABLES: dict[str, Callable[[LocalPipelines, Report], None]] = {
 
 
 def main() -> None:
-    """Print the tables that were asked for."""
+    """Print the requested tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="default: all")
     parser.add_argument("--json", action="store_true")

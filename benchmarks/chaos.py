@@ -1,12 +1,12 @@
-"""Nothing gets lost: requests under kill -9 of workers, of the API, and of the store.
+"""Crash recovery: requests while workers, the API and the store are killed with SIGKILL.
 
     python benchmarks/chaos.py [--requests 10000] [--seed N] [--json]
 
-Sends requests with known rewards in batches, kills worker hosts, their children and what runs in
-their boxes at random all the while, kills the API once and the store once, and then counts: every
-request has exactly one result, every reward that is there is the right one, and the store holds
-nothing of them any more once the results' time is over. Exits non-zero when any of that is not so,
-when a kind of kill did not happen, and when the platform gave up.
+Sends requests with known rewards in batches, kills worker hosts, their children and sandboxed
+programs at random during the run, kills the API once and the store once, and then checks: every
+request has exactly one result, every reward is correct, and the store holds nothing of them after
+the results' retention. Exits non-zero when a check fails, when a kind of kill did not happen, or
+when the platform gave up.
 """
 
 import argparse
@@ -36,8 +36,8 @@ LASTING = frozenset(
     {"t", "tt", "h", "used", "cost", "seq", "fence", "tasks", "ev", "pev", "lead", "leads"}
     | {"a", "ax", "at", "az", "am"}
 )
-"""What does not belong to a request or a batch: tasks and their history, what their requests
-cost, counters, events, the planner's lease, and artifacts, which are kept for requests to come."""
+"""Keys that belong to no request or batch: tasks and their history, recent costs of requests,
+counters, events, the planner's lease, and artifacts, which are kept for later requests."""
 KILL_EVERY_S = 0.5
 FORK_SERVER = "assay.worker.forking.server"
 HOST, WORKER, BOXED, API, STORE = (
@@ -48,15 +48,15 @@ HOST, WORKER, BOXED, API, STORE = (
     "store",
 )
 TURNS = (*3 * (WORKER,), BOXED, HOST, *4 * (*9 * (WORKER,), BOXED))
-"""What the kills hit, in turn. A host is hit every 22 s, so that it gets some work done: starting
-it, forks of eight stages and all, takes up to 6 s of two cores that also work."""
+"""Targets of the kills, in turn. A host is hit every 22 s, so that it can do some work: its start,
+including the forks of eight stages, takes up to 6 s on two busy cores."""
 API_KILL_SHARE, STORE_KILL_SHARE = 0.2, 0.5
-"""Which part of the results is there when the API, and the store, are killed."""
+"""Share of results after which the API, and the store, are killed."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was seen."""
+    """Counts of the run."""
 
     results: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -66,17 +66,17 @@ class Tally:
 
 
 def cases(count: int) -> Sequence[Case]:
-    """Mostly cheap ones, with real programs and real mathematics among them."""
+    """Mostly cheap cases, with real programs and real mathematics among them."""
     maths = list(gsm8k())[: count // 10]
     programs = [trivial_python(index) for index in range(count // 10)]
-    # In fours of one source, so that a compilation is shared while its maker is killed.
+    # Four requests per source, so that a compilation is shared while its worker is killed.
     compiled = [ten_test_cpp(index // 4) for index in range(count // 500)]
     cheap = count - len(maths) - len(programs) - len(compiled)
     return [*maths, *programs, *compiled, *(exact(index) for index in range(cheap))]
 
 
 async def score(client: Client, pipeline: str, todo: Sequence[Case], tally: Tally) -> None:
-    """Send one pipeline's cases, a batch after the other, and check what comes back."""
+    """Send one pipeline's cases, one batch after the other, and check the results."""
     task = await client.register_task(f"chaos-{pipeline}", pipeline=pipeline)
     for first in range(0, len(todo), BATCH):
         part = todo[first : first + BATCH]
@@ -101,7 +101,7 @@ def check(result: Result, expected: float, tally: Tally) -> None:
 
 
 async def kill_workers(rng: random.Random, tally: Tally) -> None:
-    """Kill -9 worker hosts, processes below them, and processes in boxes, again and again."""
+    """Kill worker hosts, processes below them, and sandboxed processes, repeatedly."""
     for kind in itertools.cycle(TURNS):
         await asyncio.sleep(rng.uniform(0.3, 1.7) * KILL_EVERY_S)
         if victims := victims_of(kind):
@@ -109,7 +109,7 @@ async def kill_workers(rng: random.Random, tally: Tally) -> None:
 
 
 def victims_of(kind: str) -> list[int]:
-    """Whom such a kill may hit now; a host is spared until it has probed its machine."""
+    """Processes that such a kill may hit now; a host is spared until it has probed its machine."""
     tree = processes_below(os.getpid())
     hosts = [pid for pid, command in tree.items() if command.endswith("-m assay.worker")]
     below = {host: processes_below(host) for host in hosts}
@@ -120,7 +120,7 @@ def victims_of(kind: str) -> list[int]:
 
 
 def in_a_box(pid: int) -> bool:
-    """Whether it has a pid namespace that is not ours."""
+    """Whether it is in another pid namespace."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -129,7 +129,7 @@ def in_a_box(pid: int) -> bool:
 
 
 async def kill_once(word: str, what: str, after: int, tally: Tally) -> None:
-    """Kill -9 the process whose command has `word`, once `after` requests have a result."""
+    """Kill the process whose command has `word`, once `after` requests have a result."""
     while True:
         await asyncio.sleep(0.02)
         if tally.results.total() < after:
@@ -141,7 +141,7 @@ async def kill_once(word: str, what: str, after: int, tally: Tally) -> None:
 
 
 def kill(pid: int, what: str, tally: Tally) -> None:
-    """Kill -9, if it is still there."""
+    """Send SIGKILL, if the process still exists."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -150,7 +150,7 @@ def kill(pid: int, what: str, tally: Tally) -> None:
 
 
 async def leftovers(run: Run) -> list[str]:
-    """Keys of requests and batches that are left when the results' time is over."""
+    """Keys of requests and batches that remain after the results' retention."""
     async with Redis.from_url(run.addresses.store) as redis:
         end = time.monotonic() + 2 * RESULTS_KEPT_S
         while True:
@@ -162,7 +162,7 @@ async def leftovers(run: Run) -> list[str]:
 
 
 async def main(requests: int, seed: int, *, as_json: bool) -> int:
-    """Run it all; return the exit status."""
+    """Run everything; return the exit status."""
     print(f"seed {seed}", file=sys.stderr)
     rng = random.Random(seed)
     tally = Tally()
@@ -200,7 +200,7 @@ async def main(requests: int, seed: int, *, as_json: bool) -> int:
 def tell(
     requests: int, tally: Tally, left: Sequence[str], elapsed_s: float, *, as_json: bool
 ) -> int:
-    """Print what was seen; non-zero when a promise was broken."""
+    """Print the counts; non-zero when a check failed."""
     twice = sum(1 for count in tally.results.values() if count > 1)
     report = Report(title="Chaos", columns=("what", "count"))
     report.add(what="requests", count=requests)

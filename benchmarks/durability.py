@@ -1,12 +1,12 @@
-"""What kill -9 of the store loses: acknowledged writes that are gone after it starts again.
+"""Acknowledged writes that are lost when the store is killed with SIGKILL and restarted.
 
     python benchmarks/durability.py [--trials 25] [--seed N] [--json]
 
-In each trial writers count upwards in keys of their own on an embedded store, while other processes
-keep the disk busy with large synced writes; the server is killed -9 at a random time, started
-again, and each counter compared with what its writer was told last. Side by side: the server's own
-`appendfsync everysec`, and the embedded store's two settings. Exits non-zero when a setting of the
-embedded store lost a write.
+In each trial, writers count upwards in their own keys on an embedded store, while other processes
+keep the disk busy with large synced writes. The server is killed at a random time and restarted,
+and each counter is compared with the last value acknowledged to its writer. Compares the server's
+own `appendfsync everysec` with the embedded store's two settings. Exits non-zero when a setting of
+the embedded store lost a write.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class Counted:
 
 
 def hog(folder: str) -> None:
-    """Write and sync a large file over and over."""
+    """Write and sync a large file repeatedly."""
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         while True:
             file.seek(0)
@@ -82,8 +82,8 @@ def busy_disk(folder: Path) -> Iterator[None]:
 
 
 async def write(server: EmbeddedValkey, key: str, told: dict[str, int], counted: Counted) -> None:
-    """Count upwards until the server is gone."""
-    once = Retry(NoBackoff(), 0)  # sent again, a write would be counted twice
+    """Count upwards until the server is killed."""
+    once = Retry(NoBackoff(), 0)  # a repeated write would be counted twice
     async with Redis.from_url(server.url, retry=once) as redis:
         with contextlib.suppress(RedisError, OSError):
             while True:
@@ -94,7 +94,7 @@ async def write(server: EmbeddedValkey, key: str, told: dict[str, int], counted:
 
 
 async def trial(folder: Path, setting: str, rng: random.Random, counted: Counted) -> None:
-    """Write, kill, start again, compare."""
+    """One trial: write, kill, restart, compare."""
     server = EmbeddedValkey(folder, appendfsync=setting if setting == "always" else "everysec")
     await server.start()
     keeper = asyncio.create_task(server.keep_alive())
@@ -123,7 +123,7 @@ async def trial(folder: Path, setting: str, rng: random.Random, counted: Counted
 
 
 async def losses(server: EmbeddedValkey, told: dict[str, int]) -> list[int]:
-    """What each writer was told and is not there, once the server is back."""
+    """Writes acknowledged to each writer that are missing after the restart."""
     async with Redis.from_url(server.url) as redis:
         while True:
             try:
@@ -137,13 +137,13 @@ async def losses(server: EmbeddedValkey, told: dict[str, int]) -> list[int]:
 
 
 async def main(trials: int, seed: int, *, as_json: bool) -> int:
-    """Run all; return the exit status."""
+    """Run everything; return the exit status."""
     print(f"seed {seed}", file=sys.stderr)
     rng = random.Random(seed)
     found = {setting: Counted() for setting in SETTINGS}
     with tempfile.TemporaryDirectory(prefix="assay-durability-") as name, busy_disk(Path(name)):
         for number in range(trials):
-            for setting in SETTINGS:  # in turn: the disk's mood is the same for all
+            for setting in SETTINGS:  # alternating: disk load affects all settings equally
                 folder = Path(name) / f"{setting.replace(' ', '-')}-{number}"
                 await trial(folder, setting, rng, found[setting])
     columns = ("setting", "trials", "with loss", "acknowledged", "lost", "most", "p50_ms", "p99_ms")

@@ -3,9 +3,9 @@
     python benchmarks/fairness.py [--json] [--flood 10000] [--requests 200] [--plot FILE.png]
 
 A real store (embedded Valkey) and workers that hold each claim for 20 ms. The quiet tenant submits
-20 requests a second, one by one, with a deadline of ten minutes: first alone, then while the other
-has 10,000 requests queued in a batch with a deadline of 1 ms. `one tenant` is the same flood by a
-tenant against itself: Earliest Batch First alone, as it was before tenants had shares.
+20 requests per second, one by one, with a deadline of ten minutes: first alone, then while the
+other has 10,000 requests queued in a batch with a deadline of 1 ms. `one tenant` is the same flood
+by the quiet tenant itself: plain Earliest Batch First, without shares per tenant.
 """
 
 import argparse
@@ -31,7 +31,7 @@ QUIET, LOUD = TenantId("quiet"), TenantId("loud")
 WORKERS = 4
 SERVICE_S = 0.02
 EVERY_S = 0.05
-"""Between two requests of the quiet tenant: a quarter of what the workers can do."""
+"""Interval of the quiet tenant's requests: a quarter of the workers' capacity."""
 
 
 def _requests(prefix: str, first: int, count: int) -> list[NewRequest]:
@@ -48,7 +48,7 @@ def _requests(prefix: str, first: int, count: int) -> list[NewRequest]:
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[ValkeyStore]:
-    """A store of its own."""
+    """A separate store."""
     with tempfile.TemporaryDirectory() as folder:
         server = EmbeddedValkey(Path(folder))
         await server.start()
@@ -61,7 +61,7 @@ async def opened() -> AsyncIterator[ValkeyStore]:
 
 
 async def work(store: ValkeyStore, waits_s: dict[str, float]) -> None:
-    """One worker; keeps how long each request waited."""
+    """One worker; records how long each request waited."""
     while True:
         claims = await store.claim(STAGE, claims_max=1, lease_s=60, worker=WORKER)
         if not claims:
@@ -90,7 +90,7 @@ async def _open(store: ValkeyStore, tenant: TenantId, name: str, deadline_after_
 
 
 async def quiet_waits_s(loud: TenantId | None, *, flood: int, requests: int) -> Sequence[float]:
-    """Waiting times of the quiet tenant's requests; those never served count to the end."""
+    """Waiting times of the quiet tenant's requests; unserved ones count to the end."""
     async with opened() as store:
         waits_s: dict[str, float] = {}
         own = await _open(store, QUIET, "quiet", 600_000)
@@ -115,21 +115,21 @@ async def quiet_waits_s(loud: TenantId | None, *, flood: int, requests: int) -> 
 
 
 async def measure(arguments: argparse.Namespace) -> tuple[Table, dict[str, Sequence[float]]]:
-    """All rows."""
-    columns = ("the other", "requests", "wait ms", "p50 ms", "p99 ms", "p99 over alone")
+    """Measure all rows."""
+    columns = ("other load", "requests", "wait ms", "p50 ms", "p99 ms", "p99 / p99 alone")
     table = Table(title="Fairness: waiting time of a quiet tenant", columns=columns)
     found: dict[str, Sequence[float]] = {}
-    for name, loud in (("nobody", None), ("a flood", LOUD), ("a flood, one tenant", QUIET)):
+    for name, loud in (("none", None), ("a flood", LOUD), ("a flood, one tenant", QUIET)):
         found[name] = await quiet_waits_s(loud, flood=arguments.flood, requests=arguments.requests)
-        alone_s = percentile(found["nobody"], 0.99)
+        alone_s = percentile(found["none"], 0.99)
         table.add(
             **{
-                "the other": name,
+                "other load": name,
                 "requests": arguments.requests,
                 "wait ms": Spread.of([wait * 1e3 for wait in found[name]]),
                 "p50 ms": percentile(found[name], 0.5) * 1e3,
                 "p99 ms": percentile(found[name], 0.99) * 1e3,
-                "p99 over alone": percentile(found[name], 0.99) / alone_s,
+                "p99 / p99 alone": percentile(found[name], 0.99) / alone_s,
             }
         )
     return table, found
@@ -141,7 +141,7 @@ def plot(found: dict[str, Sequence[float]], path: Path) -> None:
 
     figure, axes = plt.subplots(figsize=(7, 3.5))
     for name, waits_s in found.items():
-        axes.semilogy([max(wait * 1e3, 0.1) for wait in waits_s], label=f"beside {name}")
+        axes.semilogy([max(wait * 1e3, 0.1) for wait in waits_s], label=f"other load: {name}")
     axes.set_xlabel("request of the quiet tenant")
     axes.set_ylabel("wait, ms")
     axes.legend()

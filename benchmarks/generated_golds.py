@@ -1,4 +1,4 @@
-"""Golds made from the grammar of answers, by seed: for `golds.py` and for tests."""
+"""Golds generated from the grammar of answers, by seed: for `golds.py` and for tests."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ LETTERS = "xyznkabt"
 
 
 def integer(draw: random.Random) -> str:
-    """Signed, spaced, with separators."""
+    """An integer: signed, spaced, with separators."""
     value = draw.choice((draw.randint(0, 20), draw.randint(100, 999), draw.randint(1000, 10**7)))
     digits = draw.choice((str(value), f"{value:,}", f"{value:,}".replace(",", "{,}")))
     sign = draw.choice(("", "", "", "-", "- ", "\N{MINUS SIGN}")) if value else ""
@@ -17,13 +17,13 @@ def integer(draw: random.Random) -> str:
 
 
 def plain_integer(draw: random.Random) -> str:
-    """Below a thousand, so that no separator is needed."""
+    """An integer below a thousand, which needs no separator."""
     value = draw.randint(1, 999)
     return draw.choice(("", "", "-")) + str(value)
 
 
 def decimal(draw: random.Random) -> str:
-    """A few places."""
+    """A decimal with a few digits."""
     return f"{draw.choice(('', '-'))}{draw.randint(0, 99)}.{draw.randint(1, 99):02d}"
 
 
@@ -33,7 +33,7 @@ def scientific(draw: random.Random) -> str:
 
 
 def fraction(draw: random.Random) -> str:
-    """Plain, LaTeX, mixed."""
+    """A fraction: plain, LaTeX or mixed."""
     top, below = draw.randint(1, 40), draw.randint(2, 40)
     form = draw.choice(
         ("{}/{}", "\\frac{{{}}}{{{}}}", "\\dfrac{{{}}}{{{}}}", "-\\frac{{{}}}{{{}}}")
@@ -42,7 +42,7 @@ def fraction(draw: random.Random) -> str:
 
 
 def expression(draw: random.Random) -> str:
-    """With a symbol, a root, or pi."""
+    """An expression with a symbol, a root, or pi."""
     letter, a, b = draw.choice(LETTERS), draw.randint(2, 9), draw.randint(1, 9)
     form = draw.choice(
         (
@@ -81,7 +81,7 @@ def bracketed(draw: random.Random) -> str:
 
 
 def interval(draw: random.Random) -> str:
-    """Open or closed, with a union now and then."""
+    """An interval: open or closed, sometimes with a union."""
     low, high = sorted(draw.sample(range(-20, 20), 2))
     one = f"{draw.choice('([')}{low}, {high}{draw.choice(')]')}"
     return draw.choice(
@@ -153,6 +153,6 @@ FORMS: tuple[Callable[[random.Random], str], ...] = (
 
 
 def golds(draw: random.Random, count: int) -> Iterator[str]:
-    """So many golds, in every form of the grammar."""
+    """Generate this many golds, in every form of the grammar."""
     for at in range(count):
         yield FORMS[at % len(FORMS)](draw)

@@ -4,7 +4,7 @@
 
 `DIR` is a checkout of github.com/json-schema-org/JSON-Schema-Test-Suite. Each required test is one
 response (the data as JSON) judged by one reference (the schema, with the documents of `remotes/`
-where it refers to them), in the process, through the intake as in the service. Prints a table:
+that it refers to), in this process, through the same intake as in the service. Prints a table:
 right, wrong, and refused with the reason.
 """
 
@@ -24,7 +24,7 @@ REMOTE = "http://localhost:1234/"
 
 
 def documents(suite: Path, dialect: Dialect) -> Mapping[str, Any]:
-    """What the suite serves to schemas of `dialect`, by URI."""
+    """Documents that the suite serves to schemas of `dialect`, by URI."""
     found = {}
     for path in sorted((suite / "remotes").rglob("*.json")):
         name = path.relative_to(suite / "remotes").as_posix()
@@ -46,7 +46,7 @@ def groups(suite: Path, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def run(suite: Path, dialect: Dialect, pipelines: LocalPipelines) -> tuple[Counter[str], list[str]]:
-    """Count verdicts; tell what was not right."""
+    """Count verdicts; report those that are not right."""
     served = documents(suite, dialect)
     counts: Counter[str] = Counter()
     told = []
@@ -73,7 +73,7 @@ def run(suite: Path, dialect: Dialect, pipelines: LocalPipelines) -> tuple[Count
 
 
 def main(suite: Path) -> int:
-    """Print the table; 1 where a verdict is wrong."""
+    """Print the table; 1 if a verdict is wrong."""
     print("| dialect | tests | right | wrong | refused |\n|---|---|---|---|---|")
     told = []
     total: Counter[str] = Counter()

@@ -1,12 +1,12 @@
-"""Do rewards change when the machine is busy? The same responses, idle and beside busy processes.
+"""Stability of rewards under load: the same responses on an idle machine and beside busy processes.
 
     python -m benchmarks.load [--busy 20] [--responses 200] [--callers 8] [--cpu 0.25] [--json]
 
-`--responses` right programs use 80 % of their CPU limit, or sleep for 80 % of what they may, in one
-test or several, with stdin, as calls, in C++, in a child process. Wrong ones beside them use 140 %
-of their CPU limit, or sleep for 115 % or 280 % of what they may. Each is judged once on the machine
-as it is and once beside `--busy` processes that never sleep. What counts is that each reward is the
-right one and that both passes agree; the times show how slow it was.
+`--responses` right programs use 80 % of their CPU limit, or sleep for 80 % of their time limit, in
+one test or several, with stdin, as calls, in C++, in a child process. Wrong ones use 140 %
+of their CPU limit, or sleep for 115 % or 280 % of their time limit. Each is judged once on the
+machine as it is and once beside `--busy` processes that never sleep. Every reward must be
+correct, and both passes must agree; the times show the slowdown.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `report`, under `python -m` too
+sys.path.insert(0, str(Path(__file__).parent))  # for `report`, also under `python -m`
 from report import Report, percentile
 
 from assay.core.verdict import Ended
@@ -93,7 +93,7 @@ def cases(cpu_s: float) -> list[Case]:
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """So many processes that never sleep."""
+    """Start this many processes that never sleep."""
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -106,14 +106,14 @@ def busy(count: int) -> Iterator[None]:
 def judge_all(
     pipelines: LocalPipelines, responses: list[Case], *, callers: int, cpu_s: float
 ) -> list[tuple[Ended | None, float]]:
-    """Judge each; `None` where the attempt failed. With the seconds that it took."""
+    """Judge each; `None` if the attempt failed. Also returns the seconds that it took."""
 
     def one(case: Case) -> tuple[Ended | None, float]:
         began = time.perf_counter()
         limits = {"cpu_s": cpu_s, "blocked_s": cpu_s}
         try:
             ended = pipelines.judge(case.pipeline, case.response, case.reference, **limits)
-        except Exception as error:  # noqa: BLE001 - a failed attempt is one of the figures
+        except Exception as error:  # noqa: BLE001 - failed attempts are counted
             print(f"{case.name}: {error}", file=sys.stderr)
             return None, time.perf_counter() - began
         return ended, time.perf_counter() - began
@@ -123,7 +123,7 @@ def judge_all(
 
 
 def main() -> int:
-    """Measure and report; 1 where a reward was wrong."""
+    """Measure and report; 1 if a reward was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--busy", type=int, default=20)
     parser.add_argument("--responses", type=int, default=200, help="right ones")
@@ -179,7 +179,7 @@ def main() -> int:
 
 
 def _responses(kinds: list[Case], honest: int) -> list[Case]:
-    """So many right ones, evenly over their kinds, and a wrong one of each kind per round."""
+    """This many right ones, evenly over their kinds, and one wrong one of each kind per round."""
     right = [kind for kind in kinds if kind.reward]
     wrong = [kind for kind in kinds if not kind.reward]
     found: list[Case] = []

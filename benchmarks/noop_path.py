@@ -1,12 +1,11 @@
-"""What the path around a verifier costs: gRPC in, queue, worker, result out, with a stage that only
-says yes.
+"""Overhead of the platform: gRPC in, queue, worker, result out, with a stage that always accepts.
 
     python benchmarks/noop_path.py [--repeats 3] [--total 20000] [--rate 500] [--json]
 
-* closed loop: messages of 64 requests, 8 messages on the way at once; requests a second from the
-  first submission to the last result
-* open loop: single requests that arrive at random (Poisson) at a rate, each a message of its own;
-  milliseconds from the instant at which a request should have been sent to its result
+* closed loop: messages of 64 requests, 8 messages in flight; requests per second from the
+first submission to the last result
+* open loop: single requests with random (Poisson) arrivals at a given rate, one per message;
+milliseconds from the instant at which a request should have been sent to its result
 
 Everything is real: the services and the embedded store are processes of their own; the client is
 this process, on the same machine.
@@ -34,7 +33,7 @@ now_s = time.perf_counter
 
 
 def requests(count: int) -> Sequence[Request]:
-    """Names are numbers; ten to a group."""
+    """Ids are numbers; eight per group."""
     return [
         Request(request_id=f"{i}", group_id=f"g{i // 8}", response=f"answer {i}", reference={})
         for i in range(count)
@@ -42,7 +41,7 @@ def requests(count: int) -> Sequence[Request]:
 
 
 async def closed_loop(client: Client, total: int) -> float:
-    """Requests a second, `WINDOW` messages on the way at once."""
+    """Requests per second, with `WINDOW` messages in flight."""
     batch = await client.open_batch("noop", size=total, group_size=8)
     everything = requests(total)
     window = asyncio.Semaphore(WINDOW)
@@ -66,7 +65,7 @@ async def closed_loop(client: Client, total: int) -> float:
 
 
 async def open_loop(client: Client, total: int, rate: float) -> list[float]:
-    """Seconds of every request, at `rate` a second."""
+    """Seconds of every request, at `rate` per second."""
     batch = await client.open_batch("noop", size=total)
     randomness = random.Random(SEED)
     due: list[float] = []
@@ -116,7 +115,7 @@ async def measure(options: argparse.Namespace) -> None:
         await client.register_task("noop", pipeline="noop")
         await closed_loop(client, 2_000)
         rates = [await closed_loop(client, options.total) for _ in range(options.repeats)]
-        closed = f"closed loop, {MESSAGE} a message, {WINDOW} on the way"
+        closed = f"closed loop, {MESSAGE} per message, {WINDOW} in flight"
         report.add(what=closed, **{"requests/s": Spread.of(rates)})
         bars["closed loop"] = Spread.of(rates)
         rounds = [
@@ -124,7 +123,7 @@ async def measure(options: argparse.Namespace) -> None:
             for _ in range(options.repeats)
         ]
         report.add(
-            what=f"open loop, 1 a message, {options.rate}/s",
+            what=f"open loop, 1 per message, {options.rate}/s",
             **{
                 "requests/s": options.rate,
                 "p50 ms": Spread.of([statistics.median(r) * 1e3 for r in rounds]),
@@ -133,7 +132,7 @@ async def measure(options: argparse.Namespace) -> None:
             },
         )
     report.show(as_json=options.json)
-    with contextlib.suppress(ImportError):  # the table is the result, the plot a view of it
+    with contextlib.suppress(ImportError):  # the plot is optional
         bar_plot(OUT / "noop_path.png", report.title, "requests/s", bars)
 
 
@@ -142,8 +141,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--total", type=int, default=20_000, help="requests of a closed loop")
-    parser.add_argument("--rate", type=int, default=500, help="requests a second of the open loop")
-    parser.add_argument("--seconds", type=int, default=10, help="of the open loop")
+    parser.add_argument("--rate", type=int, default=500, help="requests per second, open loop")
+    parser.add_argument("--seconds", type=int, default=10, help="length of the open loop")
     parser.add_argument("--slots", type=int, default=1, help="worker slots of the no-op stage")
     parser.add_argument("--json", action="store_true")
     uvloop.run(measure(parser.parse_args()))

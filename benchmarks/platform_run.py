@@ -1,4 +1,4 @@
-"""A platform of its own for one measurement, on free ports and in a directory that goes away."""
+"""A separate platform for one measurement, on free ports and in a temporary directory."""
 
 import os
 import tempfile
@@ -33,7 +33,7 @@ class Run:
 async def local_platform(
     overrides: Mapping[str, str] = MappingProxyType({}), *, revive: bool = True
 ) -> AsyncIterator[Run]:
-    """Start it with `ASSAY_...` overrides; its parts are started again when they die.
+    """Start it with `ASSAY_...` overrides; crashed parts are restarted.
 
     Raises:
         DependencyDown: a part is in a crash loop; the block is cancelled.

@@ -1,8 +1,8 @@
 """System calls that the threads of a step make to wait for each other, per step.
 
 Decodes a random model on a pool of threads while the hot-path guard counts every thread: first with
-the machine as it is, then with processes that spin until one more thread is runnable than there are
-cores.
+the machine as it is, then with spinning processes, so that one more thread is runnable than there
+are cores.
 
     python benchmarks/pool_waits.py --threads 2
 """
@@ -56,7 +56,7 @@ def random_model() -> Model:
 
 @contextlib.contextmanager
 def spinning(n: int) -> Iterator[None]:
-    """n processes that keep a core busy each."""
+    """n processes that each keep a core busy."""
     command = [sys.executable, "-c", "while True: pass"]
     hogs = [subprocess.Popen(command) for _ in range(n)]
     try:
@@ -77,7 +77,7 @@ def reach(runtime: Runtime, steps: int) -> None:
 
 
 def measure(model: Model, threads: int) -> dict[str, float]:
-    """Waits and preemptions per step, over STEPS steps that follow each other."""
+    """Waits and preemptions per step, over STEPS consecutive steps."""
     settings = EngineSettings(weight_dtype=DType.BF16, threads=threads, batch_max=16)
     with (
         Engine.create(model, settings) as engine,

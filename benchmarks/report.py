@@ -1,6 +1,6 @@
-"""What every benchmark prints: the machine, a table, `--json`, a plot.
+"""Output of all benchmarks: the machine, a table, `--json`, a plot.
 
-A figure is the median of repeats, with its spread; the machine stands beside it.
+A figure is the median of repeats, with its spread; the machine is printed with it.
 """
 
 import json
@@ -21,7 +21,7 @@ OUT = Path(__file__).resolve().parent / "out"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where figures were taken."""
+    """The machine that figures were measured on."""
 
     cpu: str
     cores: int
@@ -52,7 +52,7 @@ def machine() -> Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Median, and the least and the most of the repeats."""
+    """Median, minimum and maximum of the repeats."""
 
     median: float
     least: float
@@ -61,7 +61,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Sum up repeats (at least one)."""
+        """Summarise repeats (at least one)."""
         return cls(
             median=statistics.median(values),
             least=min(values),
@@ -81,7 +81,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """A table that also is JSON."""
+    """A table that can be printed as JSON."""
 
     title: str
     columns: Sequence[str]
@@ -92,7 +92,7 @@ class Report:
         self.rows.append(row)
 
     def show(self, *, as_json: bool) -> None:
-        """Print for a person or for a program."""
+        """Print as a table or as JSON."""
         if as_json:
             body = {"title": self.title, "machine": asdict(machine()), "rows": self.rows}
             print(json.dumps(body, indent=2, default=_plain))
@@ -114,8 +114,8 @@ def _plain(value: object) -> object:
 
 
 def bar_plot(path: Path, title: str, unit: str, bars: Mapping[str, float | Spread]) -> Path:
-    """Draw horizontal bars (median, whiskers from least to most) to a PNG or SVG."""
-    from matplotlib.figure import Figure  # slow to import, wanted here only
+    """Draw horizontal bars (median, whiskers from minimum to maximum) to a PNG or SVG."""
+    from matplotlib.figure import Figure  # slow to import, needed only here
 
     spreads = {k: v if isinstance(v, Spread) else Spread.of([v]) for k, v in bars.items()}
     medians = [s.median for s in spreads.values()]

@@ -1,12 +1,12 @@
-"""What isolation costs: a bare interpreter beside the zygote's boxes and bubblewrap's, in one run.
+"""Cost of isolation: a bare interpreter, the zygote's sandboxes and bubblewrap's, in one run.
 
     python benchmarks/sandbox.py [--seconds 4] [--concurrency 1 4 16] [--json] [--plot]
 
-Closed loop: each caller starts its next program when the last one ended. Callers are spread over as
-many processes as the machine has cores, each with a launcher of its own, as worker slots are. All
-programs are trivial, so that a figure is the price of the box. The ways take turns within each
-concurrency, because a machine that is shared changes under the benchmark; `stolen_pct` is the
-share of CPU time that the hypervisor gave to others meanwhile.
+Closed loop: each caller starts its next program when the last one ended. Callers are spread over
+one process per core, each with its own launcher, like worker slots. All programs are trivial, so
+the figure is the cost of the sandbox. The methods alternate within each concurrency, because other
+load on a shared machine changes during the benchmark; `stolen_pct` is the
+share of CPU time that the hypervisor gave to other guests in the meantime.
 """
 
 import argparse
@@ -31,9 +31,9 @@ from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandRun, HarnessRun, PythonRun
 
 Orders = Any
-"""`multiprocessing` queue of (way, callers, seconds), ended by `None`."""
+"""`multiprocessing` queue of (method, callers, seconds), ended by `None`."""
 Answers = Any
-"""`multiprocessing` queue of the names of the ways, then of lists of seconds."""
+"""`multiprocessing` queue of the names of the methods, then of lists of seconds."""
 SOURCE: Final = b"print(1)"
 INTERPRETER: Final = os.path.realpath(sys.executable)
 HARNESS: Final = """
@@ -50,12 +50,12 @@ def main(payload, box):
 
 
 def bare_spawn() -> None:
-    """No isolation at all: what a fresh interpreter costs."""
+    """No isolation: the cost of a fresh interpreter."""
     subprocess.run([INTERPRETER, "-c", SOURCE.decode()], check=True, stdout=subprocess.PIPE, env={})
 
 
 def ways(held: ExitStack, scratch: Path) -> dict[str, Callable[[], None]]:
-    """Open the launchers of one process; returns what each way does once."""
+    """Open the launchers of one process; returns a function per method that runs it once."""
     harness = scratch / "harness.py"
     harness.write_text(HARNESS)
     inside = Inside(harnesses={"nested": harness})
@@ -84,7 +84,7 @@ def ways(held: ExitStack, scratch: Path) -> dict[str, Callable[[], None]]:
 
 
 def _slot(orders: Orders, answers: Answers) -> None:
-    """One worker slot: for each order (way, callers, seconds) run a closed loop and answer."""
+    """One worker slot: for each order (method, callers, seconds) run a closed loop and reply."""
     scratch = OUT / f"sandbox-{os.getpid()}"
     scratch.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
@@ -114,7 +114,7 @@ def _loop(run: Callable[[], None], callers: int, seconds: float) -> list[float]:
 
 
 class Slots:
-    """The processes that carry the callers."""
+    """The processes that run the callers."""
 
     def __init__(self, count: int) -> None:
         context = multiprocessing.get_context("spawn")

@@ -1,11 +1,11 @@
-"""What the store costs: server and client CPU a request, round trips, and how fast work wakes.
+"""Cost of the store: server and client CPU per request, round trips, and wake-up latency.
 
     python benchmarks/store.py [--json] [--requests 12800] [--repeats 3] [--open 16000]
 
-An embedded Valkey (AOF everysec) and one client process, side by side with bare PINGs over the same
+An embedded Valkey (AOF everysec) and one client process, compared with bare PINGs over the same
 connection. Each request: a 1 KB response, a 100-byte reference, groups of 16, a 200-byte body.
-`open_work` is read of a batch of `--open` requests, a half of them past the first of three stages;
-its longest script call, by the server's own account, is how long it holds other calls up.
+`open_work` is read from a batch of `--open` requests, half of them past the first of three stages;
+its longest script call, as measured by the server, is how long it blocks other calls.
 """
 
 import argparse
@@ -68,7 +68,7 @@ WAKES = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Microseconds a request."""
+    """Microseconds per request."""
 
     wall_us: float
     server_us: float
@@ -76,7 +76,7 @@ class Cost:
 
 
 class Meter:
-    """CPU and wall time between two looks."""
+    """CPU and wall time between two readings."""
 
     def __init__(self, server_pid: int) -> None:
         self._processes = psutil.Process(server_pid), psutil.Process()
@@ -87,7 +87,7 @@ class Meter:
         return time.perf_counter(), server.user + server.system, client.user + client.system
 
     def lap(self, requests: int) -> Cost:
-        """Since the last lap, a request."""
+        """Cost per request since the last lap."""
         before, self._last = self._last, self._look()
         wall, server, client = (
             (now - then) / requests * 1e6 for then, now in zip(before, self._last, strict=True)
@@ -147,7 +147,7 @@ def _report(claim: Claim, finish: Finish = END) -> Report:
 async def way(
     store: ValkeyStore, meter: Meter, name: str, *, count: int, message: int
 ) -> dict[str, Cost]:
-    """Bring `count` requests all the way, `message` a call, one call after the other."""
+    """Process `count` requests completely, `message` per call, one call after the other."""
     batch_id, requests = await _open(store, name, count), _requests(count)
     costs: dict[str, Cost] = {}
     meter.lap(count)
@@ -206,7 +206,7 @@ async def pings(store: ValkeyStore, meter: Meter) -> Cost:
 
 
 async def wakes(store: ValkeyStore) -> Sequence[float]:
-    """Milliseconds from before `submit` to a sleeping worker's claim in hand."""
+    """Milliseconds from before `submit` until a sleeping worker has its claim."""
     batch_id, delays_ms = await _open(store, "wakes", 0), []
     for index in range(WAKES):
         sleeper = asyncio.create_task(_wake(store))
@@ -235,8 +235,8 @@ async def _wake(store: ValkeyStore) -> tuple[float, Sequence[Claim]]:
 
 
 async def measure(arguments: argparse.Namespace) -> Table:
-    """All rows."""
-    columns = ("call", "requests a call", "wall us", "server cpu us", "client cpu us", "requests/s")
+    """Measure all rows."""
+    columns = ("call", "requests per call", "wall us", "server cpu us", "client cpu us", "requests/s")
     table = Table(title="Store: cost of a request", columns=columns)
     found: dict[tuple[str, int], list[Cost]] = {}
     longest_us: list[float] = []
@@ -263,7 +263,7 @@ async def measure(arguments: argparse.Namespace) -> Table:
         table.add(
             **{
                 "call": call,
-                "requests a call": message,
+                "requests per call": message,
                 "wall us": wall,
                 "server cpu us": Spread.of([lap.server_us for lap in laps]),
                 "client cpu us": Spread.of([lap.client_us for lap in laps]),
@@ -272,13 +272,13 @@ async def measure(arguments: argparse.Namespace) -> Table:
         )
     whole_us = [cost.wall_us * arguments.open for cost in found["open_work", arguments.open]]
     for what, values_us in (("the whole call", whole_us), ("longest script call", longest_us)):
-        row = {"call": f"open_work: {what}", "requests a call": arguments.open}
+        row = {"call": f"open_work: {what}", "requests per call": arguments.open}
         table.add(**row, **{"wall us": Spread.of(values_us)})
     for share in (0.5, 0.99):
         table.add(
             **{
                 "call": f"submit -> claimed by a sleeper, p{share * 100:.0f}",
-                "requests a call": 1,
+                "requests per call": 1,
                 "wall us": percentile(delays_ms, share) * 1e3,
             }
         )

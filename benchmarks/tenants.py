@@ -1,11 +1,11 @@
-"""What one tenant can do to another: calls of a quiet tenant, before and under attack.
+"""Effect of one tenant on another: calls of a quiet tenant, before and under attack.
 
     python benchmarks/tenants.py [--attacks json_bombs_grpc ...] [--seconds 10] [--json]
 
-The victim sends 20 `Score` calls per second (open loop, no repetition of refused calls). Each
-attack runs in a process of its own with a token of its own, in idle CPU time: it stands for other
+The victim sends 20 `Score` calls per second (open loop, refused calls are not repeated). Each
+attack runs in its own process with its own token, in idle CPU time: it stands for other
 machines. Per attack: p99 under attack over p99 quiet, both p50 and p99, the victim's refused calls
-and lost results, and the peak of the memory of the API and the processes it started (PSS).
+and lost results, and the peak memory of the API and the processes it started (PSS).
 
 Everything is real: services and store are processes of their own on this machine.
 """
@@ -47,7 +47,7 @@ now_s = time.perf_counter
 
 
 class Attacker:
-    """Where an attack goes, with whose token, and what came of it."""
+    """Target and token of an attack, and counts of its calls."""
 
     def __init__(self, grpc_address: str, http_address: str, token: str) -> None:
         self.grpc_address = grpc_address
@@ -131,7 +131,7 @@ def _raw_score(
 
 
 async def nothing(attacker: Attacker) -> None:
-    """The control: how much the machine itself changes between the two measurements."""
+    """The control: how much the machine itself varies between the two measurements."""
     await asyncio.Event().wait()
 
 
@@ -142,7 +142,7 @@ async def json_bombs_grpc(attacker: Attacker) -> None:
 
 
 async def small_bombs_grpc(attacker: Attacker) -> None:
-    """The same below the size from which messages are read apart."""
+    """The same, below the size from which messages are parsed in a separate process."""
     messages = [*map(_bomb_message, bombs(60_000)), b"\x22\x00" * 30_000]
     await attacker.again(8, lambda: _raw_score(attacker, attacker.randomness.choice(messages)))
 
@@ -164,7 +164,7 @@ async def json_bombs_http(attacker: Attacker) -> None:
 
 
 async def compressed_bombs(attacker: Attacker) -> None:
-    """Messages of 1 GB that gzip makes 1 MB of."""
+    """Messages of 1 GB that gzip compresses to 1 MB."""
     body = b"\x22\x00" * (64 * MIB)
     gzip = grpc.Compression.Gzip
     await attacker.again(1, lambda: _raw_score(attacker, body, compression=gzip))
@@ -319,19 +319,19 @@ ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
 
 
 async def attack(name: str, seconds: float) -> None:
-    """The attacking process; says at its end what it saw."""
+    """The attacking process; prints its counts at the end."""
     run_in_background(19, idle=True)
     attacker = Attacker(*(os.environ[f"TARGET_{part}"] for part in ("GRPC", "HTTP", "TOKEN")))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await ATTACKS[name](attacker)
     print(json.dumps(attacker.seen), flush=True)
-    os._exit(0)  # what is still open ends with us
+    os._exit(0)  # open connections end with the process
 
 
 # -- the victim ------------------------------------------------------------------------------------
 class Victim:
-    """Calls at a steady rate, whatever becomes of them."""
+    """Calls at a steady rate, independent of their results."""
 
     def __init__(self, address: str, token: str) -> None:
         self._channel = grpc.aio.insecure_channel(address)
@@ -374,7 +374,7 @@ class Victim:
 
 
 def pss_bytes(pid: int) -> int:
-    """Memory of a process, its share of what it shares."""
+    """Proportional set size of a process."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -383,7 +383,7 @@ def pss_bytes(pid: int) -> int:
 
 
 class MemoryPeak:
-    """Of a process and all it started, while the block lasts."""
+    """Peak memory of a process and its descendants during the block."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -409,7 +409,7 @@ class MemoryPeak:
 async def under_attack(
     run: Run, victim: Victim, token: str, name: str, seconds: float
 ) -> tuple[list[float], int, int, MemoryPeak, dict[str, int]]:
-    """Measure while the attack lasts; returns what the victim, memory and the attacker saw."""
+    """Measure during the attack; returns the figures of the victim, memory and the attacker."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, __file__, "--attack", name),
         *("--seconds", str(seconds + 2 * SETTLE_S)),
@@ -420,7 +420,7 @@ async def under_attack(
             "TARGET_TOKEN": token,
         },
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,  # thousands of calls that are broken off
+        stderr=asyncio.subprocess.DEVNULL,  # thousands of aborted calls
     )
     sign = json.loads((run.settings.data_dir / "run" / "reward.json").read_text())
     async with MemoryPeak(sign["pid"]) as memory:
@@ -431,7 +431,7 @@ async def under_attack(
 
 
 async def measure(options: argparse.Namespace) -> None:
-    """One platform per attack: what one leaves behind does not meet the next."""
+    """One platform per attack, so that attacks do not affect each other."""
     report = Report(
         title=f"A tenant's {RATE} Score calls per second while another attacks",
         columns=(
@@ -449,12 +449,12 @@ async def measure(options: argparse.Namespace) -> None:
             report.add(**row)
             bars[name] = row["p99 ratio"]
     report.show(as_json=options.json)
-    with contextlib.suppress(ImportError):  # the table is the result, the plot a view of it
+    with contextlib.suppress(ImportError):  # the plot is optional
         bar_plot(OUT / "tenants.png", report.title, "p99 under attack / p99 quiet", bars)
 
 
 async def one(name: str, seconds: float) -> dict[str, Any]:
-    """One attack, on a platform of its own."""
+    """One attack, on a separate platform."""
     tokens = {tenant: secrets.token_hex(16) for tenant in TENANTS}
     digests = {
         tenant: {"token_sha256": hashlib.sha256(token.encode()).hexdigest()}

@@ -1,11 +1,11 @@
-"""How fast real work is judged, beside what people do without a platform, in one run.
+"""Throughput of real work, compared with common methods without a platform, in one run.
 
     python benchmarks/throughput.py [python|cpp|math|memory ...] [--repeats 3] [--planner] [--json]
 
-* python: trivial programs through `Score`, closed loop, fully isolated, beside a bare `python -c`
+* python: trivial programs through `Score`, closed loop, fully isolated, against a bare `python -c`
 * cpp: a ten-test `<bits/stdc++.h>` submission, CPU-seconds of the whole platform for it
-* math: real answers, beside calling math-verify directly in as many processes
-* memory: the idle platform, two slots a stage
+* math: real answers, against calling math-verify directly in as many processes
+* memory: the idle platform, two slots per stage
 """
 
 import argparse
@@ -42,7 +42,7 @@ Step = Callable[[int], Awaitable[None]]
 
 
 async def closed_loop(step: Step, *, total: int, concurrency: int) -> tuple[float, list[float]]:
-    """Run `total` steps, `concurrency` at a time; steps a second, and each one's seconds."""
+    """Run `total` steps, `concurrency` at a time; steps per second, and the seconds of each."""
     numbers = iter(range(total))
     latencies: list[float] = []
 
@@ -58,7 +58,7 @@ async def closed_loop(step: Step, *, total: int, concurrency: int) -> tuple[floa
 
 
 async def score_one(client: Client, case: Case, number: int) -> None:
-    """Judge one request and hold it to its known reward."""
+    """Judge one request and compare the result with its known reward."""
     request = Request(request_id=f"r{number}", response=case.response, reference=case.reference)
     scores = await client.score([request], pipeline=case.pipeline)
     if scores.rewards != [case.reward]:
@@ -66,7 +66,7 @@ async def score_one(client: Client, case: Case, number: int) -> None:
 
 
 async def bare_spawn(number: int) -> None:
-    """What a trainer does without a platform: no isolation, no limits."""
+    """Without a platform: no isolation, no limits."""
     code = f"print(int(input()) + {number})"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
@@ -109,7 +109,7 @@ async def python(run: Run, repeats: int) -> Report:
 
 
 def tree_cpu_s(pid: int) -> float:
-    """CPU seconds of all processes below `pid`, those that they have waited for included."""
+    """CPU seconds of all processes below `pid`, including children already reaped."""
     ticks = 0
     for one in processes_below(pid):
         try:
@@ -148,7 +148,7 @@ async def cpp(run: Run, repeats: int) -> Report:
 
 
 def verify_directly(pair: tuple[str, str]) -> bool:
-    """What the math pipeline wraps."""
+    """The function that the math pipeline wraps."""
     from math_verify import parse, verify  # type: ignore[import-untyped]  # in the child only
 
     gold, answer = pair
@@ -156,7 +156,7 @@ def verify_directly(pair: tuple[str, str]) -> bool:
 
 
 async def math(run: Run, repeats: int) -> Report:
-    """Real answers, both ways."""
+    """Real answers, by both methods."""
     cases = list(gsm8k())[:MATHS]
     pairs = [
         (case.reference["answers"][0], case.response.rsplit("A:", 1)[-1].strip()) for case in cases
@@ -188,7 +188,7 @@ async def math(run: Run, repeats: int) -> Report:
 
 
 async def until_all_run(run: Run) -> None:
-    """Wait for every slot, and for a planner that leads."""
+    """Wait for every slot, and for a leading planner."""
     async with asyncio.timeout(READY_S_MAX):
         while True:
             pools = await list_pools(run.addresses.control)
@@ -199,12 +199,12 @@ async def until_all_run(run: Run) -> None:
 
 
 def kind_of(command: str) -> str:
-    """A process's part in the platform."""
+    """A process's role in the platform."""
     return next((kind for word, kind in KINDS.items() if word in command), command[:40])
 
 
 async def memory(run: Run, _repeats: int) -> Report:
-    """The idle platform's share of memory; shared pages count once."""
+    """Memory of the idle platform; shared pages count once."""
     await until_all_run(run)
     report = Report(title="Idle platform", columns=("part", "processes", "PSS MiB"))
     parts: dict[str, list[float]] = {}
@@ -226,7 +226,7 @@ PARTS = {"memory": memory, "python": python, "cpp": cpp, "math": math}
 
 
 async def main(parts: Sequence[str], repeats: int, *, planner: bool, as_json: bool) -> None:
-    """Measure each part on a platform of its own; as many slots as stands there, unless planned."""
+    """Measure each part on a separate platform, with fixed slots unless the planner is enabled."""
     for part in parts:
         planned = planner or part == "memory"
         overrides = {

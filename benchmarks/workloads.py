@@ -1,4 +1,4 @@
-"""What the benchmarks send: small, deterministic, and with a known right reward each."""
+"""Requests of the benchmarks: small, deterministic, each with a known reward."""
 
 import json
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ int main() {{
 
 
 def ten_test_cpp(salt: int) -> Case:
-    """A `<bits/stdc++.h>` submission with ten tests; `salt` makes its source new."""
+    """A `<bits/stdc++.h>` submission with ten tests; `salt` makes its source unique."""
     tests = [
         {"stdin": f"{i} {i * i} {i + 7}\n", "stdout": f"{i * i + 2 * i + 7}\n"} for i in range(10)
     ]
@@ -57,7 +57,7 @@ def ten_test_cpp(salt: int) -> Case:
 
 
 def exact(index: int) -> Case:
-    """A right answer or a wrong one, in turn."""
+    """A right answer or a wrong one, alternating."""
     right = index % 3 != 0
     return Case(
         pipeline="exact",

@@ -72,7 +72,7 @@ CODE = TaskLoad(
 
 
 def tenants(count: int) -> list[TaskLoad]:
-    """`count` tasks in turn of the three kinds, staggered."""
+    """`count` staggered tasks, alternating between the three kinds."""
     kinds = (CUDA, MATH, CODE)
     return [
         replace(kinds[k % 3], name=f"{kinds[k % 3].name}-{k}", starts_after_s=70.0 * k)
@@ -124,7 +124,7 @@ def run_tenants(iterations: int, seeds: int, policies: tuple[str, ...]) -> None:
 
 
 def run_stock(iterations: int, seeds: int, policies: tuple[str, ...]) -> None:
-    """Sweep what an operator would tune first."""
+    """Sweep the parameter that an operator would tune first."""
     rows: list[dict[str, object]] = []
     for stress in (s for s in STRESSES if s.name in {"base", "start-up 30 s", "start-up 60 s"}):
         for seed in range(1, seeds + 1):
@@ -144,7 +144,7 @@ def run_stock(iterations: int, seeds: int, policies: tuple[str, ...]) -> None:
 
 
 def main() -> None:
-    """Run and keep."""
+    """Run and store the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=("single", "tenants", "stock"))
     parser.add_argument("--policies", default=",".join(POLICIES))

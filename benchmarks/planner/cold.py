@@ -1,9 +1,9 @@
-"""What beginning without history costs: python benchmarks/planner/cold.py [--seeds 5]
+"""Cost of starting without history: python benchmarks/planner/cold.py [--seeds 5]
 
-The first five iterations of one task, planned without any history and with that of five former
+The first five iterations of one task, planned without any history and with that of five earlier
 batches, on the same batches. Regret of an iteration: its cost without history minus its cost with
-it, as a share of the latter. An iteration's cost is that of a run which ends with it minus that of
-a run which ends before it. Simulated.
+it, as a share of the latter. An iteration's cost is the cost of a run that ends after it minus that
+of a run that ends before it. Simulated.
 """
 
 import argparse
@@ -30,7 +30,7 @@ MAKE: dict[str, Callable[[], Policy]] = {
 
 
 def first(workload: Workload, iterations: int) -> Workload:
-    """The same workload, ended after some iterations."""
+    """The same workload, truncated after some iterations."""
     return replace(workload, batches=tuple(task[:iterations] for task in workload.batches))
 
 
@@ -45,7 +45,7 @@ def run(workload: Workload, policy: str, seed: int) -> tuple[list[float], Result
 
 
 def measure(policy: str, seed: int) -> list[dict[str, object]]:
-    """One seed: a row an iteration."""
+    """One seed: one row per iteration."""
     warm = stressed([CUDA], CUDA_STAGES, BASE, iterations=ITERATIONS, seed=seed)
     cold = replace(warm, past=tuple(() for _ in warm.past))
     cold_costs, cold_run = run(cold, policy, seed)
@@ -66,7 +66,7 @@ def measure(policy: str, seed: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Run and keep."""
+    """Run and store the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     seeds = range(1, parser.parse_args().seeds + 1)

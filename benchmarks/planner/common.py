@@ -1,8 +1,8 @@
-"""Workloads and tables that the planner's benchmarks share.
+"""Workloads and tables shared by the planner's benchmarks.
 
-Real: arrival times (PolyTrace search_r1), where the file lies beside the repository in
-`../shared/data/arrivals/` or is named with --arrivals. Simulated: durations, calibrated to what
-DistRS reports of its task. Without the file, arrivals come from quantiles fitted to it.
+Real: arrival times (PolyTrace search_r1), if the file is at `../shared/data/arrivals/` beside the
+repository or given with --arrivals. Simulated: durations, calibrated to what DistRS reports of its
+task. Without the file, arrivals come from quantiles fitted to it.
 """
 
 import json
@@ -42,7 +42,7 @@ ARRIVALS = ROOT.parent / "shared" / "data" / "arrivals" / "polytrace_search_r1.c
 
 
 def arrivals(path: Path | None = None) -> tuple[Floats, ...]:
-    """The real curves, or nothing (then the fitted quantiles are used)."""
+    """The real curves, or none (then the fitted quantiles are used)."""
     path = path or Path(os.environ.get("ASSAY_ARRIVALS", ARRIVALS))
     return read_arrivals(path) if path.exists() else ()
 
@@ -75,7 +75,7 @@ POLICIES: dict[str, Make] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Stress:
-    """A deviation from the base workload that history knows nothing of."""
+    """A deviation from the base workload that is not in the history."""
 
     name: str
     change: Callable[[TaskLoad], TaskLoad] = lambda task: task
@@ -106,7 +106,7 @@ def scale_durations(task: TaskLoad, first: float, last: float) -> TaskLoad:
 
 
 def longer_tail(task: TaskLoad) -> TaskLoad:
-    """What exceeds the median does so twice as much."""
+    """Double the part of a duration above the median."""
     return replace(task, stages=tuple(replace(load, tail=2.0) for load in task.stages))
 
 
@@ -144,7 +144,7 @@ def stressed(
 
 
 def row(result: Result, **more: object) -> dict[str, object]:
-    """What the tables need of a result."""
+    """The fields of a result that the tables need."""
     return more | {
         "policy": result.policy,
         "seed": result.seed,
@@ -163,11 +163,11 @@ def row(result: Result, **more: object) -> dict[str, object]:
 
 
 KEY = ("setting", "stress", "seed", "policy", "gpus")
-"""What makes two rows the same measurement."""
+"""Key that identifies a measurement."""
 
 
 def save_rows(name: str, rows: Sequence[dict[str, object]]) -> None:
-    """To benchmarks/out/planner/NAME.json, in place of the same measurements there."""
+    """Write to benchmarks/out/planner/NAME.json, replacing the same measurements."""
     OUT.mkdir(parents=True, exist_ok=True)
     path = OUT / f"{name}.json"
     former = json.loads(path.read_text()) if path.exists() else []

@@ -40,7 +40,7 @@ def run_setting(name: str, iterations: int, seed: int) -> list[dict[str, object]
 
 
 def two_batches(workload: Workload) -> Demand:
-    """Figure 14: the same kind of batch twice, the second 100 s later, CPU unlimited."""
+    """Figure 14: the same kind of batch twice, the second 100 s later, unlimited CPU."""
     first, second = workload.batches[0][0], workload.batches[0][1]
     service = np.concatenate([first.service_ns, second.service_ns])
     arrived = np.concatenate([first.arrived_ns, second.arrived_ns + to_ns(100)])
@@ -84,7 +84,7 @@ def run_orders(seed: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Run and keep."""
+    """Run and store the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--iterations", type=int, default=30)

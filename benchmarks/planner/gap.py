@@ -1,8 +1,8 @@
-"""How far from the best possible: python benchmarks/planner/gap.py
+"""Gap to the optimum: python benchmarks/planner/gap.py
 
 small: cases of ten requests and two stages, solved exactly (OR-tools), against Algorithm 1 and the
-certificate's bound. full: what each policy held over whole runs, against the bound of its batches
-(the work itself and one start-up for each worker that any schedule within T + D needs).
+certificate's bound. full: the workers that each policy held in whole runs, against the bound of
+its batches (the work itself and one start-up for each worker that any schedule within T + D needs).
 """
 
 import argparse
@@ -46,7 +46,7 @@ def small_case(seed: int, requests: int) -> dict[str, object]:
 
 
 def full_case(seed: int, iterations: int) -> list[dict[str, object]]:
-    """One task, calm: each policy's worker cost over the bound."""
+    """One task without stress: each policy's worker cost over the bound."""
     workload = stressed([CUDA], CUDA_STAGES, STRESSES[0], iterations=iterations, seed=seed)
     startup = [to_ns(5.0), to_ns(5.0)]
     bounds = [
@@ -77,7 +77,7 @@ def full_case(seed: int, iterations: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Run and keep."""
+    """Run and store the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=40)
     parser.add_argument("--iterations", type=int, default=6)

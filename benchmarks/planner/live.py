@@ -1,4 +1,4 @@
-"""The planner on this machine, on real work: two tasks, three batches each, pools that breathe.
+"""The planner on this machine, on real work: two tasks, three batches each, changing pool sizes.
 
     python benchmarks/planner/live.py [--batches 3] [--span-s 40] [--json] [--figure FILE]
 
@@ -43,9 +43,9 @@ ARRIVALS = SHARED / "arrivals" / "polytrace_search_r1.csv"
 TENANT = TenantId("default")
 SAMPLE_S = 0.2
 GAP_S = 8.0
-"""The training step, from a batch's end to the next rollouts."""
+"""Duration of the training step, from a batch's end to the next rollouts."""
 HINT_S = 4.0
-"""From the hint to the first request."""
+"""Time from the hint to the first request."""
 STAGES = ("cpp.compile", "cpp.run", "extract", "math.verify")
 CAP = 3
 DELAY_BUDGET_MS = 2_000
@@ -87,7 +87,7 @@ class BatchFigures:
     delay_s: float
     """d"""
     slack_s: float
-    """To its deadline."""
+    """Time left until its deadline."""
 
 
 @dataclass(kw_only=True)
@@ -117,7 +117,7 @@ class Measured:
 
 
 def cpp_cases(count: int) -> list[Request]:
-    """Solutions of the tests, each a source of its own."""
+    """Solutions of the tests, each with a unique source."""
     problems = [json.loads(line) for line in PROBLEMS.read_text().splitlines()]
     files = sorted(SOLUTIONS.glob("*.cpp"))
     return [
@@ -191,7 +191,7 @@ async def train(
 
 
 async def sample(run: Run, store: Store, into: list[Sample]) -> None:
-    """Look at the pools until cancelled."""
+    """Sample the pools until cancelled."""
     begun = time.perf_counter()
     while True:
         pools, depths = await asyncio.gather(
@@ -214,7 +214,7 @@ async def sample(run: Run, store: Store, into: list[Sample]) -> None:
 async def measure(
     name: str, tasks: Sequence[Task], overrides: Mapping[str, str], batches: int, span_s: float
 ) -> Measured:
-    """One run on a platform of its own."""
+    """One run on a separate platform."""
     measured = Measured(name=name)
     async with local_platform(overrides) as run, Client(run.addresses.grpc) as client:
         store = open_store(run.settings.store, data_dir=run.settings.data_dir)
@@ -243,7 +243,7 @@ def planned() -> dict[str, str]:
 
 
 def static(peaks: Mapping[str, int]) -> dict[str, str]:
-    """Pools of that size, all the time."""
+    """Static pools of that size."""
     return {
         **planned(),
         "ASSAY_WORKER__SLOTS_BY_STAGE": json.dumps(peaks),
@@ -252,7 +252,7 @@ def static(peaks: Mapping[str, int]) -> dict[str, str]:
 
 
 def draw(measured: Measured, path: Path) -> None:
-    """Demand, plan (what was wanted) and actual, as measured."""
+    """Demand, plan (desired slots) and actual, as measured."""
     points = {
         stage: [
             Point(
@@ -270,7 +270,7 @@ def draw(measured: Measured, path: Path) -> None:
 
 
 def pools_table(runs: Sequence[Measured]) -> Report:
-    """Slot-seconds by stage."""
+    """Slot-seconds per stage."""
     columns = (
         "stage",
         *(f"{run.name}: {word}" for run in runs for word in ("held", "busy", "most")),
@@ -292,7 +292,7 @@ def pools_table(runs: Sequence[Measured]) -> Report:
 
 
 def batches_table(runs: Sequence[Measured]) -> Report:
-    """d and slack by batch."""
+    """d and slack per batch."""
     report = Report(
         title="Batches", columns=("run", "task", "batch", "requests", "T (s)", "d (s)", "slack (s)")
     )
@@ -337,8 +337,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--span-s", type=float, default=40.0, help="of a batch's arrivals")
-    parser.add_argument("--cpp", type=int, default=12, help="code.cpp requests a batch")
-    parser.add_argument("--math", type=int, default=200, help="math requests a batch")
+    parser.add_argument("--cpp", type=int, default=12, help="code.cpp requests per batch")
+    parser.add_argument("--math", type=int, default=200, help="math requests per batch")
     parser.add_argument("--figure", type=Path, default=OUT / "planner" / "live.png")
     parser.add_argument("--json", action="store_true")
     asyncio.run(main(parser.parse_args()))

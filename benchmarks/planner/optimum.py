@@ -1,7 +1,7 @@
 """The exact optimum of small cases, by constraint programming (OR-tools, from the extra `dev`).
 
-Fewest cost of workers, constant over time, so that some non-preemptive schedule keeps every due
-time: a bound that no queue discipline can beat, tighter than the certificate's.
+The cheapest number of workers, constant over time, for which some non-preemptive schedule meets
+every due time: a bound that no queue discipline can beat, tighter than the certificate's.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""How long planning and simulating take: python benchmarks/planner/speed.py
+"""Duration of planning and simulating: python benchmarks/planner/speed.py
 
 `distrs`: Algorithm 2 + Algorithm 1 with the timeout rule. `assay`: a full plan (20 futures, search
-of the peaks, shape, three peak factors) at the opening of a batch, and a second look under known
-peaks. One core, best of five, compiled code warm.
+of the peaks, shape, three peak factors) at the opening of a batch, and a second one with known
+peaks. One core, best of five, after compilation.
 """
 
 import argparse
@@ -41,7 +41,7 @@ JUDGED = replace(
 
 
 def opening(requests: int, stages: int) -> Observation:
-    """The instant at which a batch's first request has come."""
+    """The instant of a batch's first request."""
     task: TaskLoad = replace(JUDGED if stages == 3 else CUDA, batch_size=requests)
     workload = draw_workload([task], THREE_STAGES[:stages], iterations=1, seed=1, past=3)
     nothing = np.zeros(0, np.int64)
@@ -85,7 +85,7 @@ def opening(requests: int, stages: int) -> Observation:
 
 
 def best_ms(call: Callable[[], object], times: int) -> float:
-    """Least of `times` runs, after one that compiles."""
+    """Minimum of `times` runs, after one that compiles."""
     call()
     took = []
     for _ in range(times):
@@ -96,7 +96,7 @@ def best_ms(call: Callable[[], object], times: int) -> float:
 
 
 def main() -> None:
-    """Measure and keep."""
+    """Measure and store the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="2048x2,16000x3,1000x3,4000x3,64000x3,256000x3")
     args = parser.parse_args()

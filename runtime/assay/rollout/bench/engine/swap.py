@@ -154,11 +154,11 @@ def _run(report: Report, engine: Engine, models: tuple[Model, Model], work: Swap
             held_ms.append([1e3 * s.pause_s for s in swaps])
             waited_ms.append([1e3 * s.wait_s for s in swaps])
     report.add("decode, undisturbed", "tokens/s", [s.quiet_tokens_s for s in staged])
-    report.add("decode, weights arriving", "tokens/s", [s.beside_tokens_s for s in staged])
+    report.add("decode, while weights are staged", "tokens/s", [s.beside_tokens_s for s in staged])
     kept = [100 * s.beside_tokens_s / s.quiet_tokens_s for s in staged]
     report.add("of the undisturbed speed", "%", kept)
-    report.add("staging, work", "s", [s.work_s for s in staged])
-    report.add("staging, whole", "s", [s.took_s for s in staged])
+    report.add("staging, CPU time", "s", [s.work_s for s in staged])
+    report.add("staging, elapsed", "s", [s.took_s for s in staged])
     for name, samples in (("worker held", held_ms), ("until held", waited_ms)):
         report.add(f"swap, {name}, p50", "ms", [statistics.median(one) for one in samples])
         report.add(f"swap, {name}, p99", "ms", [_p99(one) for one in samples])
