@@ -236,7 +236,14 @@ async def _wake(store: ValkeyStore) -> tuple[float, Sequence[Claim]]:
 
 async def measure(arguments: argparse.Namespace) -> Table:
     """Measure all rows."""
-    columns = ("call", "requests per call", "wall us", "server cpu us", "client cpu us", "requests/s")
+    columns = (
+        "call",
+        "requests per call",
+        "wall us",
+        "server cpu us",
+        "client cpu us",
+        "requests/s",
+    )
     table = Table(title="Store: cost of a request", columns=columns)
     found: dict[tuple[str, int], list[Cost]] = {}
     longest_us: list[float] = []

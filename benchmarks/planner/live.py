@@ -6,8 +6,8 @@ The same run twice, each on a platform of its own: with the planner (pools from 
 static pools as large as the planner's ever were. `code.cpp` requests are the right and wrong
 CodeContests solutions of the tests, each made a new source (so each compiles); `math` requests are
 real GSM8K answers. Arrivals are a real RL step (PolyTrace `search_r1`), its time axis compressed.
-Sampled: the worker host's pools, five times a second. d = completion - (opening + T), T from the
-store's history. A deadline is the service's own estimate but for a task's first batch.
+Sampled: the worker host's pools, five times per second. d = completion - (opening + T), T from the
+store's history. A deadline is the service's own estimate except for a task's first batch.
 """
 
 import argparse

@@ -155,7 +155,7 @@ def load() -> ct.CDLL:
         library = ct.CDLL(path)
     except OSError as error:
         raise NativeUnavailable(
-            f"{path}: {error}; install assay with a C compiler at hand"
+            f"{path}: {error}; install assay on a machine with a C compiler"
         ) from error
     declare(library, _SIGNATURES)
     _check_sizes(library)

@@ -105,7 +105,7 @@ def check_group(
         InvalidRollout: `seeds`, `user_ids`, `reward_ids` or `group`.
     """
     if not seeds:
-        raise InvalidRollout("seeds", "a group has at least one rollout")
+        raise InvalidRollout("seeds", "a group needs at least one rollout")
     if len(seeds) > slots:
         raise InvalidRollout("seeds", f"a group of {len(seeds)} never fits {slots} slots")
     for seed in seeds:
@@ -125,4 +125,4 @@ def check_cpu(field: str, cpu: int | None) -> None:
         InvalidRollout: no usable CPU has this number.
     """
     if cpu is not None and cpu not in os.sched_getaffinity(0):
-        raise InvalidRollout(field, f"no CPU {cpu!r} is usable by this process")
+        raise InvalidRollout(field, f"this process cannot use CPU {cpu!r}")

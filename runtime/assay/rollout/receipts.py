@@ -154,9 +154,9 @@ def read_record(path: Path) -> Record:
     try:
         document = json.loads(path.read_bytes())
     except ValueError as error:
-        raise InvalidRollout("receipt", f"no JSON: {error}") from None
+        raise InvalidRollout("receipt", f"not JSON: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InvalidRollout("receipt.format", f"{FORMAT} is known")
+        raise InvalidRollout("receipt.format", f"must be {FORMAT}")
     receipt = parse_receipt(document.get("receipt"))
     prompt = _numbers(document, "prompt", "i")
     tokens, logps = _numbers(document, "tokens", "i"), _numbers(document, "logps", "f")

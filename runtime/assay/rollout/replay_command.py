@@ -21,7 +21,7 @@ def replay_rollout(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a rollout again from its receipt: the same tokens and log-probs, or why not."""
+    """Repeat a rollout from its receipt: the same tokens and log-probs, or why not."""
     from assay.rollout.models import load_model
     from assay.rollout.models.replay import replay
 

@@ -39,7 +39,7 @@ PREFIXES = [128, 512, 1024, 4096]
 def pipeline_command(
     json: Json = None,
     plot: Plot = None,
-    repeats: Annotated[int, typer.Option(min=10, max=1000, help="Repeats; the median counts.")] = 10,
+    repeats: Annotated[int, typer.Option(min=10, max=1000, help="Repeats per figure.")] = 10,
     descriptors: Annotated[int, typer.Option(min=1000, help="Per ring.")] = 4_000_000,
     *,
     free_cores: FreeCores = False,
@@ -125,10 +125,10 @@ def decode_command(
     context: Annotated[
         list[int] | None, typer.Option(min=2, help="Context; default 16, 1024.")
     ] = None,
-    beside: Annotated[list[Contender] | None, typer.Option(help="Default everyone.")] = None,
+    beside: Annotated[list[Contender] | None, typer.Option(help="Default: all.")] = None,
     *,
     prefix: Annotated[bool, typer.Option(help="Sixteen rollouts over 1,024 tokens.")] = True,
-    alone: Annotated[bool, typer.Option("--alone", help="Beside nobody.")] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Without other contenders.")] = False,
 ) -> None:
     """Tokens per second against llama.cpp, torch and the bandwidth limit, on the same weights."""
     work = DecodeWork(
@@ -153,7 +153,7 @@ def swap_command(
     threads: Threads = CPUS,
     layers: Annotated[int, typer.Option(min=1, max=30, help="Of SmolLM2-135M's 30.")] = 30,
     batch: Annotated[int, typer.Option(min=1, max=128, help="Decoding rollouts.")] = 4,
-    share: Annotated[float, typer.Option(min=0.001, max=1.0, help="Of a core, to stage.")] = 0.05,
+    share: Annotated[float, typer.Option(min=0.001, max=1.0, help="Share of a core.")] = 0.05,
     swaps: Annotated[int, typer.Option(min=1, max=100_000, help="A repeat.")] = 200,
     *,
     free_cores: FreeCores = False,

@@ -117,7 +117,7 @@ def read_adapter(folder: Path, model: ModelConfig) -> Adapter:
     config = _read_config(folder / CONFIG)
     kind = str(config.get("peft_type"))
     if kind not in {"LORA", "OFT"}:
-        raise UnsupportedModel(f"{CONFIG}: peft_type {kind}: LORA and OFT are computed")
+        raise UnsupportedModel(f"{CONFIG}: peft_type {kind}: LORA and OFT are supported")
     shapes = {
         (k, layer): (shape[0], shape[1])
         for k, layer, shape in model.tensor_shapes()
@@ -126,7 +126,7 @@ def read_adapter(folder: Path, model: ModelConfig) -> Adapter:
     tensors = read_safetensors(folder / WEIGHTS)
     found = _modules(tensors, ("lora_A", "lora_B") if kind == "LORA" else ("oft_R", ""), shapes)
     if not found:
-        raise CorruptModel(f"{WEIGHTS}: it holds no tensor of an adapter")
+        raise CorruptModel(f"{WEIGHTS}: no adapter tensor found")
     make = _lora if kind == "LORA" else _oft
     with reading(CONFIG):
         return Adapter(tuple(make(config, one, shapes[one.key]) for one in found))
@@ -154,9 +154,11 @@ def _modules(
         module = module.removeprefix(_PREFIX)
         key = tensor_key(f"{module}.weight")
         if part not in parts or not part or not name.endswith(".weight"):
-            raise UnsupportedModel(f"{WEIGHTS}: tensor {name} is of no kind that is computed")
+            raise UnsupportedModel(f"{WEIGHTS}: tensor {name} is of a kind that is not supported")
         if key is None or key[0] not in PROJECTIONS:
-            raise UnsupportedModel(f"{WEIGHTS}: tensor {name} adapts no projection of a layer")
+            raise UnsupportedModel(
+                f"{WEIGHTS}: tensor {name} does not adapt a projection of a layer"
+            )
         if key not in shapes:
             raise CorruptModel(f"{WEIGHTS}: tensor {name}: the model has no such layer")
         one = found.setdefault(key, _Found(module, key))
@@ -179,7 +181,7 @@ def _lora(config: dict[str, Any], one: _Found, shape: tuple[int, int]) -> Adapte
     alpha = _by_pattern(config, "alpha_pattern", "lora_alpha", one.module)
     scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
     if not math.isfinite(scale):
-        raise CorruptModel(f"{CONFIG}: lora_alpha gives no finite scale")
+        raise CorruptModel(f"{CONFIG}: lora_alpha does not give a finite scale")
     return AdaptedProjection(
         tensor=one.key[0],
         layer=one.key[1],
@@ -197,7 +199,7 @@ def _by_pattern(config: dict[str, Any], patterns: str, default: str, module: str
     """peft's per-module values: a pattern is the end of a module's name."""
     for pattern, value in (config.get(patterns) or {}).items():
         if not _PLAIN_PATTERN.match(pattern):
-            raise UnsupportedModel(f"{CONFIG}: {patterns}: {pattern!r} is no plain name")
+            raise UnsupportedModel(f"{CONFIG}: {patterns}: {pattern!r} is not a plain name")
         if module == pattern or module.endswith(f".{pattern}"):
             return float(value)
     return float(config[default])
@@ -210,7 +212,7 @@ def _oft(config: dict[str, Any], one: _Found, shape: tuple[int, int]) -> Adapted
     size = (1 + math.isqrt(1 + 8 * upper)) // 2
     if upper < 1 or size * (size - 1) // 2 != upper or shape[1] % size:
         raise CorruptModel(
-            f"{WEIGHTS}: {one.module}.oft_R.weight: {upper} values are no upper triangle of blocks"
+            f"{WEIGHTS}: {one.module}.oft_R.weight: {upper} values are not the upper triangles of blocks"
             f" of {shape[1]} inputs"
         )
     if size > OFT_BLOCK_MAX:

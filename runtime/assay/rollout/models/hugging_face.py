@@ -104,7 +104,7 @@ def read_model(folder: Path) -> Model:
         found = read_safetensors(folder / file)
         for name in names if names is not None else found:
             if name not in found:
-                raise CorruptModel(f"{file} lacks tensor {name}, which {_INDEX} says is there")
+                raise CorruptModel(f"{file} lacks tensor {name}, which {_INDEX} lists")
             key = tensor_key(name)
             if key is not None:
                 tensors[key] = found[name]

@@ -44,4 +44,4 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
             return tokenizer.read_gguf(path)
         if path.suffix == ".bin":
             return llama2c.read_tokenizer(path)
-    raise UnsupportedModel(f"{path} holds no tokenizer that is known here")
+    raise UnsupportedModel(f"{path} holds no known tokenizer")

@@ -179,7 +179,7 @@ class ModelConfig:
                 raise CorruptModel(f"{name} is {size!r}: from 1 to {most}")
         if self.n_heads % self.n_kv_heads or self.head_dim % 2:
             heads = f"{self.n_heads} heads, {self.n_kv_heads} of keys, {self.head_dim} wide"
-            raise CorruptModel(f"{heads}: no grouped attention has these sizes")
+            raise CorruptModel(f"{heads}: these sizes are not a grouped attention")
         for name in ("rms_eps", "rope_theta"):
             number = getattr(self, name)
             if not math.isfinite(number) or number <= 0:

@@ -206,7 +206,9 @@ class Staging:
             self._stage(one, part, start, data.shape, where)
             self._rest_after(time.thread_time() - begun)
         if one.sha256 is not None and checksum.hexdigest() != one.sha256.lower():
-            raise InvalidWeights(where, WeightsProblem.CHECKSUM, "its bytes are not those sent")
+            raise InvalidWeights(
+                where, WeightsProblem.CHECKSUM, "the checksum of its bytes differs"
+            )
         self._digest.add(one.kind, one.layer, one.tensor, checksum.hexdigest())
         self._bytes += data.nbytes
         del self._missing[one.kind, one.layer]
@@ -242,7 +244,7 @@ class Staging:
         )
         status = self._library.assay_engine_stage(self._address, ct.byref(piece))
         if status == _NOT_FINITE:
-            problem = "a value is not finite in the dtype it is kept in"
+            problem = "a value is not finite in the dtype that it is stored in"
             raise InvalidWeights(where, WeightsProblem.NOT_FINITE, problem)
         if status != 0:
             raise InvalidWeights(where, WeightsProblem.SHAPE, "the engine has no room for it")

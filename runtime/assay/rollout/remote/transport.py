@@ -72,7 +72,7 @@ class Transport:
                         yield _event(path, line[6:])
         except httpx.HTTPError as error:
             raise ServerLost(f"{path}: {type(error).__name__} {error}") from error
-        raise ServerLost(f"{path}: the stream ended before its end")
+        raise ServerLost(f"{path}: the stream was cut off")
 
     async def _lines(self, path: str, answer: httpx.Response) -> AsyncGenerator[str, None]:
         held = ""
@@ -102,13 +102,13 @@ def _json(path: str, text: str) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(text)
     except ValueError as error:
-        raise ServerLost(f"{path}: no JSON: {text[:80]!r}") from error
+        raise ServerLost(f"{path}: not JSON: {text[:80]!r}") from error
 
 
 def _event(path: str, text: str) -> dict[str, Any]:
     event = _json(path, text)
     if not isinstance(event, dict):
-        raise ServerLost(f"{path}: no object: {text[:80]!r}")
+        raise ServerLost(f"{path}: not an object: {text[:80]!r}")
     if "error" in event:
         raise ServerLost(f"{path}: {str(event['error'])[:_ERROR_CHARS_MAX]}")
     return event

@@ -136,7 +136,7 @@ class RewardServiceDesk:
 
         Args:
             connect: a client of the reward service that shows this token.
-            on_judged: told of each answer, on the event loop.
+            on_judged: called with each answer, on the event loop.
             clock: for time limits.
             new_id: names reward batches and requests, so that a service that was started again
                 never meets its own names.

@@ -102,7 +102,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     ) -> rollout_pb2.PushWeightsResponse:
         """Stage weights."""
         if self._weights is None:
-            raise FailedPrecondition("this engine takes no weights")
+            raise FailedPrecondition("this engine does not accept weights")
         pushed = await receive(self._weights, _parts(bodies))
         return rollout_pb2.PushWeightsResponse(
             policy_version=pushed.weights.version,

@@ -202,7 +202,7 @@ async def _feed(
     async for part in _with(first, parts):
         if part.head is not None:
             if assembly is not None:
-                raise FailedPrecondition("a tensor begins before the last one is whole")
+                raise FailedPrecondition("a tensor begins before the last one is complete")
             key = tensor_key(part.head.name)
             ignoring = _is_redundant(part.head.name, key, config)
             if not ignoring:
@@ -211,7 +211,7 @@ async def _feed(
             continue
         if assembly is None:
             if part.data:
-                raise FailedPrecondition("bytes of no tensor", field="data")
+                raise FailedPrecondition("bytes without a tensor", field="data")
             continue
         assembly.add(part.data)
         if assembly.whole:

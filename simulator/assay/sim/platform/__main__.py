@@ -22,9 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run seeds."""
     parser = argparse.ArgumentParser(prog="assay.sim.platform", description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--runs", type=int, default=1, help="so many seeds from --seed on")
-    parser.add_argument("--seconds", type=float, default=0.0, help="end after so long")
-    parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
+    parser.add_argument("--runs", type=int, default=1, help="number of seeds, starting at --seed")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this long")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a finding")
     parser.add_argument("--no-shrink", action="store_true", help="print all faults of a finding")
     parser.add_argument("--hash", action="store_true", help="print the hash of each run")
     parser.add_argument("--json", action="store_true", help="one line of figures per run of this")

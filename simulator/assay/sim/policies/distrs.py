@@ -47,7 +47,7 @@ def algorithm1(
     """
     stages = demand.service_ns.shape[1]
     if len(cost) != stages:
-        raise InvalidRequest("one cost a stage", field="cost")
+        raise InvalidRequest("one cost per stage", field="cost")
     scratch = scratch or make_scratch(len(demand.release_ns), len(demand.weight))
     most = (demand.service_ns > 0).sum(axis=0)
     workers: Ints = most.astype(np.int64)

@@ -54,7 +54,7 @@ def order_deadline(opened_ns: int, span_ns: int, budget_ns: int, *, weight: floa
     """The deadline that Earliest Batch First sorts by: T + D after the opening.
 
     A weight w > 1 counts the span as T / w: when workers are scarce, a tenant with long batches is
-    not passed by every shorter batch that opens meanwhile. Weight 1 is plain EBF.
+    not passed by every shorter batch that opens in the meantime. Weight 1 is plain EBF.
     """
     if not weight > 0:
         raise InvalidRequest(f"weight is {weight}", field="weight")
@@ -170,7 +170,7 @@ class Runner:
     def carry_out(self, decision: Sizing) -> None:
         """Resize the pools, never above their caps."""
         if len(decision.targets) != len(self.pools.stage_of):
-            raise InvalidRequest("one target a pool", field="targets")
+            raise InvalidRequest("one target per pool", field="targets")
         for pool, target in enumerate(decision.targets):
             self.world.set_target(pool, min(target, self.room(pool)))
         self.wake_ns = FAR_NS if decision.wake_ns is None else decision.wake_ns
