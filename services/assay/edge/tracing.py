@@ -14,13 +14,13 @@ class Tracer(Protocol):
     def record(
         self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
     ) -> None:
-        """Tell of something that is over; instants of Unix time."""
+        """Record a finished span; instants are Unix time."""
 
     def ids(self) -> dict[str, str]:
         """`trace_id` and `span_id` of the current span, for log lines; empty outside of one."""
 
     def close(self) -> None:
-        """Send what is left."""
+        """Export the remaining spans."""
 
 
 class NoTracer:
