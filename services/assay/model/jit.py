@@ -1,7 +1,7 @@
-"""Inner loops are compiled where numba is installed and run as plain Python where it is not.
+"""Inner loops are compiled where numba is installed, and run as plain Python where it is not.
 
-The compiled and the plain loop are the same source, so they cannot drift apart; the *readable*
-reference is `assay.sim.pools.reference`, and tests hold the loops to it.
+The compiled and the plain loop are the same source, so they cannot diverge; the *readable*
+reference is `assay.sim.pools.reference`, and tests compare the loops with it.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 try:
     import numba
-except ImportError:  # the plain loops are some hundred times slower and give the same answers
+except ImportError:  # the plain loops are some hundred times slower and give the same results
     COMPILED = False
 
     def jit(function: Callable[P, R]) -> Callable[P, R]:

@@ -1,8 +1,9 @@
 """The same operations as JSON under `/v1/...`, for people, scripts and small users.
 
 Results are read page by page (`GET .../results?cursor=`) or streamed as NDJSON
-(`.../results/stream?cursor=`): a line a page, the last one with `last: true`, or `{"error": ...}`
-where the stream breaks off; both go on from a cursor. A `score` whose caller hangs up is cancelled.
+(`.../results/stream?cursor=`): one page per line, the last one with `last: true`, or
+`{"error": ...}` if the stream breaks off; both resume from a cursor. A `score` call is cancelled
+when its caller disconnects.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ PATHS: Final = http_edge.Paths(
 )
 JSON: Final = "application/json"
 RESULTS_AT_ONCE: Final = 64
-"""Translated without a pause: about 3 ms."""
+"""Results converted without a pause: about 3 ms."""
 NDJSON = "application/x-ndjson"
 Ping = Callable[[], Awaitable[float]]
 Cursor = Annotated[int, Query(description="0, or the cursor of the last page handled")]
@@ -73,7 +74,7 @@ def build_app(
 
 
 def _router() -> APIRouter:
-    # The scheme is for the OpenAPI page; the edge has asked for the token before.
+    # The scheme is for the OpenAPI page; the edge has already checked the token.
     return APIRouter(
         prefix=PATHS.prefix.rstrip("/"), dependencies=[Security(HTTPBearer(auto_error=False))]
     )
@@ -132,7 +133,7 @@ def _operations(service: RewardService) -> APIRouter:
 
 
 def _payloads(service: RewardService, readers: Readers) -> APIRouter:
-    """The operations whose bodies are large: read by `readers`, not by the framework."""
+    """The operations with large bodies: read by `readers`, not by the framework."""
     router = _router()
 
     @router.post(
@@ -169,13 +170,13 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
 async def _read(request: Request, readers: Readers, form: Form) -> Reading:
     if not request.headers.get("content-type", "").lower().startswith(JSON):
         raise InvalidRequest(f"content-type: expected {JSON}", field="body")
-    # Not `request.body()`, which would keep it as long as the call lasts.
+    # Not `request.body()`, which would keep the body for the duration of the call.
     body = b"".join([part async for part in request.stream()])
     return await readers.read(form, body, _tenant().tenant_id)
 
 
 async def _scored(answer: Scored) -> str:
-    """`ScoredBody`; other calls go on while it is made."""
+    """Make a `ScoredBody`, yielding to other calls."""
     results = []
     for first in range(0, len(answer.results), RESULTS_AT_ONCE):
         for result in answer.results[first : first + RESULTS_AT_ONCE]:
@@ -186,7 +187,7 @@ async def _scored(answer: Scored) -> str:
 
 
 def _described(body: type[bodies.Body]) -> dict[str, Any]:
-    """How the OpenAPI page shows a body that the framework does not read."""
+    """OpenAPI description of a body that the framework does not read."""
     schema = body.model_json_schema()
     parts = schema.pop("$defs", {})
 
@@ -222,7 +223,7 @@ def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
     async def stream(batch_id: str, cursor: Cursor = 0) -> StreamingResponse:
         """Results as they come, until the batch is over."""
         tenant = _tenant()
-        # What is wrong with the call is known before the first line, while there is a status.
+        # Errors of the call itself are raised before the first line, while a status can be sent.
         await service.page(tenant, batch_id, cursor=cursor, results_max=1)
         pages = limited(service.stream(tenant, batch_id, cursor=cursor), limits)
         return StreamingResponse(_ndjson(pages), media_type=NDJSON)
@@ -267,12 +268,12 @@ async def _ndjson(pages: AsyncGenerator[ResultsPage, None]) -> AsyncIterator[str
         try:
             async for page in pages:
                 yield bodies.ResultsBody.of(page).model_dump_json() + "\n"
-        except AssayError as error:  # the status line is gone; the last line says it
+        except AssayError as error:  # the status line is already sent; the last line reports it
             yield json.dumps(detail_of(error).body()) + "\n"
 
 
 async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Do `work`, but cancel it when the caller hangs up."""
+    """Run `work`, but cancel it when the caller disconnects."""
     working = asyncio.ensure_future(work)
     hanging_up = asyncio.ensure_future(request.receive())
     try:

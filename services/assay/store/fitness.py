@@ -1,7 +1,7 @@
-"""Whether a server is fit to keep acknowledged work: found out by asking it, then by trying.
+"""Whether a server is fit to keep acknowledged work: first by asking it, then by trying.
 
-`judge` is pure: what the server says of itself and what the settings accept, in; what is fit, or
-one `FailedPrecondition` whose line names the setting and the remedy, out. What cannot be asked (a
+`judge` is pure: it gets the server's INFO and what the settings accept, and returns a `Fitness`, or
+raises one `FailedPrecondition` whose line names the setting and the remedy. What cannot be asked (a
 permission, a cluster's slots, a server that only speaks the protocol) is tried: one script calls
 every command that our scripts use.
 
@@ -35,9 +35,9 @@ from assay.store.port import Fitness, Store
 from assay.store.script import load_script
 
 REDIS_VERSION_MIN: Final = (7, 0)
-"""`#!lua flags=` and PEXPIRETIME came with it; every Valkey has both."""
+"""Introduced `#!lua flags=` and PEXPIRETIME; every Valkey has both."""
 MEMORY_MARGIN_BYTES: Final = 128 * 1024**2
-"""What `maxmemory` must leave for requests beside the artifacts."""
+"""Memory that `maxmemory` must leave for requests in addition to artifacts."""
 EXAMINE_EVERY_S: Final = 30.0
 WATCH_EVERY_S: Final = 5.0
 RETRY_S: Final = 0.25
@@ -47,13 +47,13 @@ log = structlog.get_logger(__name__)
 
 
 def parse_info(text: bytes) -> Mapping[str, str]:
-    """What INFO answers, as names and values."""
+    """Parse the reply of INFO into names and values."""
     lines = (line.partition(":") for line in text.decode("utf-8", "replace").splitlines())
     return {name: value.strip() for name, colon, value in lines if colon}
 
 
 def judge(info: Mapping[str, str], appendfsync: str, settings: StoreSettings) -> Fitness:
-    """Tell whether a server that says `info` of itself is fit.
+    """Decide whether a server with this `info` is fit.
 
     Raises:
         FailedPrecondition: it is not; `field` is the setting that accepts it, or `store.url`.
@@ -133,7 +133,7 @@ def _persistence(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
 
 
 class Examiner:
-    """Examines the server behind a link, and remembers when it did."""
+    """Examines the server behind a link, and remembers when it last did."""
 
     def __init__(self, link: Link, settings: StoreSettings, *, url: str, embedded: bool) -> None:
         self._link = link
@@ -149,7 +149,7 @@ class Examiner:
         """Ask and try.
 
         Raises:
-            FailedPrecondition: it is unfit, or does not let us in; says what to change.
+            FailedPrecondition: it is unfit, or refuses access; the message says what to change.
             DependencyDown: it cannot be reached now, or cannot serve yet.
         """
         changes = self._link.changes
@@ -165,10 +165,10 @@ class Examiner:
         return fitness
 
     async def keep(self) -> None:
-        """Examine again when it is time to, or when the connection was lost meanwhile.
+        """Examine again when it is due, or when the connection was lost meanwhile.
 
         Raises:
-            DependencyDown: the server became unfit; safe to go on asking until it is fit again.
+            DependencyDown: the server became unfit; repeat until it is fit again.
         """
         now_s = asyncio.get_running_loop().time()
         recent = self._examined_s is not None and now_s - self._examined_s < EXAMINE_EVERY_S
@@ -185,7 +185,7 @@ class Examiner:
     async def _examine(self) -> Fitness:
         info = parse_info(await self._said("INFO") or b"")
         settings = self._settings
-        if self._embedded:  # of our own making: nothing of it is the operator's
+        if self._embedded:  # our own errors, not the operator's
             fitness = judge(info, "always", settings)
         else:
             fitness = judge(info, await self._appendfsync(), settings)
@@ -216,7 +216,8 @@ class Examiner:
         return reply[1].decode() if reply and len(reply) == 2 else ""
 
     async def _said(self, *command: str) -> Reply:
-        """What it answers; `None`: it forbids the question (managed servers forbid some)."""
+        """Return its reply; `None`: the server forbids the command (managed servers forbid
+        some)."""
         try:
             return await self._link.call(*command)
         except RedisError:
@@ -227,7 +228,7 @@ class Examiner:
             raise
 
     def _named(self, error: DependencyDown) -> DependencyDown | FailedPrecondition:
-        """The error by the setting that mends it, where one does."""
+        """Name the setting that fixes the error, where there is one."""
         cause = error.__cause__
         if _chain_has(cause, AuthenticationError):
             what = f"at {self._place} refuses the name or the password ({cause})"
@@ -262,16 +263,16 @@ def _chain_has(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 
 def place(url: str) -> str:
-    """Where a URL points to, without the password."""
+    """Host and port of a URL, without the password."""
     parts = urlsplit(url)
     return parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
 
 
 async def until_fit(store: Store, *, wait_s: float) -> Fitness:
-    """Wait for a server that is still starting; return what it is.
+    """Wait for a server that is still starting; return its fitness.
 
     Raises:
-        FailedPrecondition: it is unfit, or does not let us in.
+        FailedPrecondition: it is unfit, or refuses access.
         DependencyDown: it did not answer for `wait_s`.
     """
     loop = asyncio.get_running_loop()
@@ -291,7 +292,7 @@ async def until_fit(store: Store, *, wait_s: float) -> Fitness:
 
 
 async def watch_fitness(store: Store) -> AsyncGenerator[str, None]:
-    """Yield again and again, for ever, why the store is not fit; empty when it is."""
+    """Yield why the store is not fit, at intervals and without end; empty when it is fit."""
     while True:
         await asyncio.sleep(WATCH_EVERY_S)
         try:

@@ -25,7 +25,7 @@ class Guess:
     service_ns: Ints
     """(m, stages): their times at the stages."""
     present_ns: Ints
-    """(n, stages): time that present requests still need; 0 at stages that they have passed."""
+    """(n, stages): time that present requests still need; 0 at stages already passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,7 +57,7 @@ def budget_ns(task: TaskView) -> int:
 
 
 def ranks(batches: Sequence[OpenBatch]) -> Ints:
-    """(batches,): place in the order of the deadlines; ties in the order given."""
+    """(batches,): rank in the order of the deadlines; ties in the order given."""
     order = sorted(range(len(batches)), key=lambda b: (batches[b].deadline_ns, b))
     rank = np.zeros(len(batches), np.int64)
     rank[order] = np.arange(len(batches))

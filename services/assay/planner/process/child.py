@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assay.planner.session.session import Session
 
 NICE: Final = 5
-"""Plans yield the processor to rewards."""
+"""Niceness of the process: judging has priority over planning."""
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -1,7 +1,7 @@
 """Whether this planner leads: a lease in the store, renewed well before it expires.
 
-Always true: `leads` is true only while the lease certainly has not expired, counted from before the
-store was asked; so two planners never lead at once, whatever hangs.
+Invariant: `leads` is true only while the lease certainly has not expired, counted from before the
+store was asked; so two planners never lead at once, even if a process or a call hangs.
 """
 
 import asyncio
