@@ -37,7 +37,7 @@ _OPTIONS: Final = [
     # Despite its name this is how long one connection attempt, including TLS, may take.
     ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A connection of its own per client: a failure of one does not slow another.
+    # One connection per client: a failure of one does not slow another.
     ("grpc.use_local_subchannel_pool", 1),
     # We retry ourselves, depending on the server's error.
     ("grpc.enable_retries", 0),

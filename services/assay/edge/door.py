@@ -270,6 +270,6 @@ async def limited(pages: AsyncGenerator[T, None], limits: DoorLimits) -> AsyncGe
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                message = "the stream was idle or open for too long; go on from your cursor"
+                message = "the stream was idle or open for too long; resume from your cursor"
                 raise Saturated(message, retry_after_s=RETRY_AFTER_S) from None
             yield page

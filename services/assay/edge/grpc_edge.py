@@ -175,7 +175,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         async with self._guard.door.turn_to_read(tenant):
             body: Any = await context.read()
             if body is grpc.aio.EOF:
-                raise InvalidRequest("message: none", field="message")
+                raise InvalidRequest("message: missing", field="message")
             if len(body) > LARGE_BYTES:  # the turn lasts this long: messages of others continue
                 await self._guard.door.keep_pace(tenant, len(body))
             return bytes(body)

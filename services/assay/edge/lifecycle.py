@@ -106,7 +106,7 @@ def starting() -> Iterator[None]:
 def told(error: Exception) -> str:
     """An error of settings or of the operating system in one line, without the rejected value."""
     if isinstance(error, UnknownSettingError):
-        return f"no setting has the name {error}; docs/operations.md says how they are named"
+        return f"unknown setting {error}; see docs/operations.md for the names of settings"
     if isinstance(error, ValidationError):
         return "; ".join(_setting(fault) for fault in error.errors(include_url=False))
     if isinstance(error, OSError) and error.strerror:

@@ -76,7 +76,7 @@ class ErrorDetail:
         return tuple(pairs)
 
     def headers(self) -> dict[str, str]:
-        """As HTTP headers, beside the body."""
+        """As HTTP headers, in addition to the body."""
         headers = {}
         if self.retry_after_ms:
             headers["Retry-After"] = str(-(-self.retry_after_ms // 1000))

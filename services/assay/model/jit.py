@@ -22,5 +22,5 @@ else:
     COMPILED = True
 
     def jit(function: Callable[P, R]) -> Callable[P, R]:
-        """Compile the loop at its first call and keep the machine code beside the module."""
+        """Compile the loop at its first call and store the machine code next to the module."""
         return cast("Callable[P, R]", numba.njit(cache=True)(function))

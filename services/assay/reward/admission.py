@@ -115,7 +115,7 @@ def pipeline_of(
     """
     definition = pipelines.get(PipelineName(name(text, field)))
     if definition is None:
-        message = f"{field}: no pipeline {text!r}; there are {', '.join(sorted(pipelines))}"
+        message = f"{field}: no pipeline {text!r}; available: {', '.join(sorted(pipelines))}"
         raise NotFound(message, field=field)
     return definition
 
@@ -150,7 +150,7 @@ class RequestCheck:
             TooLarge: there are too many.
         """
         if not requests:
-            raise InvalidRequest("requests: none", field="requests")
+            raise InvalidRequest("requests: the message has none", field="requests")
         if requests > self._requests_max:
             message = f"requests: {requests} in one message; at most {self._requests_max}"
             raise TooLarge(message, field="requests")
@@ -228,5 +228,5 @@ def _refuse_ids(draft: RequestDraft, index: int) -> None:
 
 def _refuse_twice(request_id: str, first: int, index: int) -> None:
     field = f"requests[{index}].request_id"
-    message = f"{field}: {request_id!r} is requests[{first}] of this message already"
+    message = f"{field}: {request_id!r} is already requests[{first}] of this message"
     raise InvalidRequest(message, field=field)

@@ -42,7 +42,7 @@ RESULTS_AT_ONCE: Final = 64
 """Results converted without a pause: about 3 ms."""
 NDJSON = "application/x-ndjson"
 Ping = Callable[[], Awaitable[float]]
-Cursor = Annotated[int, Query(description="0, or the cursor of the last page handled")]
+Cursor = Annotated[int, Query(description="0, or the cursor of the last page that was handled")]
 
 
 def build_app(
@@ -92,18 +92,18 @@ def _operations(service: RewardService) -> APIRouter:
 
     @router.get("/pipelines", name="ListPipelines", response_model=bodies.PipelinesBody)
     async def list_pipelines() -> Response:
-        """What can be judged, and in which form."""
+        """The pipelines, with the form of their settings and references."""
         return Response(pipelines, media_type=JSON)
 
     @router.post("/tasks", name="RegisterTask")
     async def register_task(body: bodies.TaskBody) -> bodies.RegisteredBody:
-        """Register a training job; again with the same content is no error."""
+        """Register a training job; repeating it with the same content is no error."""
         record, created = await service.register_task(_tenant(), body.draft())
         return bodies.RegisteredBody(task=bodies.TaskBody.of(record), created=created)
 
     @router.post("/tasks/{task_id}/hint", name="Hint", status_code=204)
     async def hint(task_id: str, body: bodies.HintBody) -> Response:
-        """A rollout phase has begun: requests of this task will come soon."""
+        """Announce that a rollout phase has begun: requests of this task will come soon."""
         await service.hint(_tenant(), task_id, body.size)
         return Response(status_code=204)
 
@@ -115,17 +115,17 @@ def _operations(service: RewardService) -> APIRouter:
 
     @router.get("/batches/{batch_id}", name="GetBatch")
     async def get_batch(batch_id: str) -> bodies.BatchBody:
-        """A batch as of now."""
+        """The batch at present."""
         return bodies.BatchBody.of(await service.get_batch(_tenant(), batch_id))
 
     @router.post("/batches/{batch_id}/seal", name="SealBatch")
     async def seal(batch_id: str) -> bodies.BatchBody:
-        """Take no more requests."""
+        """Accept no more requests."""
         return bodies.BatchBody.of(await service.seal(_tenant(), batch_id))
 
     @router.post("/batches/{batch_id}/cancel", name="CancelBatch")
     async def cancel(batch_id: str) -> bodies.CancelledBody:
-        """End what has not ended."""
+        """End all requests that have not ended."""
         batch, cancelled = await service.cancel(_tenant(), batch_id)
         return bodies.CancelledBody(batch=bodies.BatchBody.of(batch), cancelled=cancelled)
 
@@ -142,7 +142,7 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
         openapi_extra=_described(bodies.SubmitBody),
     )
     async def submit(batch_id: str, request: Request) -> bodies.SubmittedBody:
-        """Take in all requests or none; durable when answered."""
+        """Accept all requests or none; durable when answered."""
         reading = await _read(request, readers, Form.SUBMIT_JSON)
         with closing(reading):
             answer = await service.submit(_tenant(), batch_id, reading.requests)
@@ -155,7 +155,7 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
         response_model=bodies.ScoredBody,
     )
     async def score(request: Request) -> Response:
-        """Submit and wait; hanging up cancels."""
+        """Submit and wait; the work is cancelled when the caller disconnects."""
         reading = await _read(request, readers, Form.SCORE_JSON)
         with closing(reading):
             scoring = service.score(
@@ -218,10 +218,12 @@ def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
         "/batches/{batch_id}/results/stream",
         name="StreamResults",
         response_class=StreamingResponse,
-        responses={200: {"content": {NDJSON: {}}, "description": "Pages of results, one a line."}},
+        responses={
+            200: {"content": {NDJSON: {}}, "description": "Pages of results, one per line."}
+        },
     )
     async def stream(batch_id: str, cursor: Cursor = 0) -> StreamingResponse:
-        """Results as they come, until the batch is over."""
+        """Results as they arrive, until the batch is complete."""
         tenant = _tenant()
         # Errors of the call itself are raised before the first line, while a status can be sent.
         await service.page(tenant, batch_id, cursor=cursor, results_max=1)

@@ -357,7 +357,7 @@ class ReadingApart:
             case ["died", float(cpu_s), int(status)]:
                 self._charge(cpu_s)
                 raise self._why(status)
-        raise _unread("it said something else")
+        raise _unread("unexpected answer")
 
     def _charge(self, cpu_s: float) -> None:
         self._charged = True

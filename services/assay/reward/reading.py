@@ -247,7 +247,7 @@ def _limit(cpu_s: float, memory_bytes_max: int) -> None:
 
 
 def run_in_background(niceness: int, *, idle: bool) -> None:
-    """Lower the priority of this process, in a session of its own.
+    """Lower the priority of this process, in a new session.
 
     Linux schedules sessions against each other first (sched_autogroup), and `nice` only within
     one, so both are set.

@@ -497,7 +497,7 @@ class RewardService:
         try:
             await asyncio.wait((woken, stopped), return_when=asyncio.FIRST_COMPLETED)
             if stopped.done():
-                raise DependencyDown("this service is stopping; go on from your cursor")
+                raise DependencyDown("this service is stopping; resume from your cursor")
             woken.result()
         finally:
             if not woken.done():

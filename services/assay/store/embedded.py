@@ -388,7 +388,7 @@ class EmbeddedValkey:
 
 
 def _tail(log_path: Path) -> str:
-    """The last line of its log."""
+    """The last lines of its log, joined to one line."""
     with log_path.open("rb") as file:
         file.seek(max(0, log_path.stat().st_size - LOG_TAIL_BYTES))
         lines = file.read().decode(errors="replace").splitlines()

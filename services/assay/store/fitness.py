@@ -62,8 +62,8 @@ def judge(info: Mapping[str, str], appendfsync: str, settings: StoreSettings) ->
     _place(info)
     notes = [*_unknown(info, settings), *_memory(info, settings), *_persistence(info, settings)]
     if info.get("aof_enabled") == "1" and appendfsync not in {"always", ""}:
-        lost = "up to 2 s" if appendfsync == "everysec" else "what the kernel holds, 30 s as a rule"
-        notes.append(f"appendfsync {appendfsync}: power loss takes {lost} of acknowledged work")
+        lost = "up to 2 s" if appendfsync == "everysec" else "what the kernel holds, usually 30 s"
+        notes.append(f"appendfsync {appendfsync}: power loss can lose {lost} of acknowledged work")
     appends = info.get("aof_enabled")
     return Fitness(
         server=server,
@@ -99,9 +99,9 @@ def _unknown(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
     missing = [name for name in _INFO_NEEDED if name not in info]
     if not missing:
         return []
-    what = f"does not tell {', '.join(missing)} (INFO)"
+    what = f"does not report {', '.join(missing)} (INFO)"
     if not settings.accept_unverified:
-        remedy = "let its user call INFO, or set store.accept_unverified=true if you know them safe"
+        remedy = "permit INFO, or set store.accept_unverified=true if you know that they are safe"
         raise _unfit("store.accept_unverified", what, remedy)
     return [f"the server {what}: accepted unverified"]
 
@@ -116,7 +116,7 @@ def _memory(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
         raise _unfit("store.url", what, "set maxmemory-policy noeviction there")
     needed = settings.artifacts_bytes_max + MEMORY_MARGIN_BYTES
     if bytes_max < needed:
-        what = f"has maxmemory {bytes_max:,} bytes, less than the {needed:,} that are needed"
+        what = f"has maxmemory {bytes_max:,} bytes, less than the required {needed:,}"
         remedy = "raise maxmemory there or lower store.artifacts_bytes_max"
         raise _unfit("store.artifacts_bytes_max", what, remedy)
     return []
@@ -125,7 +125,7 @@ def _memory(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
 def _persistence(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
     if info.get("aof_enabled", "1") == "1":
         return []
-    what = "keeps no append-only file (appendonly no), so its end loses acknowledged work"
+    what = "keeps no append-only file (appendonly no), so acknowledged work is lost when it stops"
     if not settings.accept_data_loss:
         remedy = "set appendonly yes there, or store.accept_data_loss=true to accept that"
         raise _unfit("store.accept_data_loss", what, remedy)
@@ -159,7 +159,7 @@ class Examiner:
             raise self._named(error) from error
         except RedisError as error:
             remedy = "use Redis 7.0 or newer, or any Valkey"
-            raise _unfit("store.url", f"does not understand us ({error})", remedy) from error
+            raise _unfit("store.url", f"does not support our commands ({error})", remedy) from error
         self._examined_s, self._changes = asyncio.get_running_loop().time(), changes
         self._why = ""
         return fitness
@@ -194,7 +194,7 @@ class Examiner:
             command, why = (word.decode("utf-8", "replace") for word in failed[0])
             what = f"refuses {command} ({why})"
             raise _unfit(
-                "store.url", what, "let its user call it on the keys that begin with assay:"
+                "store.url", what, "permit its user to call it on keys that begin with assay:"
             )
         wake = f"{self._link.prefix}probe:wake"
         await self._tried("BZPOPMIN", wake, "0.001")
@@ -209,7 +209,7 @@ class Examiner:
             if not _forbidden(error.__cause__):
                 raise
             what = f"refuses {command} ({error.__cause__})"
-            raise _unfit("store.url", what, "let its user call it") from error
+            raise _unfit("store.url", what, "permit its user to call it") from error
 
     async def _appendfsync(self) -> str:
         reply = await self._said("CONFIG", "GET", "appendfsync")
@@ -232,20 +232,20 @@ class Examiner:
         cause = error.__cause__
         if _chain_has(cause, AuthenticationError):
             what = f"at {self._place} refuses the name or the password ({cause})"
-            return _unfit("store.url", what, "put the right ones there: redis://NAME:PASSWORD@HOST")
+            return _unfit("store.url", what, "correct them: redis://NAME:PASSWORD@HOST")
         if _forbidden(cause):
-            what = f"at {self._place} forbids its user what is needed ({cause})"
-            return _unfit("store.url", what, "give that permission, or name another user")
+            what = f"at {self._place} does not permit what is needed ({cause})"
+            return _unfit("store.url", what, "grant the permission, or use another user")
         if _chain_has(cause, ssl.SSLError):
             what = f"at {self._place}: TLS failed ({cause})"
             return _unfit(
-                "store.url", what, "rediss:// is for TLS, redis:// for none; check the CA"
+                "store.url", what, "use rediss:// with TLS, redis:// without; check the CA"
             )
         if isinstance(cause, (AskError, ClusterCrossSlotError)):
-            what = f"at {self._place} is a cluster's node that does not hold our keys ({cause})"
-            return _unfit("store.url", what, "name the node that does, or change store.shard")
+            what = f"at {self._place} is a cluster node that does not hold our keys ({cause})"
+            return _unfit("store.url", what, "use the node that does, or change store.shard")
         if isinstance(cause, ReadOnlyError):
-            what = f"at {self._place} takes no writes ({cause})"
+            what = f"at {self._place} refuses writes ({cause})"
             return _unfit("store.url", what, "name the primary")
         return DependencyDown(f"store.url: {self._place}: {error.message}", field="store.url")
 

@@ -139,7 +139,7 @@ class Link:
                     return replies
 
     async def wait(self, *command: Argument, timeout_s: float) -> Reply:
-        """One command that blocks for up to `timeout_s`, on a connection of its own."""
+        """One command that blocks for up to `timeout_s`, on a separate connection."""
         with self._named_failures():
             async with asyncio.timeout(timeout_s + BLOCK_GRACE_S):
                 return await self._waits.execute_command(*command)

@@ -715,13 +715,13 @@ def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> 
             message = f"batch {batch_id} takes no new requests"
             raise FailedPrecondition(message, field="batch_id")
         case b"OVER_SIZE":
-            message = f"batch {batch_id} would pass its size"
+            message = f"batch {batch_id} would exceed its size"
             raise FailedPrecondition(message, field="requests")
         case b"OVER_GROUP":
-            message = f"group {requests[reply[1]].group_id} would pass the batch's group size"
+            message = f"group {requests[reply[1]].group_id} would exceed the batch's group size"
             raise FailedPrecondition(message, field=f"requests[{reply[1]}].group_id")
         case b"CONFLICT":
-            message = f"request {requests[reply[1]].request_id} is there with other content"
+            message = f"request {requests[reply[1]].request_id} exists with other content"
             raise Conflict(message, field=f"requests[{reply[1]}].request_id")
         case b"QUOTA_REQUESTS":
             message = "the tenant's quota of open requests is used up"

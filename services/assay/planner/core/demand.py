@@ -1,4 +1,4 @@
-"""From an observation, and a guess of what is unknown, to one possible future (`Demand`)."""
+"""Combines an observation and a guess of the unknown part into one possible future (`Demand`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SEQUENCE_BITS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Guess:
-    """A guess of what is unknown of an open batch."""
+    """A guess of the unknown part of an open batch."""
 
     arrived_ns: Ints
     """(m,): arrivals to come, in ns after the opening, ascending."""

@@ -44,7 +44,7 @@ class LeaderLease:
 
     @property
     def store_now_ns(self) -> int:
-        """The time by the store's clock, as of the last renewal."""
+        """Time by the store's clock at the last renewal."""
         return self._clock.now_ns() + self._offset_ns
 
     async def keep(self) -> None:

@@ -108,5 +108,5 @@ def nanoseconds(seconds: float, field: str) -> int:
         InvalidRequest: negative, not a number, or out of range.
     """
     if not 0 <= seconds <= SECONDS_MAX:
-        raise InvalidRequest(f"{field}: {seconds} is no time", field=field)
+        raise InvalidRequest(f"{field}: {seconds} is not a valid time", field=field)
     return round(seconds * 1e9)
