@@ -82,8 +82,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBatch:
-    """Deadline and completeness of a reward batch: the rollouts that one training step consumes
-    together."""
+    """Deadline and end of a reward batch: the rollouts that one training step consumes together."""
 
     batch_id: str
     deadline_s: float | None = None
@@ -386,8 +385,7 @@ class RolloutSession:
         return (await self._connection.call(self._stub.CancelRollouts, request)).rollouts
 
     async def close(self) -> int:
-        """Cancel what has not ended and delete the session; return the number of rollouts that
-        ended."""
+        """Cancel what has not ended and delete the session; return how many rollouts ended."""
         request = rollout_pb2.CloseSessionRequest(session_id=self.session_id)
         return (await self._connection.call(self._stub.CloseSession, request)).cancelled
 

@@ -1,5 +1,4 @@
-"""Conversion between protobuf and the client's own types; the only client module that knows
-both."""
+"""Conversion between protobuf and the client's types; the only client module that knows both."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -180,7 +179,7 @@ def _result(message: reward_pb2.Result) -> Result:
 
 
 def evidence(message: common_pb2.Evidence) -> Evidence:
-    """Why a reward is what it is."""
+    """Convert the explanation of a reward."""
     return Evidence(
         verdict=message.verdict,
         tests_passed=message.tests_passed,

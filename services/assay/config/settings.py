@@ -63,8 +63,7 @@ class RewardSettings(Branch):
     readers_max: int = Field(default=3, ge=2)
     """Most reader processes at once; one of them is reserved for messages up to 1 MiB."""
     read_cpu_s_per_mib: float = Field(default=0.25, gt=0, allow_inf_nan=False)
-    """CPU time per MiB for reading and checking a message; messages below 1 MiB get that of 1
-    MiB."""
+    """CPU time per MiB for reading and checking a message; at least that of 1 MiB."""
     read_memory_bytes_max: int = Field(default=192 * 1024**2, ge=64 * 1024**2)
     """Memory limit of one reader process."""
     body_s_max: float = Field(default=30.0, gt=0)
@@ -88,16 +87,14 @@ class RewardSettings(Branch):
     """Share of calls, streams and bytes in flight that one tenant may hold. Half of each total is
     divided among the tenants and reserved for them."""
     tenant_calls_per_s_max: float = Field(default=100.0, gt=0)
-    """Calls per second of one tenant, refused ones included, if there are several; faster calls
-    wait."""
+    """Calls per second, refused ones included, of one tenant of several; faster calls wait."""
     tenant_bytes_per_s_max: int = Field(default=16 * 1024**2, gt=0)
     """Bytes per second of large messages of one tenant, if there are several; faster ones wait."""
     tenant_requests_per_s_max: float = Field(default=500.0, gt=0)
     """Requests stored per second of one tenant, if there are several, with a burst of one second's
     worth; faster ones wait."""
     stream_idle_s_max: float = Field(default=900.0, gt=0)
-    """A stream without a message for this long ends as saturated; its caller resumes from its
-    cursor."""
+    """A stream without a message for this long ends as saturated; its caller can resume."""
     stream_s_max: float = Field(default=14_400.0, gt=0)
     """A stream of this age ends in the same way."""
     connections_max: int = Field(default=4_096, gt=0)
@@ -205,8 +202,7 @@ class StoreSettings(Branch):
     start_wait_s: float = Field(default=10.0, ge=0)
     """How long a starting service waits for a store that does not answer."""
     accept_data_loss: bool = False
-    """DANGER: accept a server without an append-only file; when it stops, acknowledged work is
-    lost."""
+    """DANGER: accept a server without an append-only file; its end loses acknowledged work."""
     accept_unverified: bool = False
     """Accept a server that does not report its persistence and its eviction policy (INFO)."""
 
@@ -284,8 +280,7 @@ class SandboxSettings(Branch):
     """Isolation of untrusted code."""
 
     allow_unisolated: bool = False
-    """DANGER: run untrusted code without isolation where the host cannot provide it. Logged as a
-    warning."""
+    """DANGER: run untrusted code without isolation where the host cannot provide it. Logged."""
     uid: int = Field(default=64_001, gt=0)
     """First unprivileged uid and gid that runs use when the launcher starts as root."""
     cgroup: str = Field(default="auto", pattern="^(auto|v2|v1|none)$")

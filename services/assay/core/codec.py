@@ -71,8 +71,7 @@ def pack_handover(artifact: bytes, use: ResourceUse) -> bytes:
 
 
 def unpack_handover(handover: bytes) -> tuple[bytes, ResourceUse]:
-    """Undo `pack_handover`; the empty hand-over of a first stage has no artifact and no resource
-    use.
+    """Undo `pack_handover`; the empty hand-over of a first stage has no artifact.
 
     Raises:
         CodecError: the bytes are no hand-over of this version.

@@ -88,7 +88,7 @@ class DependencyDown(AssayError):
 
 
 class IsolationUnavailable(AssayError):
-    """The host cannot give the isolation that the settings ask for."""
+    """The host cannot provide the isolation that the settings require."""
 
     reason = "isolation_unavailable"
 

@@ -58,8 +58,7 @@ class BatchSpec:
     deadline_after_ms: int
     """The deadline, as a duration from the opening."""
     weight: float = 1.0
-    """The tenant's weight, above 0: its share of each stage relative to other tenants
-    (`ordering`)."""
+    """The tenant's weight, above 0: its share of each stage relative to others (`ordering`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,8 +260,7 @@ class ResultRecord:
     stages: tuple[StageTiming, ...]
     attempts: int
     error: str = ""
-    """Why the request could not be judged; set by the store on INFRA_FAILED, whose `body` is
-    empty."""
+    """Why the request could not be judged; set by the store on INFRA_FAILED (empty `body`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

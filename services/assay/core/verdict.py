@@ -17,7 +17,7 @@ SECOND_JUDGE = "second judge: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Why a reward is what it is."""
+    """Explains a reward."""
 
     verdict: str = ""
     tests_passed: int = 0

@@ -49,8 +49,7 @@ class Callers(Protocol):
         """False when everyone may call."""
 
     def authenticate(self, authorization: str) -> Tenant:
-        """Return the caller with this `Authorization` value; raises `Unauthenticated` if there is
-        none."""
+        """Return the caller with this `Authorization` value; raises `Unauthenticated`."""
 
 
 class Tenants:
@@ -93,8 +92,7 @@ class Tenants:
 
 
 class Operator:
-    """The operator of the platform, identified by one token; without a token, every caller is
-    one."""
+    """The operator of the platform, known by one token; without a token, every caller is."""
 
     def __init__(self, settings: OperatorSettings) -> None:
         """Read the token.

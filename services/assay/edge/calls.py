@@ -142,8 +142,7 @@ class CallGuard:
             self._on_call(call.method, reason, spent_s)
 
     async def before_refusal(self, call: OpenCall) -> None:
-        """Wait until the refusal of a call without a free slot is due; nothing is held while it
-        waits."""
+        """Wait until the refusal of a call without a slot is due; holds nothing while it waits."""
         saturated = call.error is not None and call.error.reason == Saturated.reason
         if saturated and call.tenant is not None:
             await self.door.refuse_at_pace(call.tenant.tenant_id)

@@ -17,7 +17,7 @@ HEAD_S_MAX: Final = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
 HEAD_BYTES_MAX: Final = 64 * 1024
 BODY_SLACK_S: Final = 5.0
-"""Longer than the edge's own limit, so that a slow body gets an answer first."""
+"""Added to the edge's own limit, so that a slow body gets an answer first."""
 
 log = structlog.get_logger(__name__)
 

@@ -32,8 +32,7 @@ _CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 
 
 
 def _open_directory(directory: Path) -> None:
-    """Have prometheus-client keep values in files there; remove the oldest files of dead
-    processes."""
+    """Have prometheus-client keep values in files there; remove the oldest dead files."""
     directory.mkdir(parents=True, exist_ok=True)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
     values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]  # unannotated

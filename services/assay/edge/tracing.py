@@ -27,21 +27,21 @@ class NoTracer:
     """Tracing is off."""
 
     def span(self, name: str, *, parent: str = "") -> AbstractContextManager[object]:
-        """Nothing."""
+        """Open no span."""
         del name, parent
         return nullcontext()
 
     def record(
         self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
     ) -> None:
-        """Nothing."""
+        """Record nothing."""
 
     def ids(self) -> dict[str, str]:
-        """Nothing."""
+        """No ids."""
         return {}
 
     def close(self) -> None:
-        """Nothing."""
+        """Nothing to export."""
 
 
 def tracer(*, service: str, endpoint: str) -> Tracer:

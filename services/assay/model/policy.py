@@ -10,8 +10,7 @@ Sharing = Literal["shared", "dedicated"]
 
 
 class Policy(Protocol):
-    """Asked at each `Cause`; may keep state between calls; reads no clock, uses only its own
-    seed."""
+    """Asked at each `Cause`; may keep state; reads no clock, uses only its own seed."""
 
     @property
     def name(self) -> str:

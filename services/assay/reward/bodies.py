@@ -229,7 +229,7 @@ class CancelledBody(Body):
 
 
 class EvidenceBody(Body):
-    """Why a reward is what it is."""
+    """Explains a reward."""
 
     verdict: str
     tests_passed: int

@@ -18,8 +18,7 @@ NS_PER_MS: Final = 1_000_000
 def deadline_after_ms(
     history: Sequence[BatchHistory], *, delay_budget_ms: int | None, default_ms: int
 ) -> int:
-    """Estimate T + D, in milliseconds, from the last batches; `default_ms` where there is no
-    history."""
+    """Estimate T + D in milliseconds from the last batches; `default_ms` without history."""
     spans_ns = [natural_span_ns(batch) for batch in history if batch.requests]
     if not spans_ns:
         return default_ms

@@ -178,8 +178,7 @@ class Allowance:
 
 
 class Readers:
-    """Reads messages; owns the template of the processes, which starts with the first large
-    message."""
+    """Reads messages; owns the template process, which starts with the first large message."""
 
     def __init__(self, settings: RewardSettings, verifiers: VerifierSettings) -> None:
         self._settings = settings

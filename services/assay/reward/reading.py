@@ -50,16 +50,16 @@ IDLE: Final = b"i"
 """Sent with a message's socket: how its process is scheduled."""
 PART_REQUESTS_MAX: Final = 64
 PART_BYTES_MAX: Final = 256 * 1024
-"""Requests per frame of an answer: unpacking it blocks the API for less than a millisecond."""
+"""Bound of a frame of an answer: unpacking it blocks the API for less than a millisecond."""
 OUT_OF_MEMORY: Final = 3
-"""Exit status."""
+"""Exit status of a child that ran out of memory."""
 FRAME_BYTES_MAX: Final = 2**31
 _LENGTH: Final = struct.Struct(">Q")
 _RECEIVE_BYTES: Final = 1024**2
 
 
 class Form(StrEnum):
-    """Format of the bytes."""
+    """Format of a message."""
 
     SUBMIT = "Submit"
     SCORE = "Score"
@@ -72,9 +72,9 @@ class Message:
     """A parsed message, its requests not yet checked."""
 
     score: ScoreDraft
-    """Arguments other than requests, for `Score`."""
+    """Arguments of `Score` other than the requests."""
     batch_id: str
-    """Arguments other than requests, for `Submit` over gRPC."""
+    """Batch of a `Submit` over gRPC."""
     requests: Sequence[RequestDraft]
 
 

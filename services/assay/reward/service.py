@@ -70,8 +70,7 @@ TASK_KNOWN_S: Final = 3_600.0
 BATCH_KNOWN_S: Final = 30.0
 """Shorter than the store keeps any batch, so that a reused name is looked up again."""
 DEADLINE_KNOWN_S: Final = 2.0
-"""How long an estimate is used: reading five batches of history for every `score` costs more than
-the score."""
+"""How long an estimate is used: reading the history for every `score` costs more than the score."""
 CANCEL_S_MAX: Final = 30.0
 """How long the cancellation of an abandoned batch may take."""
 CURSOR_MAX: Final = 2**53

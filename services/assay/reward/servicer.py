@@ -107,7 +107,7 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
     async def CancelBatch(
         self, request: reward_pb2.CancelBatchRequest, context: Context
     ) -> reward_pb2.CancelBatchResponse:
-        """End what has not ended."""
+        """End all requests that have not ended."""
         batch, cancelled = await self._service.cancel(current_call().tenant, request.batch_id)
         return reward_pb2.CancelBatchResponse(batch=wire.batch(batch), cancelled=cancelled)
 

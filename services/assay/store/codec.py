@@ -128,8 +128,7 @@ def completed_batch(reply: Reply) -> CompletedBatch:
 
 
 Row = tuple[str, str, bytes, bytes, bytes, int, str]
-"""One request as the submit script takes it: request, group, digest, static, payload, bytes,
-blobs."""
+"""One request for the submit script: request, group, digest, static, payload, bytes, blobs."""
 
 
 class Parcel:
@@ -184,8 +183,7 @@ class Parcel:
 
 
 def packed_rows(rows: Iterable[Sequence[Argument]]) -> bytes:
-    """Rows as one argument of a script: a flat list, which it unpacks faster than separate
-    arguments."""
+    """Rows as one argument of a script: a flat list, faster to unpack than separate arguments."""
     flat = [value for row in rows for value in row]
     packed: bytes = msgpack.packb(flat, use_bin_type=False)
     return packed

@@ -162,8 +162,7 @@ class EmbeddedValkey:
             trial.unlink(missing_ok=True)
 
     async def _end_predecessor(self) -> None:
-        """Ask the server of a crashed owner to stop, then kill it; all its writes are in the
-        kernel."""
+        """Stop, then kill, the server of a crashed owner; all its writes are in the kernel."""
         if self._server_lock_is_free():
             return
         with contextlib.suppress(OSError):
@@ -220,8 +219,7 @@ class EmbeddedValkey:
         await self._wait_until_ready(log_path)
 
     def _run(self, log_path: Path, lock: int) -> subprocess.Popen[bytes]:
-        """Synchronous and not in a thread, so that no cancellation can separate us from the
-        process."""
+        """Synchronous and not in a thread, so that a cancellation cannot lose the process."""
         with log_path.open("ab") as log:
             return subprocess.Popen(  # noqa: S603 -- our own binary and settings
                 warden.command(
@@ -396,8 +394,7 @@ def _tail(log_path: Path) -> str:
 
 
 def _make_private(folder: Path) -> None:
-    """Create a folder that only we may enter; in a shared place another user may have made it
-    first."""
+    """Create a folder that only we may enter; another user may have made it first."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     info = folder.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o022:

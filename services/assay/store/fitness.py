@@ -216,8 +216,7 @@ class Examiner:
         return reply[1].decode() if reply and len(reply) == 2 else ""
 
     async def _said(self, *command: str) -> Reply:
-        """Return its reply; `None`: the server forbids the command (managed servers forbid
-        some)."""
+        """Return its reply; `None` if the server forbids the command (managed servers do)."""
         try:
             return await self._link.call(*command)
         except RedisError:

@@ -193,8 +193,8 @@ class Store(Protocol):
         longer registered."""
 
     async def hints(self) -> Sequence[HintRecord]:
-        """Hints not followed by a batch of their task, oldest first; each is kept as long as
-        results are."""
+        """Hints without a later batch of their task, oldest first; each is kept as long as
+        results."""
 
     async def lead(self, planner: str, *, lease_s: float) -> Leadership:
         """Take the lead if no planner has it, renew it if `planner` has it, and return the leader.

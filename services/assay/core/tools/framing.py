@@ -15,8 +15,7 @@ T = TypeVar("T")
 
 
 class FramingError(Exception):
-    """A body is too long (announced by the peer, or to be sent), or the stream ends inside a
-    frame."""
+    """A body is too long (received or to be sent), or the stream ends inside a frame."""
 
 
 def frame(body: bytes, *, bytes_max: int) -> bytes:

@@ -172,7 +172,7 @@ Present = tuple[Ints, Ints, Ints, Ints]
 Past = tuple[Ints, Ints, Ints, Ints]
 """Of the past batch: arrivals, service times, rows by service time; and the stages' timeouts."""
 Out = tuple[Ints, Ints, Ints, Ints]
-"""Of the future, to be written: release, service times, key, stage at which it runs."""
+"""Output: of the future, release, service times, key, stage at which it runs."""
 
 
 @jit

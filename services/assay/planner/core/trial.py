@@ -62,8 +62,7 @@ class Trial:
         return Supply(since_ns=since, workers=workers, steps=np.full(self.stages, 3, np.int64))
 
     def settle_for_best(self) -> None:
-        """D cannot be met: aim at the ends that the largest useful number of slots, ordered now,
-        would give."""
+        """D cannot be met: aim at the ends reached with the largest useful number of slots."""
         supply = self.supply(self.most)
         for k, future in enumerate(self.futures):
             self.constraints[k] = self.constrain(k, self.run(future, supply, self.free[k])[1])

@@ -69,7 +69,7 @@ class PlanningProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the child process, while it runs."""
+        """Process id of the child, while it runs."""
         return self._process.pid if self._process is not None else None
 
     async def up(self) -> None:

@@ -1,4 +1,4 @@
-"""Between protobuf messages and plans; the only module of the planner that knows both."""
+"""Conversion between protobuf messages and plans; the only planner module that knows both."""
 
 from assay.core.errors import InvalidRequest
 from assay.planner.session.messages import Change
