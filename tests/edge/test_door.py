@@ -132,6 +132,6 @@ async def test_an_idle_stream_and_an_old_one_end_with_a_word_on_how_to_go_on() -
         )
         stream = limited(pages(pause_s), limits)
         assert await anext(stream) == 0
-        with pytest.raises(Saturated, match="go on from your cursor"):
+        with pytest.raises(Saturated, match="resume from your cursor"):
             await _to_the_end(stream)
     assert closed == [60.0, 0.001]

@@ -24,6 +24,14 @@ BANNED = {
     r"\bas good as it goes\b": "best effort",
     r"\bsomebody\b": "someone, or name who",
     r"\b(?:hither|thither|whence|whither|thereof|hereof|whilst)\b": "a modern word",
+    r"\bas of now\b": "current, at present",
+    r"\bfor so long\b": "for this long",
+    r"\beverybody\b": "everyone",
+    r"\bunder way\b": "in progress",
+    r"\b(?:let|lets|letting) go of\b": "release",
+    r"\b(?:holds?|held) up\b(?! to\b)": "block, delay",
+    r"\bgo(?:es)? on from\b": "resume from",
+    r"\b(?:planner|pipeline|caller|operator)'s word\b": "what it sets or sends",
     r"\b(?:line|row|file|queue|worker|slot|result|process|panel|record|module|request|case|entry)"
     r"s? a (?:line|row|stage|file|batch|request|result|process|word|worker|slot|source|kind|prompt"
     r"|task|step|package|record|second|token|group|day|minute)\b": "per",
@@ -44,12 +52,22 @@ AREAS = (
     "examples",
     "scripts",
     "services/assay/cli",
-    "services/assay/edge/docs_page.py",
+    "services/assay/client",
+    "services/assay/config",
+    "services/assay/core",
+    "services/assay/edge",
+    "services/assay/model",
+    "services/assay/planner",
+    "services/assay/reward",
+    "services/assay/store",
+    "docs/operations.md",
+    "docs/planner.md",
+    "proto",
     "tests/cli",
     "tests/examples",
     "tests/e2e",
 )
-KINDS = {".py", ".md", ".sh", ""}
+KINDS = {".py", ".md", ".sh", ".lua", ".proto", ""}
 
 
 def files(area: str) -> Iterator[Path]:

@@ -61,7 +61,7 @@ class PlannerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ExplainPlan(self, request, context):
-        """Works after the batch is over and after a restart, for as long as the store keeps its plans.
+        """Works after the batch is complete and after a restart, as long as the store keeps its plans.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -28,9 +28,9 @@ class _BatchStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BatchState
     DESCRIPTOR: _descriptor.EnumDescriptor
     BATCH_STATE_UNSPECIFIED: _BatchState.ValueType  # 0
     BATCH_STATE_OPEN: _BatchState.ValueType  # 1
-    """Takes requests."""
+    """Accepts requests."""
     BATCH_STATE_SEALED: _BatchState.ValueType  # 2
-    """Takes no more requests; some have not ended."""
+    """Accepts no more requests; some have not ended."""
     BATCH_STATE_COMPLETE: _BatchState.ValueType  # 3
     """Every request has ended."""
     BATCH_STATE_CANCELLED: _BatchState.ValueType  # 4
@@ -39,9 +39,9 @@ class BatchState(_BatchState, metaclass=_BatchStateEnumTypeWrapper): ...
 
 BATCH_STATE_UNSPECIFIED: BatchState.ValueType  # 0
 BATCH_STATE_OPEN: BatchState.ValueType  # 1
-"""Takes requests."""
+"""Accepts requests."""
 BATCH_STATE_SEALED: BatchState.ValueType  # 2
-"""Takes no more requests; some have not ended."""
+"""Accepts no more requests; some have not ended."""
 BATCH_STATE_COMPLETE: BatchState.ValueType  # 3
 """Every request has ended."""
 BATCH_STATE_CANCELLED: BatchState.ValueType  # 4
@@ -118,7 +118,7 @@ class RegisterTaskResponse(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
     created: _builtins.bool
-    """False when the very same task was registered before."""
+    """False if the same task was registered before."""
     @_builtins.property
     def task(self) -> Global___Task: ...
     def __init__(
@@ -146,13 +146,13 @@ class OpenBatchRequest(_message.Message):
     DEADLINE_MS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     batch_id: _builtins.str
-    """The caller's name for the batch, unique for the tenant; empty: the service makes one.
+    """The caller's name for the batch, unique for the tenant; empty: the service chooses one.
     Opening the same batch twice gives the same batch.
     """
     size: _builtins.int
     """Requests the batch will hold. Reaching it seals the batch. 0 = open until SealBatch."""
     group_size: _builtins.int
-    """K: responses a group. 0 = unknown: groups are summed up when the batch is complete."""
+    """K: responses per group. 0 = unknown: groups are summarized when the batch is complete."""
     deadline_ms: _builtins.int
     """When the trainer needs the batch, from now. Absent = the service's estimate (T + D)."""
     def __init__(
@@ -228,7 +228,7 @@ class Batch(_message.Message):
     queued: _builtins.int
     running: _builtins.int
     deadline_at_risk: _builtins.bool
-    """The planner's word: with the capacity there is, the deadline may be missed."""
+    """Set by the planner: with the present capacity, the deadline may be missed."""
     @_builtins.property
     def outcomes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Ended requests by outcome name ("SCORED" ...)."""
@@ -293,13 +293,13 @@ class RewardRequest(_message.Message):
     RESPONSE_FIELD_NUMBER: _builtins.int
     REFERENCE_JSON_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """The caller's; idempotent within its batch: [A-Za-z0-9._:/-]{1,256}."""
+    """Chosen by the caller; idempotent within its batch: [A-Za-z0-9._:/-]{1,256}."""
     group_id: _builtins.str
-    """The group (prompt) it belongs to; empty = a group of its own, which is not summed up."""
+    """The group (prompt) it belongs to; empty = no group, so no group summary."""
     response: _builtins.bytes
     """The model's response. Any bytes; usually UTF-8."""
     reference_json: _builtins.bytes
-    """What to judge it by: a JSON object in the pipeline's schema (ListPipelines). UTF-8."""
+    """What to judge it against: a JSON object in the pipeline's schema (ListPipelines). UTF-8."""
     def __init__(
         self,
         *,
@@ -346,9 +346,9 @@ class SubmitResponse(_message.Message):
     ACCEPTED_FIELD_NUMBER: _builtins.int
     DUPLICATES_FIELD_NUMBER: _builtins.int
     accepted: _builtins.int
-    """Taken in by this call (durable when this arrives)."""
+    """Newly accepted by this call (durable when this arrives)."""
     duplicates: _builtins.int
-    """Were there before, with the same content."""
+    """Submitted before, with the same content."""
     def __init__(
         self,
         *,
@@ -551,7 +551,7 @@ class GroupSummary(_message.Message):
     std: _builtins.float
     """Population standard deviation; absent when no reward is present."""
     degenerate: _builtins.bool
-    """All present rewards are equal: the group teaches nothing."""
+    """All present rewards are equal: the group gives no training signal."""
     def __init__(
         self,
         *,
@@ -585,7 +585,7 @@ class StreamResultsRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     batch_id: _builtins.str
     cursor: _builtins.int
-    """Where to begin: 0, or `cursor` of the last response that was handled."""
+    """Start: 0, or `cursor` of the last response that was handled."""
     def __init__(
         self,
         *,
@@ -609,14 +609,14 @@ class StreamResultsResponse(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
     cursor: _builtins.int
-    """Give this back to go on after these."""
+    """Pass this to continue after these results."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___Result]: ...
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupSummary]: ...
     @_builtins.property
     def batch(self) -> Global___Batch:
-        """The batch as of now; state COMPLETE or CANCELLED and all results sent = the last message."""
+        """The batch at present; state COMPLETE or CANCELLED and all results sent = the last message."""
 
     def __init__(
         self,

@@ -107,15 +107,15 @@ class RewardServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Submit(self, request, context):
-        """All requests of a message are taken in or none is.
+        """Accepts all requests of a message or none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SubmitStream(self, request_iterator, context):
-        """Answers each message of the stream like Submit; the response sums them up. A message that is
-        refused ends the call; those before it stay taken in.
+        """Handles each message of the stream like Submit; the response has the totals. A message that is
+        refused ends the call; those before it stay accepted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -128,14 +128,14 @@ class RewardServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def StreamResults(self, request, context):
-        """Results in the order in which requests ended, in batches, as they come, until the batch is over.
+        """Pages of results in the order in which requests end, as they end, until the batch is complete.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Score(self, request, context):
-        """Submit and wait, for simple trainers. When the caller goes away the work is cancelled.
+        """Submit and wait, for simple trainers. If the caller disconnects, the work is cancelled.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -160,7 +160,7 @@ class RewardServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Hint(self, request, context):
-        """A rollout phase has begun: requests of this task will come soon, warm up.
+        """A rollout phase has begun: requests of this task will come soon, so that pools can warm up.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

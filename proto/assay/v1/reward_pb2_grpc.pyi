@@ -34,21 +34,21 @@ class RewardServiceStub:
     RegisterTask: _grpc.UnaryUnaryMultiCallable[_reward_pb2.RegisterTaskRequest, _reward_pb2.RegisterTaskResponse]
     OpenBatch: _grpc.UnaryUnaryMultiCallable[_reward_pb2.OpenBatchRequest, _reward_pb2.OpenBatchResponse]
     Submit: _grpc.UnaryUnaryMultiCallable[_reward_pb2.SubmitRequest, _reward_pb2.SubmitResponse]
-    """All requests of a message are taken in or none is."""
+    """Accepts all requests of a message or none."""
     SubmitStream: _grpc.StreamUnaryMultiCallable[_reward_pb2.SubmitRequest, _reward_pb2.SubmitResponse]
-    """Answers each message of the stream like Submit; the response sums them up. A message that is
-    refused ends the call; those before it stay taken in.
+    """Handles each message of the stream like Submit; the response has the totals. A message that is
+    refused ends the call; those before it stay accepted.
     """
     SealBatch: _grpc.UnaryUnaryMultiCallable[_reward_pb2.SealBatchRequest, _reward_pb2.SealBatchResponse]
     StreamResults: _grpc.UnaryStreamMultiCallable[_reward_pb2.StreamResultsRequest, _reward_pb2.StreamResultsResponse]
-    """Results in the order in which requests ended, in batches, as they come, until the batch is over."""
+    """Pages of results in the order in which requests end, as they end, until the batch is complete."""
     Score: _grpc.UnaryUnaryMultiCallable[_reward_pb2.ScoreRequest, _reward_pb2.ScoreResponse]
-    """Submit and wait, for simple trainers. When the caller goes away the work is cancelled."""
+    """Submit and wait, for simple trainers. If the caller disconnects, the work is cancelled."""
     CancelBatch: _grpc.UnaryUnaryMultiCallable[_reward_pb2.CancelBatchRequest, _reward_pb2.CancelBatchResponse]
     GetBatch: _grpc.UnaryUnaryMultiCallable[_reward_pb2.GetBatchRequest, _reward_pb2.GetBatchResponse]
     ListPipelines: _grpc.UnaryUnaryMultiCallable[_reward_pb2.ListPipelinesRequest, _reward_pb2.ListPipelinesResponse]
     Hint: _grpc.UnaryUnaryMultiCallable[_reward_pb2.HintRequest, _reward_pb2.HintResponse]
-    """A rollout phase has begun: requests of this task will come soon, warm up."""
+    """A rollout phase has begun: requests of this task will come soon, so that pools can warm up."""
 
 @_typing.type_check_only
 class RewardServiceAsyncStub(RewardServiceStub):
@@ -56,21 +56,21 @@ class RewardServiceAsyncStub(RewardServiceStub):
     RegisterTask: _aio.UnaryUnaryMultiCallable[_reward_pb2.RegisterTaskRequest, _reward_pb2.RegisterTaskResponse]  # type: ignore[assignment]
     OpenBatch: _aio.UnaryUnaryMultiCallable[_reward_pb2.OpenBatchRequest, _reward_pb2.OpenBatchResponse]  # type: ignore[assignment]
     Submit: _aio.UnaryUnaryMultiCallable[_reward_pb2.SubmitRequest, _reward_pb2.SubmitResponse]  # type: ignore[assignment]
-    """All requests of a message are taken in or none is."""
+    """Accepts all requests of a message or none."""
     SubmitStream: _aio.StreamUnaryMultiCallable[_reward_pb2.SubmitRequest, _reward_pb2.SubmitResponse]  # type: ignore[assignment]
-    """Answers each message of the stream like Submit; the response sums them up. A message that is
-    refused ends the call; those before it stay taken in.
+    """Handles each message of the stream like Submit; the response has the totals. A message that is
+    refused ends the call; those before it stay accepted.
     """
     SealBatch: _aio.UnaryUnaryMultiCallable[_reward_pb2.SealBatchRequest, _reward_pb2.SealBatchResponse]  # type: ignore[assignment]
     StreamResults: _aio.UnaryStreamMultiCallable[_reward_pb2.StreamResultsRequest, _reward_pb2.StreamResultsResponse]  # type: ignore[assignment]
-    """Results in the order in which requests ended, in batches, as they come, until the batch is over."""
+    """Pages of results in the order in which requests end, as they end, until the batch is complete."""
     Score: _aio.UnaryUnaryMultiCallable[_reward_pb2.ScoreRequest, _reward_pb2.ScoreResponse]  # type: ignore[assignment]
-    """Submit and wait, for simple trainers. When the caller goes away the work is cancelled."""
+    """Submit and wait, for simple trainers. If the caller disconnects, the work is cancelled."""
     CancelBatch: _aio.UnaryUnaryMultiCallable[_reward_pb2.CancelBatchRequest, _reward_pb2.CancelBatchResponse]  # type: ignore[assignment]
     GetBatch: _aio.UnaryUnaryMultiCallable[_reward_pb2.GetBatchRequest, _reward_pb2.GetBatchResponse]  # type: ignore[assignment]
     ListPipelines: _aio.UnaryUnaryMultiCallable[_reward_pb2.ListPipelinesRequest, _reward_pb2.ListPipelinesResponse]  # type: ignore[assignment]
     Hint: _aio.UnaryUnaryMultiCallable[_reward_pb2.HintRequest, _reward_pb2.HintResponse]  # type: ignore[assignment]
-    """A rollout phase has begun: requests of this task will come soon, warm up."""
+    """A rollout phase has begun: requests of this task will come soon, so that pools can warm up."""
 
 class RewardServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -93,7 +93,7 @@ class RewardServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _reward_pb2.SubmitRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_reward_pb2.SubmitResponse, _abc.Awaitable[_reward_pb2.SubmitResponse]]:
-        """All requests of a message are taken in or none is."""
+        """Accepts all requests of a message or none."""
 
     @_abc_1.abstractmethod
     def SubmitStream(
@@ -101,8 +101,8 @@ class RewardServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_reward_pb2.SubmitRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_reward_pb2.SubmitResponse, _abc.Awaitable[_reward_pb2.SubmitResponse]]:
-        """Answers each message of the stream like Submit; the response sums them up. A message that is
-        refused ends the call; those before it stay taken in.
+        """Handles each message of the stream like Submit; the response has the totals. A message that is
+        refused ends the call; those before it stay accepted.
         """
 
     @_abc_1.abstractmethod
@@ -118,7 +118,7 @@ class RewardServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _reward_pb2.StreamResultsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_reward_pb2.StreamResultsResponse], _abc.AsyncIterator[_reward_pb2.StreamResultsResponse]]:
-        """Results in the order in which requests ended, in batches, as they come, until the batch is over."""
+        """Pages of results in the order in which requests end, as they end, until the batch is complete."""
 
     @_abc_1.abstractmethod
     def Score(
@@ -126,7 +126,7 @@ class RewardServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _reward_pb2.ScoreRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_reward_pb2.ScoreResponse, _abc.Awaitable[_reward_pb2.ScoreResponse]]:
-        """Submit and wait, for simple trainers. When the caller goes away the work is cancelled."""
+        """Submit and wait, for simple trainers. If the caller disconnects, the work is cancelled."""
 
     @_abc_1.abstractmethod
     def CancelBatch(
@@ -155,6 +155,6 @@ class RewardServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _reward_pb2.HintRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_reward_pb2.HintResponse, _abc.Awaitable[_reward_pb2.HintResponse]]:
-        """A rollout phase has begun: requests of this task will come soon, warm up."""
+        """A rollout phase has begun: requests of this task will come soon, so that pools can warm up."""
 
 def add_RewardServiceServicer_to_server(servicer: RewardServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

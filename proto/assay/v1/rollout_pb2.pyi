@@ -33,18 +33,18 @@ class _StaleGroupsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StaleGrou
     DESCRIPTOR: _descriptor.EnumDescriptor
     STALE_GROUPS_UNSPECIFIED: _StaleGroups.ValueType  # 0
     STALE_GROUPS_DROP: _StaleGroups.ValueType  # 1
-    """Left out and counted."""
+    """Dropped and counted."""
     STALE_GROUPS_RETRY: _StaleGroups.ValueType  # 2
-    """Generated again with the weights of the day, with other seeds."""
+    """Generated again with the current weights and other seeds."""
 
 class StaleGroups(_StaleGroups, metaclass=_StaleGroupsEnumTypeWrapper):
-    """What becomes of a group that is staler than the session allows when it is read."""
+    """What happens to a group that is staler than the session allows when it is read."""
 
 STALE_GROUPS_UNSPECIFIED: StaleGroups.ValueType  # 0
 STALE_GROUPS_DROP: StaleGroups.ValueType  # 1
-"""Left out and counted."""
+"""Dropped and counted."""
 STALE_GROUPS_RETRY: StaleGroups.ValueType  # 2
-"""Generated again with the weights of the day, with other seeds."""
+"""Generated again with the current weights and other seeds."""
 Global___StaleGroups: _TypeAlias = StaleGroups  # noqa: Y015
 
 class _PauseMode:
@@ -57,20 +57,20 @@ class _PauseModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PauseMode.V
     PAUSE_MODE_IN_PLACE: _PauseMode.ValueType  # 1
     """Held between two tokens; keys and values are kept."""
     PAUSE_MODE_FINISH: _PauseMode.ValueType  # 2
-    """None is admitted; held when those that run have ended."""
+    """No new rollout is admitted; held once the running ones have ended."""
     PAUSE_MODE_RETRACT: _PauseMode.ValueType  # 3
-    """Held; keys and values are given back and computed again afterwards."""
+    """Held; keys and values are freed and computed again afterwards."""
 
 class PauseMode(_PauseMode, metaclass=_PauseModeEnumTypeWrapper):
-    """How rollouts that run take a pause. vLLM's words: keep, wait, abort."""
+    """How running rollouts are paused. In vLLM: keep, wait, abort."""
 
 PAUSE_MODE_UNSPECIFIED: PauseMode.ValueType  # 0
 PAUSE_MODE_IN_PLACE: PauseMode.ValueType  # 1
 """Held between two tokens; keys and values are kept."""
 PAUSE_MODE_FINISH: PauseMode.ValueType  # 2
-"""None is admitted; held when those that run have ended."""
+"""No new rollout is admitted; held once the running ones have ended."""
 PAUSE_MODE_RETRACT: PauseMode.ValueType  # 3
-"""Held; keys and values are given back and computed again afterwards."""
+"""Held; keys and values are freed and computed again afterwards."""
 Global___PauseMode: _TypeAlias = PauseMode  # noqa: Y015
 
 class _FinishReason:
@@ -207,7 +207,7 @@ class Session(_message.Message):
     session_id: _builtins.str
     """The caller's name for it, unique for the tenant: [A-Za-z0-9._-]{1,128}."""
     model: _builtins.str
-    """Empty = the model that is served."""
+    """Empty = the served model."""
     groups_open_max: _builtins.int
     """Groups submitted and not yet acknowledged by a cursor. 0 = the service's default."""
     staleness_max: _builtins.int
@@ -215,7 +215,7 @@ class Session(_message.Message):
     stale_groups: Global___StaleGroups.ValueType
     @_builtins.property
     def sampling(self) -> Global___Sampling:
-        """What a prompt that says nothing else is sampled with."""
+        """Default sampling parameters of its prompts."""
 
     @_builtins.property
     def reward(self) -> Global___RewardPlan:
@@ -272,7 +272,7 @@ class OpenSessionResponse(_message.Message):
     TOKENS_MAX_FIELD_NUMBER: _builtins.int
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
     created: _builtins.bool
-    """False when the very same session was open before."""
+    """False if the same session was already open."""
     vocab_size: _builtins.int
     tokens_max: _builtins.int
     """Tokens of prompt and response together."""
@@ -348,7 +348,7 @@ class Prompt(_message.Message):
     REFERENCE_JSON_FIELD_NUMBER: _builtins.int
     BATCH_ID_FIELD_NUMBER: _builtins.int
     group_id: _builtins.str
-    """The caller's; unique within its session: [A-Za-z0-9._:/-]{1,256}. Submitting it again with the
+    """Chosen by the caller; unique within its session: [A-Za-z0-9._:/-]{1,256}. Submitting it again with the
     same content is no error.
     """
     prompt_ids: _builtins.bytes
@@ -359,12 +359,12 @@ class Prompt(_message.Message):
     seed: _builtins.int
     """Response i is sampled with seed + i."""
     reference_json: _builtins.bytes
-    """What responses are judged by: a JSON object in the pipeline's schema."""
+    """What responses are judged against: a JSON object in the pipeline's schema."""
     batch_id: _builtins.str
-    """The reward batch they belong to; empty = one for the session's life."""
+    """The reward batch they belong to; empty = one batch for the whole session."""
     @_builtins.property
     def sampling(self) -> Global___Sampling:
-        """Over the session's."""
+        """Override those of the session."""
 
     def __init__(
         self,
@@ -388,7 +388,7 @@ Global___Prompt: _TypeAlias = Prompt  # noqa: Y015
 
 @_typing.final
 class RewardBatch(_message.Message):
-    """A batch of the reward service, that is, what one training step consumes together."""
+    """A batch of the reward service: what one training step consumes together."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -399,7 +399,7 @@ class RewardBatch(_message.Message):
     deadline_ms: _builtins.int
     """When the trainer needs its rewards, from now; absent = the reward service's estimate."""
     last: _builtins.bool
-    """No more prompts of it will come after this message."""
+    """No more prompts for it will follow this message."""
     def __init__(
         self,
         *,
@@ -427,12 +427,12 @@ class SubmitPromptsRequest(_message.Message):
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     acknowledged: _builtins.int
-    """Groups up to this cursor of StreamGroups were handled and are let go."""
+    """Groups up to this cursor of StreamGroups were handled and are dropped."""
     @_builtins.property
     def prompts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Prompt]: ...
     @_builtins.property
     def batches(self) -> _containers.RepeatedCompositeFieldContainer[Global___RewardBatch]:
-        """Those that this message says something about; others are opened without a deadline."""
+        """Batches with a deadline or an end; others are opened without a deadline."""
 
     def __init__(
         self,
@@ -474,7 +474,7 @@ Global___SubmitPromptsResponse: _TypeAlias = SubmitPromptsResponse  # noqa: Y015
 
 @_typing.final
 class VersionRun(_message.Message):
-    """A stretch of tokens that one version of the weights made."""
+    """A run of tokens generated by one version of the weights."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -526,7 +526,7 @@ class Trajectory(_message.Message):
     decoded_ns: _builtins.int
     ended_ns: _builtins.int
     attempts: _builtins.int
-    """Times that it was generated; above 1 after a failure of the engine."""
+    """Number of times it was generated; above 1 after a failure of the engine."""
     @_builtins.property
     def evidence(self) -> _common_pb2.Evidence: ...
     @_builtins.property
@@ -574,16 +574,16 @@ class Group(_message.Message):
     response_ids: _builtins.bytes
     """The responses one after the other, in the order of `trajectories`."""
     response_mask: _builtins.bytes
-    """1 = a token of the policy, 0 = not to be learnt from (its log-prob is 0)."""
+    """1 = a token of the policy, 0 = excluded from training (its log-prob is 0)."""
     rollout_logp: _builtins.bytes
-    """Of each token under the distribution that it was sampled from."""
+    """Log-prob of each token under the distribution that it was sampled from."""
     staleness: _builtins.int
     """Version at the time of reading minus the oldest version in the group."""
     @_builtins.property
     def trajectories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Trajectory]: ...
     @_builtins.property
     def summary(self) -> _reward_pb2.GroupSummary:
-        """Over the rewards that are present: a response without one takes no part in mean and std."""
+        """Over the rewards that are present: a response without one does not count in mean and std."""
 
     def __init__(
         self,
@@ -613,7 +613,7 @@ class StreamGroupsRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     cursor: _builtins.int
-    """0, or `cursor` of the last response that was handled: groups up to there are let go."""
+    """0, or `cursor` of the last response that was handled: groups up to there are dropped."""
     def __init__(
         self,
         *,
@@ -682,7 +682,7 @@ class CancelRolloutsResponse(_message.Message):
 
     ROLLOUTS_FIELD_NUMBER: _builtins.int
     rollouts: _builtins.int
-    """Rollouts that were asked to end; they come back as CANCELLED, or as what they became meanwhile."""
+    """Rollouts that were asked to end; they end as CANCELLED, or as they ended meanwhile."""
     def __init__(
         self,
         *,
@@ -711,7 +711,7 @@ class TensorHead(_message.Message):
     dtype: _builtins.str
     """"F32", "F16" or "BF16"."""
     sha256: _builtins.str
-    """Hex, of all its bytes; empty = not checked."""
+    """SHA-256 of all its bytes, in hex; empty = not checked."""
     @_builtins.property
     def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
@@ -739,7 +739,7 @@ class PushWeightsRequest(_message.Message):
     TENSOR_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
-    """In the first message: the version these weights will be known by."""
+    """In the first message: the version of these weights."""
     core_share_max: _builtins.float
     """In the first message: share of one core that staging may take, 0 = all of it."""
     data: _builtins.bytes
@@ -774,7 +774,7 @@ class PushWeightsResponse(_message.Message):
     digest: _builtins.str
     """SHA-256 over all tensors, hex."""
     stage_s: _builtins.float
-    """From the first message to the end."""
+    """Time from the first message to the end."""
     def __init__(
         self,
         *,
@@ -824,9 +824,9 @@ class ActivateResponse(_message.Message):
     policy_version: _builtins.int
     previous_version: _builtins.int
     wait_s: _builtins.float
-    """Until the engine was held."""
+    """Time until the engine was held."""
     pause_s: _builtins.float
-    """For which it was held."""
+    """Time for which it was held."""
     def __init__(
         self,
         *,
@@ -866,7 +866,7 @@ class GetVersionResponse(_message.Message):
     READY_VERSION_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     ready_version: _builtins.int
-    """What Activate would take; absent = nothing is staged."""
+    """The version that Activate would use; absent = nothing is staged."""
     def __init__(
         self,
         *,
@@ -908,7 +908,7 @@ class PauseResponse(_message.Message):
 
     PAUSE_ID_FIELD_NUMBER: _builtins.int
     pause_id: _builtins.str
-    """Give it back to Continue. Pauses count: tokens are made again when the last one has ended."""
+    """Pass it to Continue. Pauses are counted: generation resumes when the last one has ended."""
     def __init__(
         self,
         *,
@@ -1009,14 +1009,14 @@ class GetStatusResponse(_message.Message):
     groups_waiting: _builtins.int
     """Groups that wait for room in the engine."""
     groups_running: _builtins.int
-    """Groups of which rollouts run or wait for rewards."""
+    """Groups with rollouts that run or wait for rewards."""
     groups_ended: _builtins.int
     """Groups that ended and are not acknowledged."""
     rewards_waiting: _builtins.int
     """Responses that wait for a reward."""
     @_builtins.property
     def engine(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The engine's own counts, by name."""
+        """The engine's counters, by name."""
 
     def __init__(
         self,

@@ -101,14 +101,14 @@ class RolloutServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CloseSession(self, request, context):
-        """Cancels what it has not ended and forgets the session.
+        """Cancels what has not ended and deletes the session.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SubmitPrompts(self, request, context):
-        """All prompts of a message are taken in or none is.
+        """Accepts all prompts of a message or none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -129,7 +129,7 @@ class RolloutServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PushWeights(self, request_iterator, context):
-        """Stages weights beside the active ones while tokens are made.
+        """Stages weights beside the active ones while generation continues.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -37,16 +37,16 @@ class RolloutServiceStub:
     def __new__(cls, channel: _aio.Channel) -> RolloutServiceAsyncStub: ...
     OpenSession: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.OpenSessionRequest, _rollout_pb2.OpenSessionResponse]
     CloseSession: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.CloseSessionRequest, _rollout_pb2.CloseSessionResponse]
-    """Cancels what it has not ended and forgets the session."""
+    """Cancels what has not ended and deletes the session."""
     SubmitPrompts: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.SubmitPromptsRequest, _rollout_pb2.SubmitPromptsResponse]
-    """All prompts of a message are taken in or none is."""
+    """Accepts all prompts of a message or none."""
     StreamGroups: _grpc.UnaryStreamMultiCallable[_rollout_pb2.StreamGroupsRequest, _rollout_pb2.StreamGroupsResponse]
     """Whole groups as they end, for as long as the session is open. One stream per session: a new one
     ends the one before.
     """
     CancelRollouts: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.CancelRolloutsRequest, _rollout_pb2.CancelRolloutsResponse]
     PushWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.PushWeightsRequest, _rollout_pb2.PushWeightsResponse]
-    """Stages weights beside the active ones while tokens are made."""
+    """Stages weights beside the active ones while generation continues."""
     Activate: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ActivateRequest, _rollout_pb2.ActivateResponse]
     GetVersion: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetVersionRequest, _rollout_pb2.GetVersionResponse]
     Pause: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]
@@ -58,16 +58,16 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     OpenSession: _aio.UnaryUnaryMultiCallable[_rollout_pb2.OpenSessionRequest, _rollout_pb2.OpenSessionResponse]  # type: ignore[assignment]
     CloseSession: _aio.UnaryUnaryMultiCallable[_rollout_pb2.CloseSessionRequest, _rollout_pb2.CloseSessionResponse]  # type: ignore[assignment]
-    """Cancels what it has not ended and forgets the session."""
+    """Cancels what has not ended and deletes the session."""
     SubmitPrompts: _aio.UnaryUnaryMultiCallable[_rollout_pb2.SubmitPromptsRequest, _rollout_pb2.SubmitPromptsResponse]  # type: ignore[assignment]
-    """All prompts of a message are taken in or none is."""
+    """Accepts all prompts of a message or none."""
     StreamGroups: _aio.UnaryStreamMultiCallable[_rollout_pb2.StreamGroupsRequest, _rollout_pb2.StreamGroupsResponse]  # type: ignore[assignment]
     """Whole groups as they end, for as long as the session is open. One stream per session: a new one
     ends the one before.
     """
     CancelRollouts: _aio.UnaryUnaryMultiCallable[_rollout_pb2.CancelRolloutsRequest, _rollout_pb2.CancelRolloutsResponse]  # type: ignore[assignment]
     PushWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.PushWeightsRequest, _rollout_pb2.PushWeightsResponse]  # type: ignore[assignment]
-    """Stages weights beside the active ones while tokens are made."""
+    """Stages weights beside the active ones while generation continues."""
     Activate: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ActivateRequest, _rollout_pb2.ActivateResponse]  # type: ignore[assignment]
     GetVersion: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetVersionRequest, _rollout_pb2.GetVersionResponse]  # type: ignore[assignment]
     Pause: _aio.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]  # type: ignore[assignment]
@@ -88,7 +88,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.CloseSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.CloseSessionResponse, _abc.Awaitable[_rollout_pb2.CloseSessionResponse]]:
-        """Cancels what it has not ended and forgets the session."""
+        """Cancels what has not ended and deletes the session."""
 
     @_abc_1.abstractmethod
     def SubmitPrompts(
@@ -96,7 +96,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.SubmitPromptsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.SubmitPromptsResponse, _abc.Awaitable[_rollout_pb2.SubmitPromptsResponse]]:
-        """All prompts of a message are taken in or none is."""
+        """Accepts all prompts of a message or none."""
 
     @_abc_1.abstractmethod
     def StreamGroups(
@@ -121,7 +121,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_rollout_pb2.PushWeightsRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.PushWeightsResponse, _abc.Awaitable[_rollout_pb2.PushWeightsResponse]]:
-        """Stages weights beside the active ones while tokens are made."""
+        """Stages weights beside the active ones while generation continues."""
 
     @_abc_1.abstractmethod
     def Activate(

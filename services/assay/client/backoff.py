@@ -1,7 +1,7 @@
-"""How long to wait before a call is sent again, and when to give up. Pure.
+"""Pauses before a call is sent again, and when to give up. Pure.
 
 Pauses double, are drawn from their upper half at random (so that clients that failed together do
-not come back together), and end when their sum would pass `total_s`.
+not retry together), and end when their sum would exceed `total_s`.
 """
 
 import random
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """A policy; made into pauses anew for every call."""
+    """Limits of the pauses; `pauses` draws them for each call."""
 
     first_s: float = 0.1
     longest_s: float = 5.0
@@ -19,7 +19,7 @@ class Backoff:
     """Time spent on pauses before the last error is raised. 0 = never send again."""
 
     def pauses(self, randomness: random.Random) -> Iterator[float]:
-        """Yield pauses; ends when it is time to give up."""
+        """Yield pauses in seconds; ends when it is time to give up."""
         pause_s = self.first_s
         spent_s = 0.0
         while True:

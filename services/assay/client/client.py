@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from assay.v1.reward_pb2_grpc import RewardServiceAsyncStub
 
 MESSAGE_BYTES = 2 * 1024**2
-"""Submissions are cut into messages of about this size."""
+"""Approximate size in bytes of the messages into which submissions are split."""
 MESSAGE_REQUESTS = 512
 
 
@@ -67,18 +67,18 @@ class Client:
         sleep: Sleep = asyncio.sleep,
         randomness: random.Random | None = None,
     ) -> None:
-        """Make a client; it connects when first used, within a running event loop.
+        """Make a client; it connects on first use, within a running event loop.
 
         Args:
             url: `host:port`, `grpc://host:port`, or `grpcs://host:port` for TLS.
             token: the tenant's bearer token; by default that of `ASSAY_TOKEN`.
             root_certificates: PEM of the authorities to trust, in place of the system's; implies
                 TLS.
-            backoff: how long to go on when the service cannot be reached or is full.
-            timeout_s: of one try of a call that does not wait for scoring.
-            new_id: names batches that are opened without a name.
-            sleep: waits between tries.
-            randomness: spreads the tries.
+            backoff: how long to retry when the service cannot be reached or is full.
+            timeout_s: timeout of one attempt of a call that does not wait for scoring.
+            new_id: makes names for batches that are opened without one.
+            sleep: waits between attempts.
+            randomness: source of jitter.
         """
         self._connection = Connection(
             url,
@@ -93,7 +93,7 @@ class Client:
         self._new_id = new_id
 
     async def __aenter__(self) -> Self:
-        """Nothing is sent yet."""
+        """No message is sent yet."""
         return self
 
     async def __aexit__(
@@ -106,7 +106,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection; batches go on without us."""
+        """Close the connection; batches continue on the server."""
         await self._connection.close()
 
     async def list_pipelines(self) -> list[Pipeline]:
@@ -126,7 +126,7 @@ class Client:
         delay_budget_ms: int | None = None,
         trainer_cost_rate: float = 0.0,
     ) -> Task:
-        """Register a training job; again with the same content is no error.
+        """Register a training job; repeating it with the same content is no error.
 
         Raises:
             InvalidRequest: a field is wrong.
@@ -146,7 +146,7 @@ class Client:
         return wire.task(await self._connection.call(self._stub.RegisterTask, request))
 
     async def hint(self, task: Task | str, *, size: int = 0) -> None:
-        """Say that a rollout phase has begun: `size` requests will come soon (0 = a batch)."""
+        """Announce that a rollout phase has begun: `size` requests will come soon (0 = a batch)."""
         request = reward_pb2.HintRequest(task_id=_task_id(task), size=size)
         await self._connection.call(self._stub.Hint, request)
 
@@ -164,8 +164,8 @@ class Client:
         Args:
             task: a registered task or its name.
             size: requests it will hold; reaching it seals it. 0 = until `seal`.
-            group_size: K, responses a group.
-            batch_id: your name for it; empty: it gets one.
+            group_size: K, responses per group.
+            batch_id: your name for it; empty: the client chooses one.
             deadline_s: when you need it, from now; `None` = the service's estimate.
 
         Raises:
@@ -175,7 +175,8 @@ class Client:
         """
         request = reward_pb2.OpenBatchRequest(
             task_id=_task_id(task),
-            # Named here and not by the service, so that a repeated call is the same batch.
+            # Named by the client and not by the service, so that a repeated call opens the same
+            # batch.
             batch_id=batch_id or self._new_id(),
             size=size,
             group_size=group_size,
@@ -185,7 +186,7 @@ class Client:
         return self.batch(answer.batch.batch_id)
 
     def batch(self, batch_id: str) -> Batch:
-        """Take up a batch that is open already, say after a restart of the trainer."""
+        """Use a batch that is already open, for example after a restart of the trainer."""
         return Batch(batch_id, connection=self._connection, stub=self._stub)
 
     async def score(
@@ -197,17 +198,17 @@ class Client:
         settings: Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
     ) -> Scores:
-        """Submit and wait, in one call; for simple trainers. Cancelled when you go away.
+        """Submit and wait, in one call; for simple trainers. Cancelled when the caller disconnects.
 
         Args:
-            requests: at most what one message holds.
+            requests: at most what fits into one message.
             task: a registered task; or name a `pipeline` (and its `settings`).
-            pipeline: see there.
-            settings: see there.
+            pipeline: name of a pipeline, instead of a task.
+            settings: settings of the pipeline.
             timeout_s: how long to wait before the work is cancelled.
 
         Raises:
-            DeadlinePassed: `timeout_s` ran out.
+            DeadlinePassed: `timeout_s` passed.
         """
         request = reward_pb2.ScoreRequest(
             task_id=_task_id(task),
@@ -237,15 +238,16 @@ class Batch:
     async def submit(self, requests: Iterable[Request]) -> Submitted:
         """Send requests, in as many messages as they need; durable on return.
 
-        Submitting the same again is no error, so after any error the whole call may be repeated.
+        Submitting the same requests again is no error, so after any error the whole call may be
+        repeated.
 
         Raises:
             InvalidRequest: a request is wrong; `field` says which (`requests[3].reference`).
             TooLarge: a payload is over the service's limit.
-            Conflict: a `request_id` is there with other content.
+            Conflict: a `request_id` exists with other content.
             FailedPrecondition: the batch is sealed, full or cancelled.
-            Saturated: a quota is reached, and was for the whole time of the backoff.
-            BatchLost: the batch is gone, though it had acknowledged requests.
+            Saturated: a quota was reached during the whole time of the backoff.
+            BatchLost: the batch is gone, although it had acknowledged requests.
         """
         return await self._submit(wire.reward_requests(list(requests)))
 
@@ -273,38 +275,39 @@ class Batch:
         return Submitted(accepted=accepted, duplicates=duplicates)
 
     async def seal(self) -> BatchStatus:
-        """Say that no more requests will come; idempotent."""
+        """Declare that no more requests will come; idempotent."""
         request = reward_pb2.SealBatchRequest(batch_id=self.batch_id)
         answer = await self._connection.call(self._stub.SealBatch, request)
         return wire.batch_status(answer.batch)
 
     async def cancel(self) -> int:
-        """End what has not ended as CANCELLED; return how many that were. Idempotent."""
+        """End all requests that have not ended as CANCELLED; return their number. Idempotent."""
         request = reward_pb2.CancelBatchRequest(batch_id=self.batch_id)
         answer = await self._connection.call(self._stub.CancelBatch, request)
         return answer.cancelled
 
     async def status(self) -> BatchStatus:
-        """The batch as of now."""
+        """Current status of the batch."""
         request = reward_pb2.GetBatchRequest(batch_id=self.batch_id)
         answer = await self._connection.call(self._stub.GetBatch, request)
         return wire.batch_status(answer.batch)
 
     async def pages(self, *, cursor: int = 0) -> AsyncGenerator[Page, None]:
-        """Yield results and group summaries as they come, until the batch is over.
+        """Yield results and group summaries as they arrive, until the batch is complete.
 
-        Go on later with the `cursor` of the last page that you handled. After a loss in the store
-        the log is read from its beginning; what was yielded already and is the same is left out.
+        To resume later, pass the `cursor` of the last page that you handled. After a loss in the
+        store the log is read from its beginning; unchanged entries that were already yielded are
+        left out.
 
         Raises:
-            BatchLost: the store lost the batch, or part of it for good.
+            BatchLost: the store lost the batch, or part of it, permanently.
         """
         handed = Handed()
         async with aclosing(self._listen(await self._begin(cursor))) as pages:
             async for page in pages:
                 yield handed.fresh(page)
         if cursor == 0 and self._ledger.unanswered:
-            # It was rolled back and went on in another order, between two looks of ours.
+            # It was rolled back and continued in another order, between two of our reads.
             async with aclosing(self._listen(0)) as pages:
                 async for page in pages:
                     yield handed.fresh(page)
@@ -337,10 +340,10 @@ class Batch:
             raise self._gone(error) from error
 
     async def _made_good(self, cursor: int) -> int:
-        """Send again what the store lost of what it had acknowledged; return where to listen.
+        """Send again the acknowledged requests that the store lost; return the cursor to read from.
 
         Raises:
-            BatchLost: it cannot be made good.
+            BatchLost: not all of them can be sent again.
         """
         if not self._ledger.acknowledged:
             return cursor
@@ -355,15 +358,15 @@ class Batch:
         return 0
 
     def _gone(self, error: NotFound) -> NotFound:
-        """What it means that there is no such batch."""
+        """The error for a batch that does not exist."""
         if not self._ledger.unanswered:
             return error
         return BatchLost(f"the store lost the batch: {error.message}", field=error.field)
 
     async def results(self, *, cursor: int = 0) -> AsyncGenerator[Result, None]:
-        """Yield results in the order in which requests end, until the batch is over.
+        """Yield results in the order in which requests end, until the batch is complete.
 
-        A request whose dead letter was replayed comes twice; the later result is the one.
+        A request whose dead letter was replayed comes twice; the later result counts.
         """
         async with aclosing(self.pages(cursor=cursor)) as pages:
             async for page in pages:
@@ -389,7 +392,7 @@ class Batch:
 
 
 def _is_too_much_together(error: AssayError, chunk: Sequence[object]) -> bool:
-    """Whether half of the message may pass: it was refused as a whole, for no one request."""
+    """Whether sending half of the message may help: it was too large as a whole."""
     return isinstance(error, TooLarge) and error.field == "message" and len(chunk) > 1
 
 

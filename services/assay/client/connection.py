@@ -1,9 +1,9 @@
-"""One connection to the reward service, and when a call on it is sent again.
+"""One connection to the reward service, and when a call on it is repeated.
 
-Invariants: only what is idempotent and may succeed unchanged is repeated (`DependencyDown`,
-`Saturated`), never sooner than the server asked for, and for a bounded time; a stream goes on from
-the cursor of the last page that was handed out, or from where `again` says, which is asked before
-each time that it is taken up again: after a failure, and every `LISTEN_S` in any case.
+Invariants: only calls that are idempotent and may succeed unchanged are repeated (`DependencyDown`,
+`Saturated`), never sooner than the server asked for, and for a bounded time. A stream continues
+from the cursor of the last page that was yielded, or from the one that `again` returns, which is
+called before each new stream call: after a failure, and every `LISTEN_S` in any case.
 """
 
 import asyncio
@@ -27,25 +27,25 @@ PORT_DEFAULT: Final = 8470
 RECEIVE_BYTES_MAX: Final = 256 * 1024**2
 KEEPALIVE_MS: Final = 20_000
 LISTEN_S: Final = 10.0
-"""How long one call of a stream lasts."""
+"""Duration of one call of a stream."""
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", RECEIVE_BYTES_MAX),
     ("grpc.max_send_message_length", -1),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # In spite of its name this is how long one attempt to connect, TLS and all, may take.
+    # Despite its name this is how long one connection attempt, including TLS, may take.
     ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A client of its own connection: what breaks one does not slow another.
+    # One connection per client: a failure of one does not slow another.
     ("grpc.use_local_subchannel_pool", 1),
-    # Repeating is our business, by what the server said.
+    # We retry ourselves, depending on the server's error.
     ("grpc.enable_retries", 0),
 ]
 
 
 class Connection:
-    """A channel and a policy."""
+    """A gRPC channel and a retry policy."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class Connection:
         self._randomness = randomness or random.Random()  # noqa: S311 spreads pauses only
 
     async def call(self, method: Callable[..., Awaitable[Answer]], request: object) -> Answer:
-        """Send until it is answered, refused for good, or the backoff's time is over.
+        """Send until it is answered, refused permanently, or the time of the backoff has passed.
 
         Raises:
-            AssayError: what the server said last.
+            AssayError: the last error of the server.
         """
         try:
             return await self._repeat(method, request, self._timeout_s, (DeadlinePassed,))
         except DeadlinePassed as error:
-            # Our limit, not one of the caller's: a peer that does not answer is as good as gone.
+            # Our limit, not the caller's: a peer that does not answer counts as unreachable.
             raise DependencyDown(f"no answer: {error.message}") from error
 
     async def call_waiting(
@@ -84,11 +84,11 @@ class Connection:
         *,
         timeout_s: float | None,
     ) -> Answer:
-        """As `call`, for one that waits for work; `timeout_s` is the caller's, over all tries.
+        """As `call`, for one that waits for work; `timeout_s` is the caller's, over all attempts.
 
         Raises:
-            DeadlinePassed: `timeout_s` ran out.
-            AssayError: what the server said last.
+            DeadlinePassed: `timeout_s` passed.
+            AssayError: the last error of the server.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -121,10 +121,10 @@ class Connection:
         *,
         again: Callable[[int], Awaitable[int]],
     ) -> AsyncGenerator[Any, None]:
-        """Yield a stream's messages; after a lost connection, go on from the last one's cursor.
+        """Yield a stream's messages; after a lost connection, continue from the last one's cursor.
 
         Raises:
-            AssayError: refused for good, or the connection could not be had again in time.
+            AssayError: refused permanently, or the connection was not restored in time.
         """
         pauses = self._backoff.pauses(self._randomness)
         while True:
@@ -147,14 +147,15 @@ class Connection:
             cursor = await again(cursor)
 
     async def close(self) -> None:
-        """Close the channel; calls under way are cancelled."""
+        """Close the channel; calls in progress are cancelled."""
         await self.channel.close()
 
     async def _pause(self, pauses: Iterator[float], error: AssayError) -> None:
         pause_s = next(pauses, None)
         if pause_s is None:
             raise error
-        # A quarter on top at random: all who were told the same do not come at the same instant.
+        # Plus up to a quarter at random, so that clients with the same delay do not return
+        # together.
         asked_s = error.retry_after_s * self._randomness.uniform(1.0, 1.25)
         await self._sleep(max(pause_s, asked_s))
 

@@ -1,7 +1,7 @@
-"""Failed calls become the errors of `assay.core.errors`, by the `reason` that the server gave.
+"""Translates failed calls to the errors of `assay.core.errors`, by the `reason` from the server.
 
-Where there is no reason (the connection broke, a proxy answered) the gRPC status decides, by the
-client's side of the table in `assay.edge.status`. `BatchLost` is found out here, never sent.
+If there is no reason (the connection broke, a proxy answered) the gRPC status decides, by the
+client's side of the table in `assay.edge.status`. `BatchLost` is detected here, never sent.
 """
 
 import re
@@ -25,11 +25,11 @@ from assay.core.errors import (
 
 
 class BatchLost(NotFound):
-    """The store forgot what it had acknowledged, and it cannot be made good under the old name.
+    """The store lost acknowledged requests, and they cannot be restored under the old batch name.
 
-    The batch is gone, or over without some of its requests, or they were too large to keep a copy.
-    Results that were handed out are right. Register the task, open a new batch (another
-    `batch_id`), and submit what has no result.
+    The batch is gone, or complete without some of its requests, or they were too large to keep a
+    copy. Results that were yielded are valid. Register the task, open a new batch (another
+    `batch_id`), and submit the requests that have no result.
     """
 
 
@@ -47,12 +47,12 @@ BY_STATUS: Final[dict[grpc.StatusCode, type[AssayError]]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: Saturated,
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlinePassed,
     grpc.StatusCode.UNAVAILABLE: DependencyDown,
-    # Not by us (that is an asyncio cancellation): the server was stopped under the call.
+    # Not cancelled by us (that is an asyncio cancellation): the server stopped during the call.
     grpc.StatusCode.CANCELLED: DependencyDown,
     grpc.StatusCode.UNIMPLEMENTED: IsolationUnavailable,
 }
 WORTH_REPEATING: Final = (DependencyDown, Saturated)
-"""Every call is idempotent, so these may be sent again as they are."""
+"""Every call is idempotent, so these may be sent again unchanged."""
 
 _TRANSPORT_TOO_LARGE: Final = re.compile(r"message larger than max", re.IGNORECASE)
 _INDEX: Final = re.compile(r"requests\[(\d+)\]")
@@ -78,7 +78,7 @@ def error_of(failed: grpc.aio.AioRpcError) -> AssayError:
 
 
 def shifted(error: AssayError, first: int) -> AssayError:
-    """Count `requests[i]` from the whole submission, of which the message was a part."""
+    """Renumber `requests[i]` from the index in a message to the index in the whole submission."""
     if not first:
         return error
 

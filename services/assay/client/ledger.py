@@ -1,9 +1,10 @@
-"""What the service acknowledged to this client for one batch, so that it can be sent again. Pure.
+"""The requests of one batch that the service acknowledged, kept to be sent again. Pure.
 
 A store keeps what it acknowledged, unless its operator chose otherwise (no log, a failover to a
-replica that lags). Then the batch knows of fewer requests than were acknowledged here. Requests are
-kept until the batch is over, those with a result too, for a batch that was rolled back needs all to
-be complete; at most `bytes_max` of them, beyond which a loss is still noticed, but not made good.
+replica that lags). Then the batch has fewer requests than were acknowledged to this client.
+Requests are kept until the batch is complete, including those with a result, because a batch that
+was rolled back needs all of them; at most `bytes_max` in total. Beyond that a loss is still
+detected, but cannot be repaired.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ KEPT_BYTES_MAX: Final = 256 * 1024**2
 
 
 class Ledger:
-    """Of one batch."""
+    """Acknowledged requests of one batch."""
 
     def __init__(self, *, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_left = bytes_max
@@ -26,16 +27,16 @@ class Ledger:
 
     @property
     def acknowledged(self) -> int:
-        """How many requests of the batch were."""
+        """Number of acknowledged requests of the batch."""
         return len(self._acknowledged)
 
     @property
     def unanswered(self) -> int:
-        """How many of those have no result that was seen."""
+        """Number of acknowledged requests without a seen result."""
         return len(self._acknowledged - self._answered)
 
     def acknowledge(self, messages: Iterable[RewardRequest]) -> None:
-        """Note that these are the service's now."""
+        """Record that the service acknowledged these."""
         for message in messages:
             if message.request_id in self._acknowledged:
                 continue
@@ -45,27 +46,27 @@ class Ledger:
                 self._kept[message.request_id] = message
 
     def answer(self, results: Iterable[Result]) -> None:
-        """Note that these were seen."""
+        """Record that these results were seen."""
         self._answered.update(result.request_id for result in results)
 
     def again(self) -> Sequence[RewardRequest] | None:
-        """All of the batch, to be sent again; `None` where it was too much to keep."""
+        """All requests of the batch, to be sent again; `None` if they were too large to keep."""
         return list(self._kept.values()) if len(self._kept) == len(self._acknowledged) else None
 
     def forget(self) -> None:
-        """The batch is over and every result was seen: nothing will be sent again."""
+        """The batch is complete and every result was seen: drop all copies."""
         self._kept.clear()
 
 
 class Handed:
-    """What one reader of a batch's log was given, so that reading it again repeats nothing."""
+    """What one reader of a batch's log received, so that reading it again repeats nothing."""
 
     def __init__(self) -> None:
         self._results: dict[str, tuple[object, ...]] = {}
         self._groups: dict[str, GroupSummary] = {}
 
     def fresh(self, page: Page) -> Page:
-        """The page without what was handed out before, and is no other now."""
+        """The page without entries that were already yielded and are unchanged."""
         results = [result for result in page.results if self._is_fresh(result)]
         groups = [group for group in page.groups if self._groups.get(group.group_id) != group]
         self._groups.update((group.group_id, group) for group in groups)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 MESSAGE_PROMPTS: Final = 256
 PIECE_BYTES: Final = 4 * 1024**2
-"""Weights go over in messages of this size."""
+"""Weights are sent in messages of this size."""
 PAUSE_MODES: Final = {
     "in_place": rollout_pb2.PAUSE_MODE_IN_PLACE,
     "finish": rollout_pb2.PAUSE_MODE_FINISH,
@@ -73,27 +73,27 @@ class Prompt:
     """Response i is sampled with seed + i."""
     prompt_ids: Sequence[int] = ()
     text: str = ""
-    """In place of `prompt_ids`, for the model's tokenizer."""
+    """Instead of `prompt_ids`, for the model's tokenizer."""
     sampling: SamplingParams = field(default_factory=SamplingParams)
     reference: Mapping[str, Any] | bytes = b""
-    """What responses are judged by, in the pipeline's form."""
+    """What responses are judged against, in the pipeline's form."""
     batch_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBatch:
-    """What is known of a reward batch: the rollouts that one training step consumes together."""
+    """Deadline and end of a reward batch: the rollouts that one training step consumes together."""
 
     batch_id: str
     deadline_s: float | None = None
-    """When their rewards are needed, from now."""
+    """When their rewards are needed, in seconds from now."""
     last: bool = False
-    """No more prompts of it will come."""
+    """No more prompts for it will come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trajectory:
-    """One response with what it was made of. The three columns have one length."""
+    """One response with its token columns. The three columns have one length."""
 
     member: int
     response_ids: memoryview
@@ -104,7 +104,7 @@ class Trajectory:
     finish_reason: str
     """`length`, `stop_id`, `stop_string`, `cancelled` or `failed`."""
     outcome: Outcome | None
-    """`None`: the session asks for no rewards."""
+    """`None`: the session has no rewards."""
     reward: float | None
     evidence: Evidence
     seed: int
@@ -124,10 +124,10 @@ class RolloutGroup:
     trajectories: Sequence[Trajectory]
     summary: GroupSummary
     staleness: int
-    """The policy version when it was read minus the oldest one in it."""
+    """The policy version when it was read minus the oldest version in it."""
 
     def advantages(self, estimator: Estimator = Estimator.GRPO) -> list[float | None]:
-        """One for each trajectory; `None` where nobody judged it."""
+        """One advantage per trajectory; `None` where it was not judged."""
         return advantages([one.reward for one in self.trajectories], estimator)
 
 
@@ -143,7 +143,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushedWeights:
-    """Weights that lie beside the active ones."""
+    """Weights staged beside the active ones."""
 
     policy_version: int
     bytes: int
@@ -184,7 +184,7 @@ class RolloutClient:
         self._stub = rollout_pb2_grpc.RolloutServiceStub(self._connection.channel)
 
     async def __aenter__(self) -> Self:
-        """Nothing is sent yet."""
+        """No message is sent yet."""
         return self
 
     async def __aexit__(
@@ -193,7 +193,7 @@ class RolloutClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the connection; sessions go on without us."""
+        """Close the connection; sessions continue on the server."""
         await self._connection.close()
 
     async def open_session(
@@ -209,18 +209,18 @@ class RolloutClient:
         staleness_max: int | None = None,
         retry_stale: bool = False,
     ) -> RolloutSession:
-        """Open a session, or find the very same one.
+        """Open a session, or find the identical one.
 
         Args:
             session_id: your name for it.
             model: the model that must be served; empty = any.
-            sampling: what prompts are sampled with that say nothing else.
+            sampling: default sampling parameters of its prompts.
             pipeline: how responses are scored; empty = they are not.
-            settings: of the pipeline.
+            settings: settings of the pipeline.
             reward_wait_s: how long a response may wait for its reward; 0 = the service's default.
             groups_open_max: groups submitted and not acknowledged; 0 = the service's default.
-            staleness_max: of a group when it is read; `None` = any.
-            retry_stale: generate a group that is too stale again, rather than drop it.
+            staleness_max: largest staleness of a group when it is read; `None` = any.
+            retry_stale: generate a group that is too stale again, instead of dropping it.
 
         Raises:
             InvalidRequest: a field is wrong.
@@ -248,16 +248,16 @@ class RolloutClient:
     async def push_weights(
         self, version: int, weights: Mapping[str, Weight], *, core_share_max: float = 0.0
     ) -> PushedWeights:
-        """Stage weights beside the active ones, while tokens are made.
+        """Stage weights beside the active ones, while generation continues.
 
         Args:
-            version: the number they will be known by, for ever.
+            version: the number that identifies them permanently.
             weights: every tensor of the model, by its Hugging Face name.
-            core_share_max: of one core, that staging may take; 0 = all of it.
+            core_share_max: share of one core that staging may take; 0 = all of it.
 
         Raises:
             InvalidRequest: a tensor is unknown, missing, damaged or of another shape or dtype.
-            FailedPrecondition: another push is going on.
+            FailedPrecondition: another push is in progress.
         """
         pieces = _pieces(version, weights, core_share_max)
         call: Any = self._stub.PushWeights(pieces, metadata=self._connection.metadata)
@@ -273,10 +273,10 @@ class RolloutClient:
         )
 
     async def activate(self, version: int, *, mode: str = "in_place") -> Activated:
-        """Go on with weights that were pushed.
+        """Switch to weights that were pushed.
 
         Args:
-            version: of the push, or the one before.
+            version: that of the push, or the previous one.
             mode: `in_place`, `finish` or `retract`.
 
         Raises:
@@ -292,12 +292,12 @@ class RolloutClient:
         )
 
     async def policy_version(self) -> int:
-        """Of the weights that make tokens now."""
+        """Version of the weights that generate tokens now."""
         answer = await self._connection.call(self._stub.GetVersion, rollout_pb2.GetVersionRequest())
         return answer.policy_version
 
     async def pause(self, *, mode: str = "in_place") -> str:
-        """Make no more tokens; return what `resume` is given."""
+        """Stop generation; return the argument for `resume`."""
         request = rollout_pb2.PauseRequest(mode=PAUSE_MODES[mode])
         return (await self._connection.call(self._stub.Pause, request)).pause_id
 
@@ -307,7 +307,7 @@ class RolloutClient:
         await self._connection.call(self._stub.Continue, request)
 
     async def status(self) -> rollout_pb2.GetStatusResponse:
-        """What is where in the service."""
+        """State of the service: weights, sessions and counts."""
         return await self._connection.call(self._stub.GetStatus, rollout_pb2.GetStatusRequest())
 
 
@@ -324,7 +324,7 @@ class RolloutSession:
     ) -> None:
         self.session_id = session_id
         self.tokens_max = tokens_max
-        """Of prompt and response together."""
+        """Tokens of prompt and response together."""
         self._connection = connection
         self._stub = stub
         self._cursor = 0
@@ -335,7 +335,7 @@ class RolloutSession:
         Raises:
             InvalidRequest: a prompt is wrong; `field` says which (`prompts[3].k`).
             Conflict: a `group_id` is open with other content.
-            Saturated: too many groups are open, and were for the whole time of the backoff.
+            Saturated: too many groups were open during the whole time of the backoff.
         """
         messages = [_prompt(prompt) for prompt in prompts]
         said = [_batch(batch) for batch in batches]
@@ -354,9 +354,9 @@ class RolloutSession:
         return accepted
 
     async def groups(self) -> AsyncGenerator[RolloutGroup, None]:
-        """Yield groups as they end, from the one after the last acknowledged, for ever.
+        """Yield groups as they end, starting after the last acknowledged one, without end.
 
-        A lost connection is made again; a group may then come a second time.
+        A lost connection is restored; a group may then come a second time.
         """
 
         def request_from(_cursor: int) -> rollout_pb2.StreamGroupsRequest:
@@ -375,17 +375,17 @@ class RolloutSession:
                     yield _group(group, position)
 
     def acknowledge(self, group: RolloutGroup) -> None:
-        """This one and those before it were handled: they do not come again, and the service lets
-        go of them when it hears of it, with the next `submit` or after a lost connection."""
+        """Mark this group and those before it as handled: they do not come again, and the service
+        drops them when it is notified, with the next `submit` or after a lost connection."""
         self._cursor = max(self._cursor, group.cursor)
 
     async def cancel(self, group_ids: Iterable[str] = ()) -> int:
-        """Ask for the end of groups (none named: of all); return of how many rollouts."""
+        """Ask to end groups (none named: all); return the number of rollouts."""
         request = rollout_pb2.CancelRolloutsRequest(session_id=self.session_id, group_ids=group_ids)
         return (await self._connection.call(self._stub.CancelRollouts, request)).rollouts
 
     async def close(self) -> int:
-        """Cancel what has not ended and forget the session; return how many rollouts that were."""
+        """Cancel what has not ended and delete the session; return how many rollouts ended."""
         request = rollout_pb2.CloseSessionRequest(session_id=self.session_id)
         return (await self._connection.call(self._stub.CloseSession, request)).cancelled
 

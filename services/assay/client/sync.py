@@ -1,7 +1,7 @@
-"""The same client for programs without an event loop.
+"""The synchronous client, for programs without an event loop.
 
-It runs the asynchronous client on an event loop in a thread of its own, so the two behave alike.
-Ctrl-C ends the call that waits, on the server too. Not to be carried over a fork.
+It runs the asynchronous client on an event loop in a separate thread, so the two behave alike.
+Ctrl-C ends the waiting call, on the server too. Must not be used across a fork.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SyncClient:
             raise
 
     def __enter__(self) -> Self:
-        """Nothing is sent yet."""
+        """No message is sent yet."""
         return self
 
     def __exit__(
@@ -188,7 +188,7 @@ class SyncBatch:
 
 
 async def _made(url: str, **options: Any) -> Client:  # noqa: ANN401 those of `Client`
-    # On the loop that will use it: a channel belongs to the loop that it was made on.
+    # On the loop that will use it: a channel belongs to the loop on which it was made.
     return Client(url, **options)
 
 
@@ -208,7 +208,7 @@ class _LoopThread:
         return self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do `work` there and wait for it; an interrupt here cancels it there."""
+        """Run `work` on the loop and wait for it; an interrupt here cancels it there."""
         if not self.running:
             work.close()
             raise RuntimeError("the client is closed")
@@ -220,7 +220,7 @@ class _LoopThread:
             raise
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
-        """Draw items one by one."""
+        """Yield items one by one."""
         try:
             with contextlib.suppress(StopAsyncIteration):
                 while True:

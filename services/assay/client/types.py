@@ -1,6 +1,6 @@
-"""What a caller of the reward service gives and gets; no protobuf in sight.
+"""Arguments and results of the reward client; no protobuf types.
 
-Outcomes, evidence and group summaries are the words of the core, which is pure and imports nothing.
+Outcomes, evidence and group summaries are types of the core, which is pure and imports nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One RL training job as it is registered."""
+    """One RL training job as registered."""
 
     task_id: str
     pipeline: str
@@ -42,7 +42,7 @@ class Task:
     delay_budget_ms: int | None = None
     trainer_cost_rate: float = 0.0
     created: bool = False
-    """False when the very same task was registered before."""
+    """False if the same task was registered before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,23 +50,23 @@ class Request:
     """One response to score."""
 
     request_id: str
-    """Yours; submitting it twice in a batch is one request."""
+    """Chosen by the caller; submitting it twice in a batch is one request."""
     response: str | bytes
     """What the model wrote: any text, lone surrogates included, or any bytes."""
     reference: Mapping[str, Any] | bytes
-    """What to judge it by: an object in the pipeline's form, or its JSON."""
+    """What to judge it against: an object in the pipeline's form, or its JSON."""
     group_id: str = ""
-    """The prompt it answers; empty: it is in no group."""
+    """The prompt that it responds to; empty: it is in no group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """What became of submitted requests."""
+    """Result of a submission."""
 
     accepted: int
-    """Taken in, durably."""
+    """Newly accepted; durable."""
     duplicates: int
-    """Were there before, with the same content."""
+    """Submitted before with the same content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStatus:
-    """A batch as of one instant. `submitted = ended + queued + running`."""
+    """A batch at one instant. `submitted = ended + queued + running`."""
 
     batch_id: str
     task_id: str
@@ -116,17 +116,17 @@ class BatchStatus:
     running: int
     outcomes: Mapping[Outcome, int]
     deadline_at_risk: bool = False
-    """The planner's word: with the capacity there is, the deadline may be missed."""
+    """Set by the planner: with the present capacity, the deadline may be missed."""
 
     @property
     def over(self) -> bool:
-        """Nothing more will come."""
+        """No more results will come."""
         return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Results that came together, and where the next ones begin."""
+    """A page of results, and the cursor of the next one."""
 
     results: Sequence[Result]
     groups: Sequence[GroupSummary]
@@ -136,20 +136,20 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Everything about a scored list of requests."""
+    """Results and statistics of a scored list of requests."""
 
     results: Sequence[Result]
     groups: Sequence[GroupSummary]
 
     @property
     def rewards(self) -> Sequence[float | None]:
-        """In the order of `results`; `None` = could not be judged."""
+        """In the order of `results`; `None` = not judged."""
         return [result.reward for result in self.results]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Something that can be judged, and in which form."""
+    """A pipeline and the form of its settings and references."""
 
     name: str
     description: str

@@ -1,4 +1,4 @@
-"""Between protobuf and the client's own types; the only module of the client that knows both."""
+"""Conversion between protobuf and the client's types; the only client module that knows both."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,12 +31,12 @@ BATCH_STATE: Final = {
     reward_pb2.BatchState.Value(f"BATCH_STATE_{state.value}"): state for state in BatchState
 }
 REQUEST_OVERHEAD_BYTES: Final = 64
-"""More than a request's ids and tags take on the wire beyond their text."""
+"""Upper bound of a request's overhead on the wire beyond the text of its ids and tags."""
 
 
 # -- out -----------------------------------------------------------------------------------------
 def reward_requests(requests: Sequence[Request]) -> list[reward_pb2.RewardRequest]:
-    """Requests as messages; one reference object shared by many is written once.
+    """Requests as messages; a reference object shared by many is serialized once.
 
     Raises:
         InvalidRequest: an id is not UTF-8, or a reference is no JSON object.
@@ -62,9 +62,9 @@ def reward_requests(requests: Sequence[Request]) -> list[reward_pb2.RewardReques
 def chunks(
     messages: Sequence[reward_pb2.RewardRequest], *, bytes_max: int, requests_max: int
 ) -> Iterator[tuple[int, Sequence[reward_pb2.RewardRequest]]]:
-    """Cut into runs that fit one message each, with the index of their first.
+    """Split into runs that fit one message each, with the index of their first request.
 
-    A request that is larger than `bytes_max` by itself goes alone; the server has the last word.
+    A request that is larger than `bytes_max` by itself is sent alone; the server decides.
     """
     first = 0
     size = 0
@@ -82,7 +82,7 @@ def object_bytes(value: Mapping[str, Any] | bytes, field: str) -> bytes:
     """A JSON object as bytes.
 
     Raises:
-        InvalidRequest: it is none.
+        InvalidRequest: it is not one.
     """
     if isinstance(value, bytes):
         return value
@@ -93,7 +93,7 @@ def object_bytes(value: Mapping[str, Any] | bytes, field: str) -> bytes:
 
 
 def object_text(value: Mapping[str, Any] | None, field: str) -> str:
-    """As `object_bytes`, for settings; nothing is the empty text."""
+    """As `object_bytes`, for settings; `None` gives the empty text."""
     return object_bytes(value, field).decode() if value else ""
 
 
@@ -113,7 +113,7 @@ def task(answer: reward_pb2.RegisterTaskResponse) -> Task:
 
 
 def batch_status(message: reward_pb2.Batch) -> BatchStatus:
-    """A batch as of one instant."""
+    """A batch at one instant."""
     return BatchStatus(
         batch_id=message.batch_id,
         task_id=message.task_id,
@@ -179,7 +179,7 @@ def _result(message: reward_pb2.Result) -> Result:
 
 
 def evidence(message: common_pb2.Evidence) -> Evidence:
-    """Why a reward is what it is."""
+    """Convert the explanation of a reward."""
     return Evidence(
         verdict=message.verdict,
         tests_passed=message.tests_passed,

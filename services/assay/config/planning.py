@@ -1,7 +1,7 @@
 """How plans are made: the one settings class of the planner's core and of the simulator.
 
-`PlannerSettings` inherits it, so each knob has one name, one default and one description in the
-settings tree, in the code and in `docs/planner.md`.
+`PlannerSettings` inherits it, so each setting has one name, one default and one description in
+the settings tree, in the code and in `docs/planner.md`.
 """
 
 from pydantic import Field
@@ -10,7 +10,7 @@ from assay.config.branch import Branch
 
 
 class PriorSettings(Branch):
-    """What is assumed of a task when neither it nor a task with the same stages has history."""
+    """Assumptions about a task when neither it nor a task with the same stages has history."""
 
     span_s: float = Field(default=300.0, gt=0, allow_inf_nan=False)
     """Requests arrive evenly over this time, in seconds."""
@@ -21,46 +21,45 @@ class PriorSettings(Branch):
 
 
 class PlanSettings(Branch):
-    """How to make a plan and how often."""
+    """How plans are made, and how often."""
 
     epsilon: float = Field(default=0.05, ge=0, lt=1)
     """Share of batches that may miss their delay budget."""
     delay_budget_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """D of tasks that name none; absent = the smaller of 5 s and 2 % of the batch's span."""
+    """D of tasks that name none; absent: the smaller of 5 s and 2 % of the batch's span."""
     futures: int = Field(default=20, gt=0, le=1_000)
-    """Possible futures that a plan is made from."""
+    """Simulated futures per plan."""
     shape_futures: int = Field(default=10, gt=0, le=1_000)
-    """Futures that are enough to plan again with known peaks; at most `futures` are used."""
+    """Futures used when planning again with known peaks; at most `futures` are used."""
     spare_slots: int = Field(default=1, ge=0)
-    """Up to this many slots per stage are held if any future needs them, and so many more at once
-    for late requests: the last requests of a batch would wait for them otherwise. 5 suits pools of
+    """Up to this many slots per stage are held if any future needs them, plus the same number for
+    late requests; otherwise the last requests of a batch would wait for them. 5 suits pools of
     hundreds."""
     history_batches: int = Field(default=8, gt=0)
-    """Finished batches per task that plans are made from (the store keeps
+    """Finished batches per task that plans are based on (the store keeps
     `store.history_batches`)."""
     tick_s: float = Field(default=2.0, gt=0, allow_inf_nan=False)
     """How often the plan is applied and compared with what happens; also the length of its bins."""
     replan_s: float = Field(default=15.0, gt=0, allow_inf_nan=False)
-    """A new plan is made after this time at the latest, with the known peaks."""
+    """Longest time until a new plan is made with the known peaks."""
     search_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
-    """The peaks are searched for again after this time at the latest."""
+    """Longest time until the peaks are searched for again."""
     hold_s: float = Field(default=5.0, ge=0, allow_inf_nan=False)
-    """A slot is kept through a gap in its work of this length, even when starting takes less."""
+    """A slot is kept through a gap in its work of this length, even if starting one takes less."""
     bins_max: int = Field(default=256, gt=0, le=4_096)
     """Horizon of a plan, in bins of `tick_s`."""
     repeat_share: float = Field(default=0.4, gt=0, le=1)
-    """Share of `epsilon` that one plan may use: each further plan of a batch takes the risk
-    again."""
+    """Share of `epsilon` that one plan may use: each further plan of a batch adds risk."""
     shape_quantile: float = Field(default=0.7, ge=0, le=1)
-    """Slots of a bin: this quantile, over the futures, of the most requests that run at once."""
+    """Slots of a bin: this quantile, over the futures, of the peak number of running requests."""
     slack_s: float = Field(default=0.5, ge=0, allow_inf_nan=False)
-    """Where D cannot be kept, an end this much after the best possible one is accepted."""
+    """Where D cannot be met, accept an end at most this much later than the best possible one."""
     guard: float = Field(default=0.1, ge=0, le=1)
-    """Share of D that is planned with; the rest is a reserve for what no future foresaw."""
+    """Share of D that plans use; the rest is a reserve for what no future foresaw."""
     peak_factors: tuple[float, ...] = Field(default=(1.0, 1.25), min_length=1, max_length=8)
     """Multiples of the smallest sufficient peaks that are compared by total cost: slots plus
     trainer time lost to delay."""
     seed: int = Field(default=0, ge=0)
-    """Seed of the futures."""
+    """Seed of the simulated futures."""
     prior: PriorSettings = PriorSettings()
     """Assumptions about tasks without history."""

@@ -1,6 +1,6 @@
-"""Where each part of a platform says that it is ready, and where it listens.
+"""The files in which each part of a platform says that it is ready and where it listens.
 
-The file is there as long as the part serves. `assay.edge.lifecycle` writes it; the platform and the
+A file exists as long as its part serves. `assay.edge.lifecycle` writes it; the platform and the
 commands read it.
 """
 
@@ -18,5 +18,5 @@ class Part(StrEnum):
 
 
 def ready_file(data_dir: Path, part: Part) -> Path:
-    """The part's file in `data_dir`."""
+    """Path of the part's file in `data_dir`."""
     return data_dir / "run" / f"{part.value}.json"

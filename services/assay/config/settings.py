@@ -2,7 +2,7 @@
 
 Only the entry points read it (`Settings()` reads the environment); each part receives its own
 branch. A leaf has one name in three spellings: `settings.store.attempts_max`,
-`ASSAY_STORE__ATTEMPTS_MAX`, Helm `store.attempts_max`. A name that no leaf has is an error.
+`ASSAY_STORE__ATTEMPTS_MAX`, Helm `store.attempts_max`. An unknown name is an error.
 """
 
 import os
@@ -17,36 +17,36 @@ from assay.config.planning import PlanSettings
 
 ENV_PREFIX = "ASSAY_"
 NOT_SETTINGS = frozenset({"ASSAY_VENV", "ASSAY_TOKEN"})
-"""Variables of the set-up script and of the client."""
+"""Variables of the setup script and of the client."""
 
 
 class TenantSettings(Branch):
-    """Who may call, and how much they may hold."""
+    """A tenant's token, weight and quotas."""
 
     token_sha256: SecretStr
-    """SHA-256 of the tenant's bearer token, in hex; the token itself is never kept."""
+    """SHA-256 of the tenant's bearer token, in hex; the token itself is never stored."""
     weight: float = Field(default=1.0, ge=0.001, le=1_000.0, allow_inf_nan=False)
-    """Its share of each stage against the other tenants that have work there, and how much a second
-    of its waiting trainers counts in plans; batches keep the weight they were opened with."""
+    """Share of each stage relative to the other tenants with work there; also how much a second of
+    its waiting trainers counts in plans. Batches keep the weight they were opened with."""
     requests_open_max: int = Field(default=200_000, gt=0)
-    """Requests accepted and not ended."""
+    """Open requests: accepted and not yet ended."""
     bytes_open_max: int = Field(default=4 * 1024**3, gt=0)
-    """Payload bytes of those."""
+    """Payload bytes of open requests."""
     batches_open_max: int = Field(default=1_000, gt=0)
-    """Batches not over."""
+    """Open batches."""
     tasks_max: int = Field(default=1_000, gt=0)
-    """Tasks registered; one is forgotten 30 days after it was last used, one that a `Score` with
-    settings of its own made after `store.implicit_tasks_kept_s`."""
+    """Registered tasks. A task is forgotten 30 days after its last use; one created by a `Score`
+    call with its own settings, after `store.implicit_tasks_kept_s`."""
     results_kept_max: int = Field(default=1_000_000, gt=0)
-    """Results, and batches, of batches that are over and can still be read; beyond that the oldest
-    batches go before `store.results_kept_s`."""
+    """Results, and batches, of finished batches that can still be read; beyond that the oldest
+    batches are removed before `store.results_kept_s`."""
 
 
 class RewardSettings(Branch):
     """The reward API."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. Other than loopback needs `tenants`."""
+    """Address to listen on. Any address other than loopback needs `tenants`."""
     grpc_port: int = Field(default=8470, ge=0, le=65_535)
     """0 = any free port."""
     http_port: int = Field(default=8471, ge=0, le=65_535)
@@ -54,21 +54,21 @@ class RewardSettings(Branch):
     tenants: dict[str, TenantSettings] = Field(default_factory=dict)
     """Tenant name -> token and quotas. Empty: one tenant `default` without a token."""
     message_bytes_max: int = Field(default=16 * 1024**2, gt=0)
-    """Largest gRPC message or HTTP body of `Submit` and `Score`; of other calls: 256 KiB."""
+    """Largest gRPC message or HTTP body of `Submit` and `Score`; other calls: 256 KiB."""
     bytes_in_flight_max: int = Field(default=64 * 1024**2, gt=0)
-    """Bytes of messages that were received and not yet stored, of all calls together."""
+    """Bytes of messages received and not yet stored, over all calls."""
     read_inline_bytes_max: int = Field(default=16 * 1024, ge=0)
-    """Messages up to this size are read in the API itself; larger ones in processes of their own,
-    so that no message holds up other calls."""
+    """Messages up to this size are parsed in the API process itself; larger ones in separate reader
+    processes, so that no message blocks other calls."""
     readers_max: int = Field(default=3, ge=2)
-    """Those processes at once; one of them is kept for messages up to 1 MiB."""
+    """Most reader processes at once; one of them is reserved for messages up to 1 MiB."""
     read_cpu_s_per_mib: float = Field(default=0.25, gt=0, allow_inf_nan=False)
-    """CPU time that reading and checking a message may take per MiB of it, and at least for one."""
+    """CPU time per MiB for reading and checking a message; at least that of 1 MiB."""
     read_memory_bytes_max: int = Field(default=192 * 1024**2, ge=64 * 1024**2)
-    """Memory of one of those processes."""
+    """Memory limit of one reader process."""
     body_s_max: float = Field(default=30.0, gt=0)
     """How long a message or body may take to arrive, from the headers to its end; also how long a
-    caller may take to read a part of an answer."""
+    caller may take to read a part of a response."""
     requests_per_message_max: int = Field(default=4_096, gt=0)
     """Requests in one Submit or Score."""
     response_bytes_max: int = Field(default=4 * 1024**2, gt=0)
@@ -76,36 +76,35 @@ class RewardSettings(Branch):
     reference_bytes_max: int = Field(default=12 * 1024**2, gt=0)
     """Largest `reference_json` of one request."""
     deadline_default_s: float = Field(default=600.0, gt=0)
-    """Deadline of a batch that names none, until history says better."""
+    """Deadline of a batch that names none, until there is history to derive one from."""
     deadline_min_s: float = Field(default=1.0, ge=0)
-    """Earliest deadline, counted from the opening: a batch that asks for less is given this."""
+    """Earliest deadline, counted from the opening; a batch that asks for less gets this one."""
     calls_concurrent_max: int = Field(default=1_024, gt=0)
-    """Calls at once, without streams; more are refused as saturated."""
+    """Concurrent calls, without streams; more are refused as saturated."""
     streams_concurrent_max: int = Field(default=512, gt=0)
-    """Open `StreamResults` and `SubmitStream` at once; more are refused as saturated."""
+    """Concurrent `StreamResults` and `SubmitStream` calls; more are refused as saturated."""
     tenant_share_max: float = Field(default=0.5, gt=0, le=1)
     """Share of calls, streams and bytes in flight that one tenant may hold. Half of each total is
-    divided among the tenants and kept for them, whatever the others do."""
+    divided among the tenants and reserved for them."""
     tenant_calls_per_s_max: float = Field(default=100.0, gt=0)
-    """Calls per second of one of several tenants, refused ones too; what comes faster waits."""
+    """Calls per second, refused ones included, of one tenant of several; faster calls wait."""
     tenant_bytes_per_s_max: int = Field(default=16 * 1024**2, gt=0)
-    """Bytes per second of large messages of one of several tenants; what comes faster waits."""
+    """Bytes per second of large messages of one tenant, if there are several; faster ones wait."""
     tenant_requests_per_s_max: float = Field(default=500.0, gt=0)
-    """Requests per second of one of several tenants that are stored, one second's worth at once;
-    what comes faster waits."""
+    """Requests stored per second of one tenant, if there are several, with a burst of one second's
+    worth; faster ones wait."""
     stream_idle_s_max: float = Field(default=900.0, gt=0)
-    """A stream without a message for so long ends as saturated; its caller goes on from its
-    cursor."""
+    """A stream without a message for this long ends as saturated; its caller can resume."""
     stream_s_max: float = Field(default=14_400.0, gt=0)
-    """So does one that is this old."""
+    """A stream of this age ends in the same way."""
     connections_max: int = Field(default=4_096, gt=0)
-    """Connections at once, on each of the two ports."""
+    """Concurrent connections on each of the two ports."""
     connections_per_peer_max: int = Field(default=256, gt=0)
-    """HTTP connections of one address at once; more are closed at once."""
+    """Concurrent HTTP connections per address; more are closed at once."""
     drain_s: float = Field(default=20.0, ge=0)
-    """How long calls may go on after SIGTERM."""
+    """How long calls may continue after SIGTERM."""
     tls_certificate: Path | None = None
-    """PEM chain; with `tls_key` switches TLS on."""
+    """PEM certificate chain; together with `tls_key` enables TLS."""
     tls_key: Path | None = None
     """PEM private key."""
 
@@ -114,53 +113,53 @@ class RolloutSettings(Branch):
     """The rollout service. Its tenants are `reward.tenants`."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. Other than loopback needs `reward.tenants`."""
+    """Address to listen on. Any address other than loopback needs `reward.tenants`."""
     grpc_port: int = Field(default=8480, ge=0, le=65_535)
     """0 = any free port."""
     http_port: int = Field(default=8481, ge=0, le=65_535)
-    """Of `/healthz`, `/readyz` and `/metrics`. 0 = any free port."""
+    """Port of `/healthz`, `/readyz` and `/metrics`. 0 = any free port."""
     model: Path | None = None
-    """A Hugging Face folder, a .gguf file or a llama2.c .bin checkpoint."""
+    """A Hugging Face folder, a `.gguf` file or a llama2.c `.bin` checkpoint."""
     tokenizer: Path | None = None
-    """Where the tokenizer is, if not with the model."""
+    """Path of the tokenizer, if it is not with the model."""
     slots: int = Field(default=64, gt=0, le=65_536)
-    """Rollouts at once: those that decode and those that wait for rewards."""
+    """Concurrent rollouts: those that decode and those that wait for rewards."""
     batch_max: int = Field(default=16, gt=0, le=256)
-    """Rollouts in one step of the engine."""
+    """Rollouts per step of the engine."""
     threads: int = Field(default=0, ge=0, le=256)
-    """Threads of a step; 0 = chosen by the model's size."""
+    """Threads per step; 0 = chosen by the model's size."""
     tokens_max: int = Field(default=1_024, gt=0)
     """Tokens of prompt and response together."""
     groups_open_max: int = Field(default=4_096, gt=0)
-    """Groups of one session that were submitted and not acknowledged by its reader."""
+    """Groups of one session that were submitted and not yet acknowledged by its reader."""
     reward_url: str = "127.0.0.1:8470"
-    """Where the reward service listens."""
+    """Address of the reward service."""
     reward_wait_s: float = Field(default=600.0, gt=0)
-    """How long a response waits for its reward before it ends as INFRA_FAILED, if its session does
-    not say."""
+    """How long a response waits for its reward before it ends as INFRA_FAILED, unless its session
+    sets another value."""
     message_bytes_max: int = Field(default=16 * 1024**2, gt=0)
-    """Largest message of `SubmitPrompts` and `PushWeights`; of other calls: 256 KiB."""
+    """Largest message of `SubmitPrompts` and `PushWeights`; other calls: 256 KiB."""
     bytes_in_flight_max: int = Field(default=128 * 1024**2, gt=0)
-    """Bytes of messages that were received and not yet used, of all calls together."""
+    """Bytes of messages received and not yet used, over all calls."""
     calls_concurrent_max: int = Field(default=256, gt=0)
-    """Calls at once, without streams."""
+    """Concurrent calls, without streams."""
     streams_concurrent_max: int = Field(default=128, gt=0)
-    """Open `StreamGroups` and `PushWeights` at once."""
+    """Concurrent `StreamGroups` and `PushWeights` calls."""
     drain_s: float = Field(default=20.0, ge=0)
-    """How long calls may go on after SIGTERM."""
+    """How long calls may continue after SIGTERM."""
 
 
 class OperatorSettings(Branch):
-    """Who may use the operator's ports: metrics, the pool service, the planner."""
+    """Access to the operator's ports: metrics, the pool service, the planner."""
 
     token: SecretStr | None = None
-    """Bearer token of the operator's calls; services ask for it and show it to each other. Absent:
-    the operator's ports listen on loopback only, and with `reward.tenants` the API shows no
+    """Bearer token of the operator's calls; services require it and send it to each other. Absent:
+    the operator's ports listen on loopback only, and with `reward.tenants` the API does not serve
     `/metrics`."""
     token_file: Path | None = None
     """A file that holds the token, instead of `token`."""
     allow_open_ports: bool = False
-    """DANGER: listen on other addresses than loopback without asking for a token. Logged."""
+    """DANGER: listen on addresses other than loopback without requiring a token. Logged."""
 
 
 class StoreSettings(Branch):
@@ -171,108 +170,108 @@ class StoreSettings(Branch):
     shard: str = "0"
     """Hash tag of all keys."""
     appendfsync: str = Field(default="everysec", pattern="^(everysec|always)$")
-    """Of the embedded server; the end of a process, `kill -9` too, loses nothing acknowledged under
-    either. `everysec`: its log is synced each second, which is what power loss may take. `always`:
-    synced before each answer; power loss takes nothing that was acknowledged. A server of your own
-    has its own setting, and its `everysec` promises less: docs/operations.md."""
+    """`appendfsync` of the embedded server. The end of a process, `kill -9` too, loses nothing
+    acknowledged under either value. `everysec`: the log is synced each second; power loss can lose
+    that second. `always`: synced before each reply; power loss loses nothing acknowledged. An
+    external server has its own setting, and its `everysec` guarantees less: docs/operations.md."""
     attempts_max: int = Field(default=3, gt=0)
-    """Claims of one stage before a request ends as INFRA_FAILED."""
+    """Claims per stage before a request ends as INFRA_FAILED."""
     inline_bytes_max: int = Field(default=64 * 1024, gt=0)
     """Payload parts larger than this are stored once, by content hash."""
     results_kept_s: float = Field(default=3_600.0, gt=0)
-    """How long a finished batch can still be read."""
+    """How long a finished batch can be read."""
     batch_overdue_s: float = Field(default=3_600.0, gt=0)
     """How long past its deadline an unfinished batch is kept before its requests end as EXPIRED."""
     history_batches: int = Field(default=20, gt=0)
-    """Finished batches a task that are kept for the planner."""
+    """Finished batches per task that are kept for the planner."""
     dead_letters_max: int = Field(default=10_000, gt=0)
-    """Dead letters per stage; the oldest go first."""
+    """Dead letters per stage; the oldest are removed first."""
     dead_letters_per_tenant_max: int = Field(default=2_000, gt=0)
-    """Of those, one tenant's."""
+    """Dead letters of one tenant per stage."""
     implicit_tasks_kept_s: float = Field(default=7_200.0, ge=3_660)
-    """How long a task that a `Score` with settings of its own made is kept after its last use;
+    """How long a task created by a `Score` call with its own settings is kept after its last use;
     longer than the API remembers it."""
     artifact_bytes_max: int = Field(default=64 * 1024**2, gt=0)
     """Largest artifact (a compiled program)."""
     artifacts_bytes_max: int = Field(default=1024**3, gt=0)
-    """All artifacts together; the oldest go first."""
+    """Total size of all artifacts; the oldest are removed first."""
     artifacts_kept_s: float = Field(default=3_600.0, gt=0)
     """How long an artifact is kept after it was made."""
     timeout_s: float = Field(default=10.0, gt=0)
-    """Of one non-blocking call to the store."""
+    """Timeout of one non-blocking call to the store."""
     start_wait_s: float = Field(default=10.0, ge=0)
-    """How long a service that starts waits for a store that does not answer, before it gives up."""
+    """How long a starting service waits for a store that does not answer."""
     accept_data_loss: bool = False
-    """DANGER: take a server without an append-only file, whose end loses acknowledged work."""
+    """DANGER: accept a server without an append-only file; its end loses acknowledged work."""
     accept_unverified: bool = False
-    """Take a server that does not tell its persistence and its eviction policy (INFO)."""
+    """Accept a server that does not report its persistence and its eviction policy (INFO)."""
 
 
 class WorkerSettings(Branch):
     """The worker host of this machine."""
 
     slots: int = Field(default=2, ge=0)
-    """Worker slots a stage at start."""
+    """Worker slots per stage at start."""
     slots_by_stage: dict[str, int] = Field(default_factory=dict)
-    """Stages that start with another number."""
+    """Other values of `slots`, by stage."""
     slots_max: int = Field(default=256, gt=0)
-    """Most slots a stage that a resize may ask for."""
+    """Most slots per stage that a resize may ask for."""
     stages: tuple[str, ...] = ()
     """Stages to serve; empty = those of all pipelines."""
     control_host: str = "127.0.0.1"
-    """Where the internal pool service (resize) and probes listen. Other than loopback needs
-    `operator.token`."""
+    """Address on which the internal pool service (resize) and the probes listen. Any address other
+    than loopback needs `operator.token`."""
     control_port: int = Field(default=8472, ge=0, le=65_535)
     """0 = any free port."""
     http_port: int = Field(default=0, ge=0, le=65_535)
-    """`/healthz`, `/readyz` and `/metrics` of the host; 0 = any free port (the API of this machine
-    shows the same metrics)."""
+    """Port of `/healthz`, `/readyz` and `/metrics` of the host; 0 = any free port (the API of this
+    machine exposes the same metrics)."""
     environment: tuple[str, ...] = ()
-    """Names of environment variables that slots are given beside the harmless ones. Handlers see
-    them, and so might what breaks out of one."""
+    """Names of environment variables passed to slots in addition to the harmless ones. Handlers can
+    read them, and so can code that escapes from a sandbox."""
     artifact_cache_bytes_max: int = Field(default=2 * 1024**3, gt=0)
-    """Disk space in `data_dir` for artifacts fetched or made here."""
+    """Disk space in `data_dir` for artifacts fetched or made on this host."""
     drain_s: float = Field(default=20.0, ge=0)
-    """How long running work may go on after SIGTERM before it is given back."""
+    """How long running work may continue after SIGTERM before it is given back."""
     reap_every_s: float = Field(default=1.0, gt=0)
-    """How often expired leases are looked for."""
+    """Interval between searches for expired leases."""
 
 
 class PlannerSettings(PlanSettings):
-    """The planner: how many slots each stage has at each moment."""
+    """The planner: how many slots each stage has over time."""
 
     enabled: bool = True
     """`assay up` starts a planner; false = pools keep their size."""
     host: str = "127.0.0.1"
-    """Where its gRPC (plans, explanations) and probes listen. Other than loopback needs
-    `operator.token`."""
+    """Address on which its gRPC service (plans, explanations) and its probes listen. Any address
+    other than loopback needs `operator.token`."""
     grpc_port: int = Field(default=8473, ge=0, le=65_535)
     """0 = any free port."""
     http_port: int = Field(default=0, ge=0, le=65_535)
-    """`/healthz`, `/readyz` and `/metrics`; 0 = any free port."""
+    """Port of `/healthz`, `/readyz` and `/metrics`; 0 = any free port."""
     slots_min: int | None = Field(default=None, ge=0)
-    """Slots per stage that stay warm without work, so that a lone `Score` finds one. Absent: what
-    the worker host starts with (`worker.slots`, `worker.slots_by_stage`); 0 = down to nothing."""
+    """Slots per stage that stay warm without work, so that a single `Score` call finds one. Absent:
+    the worker host's start values (`worker.slots`, `worker.slots_by_stage`); 0 = scale to zero."""
     slots_min_by_stage: dict[str, int] = Field(default_factory=dict)
     """Other values of `slots_min`, by stage."""
     slots_max: int | None = Field(default=None, ge=0)
-    """Most slots per stage. Absent: as many as fit into the cores and the memory of this
-    machine, and never below `slots_min`."""
+    """Most slots per stage. Absent: as many as fit into the cores and the memory of this machine,
+    and never fewer than `slots_min`."""
     slots_max_by_stage: dict[str, int] = Field(default_factory=dict)
     """Other values of `slots_max`, by stage."""
     core_cost: float = Field(default=0.025, ge=0, allow_inf_nan=False)
     """Cost of a core for a second, in GPU-seconds (the unit of a task's `trainer_cost_rate`). A
-    slot-second costs its stage's cores times this, and 1 for each of its GPUs."""
+    slot-second costs its stage's cores times this, plus 1 for each of its GPUs."""
     startup_s: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    """Typical time from ordering a slot to its readiness."""
+    """Typical time from requesting a slot until it is ready."""
     startup_s_by_stage: dict[str, float] = Field(default_factory=dict)
     """Other values of `startup_s`, by stage."""
     lease_s: float = Field(default=10.0, gt=0, allow_inf_nan=False)
-    """The leader's lease on planning; a standby takes over within this time."""
+    """Duration of the leader's lease; a standby takes over within this time."""
     planning_s_max: float = Field(default=60.0, gt=0, allow_inf_nan=False)
-    """A planning process that does not answer for so long is killed and started again."""
+    """A planning process that does not answer for this long is killed and started again."""
     planning_idle_s: float = Field(default=300.0, gt=0, allow_inf_nan=False)
-    """Without work for so long, the planning process ends and gives its memory back."""
+    """After this long without work, the planning process exits and frees its memory."""
     drain_s: float = Field(default=2.0, ge=0)
     """How long calls may continue after SIGTERM."""
 
@@ -281,27 +280,27 @@ class SandboxSettings(Branch):
     """Isolation of untrusted code."""
 
     allow_unisolated: bool = False
-    """DANGER: run untrusted code without isolation where the host cannot give it. Said loudly."""
+    """DANGER: run untrusted code without isolation where the host cannot provide it. Logged."""
     uid: int = Field(default=64_001, gt=0)
     """First unprivileged uid and gid that runs use when the launcher starts as root."""
     cgroup: str = Field(default="auto", pattern="^(auto|v2|v1|none)$")
     """Which cgroup backend; `auto` takes the best that works."""
     scratch_bytes_max: int = Field(default=64 * 1024**2, gt=0)
-    """Largest scratch file system of a run, whatever its own limits say."""
+    """Largest scratch file system of a run, regardless of its own limits."""
 
 
 class VerifierSettings(Branch):
-    """Limits of the built-in pipelines that the operator sets."""
+    """Limits of the built-in pipelines, set by the operator."""
 
     response_chars_max: int = Field(default=50_000, gt=0)
-    """Longer answers end as RESOURCE_LIMIT in the text pipelines."""
+    """Longer responses end as RESOURCE_LIMIT in the text pipelines."""
     math_cpu_s: float = Field(default=5.0, gt=0)
     """CPU time of one math verification."""
     match_cpu_s: float = Field(default=2.0, gt=0)
     """CPU time of one text match (`regex`, `json_schema` ...)."""
     program_paths: tuple[Path, ...] = ()
     """Directories with packages that programs and tests of `code.python` may import, such as the
-    `site-packages` of an environment with NumPy. Programs can read all that lies there."""
+    `site-packages` of an environment with NumPy. Programs can read every file in them."""
     function_paths: tuple[Path, ...] = ()
     """Directories whose modules `python_function` may import inside the sandbox (read-only)."""
 
@@ -312,13 +311,13 @@ class TelemetrySettings(Branch):
     log_level: str = "info"
     """debug, info, warning, error."""
     log_json: bool = True
-    """One JSON object a line; false = for people."""
+    """One JSON object per line; false = human-readable."""
     otlp_endpoint: str = ""
     """OpenTelemetry collector (gRPC); empty = no spans."""
 
 
 class Settings(BaseSettings):
-    """The root; reads `ASSAY_*` from the environment."""
+    """The root; read from `ASSAY_*` environment variables."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX,
@@ -329,7 +328,7 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Path.home() / ".local" / "share" / "assay"
-    """Embedded store, sockets, scratch space, artifact cache."""
+    """Directory of the embedded store, sockets, scratch space and the artifact cache."""
     operator: OperatorSettings = OperatorSettings()
     reward: RewardSettings = RewardSettings()
     rollout: RolloutSettings = RolloutSettings()
@@ -342,16 +341,16 @@ class Settings(BaseSettings):
 
 
 class UnknownSettingError(ValueError):
-    """An environment variable with our prefix that no leaf of the tree has."""
+    """An environment variable with our prefix that matches no leaf of the tree."""
 
 
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the tree from the environment.
 
-    pydantic refuses a misspelt leaf but silently skips a misspelt first segment; this does not.
+    pydantic rejects a misspelt leaf but silently skips a misspelt first segment; this does not.
 
     Raises:
-        UnknownSettingError: `ASSAY_STOER__URL`.
+        UnknownSettingError: a variable such as `ASSAY_STOER__URL`.
         pydantic.ValidationError: a value or an inner name is wrong.
     """
     known = {name.upper() for name in Settings.model_fields}

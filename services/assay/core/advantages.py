@@ -1,8 +1,8 @@
 """Advantages of one group's responses, over the rewards that are present.
 
-A response without a reward (nobody judged it: an infrastructure failure, a cancel) takes no part in
-the mean and the deviation, and has no advantage: train on the others. Rewards [1, none, 0, 0] are
-worth [2/3, none, -1/3, -1/3] before any scaling, never [1/2, none, -1/2, -1/2].
+A response without a reward (it could not be judged: an infrastructure failure, a cancel) counts
+neither in the mean nor in the deviation, and has no advantage: train on the others. Rewards
+[1, none, 0, 0] give [2/3, none, -1/3, -1/3] before any scaling, never [1/2, none, -1/2, -1/2].
 
 Sources: GRPO, arXiv 2402.03300 section 4.1; RLOO, arXiv 2402.14740 section 3; Dr. GRPO, arXiv
 2503.20783 section 3 (no division by the deviation).
@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 DEVIATION_MIN: Final = 1e-8
-"""A group whose rewards deviate less teaches nothing: its advantages are 0."""
+"""Smallest useful deviation of a group's rewards; below it all advantages are 0."""
 
 
 class Estimator(StrEnum):
@@ -34,8 +34,8 @@ def advantages(
     """Return one advantage for each reward, `None` where there is none.
 
     Args:
-        rewards: of one group, finite; `None` = nobody judged the response.
-        estimator: how.
+        rewards: of one group, finite; `None` = the response was not judged.
+        estimator: how advantages are computed.
     """
     present = [reward for reward in rewards if reward is not None]
     found = iter(_ESTIMATE[estimator](present))

@@ -1,8 +1,8 @@
-"""The opaque bytes that the store carries: what a result's body and a hand-over say.
+"""The opaque bytes that the store carries: bodies of results and of hand-overs.
 
-Workers pack, the API unpacks. Invariants: what was packed is what is unpacked, but for texts, which
+Workers pack, the API unpacks. Invariants: unpacking returns what was packed, except texts, which
 are bounded (`TEXT_CHARS_MAX`) and made valid Unicode; each form starts with its version, so that
-old and new releases may share a store; an empty body is a request that no stage judged.
+old and new releases may share a store; an empty body means that no stage judged the request.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ HANDOVER_VERSION: Final = 1
 
 
 class CodecError(ValueError):
-    """The bytes are not what this release (or any) has packed."""
+    """The bytes were not packed by this release or a compatible one."""
 
 
 def pack(value: object) -> bytes:
@@ -66,12 +66,12 @@ def unpack_body(body: bytes) -> tuple[Evidence, ResourceUse]:
 
 
 def pack_handover(artifact: bytes, use: ResourceUse) -> bytes:
-    """Pack what `HandOver.handover` carries; `use` is that of all stages so far."""
+    """Pack what `HandOver.handover` carries; `use` is the sum over all stages so far."""
     return pack((HANDOVER_VERSION, artifact, use.cpu_s, use.memory_bytes_peak))
 
 
 def unpack_handover(handover: bytes) -> tuple[bytes, ResourceUse]:
-    """Undo `pack_handover`; the empty hand-over of a first stage gives nothing used.
+    """Undo `pack_handover`; the empty hand-over of a first stage has no artifact.
 
     Raises:
         CodecError: the bytes are no hand-over of this version.

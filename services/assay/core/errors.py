@@ -24,7 +24,7 @@ class AssayError(Exception):
     """Base of all errors that are part of the contract."""
 
     reason: ClassVar[str] = "internal"
-    """The stable word for clients and metrics."""
+    """Stable identifier for clients and metrics."""
 
     def __init__(self, message: str, *, field: str = "", retry_after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -34,13 +34,13 @@ class AssayError(Exception):
 
 
 class InvalidRequest(AssayError):
-    """`field` is the path of what is wrong: `requests[3].reference.answers`."""
+    """A field is wrong; `field` is its path: `requests[3].reference.answers`."""
 
     reason = "invalid_request"
 
 
 class TooLarge(AssayError):
-    """A message, or the field that is named, is over its size limit. Sending it again is no use."""
+    """A message, or the named field, is over its size limit. Sending it again does not help."""
 
     reason = "too_large"
 
@@ -64,7 +64,7 @@ class NotFound(AssayError):
 
 
 class Unauthenticated(AssayError):
-    """No token, or one that no tenant has."""
+    """No token, or an unknown one."""
 
     reason = "unauthenticated"
 
@@ -88,7 +88,7 @@ class DependencyDown(AssayError):
 
 
 class IsolationUnavailable(AssayError):
-    """The host cannot give the isolation that the settings ask for."""
+    """The host cannot provide the isolation that the settings require."""
 
     reason = "isolation_unavailable"
 

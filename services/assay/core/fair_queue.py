@@ -1,7 +1,7 @@
-"""One stage's queue in memory, served as `core.ordering` says.
+"""One stage's queue in memory, in the order of `core.ordering`.
 
-Always true: a tenant has a virtual time in `shares.waiting` exactly while requests of it wait, and
-every pop serves the first tenant's first request.
+Invariants: a tenant has a virtual time in `shares.waiting` exactly while requests of it wait, and
+every pop takes the first request of the first tenant.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ class Price(NamedTuple):
 
 
 class FairQueue(Generic[T, E]):
-    """Entries of many tenants. An entry that is dropped stays in its heap until it comes up."""
+    """Entries of many tenants. A dropped entry stays in its heap until it reaches the front."""
 
     def __init__(self, waits: Callable[[E], bool] = lambda _: True) -> None:
         """`waits` is false for an entry that was dropped."""
@@ -39,16 +39,17 @@ class FairQueue(Generic[T, E]):
         return (entry for heap in self._heaps.values() for _, entry in heap if self._waits(entry))
 
     def push(self, tenant: T, key: OrderKey, entry: E, *, claims: int = 0) -> None:
-        """The entry waits; `claims` have been made so far."""
+        """Add an entry; `claims` have been made so far."""
         self.shares.join(tenant, claims)
         heappush(self._heaps[tenant], (key, entry))
         self._counts[tenant] += 1
 
     def pop(self, price: Callable[[E], Price | None]) -> tuple[E, int | None]:
-        """The next entry and what its tenant was charged.
+        """Return the next entry and what its tenant was charged.
 
         Args:
-            price: of an entry; `None` = it was charged before (and so is what is returned).
+            price: price of an entry; `None` = it was charged before (and so is the returned
+                charge).
         """
         tenant = self.shares.first()
         heap = self._heaps[tenant]
@@ -62,7 +63,7 @@ class FairQueue(Generic[T, E]):
         return entry, charged
 
     def drop(self, tenant: T) -> None:
-        """An entry of the tenant waits no longer; the caller has made `waits` say so."""
+        """Drop an entry of the tenant; `waits` must already return false for it."""
         self._count_down(tenant)
 
     def _count_down(self, tenant: T) -> None:

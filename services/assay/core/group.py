@@ -1,4 +1,4 @@
-"""What the rewards of one group (the K responses to one prompt) amount to."""
+"""Statistics over the rewards of one group (the K responses to one prompt)."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from assay.core.ids import GroupId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSummary:
-    """Statistics over the rewards that are present; an infrastructure failure is not among them."""
+    """Statistics over the rewards that are present; infrastructure failures do not count."""
 
     group_id: GroupId
     size: int
@@ -18,11 +18,11 @@ class GroupSummary:
     std: float | None
     """Population standard deviation."""
     degenerate: bool
-    """All present rewards are equal (or none is present): the group teaches nothing."""
+    """All present rewards are equal (or none is present): the group gives no training signal."""
 
 
 def summarize(group_id: GroupId, rewards: Sequence[float | None]) -> GroupSummary:
-    """Sum up a finished group; `None` stands for a request that ended without a reward."""
+    """Summarize a finished group; `None` stands for a request that ended without a reward."""
     present = [reward for reward in rewards if reward is not None]
     degenerate = len(set(present)) <= 1
     mean = std = None

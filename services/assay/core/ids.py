@@ -1,4 +1,4 @@
-"""Identifiers, each its own type so that one is never taken for another."""
+"""Identifiers, each with its own type so that they cannot be mixed up."""
 
 import re
 from typing import Final, NewType
@@ -12,10 +12,10 @@ WorkerId = NewType("WorkerId", str)
 StageName = NewType("StageName", str)
 PipelineName = NewType("PipelineName", str)
 JobId = NewType("JobId", str)
-"""The store's own name of a request: its sequence number, zero-padded, so that the order of the
-names is the order of arrival."""
+"""The store's own name of a request: its sequence number, zero-padded, so that names sort in the
+order of arrival."""
 
 NAME_FORM: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
-"""Tasks, batches, stages, pipelines."""
+"""Form of the names of tasks, batches, stages and pipelines."""
 REQUEST_FORM: Final = re.compile(r"[A-Za-z0-9._:/-]{1,256}")
-"""Requests and groups: trainers like to write `step12/prompt7:k3`."""
+"""Form of the ids of requests and groups: trainers use ids such as `step12/prompt7:k3`."""

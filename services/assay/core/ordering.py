@@ -1,19 +1,19 @@
-"""Who is served next: fair shares between tenants, Earliest Batch First within one.
+"""The order of service: fair shares between tenants, Earliest Batch First within one.
 
-The one rule of the store (its scripts compute the same numbers), of the queue's model and of the
+The same rule for the store (its scripts compute the same numbers), the queue's model and the
 simulators:
 
 * between tenants, start-time fair queueing (Goyal, Vin, Cheng: SIGCOMM 1996) at each stage: every
   tenant has a virtual time, the one with the smallest is served (ties by name), and its virtual
   time grows by the cost of the request divided by the tenant's weight. A tenant that comes back
   joins at the present virtual time, or at its own where that is later: time without work neither
-  saves up a claim to service nor costs one;
+  earns credit nor costs any;
 * within a tenant, the batch whose deadline comes first (DistRS, NSDI'26, section 5.2), then the
   order of arrival. A request that is delivered again keeps its place and is not charged again.
 
-A tenant that has had a stage's queue to itself since the queue last ran empty is not charged, so a
+A tenant that has had a stage's queue to itself since the queue was last empty is not charged, so a
 single tenant is served by Earliest Batch First alone. Virtual times are whole microseconds of
-service at weight 1; they start at 0 whenever the queue of the stage has run empty.
+service at weight 1; they start at 0 whenever the queue of the stage has become empty.
 
 While two tenants both wait, what each was charged, divided by its weight, differs by at most
 `cost_a / weight_a + cost_b / weight_b` of their costliest requests (theorem 1 of the paper).
@@ -24,18 +24,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 COST_US_MIN: Final = 1_000
-"""Charged at least, for a claim costs its worker more than the service that it reports; and while
-nothing is known of the stage: who joins meanwhile must not stand behind a charge that is taken back
-later."""
+"""Smallest charge, because a claim costs its worker more than the service time that it reports.
+Also the charge while nothing is known of the stage: a tenant that joins meanwhile must not queue
+behind a charge that is taken back later."""
 LEARNT_FROM: Final = 16
-"""Requests that an estimate remembers, about."""
+"""Approximate number of requests over which an estimate averages."""
 
 T = TypeVar("T", bound=Any)
-"""What stands for a tenant: a name, or an index in the simulators."""
+"""Identifies a tenant: a name, or an index in the simulators."""
 
 
 class OrderKey(NamedTuple):
-    """Within a tenant; smaller is served earlier. Total: `sequence` is unique."""
+    """Key within a tenant; smaller is served earlier. Total: `sequence` is unique."""
 
     deadline_ms: int
     sequence: int
@@ -53,12 +53,12 @@ def order_key(*, deadline_ns: int, sequence: int) -> OrderKey:
 
 
 def cost_us(service_ns: int) -> int:
-    """What a request costs that held a worker for so long."""
+    """Cost in microseconds of a request that held a worker for `service_ns`."""
     return max(service_ns // 1_000, COST_US_MIN)
 
 
 def advance_us(cost_us: int, weight: float) -> int:
-    """By how much a virtual time grows."""
+    """Amount by which the virtual time of a tenant grows."""
     return math.ceil(cost_us / weight)
 
 
@@ -67,15 +67,15 @@ class Shares(Generic[T]):
     """The virtual times of one stage's tenants."""
 
     waiting: dict[T, int] = field(default_factory=dict)
-    """Tenants with waiting requests."""
+    """Virtual times of tenants with waiting requests."""
     debts: dict[T, int] = field(default_factory=dict)
-    """Tenants without, whose virtual time may be ahead of `now_us`."""
+    """Virtual times of tenants without; they may be ahead of `now_us`."""
     now_us: int = 0
-    """The virtual time at which tenants join. It follows the tenants that are served, and falls
-    only where a correction leaves every waiting tenant behind it."""
+    """The virtual time at which tenants join. It follows the tenants that are served, and decreases
+    only when a correction leaves every waiting tenant behind it."""
     since: int | None = None
-    """The number of the claim after which tenants are charged; `None` = one tenant only has waited
-    since the queue last ran empty."""
+    """Number of the claim after which tenants are charged; `None` = only one tenant has waited
+    since the queue was last empty."""
 
     def join(self, tenant: T, claims: int) -> None:
         """A request of the tenant waits; `claims` have been made so far."""
@@ -86,7 +86,7 @@ class Shares(Generic[T]):
         self.waiting[tenant] = max(self.debts.pop(tenant, 0), self.now_us)
 
     def leave(self, tenant: T) -> None:
-        """No request of the tenant waits any more."""
+        """The tenant has no waiting request any more."""
         virtual_us = self.waiting.pop(tenant)
         if self.waiting:
             self.debts[tenant] = virtual_us
@@ -95,11 +95,11 @@ class Shares(Generic[T]):
             self.now_us, self.since = 0, None
 
     def first(self) -> T:
-        """Whose request is next."""
+        """The tenant whose request is next."""
         return min(self.waiting, key=lambda tenant: (self.waiting[tenant], tenant))
 
     def charge(self, tenant: T, cost_us: int, weight: float) -> int:
-        """The first tenant's request is served; returns the advance, 0 where nobody is charged."""
+        """Charge the first tenant for a request; returns the advance, 0 where no one is charged."""
         if self.since is None:
             return 0
         self.now_us = max(self.now_us, self.waiting[tenant])
@@ -108,15 +108,15 @@ class Shares(Generic[T]):
         return advance
 
     def forgive(self) -> None:
-        """Forget what the tenants without waiting requests owe no more."""
+        """Drop the debts of tenants without waiting requests that are paid off by now."""
         self.debts = {t: ahead for t, ahead in self.debts.items() if ahead > self.now_us}
 
     def charged(self, advance: int, claim: int) -> bool:
-        """Whether an advance of that claim still counts: the queue did not run empty since."""
+        """Whether an advance of that claim still counts: the queue was not empty since."""
         return advance > 0 and self.since is not None and claim > self.since
 
     def correct(self, tenant: T, more_us: int) -> None:
-        """Requests that were charged had another cost than expected."""
+        """Correct the charge of requests whose cost turned out to be different."""
         if more_us == 0:
             return
         if tenant in self.waiting:
@@ -131,24 +131,24 @@ class Shares(Generic[T]):
 
 @dataclass(slots=True)
 class Costs(Generic[T]):
-    """What a tenant's request is expected to cost at one stage."""
+    """Expected cost of each tenant's requests at one stage."""
 
     by_tenant_us: dict[T, int] = field(default_factory=dict)
     all_us: int = 0
-    """Of all tenants together; 0 = nothing is known."""
+    """Estimate over all tenants; 0 = nothing is known."""
 
     def expected_us(self, tenant: T) -> int:
-        """From the tenant's own requests, else from everybody's."""
+        """From the tenant's own requests, else from those of all tenants."""
         return self.by_tenant_us.get(tenant) or self.all_us or COST_US_MIN
 
     def learn(self, tenant: T, total_us: int, count: int) -> None:
-        """`count` requests of the tenant have cost `total_us`."""
+        """Record that `count` requests of the tenant cost `total_us`."""
         self.by_tenant_us[tenant] = moved(self.by_tenant_us.get(tenant, 0), total_us, count)
         self.all_us = moved(self.all_us, total_us, count)
 
 
 def moved(known_us: int, total_us: int, count: int) -> int:
-    """An estimate (0 = none yet) drawn towards the mean of `count` more requests."""
+    """Move an estimate (0 = none yet) towards the mean of `count` more requests."""
     mean_us = total_us / count
     if known_us == 0:
         return math.floor(mean_us)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """One spelling on the wire, in metrics, in logs and in the store."""
+    """How a request ended; the same spelling on the wire, in metrics, in logs and in the store."""
 
     SCORED = "SCORED"
     RESOURCE_LIMIT = "RESOURCE_LIMIT"
@@ -20,5 +20,5 @@ class Outcome(StrEnum):
 
     @property
     def carries_reward(self) -> bool:
-        """True where the candidate was judged, if only by the limit that it broke."""
+        """True where the response was judged, even if only by the limit that it broke."""
         return self in {Outcome.SCORED, Outcome.RESOURCE_LIMIT}

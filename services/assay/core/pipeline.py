@@ -1,4 +1,4 @@
-"""Pipelines and stages as plain data: what is run, in which order, on which resources."""
+"""Pipelines and stages as plain data: what runs, in which order, on which resources."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from assay.core.ids import PipelineName, StageName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What one worker of a stage is given; the unit that the planner counts in."""
+    """Resources of one worker of a stage; the unit that the planner counts in."""
 
     cpu_cores: float = 1.0
     memory_bytes: int = 512 * 1024 * 1024
@@ -24,19 +24,19 @@ class StageSpec:
     name: StageName
     resources: Resources = field(default_factory=Resources)
     timeout_s: float = 60.0
-    """How long one claim of work may take. Where the stage's own sandbox keeps the limits of its
+    """How long one claim of work may take. Where the stage's own sandbox enforces the limits of its
     programs, the worker is then killed and the attempt has failed. Elsewhere it is killed when it
     was blocked (slept, waited for itself) for the second half of this time, and the request ends as
-    RESOURCE_LIMIT; time in which the machine was busy with others does not count."""
+    RESOURCE_LIMIT; time in which other processes used the machine does not count."""
     cpu_s_max: float | None = None
     """CPU time of one call of the handler, after which its process is killed. A request that was
-    alone in the call ends as RESOURCE_LIMIT; a batch is run again one by one, so that only those
-    that break the limit by themselves end so. `None` where the stage's own sandbox keeps it."""
+    alone in the call ends as RESOURCE_LIMIT; a batch is run again one by one, so that only requests
+    that break the limit by themselves end so. `None` where the stage's own sandbox enforces it."""
     lease_s: float = 30.0
-    """A lease not renewed for this long is lost; the worker renews at a third of it."""
+    """A lease not renewed for this long is lost; the worker renews after a third of it."""
     batch_max: int = 1
     """Requests that one worker takes at once. More than one only where each takes little time and
-    none can hurt its neighbours."""
+    none can affect the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ class TaskRecord:
 
 
 class BatchState(StrEnum):
-    """OPEN takes requests; SEALED waits for them; the other two are final."""
+    """OPEN accepts requests; SEALED waits for them to end; the other two are final."""
 
     OPEN = "OPEN"
     SEALED = "SEALED"
@@ -46,7 +46,7 @@ class BatchState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
-    """What opens a batch."""
+    """Parameters of a new batch."""
 
     tenant: TenantId
     batch_id: BatchId
@@ -56,14 +56,14 @@ class BatchSpec:
     group_size: int
     """K; 0 = unknown."""
     deadline_after_ms: int
-    """The deadline, counted from the opening."""
+    """The deadline, as a duration from the opening."""
     weight: float = 1.0
-    """The tenant's, above 0: its share of each stage against the other tenants' (`ordering`)."""
+    """The tenant's weight, above 0: its share of each stage relative to others (`ordering`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord:
-    """A batch as of one instant. `submitted = ended + queued + running` always."""
+    """A batch at one instant. `submitted = ended + queued + running` always."""
 
     tenant: TenantId
     batch_id: BatchId
@@ -80,17 +80,17 @@ class BatchRecord:
     running: int
     outcomes: dict[Outcome, int]
     deadline_at_risk: bool = False
-    """The planner's word: with the capacity there is, the deadline may be missed."""
+    """Set by the planner: with the present capacity, the deadline may be missed."""
 
     @property
     def over(self) -> bool:
-        """Nothing more will come."""
+        """No more results will come."""
         return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRequest:
-    """A validated request on its way in."""
+    """A validated request to be stored."""
 
     request_id: RequestId
     group_id: GroupId
@@ -100,7 +100,7 @@ class NewRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """What became of one submit call (all of it was taken in)."""
+    """Result of one submit call (all of it was accepted)."""
 
     accepted: int
     duplicates: int
@@ -109,21 +109,21 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What a tenant may hold at once; reaching it is `Saturated`."""
+    """What a tenant may hold at once; at a limit, calls raise `Saturated`."""
 
     requests_open_max: int = 200_000
     bytes_open_max: int = 4 * 1024**3
     batches_open_max: int = 1_000
     tasks_max: int = 1_000
     results_kept_max: int = 1_000_000
-    """Results (and as many batches) that are kept of batches that are over: the oldest batches go
-    before their time."""
+    """Results (and as many batches) kept of finished batches; beyond that the oldest batches are
+    removed early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A worker's timed right to a request. Only the holder of the newest fence may report. A fence
-    is never given twice, not even by a store that lost its last writes."""
+    """A worker's right to a request until it expires. Only the holder of the newest fence may
+    report. No fence is ever issued twice, not even by a store that lost its last writes."""
 
     job_id: JobId
     fence: int
@@ -131,7 +131,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A request in a worker's hands."""
+    """A request leased to a worker."""
 
     lease: Lease
     stage: StageName
@@ -144,7 +144,7 @@ class Claim:
     response: bytes
     reference: bytes
     handover: bytes
-    """What the previous stage left; empty at the first."""
+    """Hand-over of the previous stage; empty at the first."""
     enqueued_ns: int
     claimed_ns: int
     deadline_ns: int
@@ -152,7 +152,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageReport:
-    """A worker's account of one claim, as durations since the claim."""
+    """A worker's report on one claim, as durations since the claim."""
 
     worker: WorkerId
     started_after_ns: int
@@ -170,7 +170,7 @@ class EndRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """Finish: the request goes on to the next stage."""
+    """Finish: the request continues with the next stage."""
 
     next_stage: StageName
     handover: bytes
@@ -178,21 +178,21 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailAttempt:
-    """Finish: the infrastructure failed; the attempt counts, the last one is a dead letter."""
+    """Finish: the infrastructure failed; the attempt counts, the last one makes a dead letter."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveBack:
-    """Finish: a draining worker did not begin; the attempt does not count."""
+    """Finish: a draining worker did not start it; the attempt does not count."""
 
 
 Finish = EndRequest | HandOver | FailAttempt | GiveBack
 
 
 class FinishStatus(StrEnum):
-    """STALE: the lease was lost, the report was thrown away, somebody else has the request."""
+    """STALE: the lease was lost, the report was discarded, another worker has the request."""
 
     DONE = "DONE"
     STALE = "STALE"
@@ -200,7 +200,7 @@ class FinishStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedBatch:
-    """A batch that a store call brought to its end; `slack_ms` < 0 = after its deadline."""
+    """A batch that a store call completed; `slack_ms` < 0 = after its deadline."""
 
     tenant: TenantId
     batch_id: BatchId
@@ -209,7 +209,7 @@ class CompletedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a worker says at the end of one claim."""
+    """A worker's report at the end of one claim."""
 
     lease: Lease
     report: StageReport
@@ -218,7 +218,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """Answers to a list of reports, in order, and the batches that they completed."""
+    """Statuses of a list of reports, in order, and the batches that they completed."""
 
     statuses: tuple[FinishStatus, ...]
     completed: tuple[CompletedBatch, ...]
@@ -226,7 +226,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
-    """What one sweep of a stage did."""
+    """Result of one sweep of a stage."""
 
     redelivered: int
     dead: int
@@ -250,7 +250,7 @@ class StageTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRecord:
-    """How one request ended, as the trainer will see it."""
+    """How one request ended, as the trainer sees it."""
 
     request_id: RequestId
     group_id: GroupId
@@ -260,7 +260,7 @@ class ResultRecord:
     stages: tuple[StageTiming, ...]
     attempts: int
     error: str = ""
-    """Why nobody could judge it; the store's word on INFRA_FAILED, whose `body` is empty."""
+    """Why the request could not be judged; set by the store on INFRA_FAILED (empty `body`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,13 +272,13 @@ class GroupRecord:
 
 
 LogEntry = ResultRecord | GroupRecord
-"""A batch's results are a log that only grows; its index is the cursor of `StreamResults`."""
+"""A batch's results are an append-only log; its index is the cursor of `StreamResults`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHistory:
-    """What the planner learns from: when a request came (since its batch opened) and how long each
-    of the pipeline's stages held a worker (0 = never reached)."""
+    """What the planner learns from: when a request arrived (since its batch opened) and how long
+    each of the pipeline's stages held a worker (0 = never reached)."""
 
     arrived_after_ns: int
     service_ns: tuple[int, ...]
@@ -312,7 +312,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageDepth:
-    """A stage's queue as of one instant."""
+    """A stage's queue at one instant."""
 
     stage: StageName
     queued: int
@@ -326,40 +326,40 @@ class InFlight:
     """One request that has not ended, as a planner sees it."""
 
     arrived_after_ns: int
-    """Since its batch opened."""
+    """Arrival, since its batch opened."""
     stage: StageName
-    """Where it waits or runs."""
+    """The stage where it waits or runs."""
     service_ns: tuple[int, ...]
     """How long each of the pipeline's stages held a worker, in order; 0 where not finished."""
     enqueued_ns: int
-    """When it joined the queue of `stage`; an attempt that is made again keeps it."""
+    """When it joined the queue of `stage`; a repeated attempt keeps it."""
     claimed_ns: int
     """When a worker took it; 0 = queued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenWork:
-    """A batch that is not over, and its requests that have not ended."""
+    """A batch that is not complete, and its requests that have not ended."""
 
     batch: BatchRecord
     task: TaskRecord
     number: int
     """Counts the task's batches from 0; never used twice while the task is registered."""
     order_deadline_ns: int
-    """By which requests that join a queue now are ordered: the batch's own deadline unless
-    `Store.prioritize` said otherwise."""
+    """Orders requests that join a queue now: the batch's own deadline unless `Store.prioritize` set
+    another."""
     weight: float = 1.0
-    """The tenant's, as it was when the batch was opened."""
+    """The tenant's weight at the opening of the batch."""
     ended_natural_ns: int
-    """Largest arrival plus service times (queueing left out) of the requests that ended, since the
+    """Largest arrival plus service times (without queueing) of the requests that ended, since the
     opening; 0 = none."""
     requests: tuple[InFlight, ...]
-    """In the order of arrival."""
+    """In order of arrival."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintRecord:
-    """A rollout phase of a task has begun; no batch of it opened since."""
+    """A rollout phase of a task has begun, and no batch of it opened since."""
 
     tenant: TenantId
     task_id: TaskId
@@ -370,13 +370,13 @@ class HintRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """Who leads the planners as of one instant."""
+    """Which planner leads at one instant."""
 
     leads: bool
-    """The asker does, until `expires_ns`."""
+    """The asking planner leads, until `expires_ns`."""
     planner: str
-    """Who does."""
+    """The leading planner."""
     fence: int
-    """Grows whenever the lead is taken anew; a leader keeps it while it renews in time."""
+    """Grows whenever the lead is taken again; a leader that renews in time keeps it."""
     expires_ns: int
-    """When somebody else may take the lead, unless it is renewed."""
+    """When another planner may take the lead, unless it is renewed."""

@@ -1,14 +1,14 @@
-"""What a response is: any bytes; and the text that stands for them.
+"""A response is any bytes; this maps them to text and back.
 
 Invariant: bytes and text map one to one, whatever the bytes.
 """
 
 
 def response_bytes(response: str | bytes) -> bytes:
-    """Return the bytes that a response is: of a text its UTF-8.
+    """Return the bytes of a response; text is encoded as UTF-8.
 
-    A lone surrogate, which UTF-8 cannot say, is written in the three bytes of its number (WTF-8);
-    two that belong together are one character.
+    A lone surrogate, which UTF-8 cannot encode, becomes the three bytes of its code point (WTF-8);
+    a surrogate pair is one character.
     """
     if isinstance(response, bytes):
         return response
@@ -22,7 +22,7 @@ def response_bytes(response: str | bytes) -> bytes:
 def response_text(response: bytes) -> str:
     """Return the text that verifiers read.
 
-    Each byte that is not UTF-8 stands as one lone surrogate (U+DC80 to U+DCFF): text and bytes map
-    one to one, and `text.encode("utf-8", "surrogateescape")` gives the very bytes back.
+    Each byte that is not UTF-8 becomes one lone surrogate (U+DC80 to U+DCFF): text and bytes map
+    one to one, and `text.encode("utf-8", "surrogateescape")` returns the same bytes.
     """
     return response.decode("utf-8", "surrogateescape")

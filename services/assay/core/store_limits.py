@@ -1,4 +1,4 @@
-"""What every store bounds, and how it refuses what passes a bound."""
+"""Limits of every store, and the errors raised beyond them."""
 
 from typing import Final
 
@@ -7,24 +7,24 @@ from assay.core.records import Quota
 
 RETRY_AFTER_S: Final = 1.0
 PLANS_MAX: Final = 100
-"""Kept per batch."""
+"""Plans kept per batch."""
 PLAN_BYTES_MAX: Final = 1024**2
 HINTS_MAX: Final = 1_000
-"""The oldest goes first."""
+"""Beyond that, the oldest is removed first."""
 HINTS_PER_TENANT_MAX: Final = 100
-"""The tenant's oldest goes first."""
+"""Beyond that, the tenant's oldest is removed first."""
 BATCH_REQUESTS_MAX: Final = 1_000_000
-"""Also of a batch without a size."""
+"""Requests per batch, also of a batch without a size."""
 
 
 def too_many_tasks(quota: Quota) -> Saturated:
-    """What `put_task` raises."""
+    """The error that `put_task` raises."""
     message = f"tasks_max: {quota.tasks_max} tasks of the tenant are registered"
     return Saturated(message, retry_after_s=RETRY_AFTER_S)
 
 
 def too_much_open_work(requests_max: int) -> Saturated:
-    """What `open_work` raises."""
+    """The error that `open_work` raises."""
     message = f"more than {requests_max} requests have not ended"
     return Saturated(message, retry_after_s=RETRY_AFTER_S)
 
@@ -33,7 +33,7 @@ def check_plan(body: bytes) -> None:
     """Refuse a plan that is too large to keep.
 
     Raises:
-        TooLarge: it is.
+        TooLarge: the plan is over `PLAN_BYTES_MAX`.
     """
     if len(body) > PLAN_BYTES_MAX:
         message = f"a plan of {len(body)} bytes is over {PLAN_BYTES_MAX}"

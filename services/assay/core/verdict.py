@@ -1,7 +1,7 @@
-"""What a stage says about a request. Bad responses are data, not exceptions.
+"""A stage's verdict on a request. Bad responses are data, not exceptions.
 
-A stage that cannot say anything (its tools broke, its host is ill) raises; the worker turns that
-into a failed attempt, never into a reward.
+A stage that cannot judge (its tools broke, its host is faulty) raises; the worker turns that into a
+failed attempt, never into a reward.
 """
 
 from dataclasses import dataclass, field
@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from assay.core.outcome import Outcome
 
 TEXT_CHARS_MAX = 4_000
-"""Bound of every text inside an `Evidence`."""
+"""Longest text inside an `Evidence`."""
 SECOND_JUDGE = "second judge: "
-"""How `Evidence.error` begins where a second judge looked as well: then `agrees`, `disagrees` or
+"""Prefix of `Evidence.error` when a second judge ran too; followed by `agrees`, `disagrees` or
 `abstains`. Evidence and a metric, never a reward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Why a reward is what it is."""
+    """Explains a reward."""
 
     verdict: str = ""
     tests_passed: int = 0
@@ -30,13 +30,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUse:
-    """What the request's own work used."""
+    """Resources that the request's own work used."""
 
     cpu_s: float = 0.0
     memory_bytes_peak: int = 0
 
     def plus(self, other: "ResourceUse") -> "ResourceUse":
-        """CPU time adds up over stages; of memory the largest peak counts."""
+        """CPU time adds up over stages; for memory the largest peak counts."""
         return ResourceUse(
             cpu_s=self.cpu_s + other.cpu_s,
             memory_bytes_peak=max(self.memory_bytes_peak, other.memory_bytes_peak),
@@ -53,7 +53,7 @@ class Ended:
     use: ResourceUse = field(default_factory=ResourceUse)
 
     def __post_init__(self) -> None:
-        """Refuse a reward where none may be, and the want of one where one must be.
+        """Reject a reward where there must be none, and a missing one where it is required.
 
         Raises:
             ValueError: outcome and reward do not fit together.
@@ -65,7 +65,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver:
-    """The stage hands `artifact` (small; large things go by content hash) to the next stage."""
+    """The stage passes `artifact` (small; large data goes by content hash) to the next stage."""
 
     artifact: bytes
     use: ResourceUse = field(default_factory=ResourceUse)

@@ -1,8 +1,8 @@
-"""Who is calling: a tenant, known by the SHA-256 of its bearer token, or the operator.
+"""Authentication: a tenant, identified by the SHA-256 of its bearer token, or the operator.
 
 The tenant comes from the token and never from a message. Without configured tenants there is one,
-`default`, and no token is asked for. Invariant: a port that asks for no token listens on loopback
-only, or nothing starts (`refuse_open_listener`).
+`default`, and no token is required. Invariant: a port that requires no token listens on loopback
+only; otherwise the service does not start (`refuse_open_listener`).
 """
 
 import hashlib
@@ -28,17 +28,17 @@ log = structlog.get_logger(__name__)
 
 
 class OpenToAllError(ValueError):
-    """The service would listen to the network without asking anybody for a token."""
+    """The service would listen on the network without requiring a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """Who is authenticated, and what it may hold."""
+    """An authenticated tenant and its quotas."""
 
     tenant_id: TenantId
     quota: Quota
     weight: float = 1.0
-    """Its share of each stage against the other tenants'."""
+    """Share of each stage relative to the other tenants."""
 
 
 class Callers(Protocol):
@@ -46,10 +46,10 @@ class Callers(Protocol):
 
     @property
     def ask_for_token(self) -> bool:
-        """False when everybody may call."""
+        """False when everyone may call."""
 
     def authenticate(self, authorization: str) -> Tenant:
-        """Return who shows this `Authorization` value; `Unauthenticated` when no one does."""
+        """Return the caller with this `Authorization` value; raises `Unauthenticated`."""
 
 
 class Tenants:
@@ -59,7 +59,7 @@ class Tenants:
         """Read the configured tenants.
 
         Raises:
-            ValueError: a name or a digest is not of its form.
+            ValueError: a name or a digest has the wrong form.
         """
         self._by_digest = [
             (_digest(name, tenant), _tenant(name, tenant)) for name, tenant in settings.items()
@@ -68,13 +68,13 @@ class Tenants:
 
     @property
     def ask_for_token(self) -> bool:
-        """False when everybody is the tenant `default`."""
+        """False when every caller is the tenant `default`."""
         return bool(self._by_digest)
 
     def authenticate(self, authorization: str) -> Tenant:
         """Return the tenant of an `Authorization: Bearer ...` value.
 
-        Takes the same time whichever tenant it is, or none.
+        Takes the same time for every tenant, and for an unknown token.
 
         Raises:
             Unauthenticated: no token, or one that no tenant has.
@@ -92,13 +92,13 @@ class Tenants:
 
 
 class Operator:
-    """Whoever runs the platform, known by one token. Without a token everybody is."""
+    """The operator of the platform, known by one token; without a token, every caller is."""
 
     def __init__(self, settings: OperatorSettings) -> None:
         """Read the token.
 
         Raises:
-            ValueError: the token's file cannot be read, or there is no token in it.
+            ValueError: the token's file cannot be read, or is empty.
         """
         self._token = _operator_token(settings)
         self._digest = hashlib.sha256(self._token.encode()).digest()
@@ -106,19 +106,19 @@ class Operator:
 
     @property
     def ask_for_token(self) -> bool:
-        """False when the ports are kept by being on loopback."""
+        """False when the ports are protected by listening on loopback only."""
         return bool(self._token)
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What a gRPC call to an operator's port carries."""
+        """Metadata of a gRPC call to an operator's port."""
         return (("authorization", f"Bearer {self._token}"),) if self._token else ()
 
     def authenticate(self, authorization: str) -> Tenant:
         """Return the operator.
 
         Raises:
-            Unauthenticated: no token, or another.
+            Unauthenticated: no token, or the wrong one.
         """
         if self._token and not hmac.compare_digest(_shown(authorization), self._digest):
             raise Unauthenticated("authorization: not the operator's token (operator.token)")
@@ -126,14 +126,14 @@ class Operator:
 
 
 class MetricsReader:
-    """Who may read the metrics on the port that tenants call: with tenants, the operator alone."""
+    """Who may read the metrics on the tenants' port: with tenants, only the operator."""
 
     def __init__(self, operator: Operator, tenants: Callers) -> None:
         self._operator = operator
         self._tenants = tenants
 
     def admit(self, authorization: str) -> None:
-        """Let the operator in, and everybody where no one is asked for a token.
+        """Admit the operator, and everyone where no token is required.
 
         Raises:
             Unauthenticated: it is someone else, or the operator has no token.
@@ -146,17 +146,17 @@ class MetricsReader:
 def refuse_open_listener(
     host: str, callers: Callers, *, setting: str, needs: str, allow: bool
 ) -> None:
-    """Listen to other machines only when callers are asked for a token.
+    """Allow an address other than loopback only when callers need a token.
 
     Args:
-        host: where it would listen.
+        host: address to listen on.
         callers: who may call there.
         setting: the name of `host`'s setting.
-        needs: the name of the setting that would make it ask.
-        allow: `operator.allow_open_ports`; it is logged.
+        needs: the name of the setting that would require a token.
+        allow: `operator.allow_open_ports`; its use is logged.
 
     Raises:
-        OpenToAllError: `host` is not loopback and no token is asked for.
+        OpenToAllError: `host` is not loopback and no token is required.
     """
     if callers.ask_for_token or is_loopback(host):
         return

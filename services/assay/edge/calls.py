@@ -1,8 +1,8 @@
-"""What every call passes through, on gRPC and on HTTP alike.
+"""Steps of every call, the same for gRPC and HTTP.
 
 In this order: an id for the logs, a span, the token, a slot at the door; then the body is read and
-handled; then what was raised is translated. Nothing of a call is read before it is admitted. A
-handler finds who calls in `current_call()`, which fails (and so refuses) outside of an
+handled; then a raised error is translated. No part of a call is read before it is admitted. A
+handler finds its caller in `current_call()`, which fails (and so refuses) outside of an
 authenticated call.
 """
 
@@ -28,7 +28,7 @@ CALL_ID_CHARS_MAX: Final = 64
 log = structlog.get_logger(__name__)
 
 OnCall = Callable[[str, str, float], None]
-"""Told of every call's end: method, reason ("ok" or an error's), seconds."""
+"""Called at the end of every call with its method, reason ("ok" or an error's) and seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +48,14 @@ def current_call() -> Call:
     """Return the call that is being answered.
 
     Raises:
-        LookupError: no authenticated call; a bug of the caller's, never a way in.
+        LookupError: no authenticated call; a bug in the calling code, never an access path.
     """
     return _CURRENT.get()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """What is known of a call before anything was checked."""
+    """What is known of a call before any check."""
 
     method: str
     authorization: str
@@ -65,7 +65,7 @@ class Arrival:
 
 
 class OpenCall:
-    """A call inside `CallGuard.call`; `error` says afterwards how it ended (`None` = well).
+    """A call inside `CallGuard.call`; afterwards `error` holds how it ended (`None` = success).
 
     `method` may be made more precise before the call ends (HTTP knows it after routing).
     """
@@ -80,7 +80,7 @@ class OpenCall:
         self._admit = admit
 
     async def admit(self) -> Call:
-        """Check the token, take a slot, keep pace; the first thing done inside the block.
+        """Check the token, take a slot, keep pace; the first step inside the block.
 
         Raises:
             Unauthenticated: no one has the token.
@@ -90,7 +90,7 @@ class OpenCall:
 
 
 class CallGuard:
-    """Admits calls and says how each ended."""
+    """Admits calls and reports how each ended."""
 
     def __init__(
         self, *, callers: Callers, door: Door, clock: Clock, tracer: Tracer, on_call: OnCall
@@ -104,14 +104,14 @@ class CallGuard:
 
     @property
     def calls(self) -> int:
-        """Calls being answered now."""
+        """Number of calls in progress."""
         return self._calls
 
     @contextmanager
     def call(self, arrival: Arrival) -> Iterator[OpenCall]:
-        """Answer one call inside the block; what it raises becomes `OpenCall.error`.
+        """Answer one call inside the block; an exception becomes `OpenCall.error`.
 
-        Cancellation passes through: the caller went away, there is no one to tell.
+        Cancellation passes through: the caller is gone, so there is no one to answer.
         """
         held = ExitStack()
         call = OpenCall(
@@ -132,7 +132,7 @@ class CallGuard:
                     call.error = detail_of(error)
                     reason = error.reason
                     log.info("call_refused", reason=reason, field=error.field, why=error.message)
-                except Exception:  # the edge: what is no error of the contract is a bug
+                except Exception:  # the edge: any error outside the contract is a bug
                     call.error = internal_detail(call.call_id)
                     reason = call.error.reason
                     log.exception("call_failed")
@@ -142,7 +142,7 @@ class CallGuard:
             self._on_call(call.method, reason, spent_s)
 
     async def before_refusal(self, call: OpenCall) -> None:
-        """Wait until a call that found no room is due its answer; it holds nothing meanwhile."""
+        """Wait until the refusal of a call without a slot is due; holds nothing while it waits."""
         saturated = call.error is not None and call.error.reason == Saturated.reason
         if saturated and call.tenant is not None:
             await self.door.refuse_at_pace(call.tenant.tenant_id)

@@ -1,6 +1,6 @@
-"""The one place that reads the machine's clock; everybody else takes a `Clock` as an argument.
+"""The one place that reads the machine's clock; all other code takes a `Clock` as an argument.
 
-Tests and the simulator pass an object of the same shape with a time of their own.
+Tests and the simulator pass an object of the same shape with its own time.
 """
 
 import asyncio
@@ -11,15 +11,15 @@ class Clock:
     """The real clock of this machine."""
 
     def now_ns(self) -> int:
-        """Unix time. For people and records; may jump."""
+        """Unix time in nanoseconds. For people and records; may jump."""
         return time.time_ns()
 
     def monotonic_ns(self) -> int:
-        """Never goes back; for durations only."""
+        """Nanoseconds that never go back; for durations only."""
         return time.monotonic_ns()
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for `seconds`."""
+        """Yield to other tasks for `seconds`."""
         await asyncio.sleep(seconds)
 
     def sleep_blocking(self, seconds: float) -> None:

@@ -1,11 +1,11 @@
-"""How much of a service each tenant may take up at once, so that none takes up all of it.
+"""Admission limits per tenant, so that no tenant can occupy the whole service.
 
-Three things are limited: calls, streams and bytes of messages that were read and not yet handed on.
-Each has a total. Half of it is divided among the configured tenants and kept for them, whatever the
-others do; the rest goes to whoever comes first, up to a tenant's own limit. What does not fit is
-`Saturated`, which says when to come back. Where there are several tenants, each also has a pace in
-calls and in bytes per second: what comes faster waits, and so do refusals, or a tenant could keep
-the service busy with refusing.
+Three things are limited: calls, streams, and bytes of messages that were read and not yet handed
+on. Each has a total. Half of it is divided among the configured tenants and reserved for them; the
+rest is first come, first served, up to a tenant's own limit. What does not fit is `Saturated`,
+with a delay after which to retry. Where there are several tenants, each also has a rate in calls
+and in bytes per second: faster calls wait, and so do refusals, because otherwise a tenant could
+keep the service busy with refusing.
 """
 
 import asyncio
@@ -23,25 +23,25 @@ from assay.core.ids import TenantId
 T = TypeVar("T")
 
 RETRY_AFTER_S: Final = 0.25
-"""What a call that finds the service full is told; clients add jitter of their own."""
+"""Retry delay for a call that finds the service full; clients add their own jitter."""
 READS_MAX: Final = 2
-"""Large messages of one tenant that are received at the same time (gRPC: all, for their size is not
-known before). The others wait their turn within `body_s_max`."""
+"""Large messages of one tenant that are received at the same time (gRPC: all messages, because
+their size is not known before). The others wait within `body_s_max`."""
 UPLOADS_MAX: Final = 4
-"""Streams of one tenant that send; each may be in the middle of a message at any time."""
+"""Sending streams per tenant; each may be in the middle of a message at any time."""
 
 
 LARGE_BYTES: Final = 64 * 1024
-"""Messages above this count for the pace in bytes."""
+"""Messages above this size count towards the rate in bytes."""
 BURST_S: Final = 1.0
-"""What a tenant may be ahead of its pace."""
+"""Burst: how far a tenant may be ahead of its rate."""
 REFUSALS_MAX: Final = 2_048
-"""Calls that wait for their refusal; more are refused at once."""
+"""Calls that wait for their refusal; further ones are refused at once."""
 REFUSAL_S_MAX: Final = 20.0
 
 
 class Kind(StrEnum):
-    """What a call holds while it lasts."""
+    """What a call holds while it runs."""
 
     CALL = "calls"
     STREAM = "streams"
@@ -49,7 +49,7 @@ class Kind(StrEnum):
 
 
 class Limit:
-    """A total of which every tenant has a reserve, and one at most its own limit."""
+    """A total in which every tenant has a reserve, and may hold at most its own limit."""
 
     def __init__(self, what: str, *, total: int, tenants: int, share: float) -> None:
         """Divide `total` among `tenants`; one of them may hold up to `share` of it (0 to 1)."""
@@ -63,14 +63,14 @@ class Limit:
 
     @property
     def held(self) -> int:
-        """By all tenants."""
+        """Amount held by all tenants."""
         return sum(self._held.values())
 
     def take(self, tenant: TenantId, amount: int = 1) -> None:
         """Hold `amount` more until it is given back.
 
         Raises:
-            Saturated: the tenant holds its limit, or the common part is used up.
+            Saturated: the tenant is at its limit, or the common part is used up.
         """
         now = self._held[tenant] + amount
         if now > self._most:
@@ -97,7 +97,7 @@ class Limit:
 
 
 class Load:
-    """Bytes that one call holds; given back once, early or at its end."""
+    """Bytes that one call holds; released once, early or at its end."""
 
     def __init__(self, limit: Limit, tenant: TenantId) -> None:
         self._limit = limit
@@ -114,22 +114,22 @@ class Load:
         self._bytes += count
 
     def release(self) -> None:
-        """Hold nothing any more."""
+        """Release all bytes."""
         count, self._bytes = self._bytes, 0
         if count:
             self._limit.give_back(self._tenant, count)
 
 
 class Pace:
-    """So many units per second for each tenant, with a short burst ahead."""
+    """A rate in units per second per tenant, with a short burst."""
 
     def __init__(self, per_s: float) -> None:
-        """`math.inf`: nothing ever waits."""
+        """With `math.inf`, nothing ever waits."""
         self._per_s = per_s
         self._free_s: dict[TenantId, float] = {}
 
     def wait_s(self, tenant: TenantId, amount: float, now_s: float) -> float:
-        """Take `amount`; returns how long to wait first."""
+        """Take `amount`; returns how many seconds to wait first."""
         free_s = max(self._free_s.get(tenant, 0.0), now_s - BURST_S)
         self._free_s[tenant] = free_s + amount / self._per_s
         return max(0.0, free_s - now_s)
@@ -153,7 +153,7 @@ class DoorLimits:
 
 
 class Door:
-    """What all calls of a service hold together."""
+    """The resources that all calls of a service hold together."""
 
     def __init__(self, limits: DoorLimits) -> None:
         self.limits = limits
@@ -182,7 +182,7 @@ class Door:
         return Limit(what, total=total, tenants=limits.tenants, share=limits.tenant_share)
 
     def held(self, kind: Kind) -> int:
-        """Slots of this kind that are taken."""
+        """Slots of this kind in use."""
         return self._slots[kind].held
 
     @asynccontextmanager
@@ -202,14 +202,14 @@ class Door:
             await asyncio.sleep(wait_s)
 
     async def pace_requests(self, tenant: TenantId, count: int) -> None:
-        """Wait until so many more requests of the tenant are due to be stored."""
+        """Wait until `count` more requests of the tenant are due to be stored."""
         now_s = asyncio.get_running_loop().time()
         wait_s = self._requests_pace.wait_s(tenant, count, now_s)
         if wait_s:
             await asyncio.sleep(wait_s)
 
     async def refuse_at_pace(self, tenant: TenantId) -> None:
-        """Wait until a refusal is due; not at all when too many wait already."""
+        """Wait until a refusal is due; returns at once when too many already wait."""
         try:
             self._refusals.take(tenant)
         except Saturated:
@@ -224,7 +224,7 @@ class Door:
 
     @contextmanager
     def slot(self, tenant: TenantId, kind: Kind) -> Iterator[Load]:
-        """Hold a slot for the length of the block; yields the account of the call's bytes.
+        """Hold a slot for the duration of the block; yields the account of the call's bytes.
 
         Raises:
             Saturated: there is none for this tenant.
@@ -240,7 +240,7 @@ class Door:
 
 
 async def within(work: Awaitable[T], *, seconds: float, what: str) -> T:
-    """Await what the caller's end does: sends a message, or reads one.
+    """Await an operation that depends on the caller: sending a message, or reading one.
 
     Raises:
         DeadlinePassed: it took longer.
@@ -254,10 +254,10 @@ async def within(work: Awaitable[T], *, seconds: float, what: str) -> T:
 
 
 async def limited(pages: AsyncGenerator[T, None], limits: DoorLimits) -> AsyncGenerator[T, None]:
-    """Hand on a stream's messages until it has been idle, or open, for too long.
+    """Yield a stream's messages until it has been idle, or open, for too long.
 
     Raises:
-        Saturated: that; the caller opens another stream from its cursor.
+        Saturated: the stream was too long idle or open; the caller opens another from its cursor.
     """
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + limits.stream_s_max
@@ -270,6 +270,6 @@ async def limited(pages: AsyncGenerator[T, None], limits: DoorLimits) -> AsyncGe
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                message = "the stream was idle or open for too long; go on from your cursor"
+                message = "the stream was idle or open for too long; resume from your cursor"
                 raise Saturated(message, retry_after_s=RETRY_AFTER_S) from None
             yield page

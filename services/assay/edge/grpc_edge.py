@@ -1,11 +1,11 @@
 """The edge of a gRPC server: one interceptor for unary and streaming methods.
 
-A message is read only after its call was admitted, within its time, and parsed here, so that one
-over the size limit, or one that is no protobuf message of its type, is a typed error with trailers
-like every other. To that end every method is served as one that takes a stream of bytes; on the
-wire there is no difference. The transport's own limit lies above ours (`transport_bytes_max`); past
-it gRPC answers RESOURCE_EXHAUSTED by itself, without our trailers. Compressed messages are refused:
-gRPC would unpack them before any limit is looked at.
+A message is read only after its call was admitted, with a timeout, and parsed here, so that one
+over the size limit, or one that is not a protobuf message of its type, is a typed error with
+trailers like every other. For this reason every method is served as one that takes a stream of
+bytes; on the wire there is no difference. The transport's own limit is above ours
+(`transport_bytes_max`); above it gRPC answers RESOURCE_EXHAUSTED by itself, without our trailers.
+Compressed messages are refused: gRPC would decompress them before any limit is checked.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
 
 KEEPALIVE_MS: Final = 20_000
-"""A peer that is gone without a word is noticed within two of these."""
+"""A peer that vanished without closing its connection is detected within two of these intervals."""
 HANDSHAKE_MS_MAX: Final = 10_000
-"""A connection that says nothing is closed after this."""
+"""A connection without traffic is closed after this time."""
 STREAMS_PER_CONNECTION_MAX: Final = 256
 CONTROL_BYTES_MAX: Final = 256 * 1024
 """Largest message of a method that carries no payloads."""
 OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})
-"""What answers without a token, on every port: it holds nothing and says one word."""
+"""Methods that need no token, on every port: they expose no data and return one word."""
 
 
 def transport_bytes_max(message_bytes_max: int) -> int:
-    """What gRPC itself lets through: enough for us to refuse a large message in our own words."""
+    """Limit of gRPC itself: high enough that we can refuse a large message with our own error."""
     return message_bytes_max + message_bytes_max // 4
 
 
@@ -80,12 +80,12 @@ class _ShowToken(grpc.aio.UnaryUnaryClientInterceptor):
 
 
 def operator_channel(address: str, operator: Operator) -> grpc.aio.Channel:
-    """A channel to an operator's port that shows the operator's token, if there is one."""
+    """A channel to an operator's port that sends the operator's token, if there is one."""
     return grpc.aio.insecure_channel(address, interceptors=[_ShowToken(operator)])
 
 
 class GrpcEdge(grpc.aio.ServerInterceptor):
-    """Puts every method behind the guard, but for `OPEN_METHODS`."""
+    """Puts every method behind the guard, except `OPEN_METHODS`."""
 
     def __init__(
         self, *, guard: CallGuard, message_bytes_max: int, raw: frozenset[str] = frozenset()
@@ -93,9 +93,9 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         """Guard a server's methods.
 
         Args:
-            guard: admits.
+            guard: admits calls.
             message_bytes_max: largest message of the methods in `raw`.
-            raw: names of methods whose servicer is given bytes, to parse them where it can.
+            raw: names of methods whose servicer gets bytes, to parse them where it chooses.
         """
         self._guard = guard
         self._limits = guard.door.limits
@@ -175,8 +175,8 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         async with self._guard.door.turn_to_read(tenant):
             body: Any = await context.read()
             if body is grpc.aio.EOF:
-                raise InvalidRequest("message: none", field="message")
-            if len(body) > LARGE_BYTES:  # the turn is kept so long: others' messages go on
+                raise InvalidRequest("message: missing", field="message")
+            if len(body) > LARGE_BYTES:  # the turn lasts this long: messages of others continue
                 await self._guard.door.keep_pace(tenant, len(body))
             return bytes(body)
 
@@ -205,7 +205,7 @@ def parsed_message(parse: Callable[[bytes], Any], body: bytes) -> Any:  # noqa: 
     """Parse a protobuf message.
 
     Raises:
-        InvalidRequest: it is none.
+        InvalidRequest: the bytes are not one.
     """
     try:
         return parse(body)

@@ -1,8 +1,8 @@
 """The edge of an HTTP service: one ASGI middleware before the routes.
 
-It admits a call before it reads the body, reads it within its bounds of size and time, and answers
-every error with the one table, those of the framework (unknown path, body that is no JSON, field
-that is missing) included.
+It admits a call before it reads the body, reads the body within its limits of size and time, and
+translates every error with the one table, including the framework's own (unknown path, body that
+is not JSON, missing field).
 """
 
 import re
@@ -22,9 +22,9 @@ from assay.edge.grpc_edge import CONTROL_BYTES_MAX
 from assay.edge.status import STATUS, ErrorDetail, Status, detail_of
 
 PATH_CHARS_MAX: Final = 256
-"""Of a path in the logs."""
+"""Characters of a path in the logs."""
 DISCARD_FACTOR: Final = 4
-"""A body up to this many times too large is read to its end and thrown away, so that the answer
+"""A body up to this many times the limit is read to its end and discarded, so that the answer
 reaches a client that does not listen while it sends."""
 
 
@@ -33,15 +33,15 @@ class Paths:
     """Which paths are guarded, and what they hold."""
 
     prefix: str
-    """Of those behind the guard."""
+    """Paths behind the guard."""
     payload: re.Pattern[str]
-    """Of those whose body may have `body_bytes_max`; others have `CONTROL_BYTES_MAX`."""
+    """Paths whose body may have `body_bytes_max`; others have `CONTROL_BYTES_MAX`."""
     stream: re.Pattern[str]
-    """Of those that hold a stream slot."""
+    """Paths that hold a stream slot."""
 
 
 def install(app: FastAPI, *, guard: CallGuard, paths: Paths, body_bytes_max: int) -> None:
-    """Put `app` behind the guard, and its errors into our form."""
+    """Put `app` behind the guard, and give its errors our form."""
     app.add_middleware(_HttpEdge, guard=guard, paths=paths, body_bytes_max=body_bytes_max)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _framework_error)
@@ -91,7 +91,7 @@ class _HttpEdge:
             admitted.load.add(declared)  # one that finds no room is refused unread
         async with door.turn_to_read(tenant):
             body = await self._read(scope, receive, admitted.load, declared)
-            if len(body) > LARGE_BYTES:  # the turn is kept so long: others' bodies go on
+            if len(body) > LARGE_BYTES:  # the turn lasts this long: bodies of others continue
                 await door.keep_pace(tenant, len(body))
             return body
 
@@ -103,11 +103,11 @@ class _HttpEdge:
     async def _read(
         self, scope: Scope, receive: Receive, load: Load, declared: int | None
     ) -> bytes:
-        """Read the whole body, whose declared bytes `load` holds already if they are many.
+        """Read the whole body. If it is large, `load` already holds its declared bytes.
 
         Raises:
             TooLarge: it is over its limit.
-            Saturated: too much is in flight.
+            Saturated: too many bytes are in flight.
         """
         bytes_max = self._bytes_max(scope)
         held = declared is not None and LARGE_BYTES < declared <= bytes_max
@@ -147,7 +147,7 @@ class _HttpEdge:
 
 
 def _declared_bytes(scope: Scope) -> int | None:
-    """What the header says of the body; `None`: nothing that could be relied on."""
+    """Length that the header declares; `None` if there is no reliable one."""
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value)
@@ -155,7 +155,7 @@ def _declared_bytes(scope: Scope) -> int | None:
 
 
 def _replay(body: list[bytes], receive: Receive) -> Receive:
-    """Hand the body out once and keep no copy: a call may last long after it."""
+    """Return the body once and keep no copy: a call may last much longer than its body."""
 
     async def replayed() -> Message:
         if not body:
@@ -169,7 +169,7 @@ def _answer(call: OpenCall, *, hang_up: bool) -> JSONResponse:
     error = call.error
     assert error is not None  # noqa: S101 for the checker: the caller looked
     headers = {**error.headers(), "X-Request-Id": call.call_id}
-    if hang_up:  # what is left of the body is not waited for
+    if hang_up:  # the rest of the body is not awaited
         headers["Connection"] = "close"
     return JSONResponse(error.body(), status_code=error.status.http, headers=headers)
 
@@ -179,7 +179,7 @@ def _operation(scope: Scope) -> str:
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:
-    """Raised out of the route, to be translated by the middleware with everything else."""
+    """Raised from the route, so that the middleware translates it like every other error."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 registered for this class
     first = error.errors()[0]
     field = (

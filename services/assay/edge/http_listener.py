@@ -1,8 +1,8 @@
-"""Connections of an HTTP service, bounded before anything is known of who is there.
+"""Connection limits of an HTTP service, enforced before the caller is known.
 
-What uvicorn leaves open: how many connections there are, in all and per peer address, how long a
-request's headers and body may take to arrive, and how large the headers may be. A connection over a
-bound is closed without an answer: what dribbles in does not listen.
+uvicorn leaves open how many connections there are, in total and per peer address, how long the
+headers and body of a request may take to arrive, and how large the headers may be. A connection
+over a limit is closed without an answer: a client that sends slowly does not listen.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ HEAD_S_MAX: Final = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
 HEAD_BYTES_MAX: Final = 64 * 1024
 BODY_SLACK_S: Final = 5.0
-"""The edge gives up a slow body first, with an answer."""
+"""Added to the edge's own limit, so that a slow body gets an answer first."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
 class Connections:
-    """Those of one listener."""
+    """Connections of one listener, in total and per peer address."""
 
     connections_max: int
     per_peer_max: int
@@ -33,7 +33,7 @@ class Connections:
     count: int = 0
 
     def add(self, peer: str) -> bool:
-        """Count one more; false when it is one too many."""
+        """Count one more; returns false when that is one too many."""
         if self.count >= self.connections_max or self.per_peer[peer] >= self.per_peer_max:
             log.warning("connection_refused", peer=peer, connections=self.count)
             return False
@@ -42,7 +42,7 @@ class Connections:
         return True
 
     def remove(self, peer: str) -> None:
-        """One less."""
+        """Count one less."""
         self.count -= 1
         self.per_peer[peer] -= 1
         if not self.per_peer[peer]:
@@ -50,7 +50,7 @@ class Connections:
 
 
 def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
-    """What `uvicorn.Config(http=...)` makes of each connection."""
+    """The value for `uvicorn.Config(http=...)`: a protocol class with these limits."""
 
     class Bounded(HttpToolsProtocol):
         _due: asyncio.TimerHandle | None = None

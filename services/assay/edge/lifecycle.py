@@ -1,8 +1,8 @@
-"""From the signal to the end: say so, drain, stop.
+"""From a signal to the end of the process: announce it, drain, stop.
 
-A service is told to stop once (SIGTERM, SIGINT, SIGHUP); a second signal kills it in the ordinary
-way. Where a service listens stands in a file while it does, so that ports may be any free ones.
-What keeps a service from starting is one line on stderr and an exit code, never a traceback.
+One SIGTERM, SIGINT or SIGHUP stops a service; a second signal kills it as usual. While a service
+listens, a file holds its addresses, so that ports may be any free ones. A failed start is one line
+on stderr and an exit code, never a traceback.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from assay.config.settings import ENV_PREFIX, UnknownSettingError
 from assay.core.errors import AssayError, DependencyDown, FailedPrecondition
 
 EXIT_UNAVAILABLE: Final = 69
-"""`EX_UNAVAILABLE` of sysexits.h: something that it needs does not answer; a later start may do."""
+"""`EX_UNAVAILABLE` of sysexits.h: a dependency does not answer; a later start may succeed."""
 EXIT_CONFIGURATION: Final = 78
-"""`EX_CONFIG`: no start will do before an operator changes something."""
+"""`EX_CONFIG`: no start succeeds before an operator changes something."""
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
 
 @contextmanager
 def listening(sign: Path, addresses: Mapping[str, str]) -> Iterator[None]:
-    """Keep `addresses` (and our pid) in the file `sign` for the length of the block.
+    """Keep `addresses` (and our pid) in the file `sign` for the duration of the block.
 
     Raises:
         FailedPrecondition: the file cannot be written.
@@ -80,7 +80,7 @@ def listening(sign: Path, addresses: Mapping[str, str]) -> Iterator[None]:
 def run_service(
     name: str, serve: Coroutine[Any, Any, None], *, run: Callable[[Coroutine[Any, Any, None]], None]
 ) -> None:
-    """Run a service to its end; an error of the contract is one line and an exit code."""
+    """Run a service to its end; an error of the contract becomes one line and an exit code."""
     try:
         run(serve)
     except AssayError as error:
@@ -92,7 +92,7 @@ def run_service(
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Tell what the operator's settings, files and ports did by naming them.
+    """Turn an error caused by the operator's settings, files or ports into one that names them.
 
     Raises:
         FailedPrecondition: a setting is wrong, a port is taken, a file cannot be used.
@@ -104,9 +104,9 @@ def starting() -> Iterator[None]:
 
 
 def told(error: Exception) -> str:
-    """An error of settings or of the operating system in one line, without what it was given."""
+    """An error of settings or of the operating system in one line, without the rejected value."""
     if isinstance(error, UnknownSettingError):
-        return f"no setting has the name {error}; docs/operations.md says how they are named"
+        return f"unknown setting {error}; see docs/operations.md for the names of settings"
     if isinstance(error, ValidationError):
         return "; ".join(_setting(fault) for fault in error.errors(include_url=False))
     if isinstance(error, OSError) and error.strerror:
@@ -116,7 +116,7 @@ def told(error: Exception) -> str:
 
 
 def _setting(fault: Mapping[str, Any]) -> str:
-    """The setting is named as `docs/operations.md` has it, with the variable that sets it."""
+    """Name the setting as `docs/operations.md` does, with its environment variable."""
     steps = [str(step) for step in fault["loc"]]
     variable = ENV_PREFIX + "__".join(steps).upper()
     return f"{'.'.join(steps)} ({variable}): {fault['msg']}"

@@ -22,7 +22,7 @@ Processor = Callable[[Any, str, Event], Any]
 def configure(
     settings: TelemetrySettings, *, tracer: Tracer | None = None, stream: TextIO | None = None
 ) -> None:
-    """Set up logging of this process; called once by an entry point."""
+    """Configure logging of this process; called once by an entry point."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared = _shared_processors(tracer or NoTracer())
     renderer: Processor = (
@@ -55,7 +55,7 @@ def configure(
 
 
 def bound(**fields: str) -> AbstractContextManager[object]:
-    """Put fields on every log line inside the block (and in the tasks begun there)."""
+    """Put fields on every log line inside the block (and in the tasks started there)."""
     return structlog.contextvars.bound_contextvars(**fields)
 
 

@@ -1,15 +1,15 @@
-"""Every metric of the platform: names from the glossary, each with what to do when it moves.
+"""Every metric of the platform: names from the glossary, each with what to do when it changes.
 
 Processes of one machine share a directory (prometheus-client's multiprocess mode), so that any of
-them can show all: `Metrics.registry` is what `/metrics` renders. Nothing here reads a clock; who
-measures says how long it took. Worker slots open no metrics; their host counts for them.
+them can expose all metrics: `/metrics` renders `Metrics.registry`. Nothing here reads a clock; the
+caller passes durations. Worker slots open no metrics; their host counts for them.
 
 What to do: depth or age rises -> more slots of that stage (or look at its failures); attempts
 `failed` -> the host's log says why, then `assay dlq list`; lease losses -> hosts are overloaded or
 the store is slow; slack below zero -> pools too small for the deadline; batches at risk -> `assay
 plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started
-again and again -> the planner's log; second judge `disagrees` -> look at those verdicts (their
-evidence says so); store seconds -> its disk; store fit 0 -> the API's log names the setting.
+again and again -> the planner's log; second judge `disagrees` -> look at those verdicts (the
+evidence has details); store seconds -> its disk; store fit 0 -> the API's log names the setting.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, valu
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 DIRECTORY: Final = "metrics"
-"""In `data_dir`."""
+"""Name of the directory in `data_dir`."""
 FILES_OF_THE_DEAD_MAX: Final = 256
-"""Their counters stay in the sums until more processes than this have come and gone."""
+"""Counters of dead processes stay in the sums until there are more dead processes than this."""
 _WAIT_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _SERVICE_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SLACK_S: Final = (-3600, -600, -60, -10, -1, 0, 1, 10, 60, 600, 3600)
@@ -32,7 +32,7 @@ _CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 
 
 
 def _open_directory(directory: Path) -> None:
-    """Have prometheus-client keep values in files there; forget the oldest of the dead."""
+    """Have prometheus-client keep values in files there; remove the oldest dead files."""
     directory.mkdir(parents=True, exist_ok=True)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
     values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]  # unannotated
@@ -49,13 +49,13 @@ def _open_directory(directory: Path) -> None:
 
 
 class Metrics:
-    """What happened, said by whoever saw it."""
+    """Counters, gauges and histograms, one method per event."""
 
     def __init__(self, directory: Path | None = None) -> None:
         """Open the metrics of this process.
 
         Args:
-            directory: shared by the processes of this machine; `None` keeps them to oneself.
+            directory: shared by the processes of this machine; `None` keeps them in this process.
         """
         if directory is not None:
             _open_directory(directory)
@@ -82,33 +82,42 @@ class Metrics:
 
         self._queued = gauge("assay_queue_requests", "Requests waiting.", ("stage",), "mostrecent")
         self._running = gauge(
-            "assay_running_requests", "Requests under a lease.", ("stage",), "mostrecent"
+            "assay_running_requests", "Requests with a lease.", ("stage",), "mostrecent"
         )
         self._oldest = gauge(
-            "assay_queue_oldest_age_seconds", "Age of the oldest wait.", ("stage",), "mostrecent"
+            "assay_queue_oldest_age_seconds",
+            "Age of the oldest waiting request.",
+            ("stage",),
+            "mostrecent",
         )
         self._dead = gauge(
             "assay_dead_letters", "Requests that used up their attempts.", ("stage",), "mostrecent"
         )
         self._slots = gauge("assay_slots", "Worker slots by state.", ("stage", "state"), "livesum")
         self._sandbox = gauge(
-            "assay_sandbox_info", "How untrusted code is isolated here.", ("mode",), "livemax"
+            "assay_sandbox_info", "Isolation of untrusted code, by mode.", ("mode",), "livemax"
         )
         self._wait = histogram(
-            "assay_wait_seconds", "From enqueued to claimed.", ("stage",), _WAIT_S
+            "assay_wait_seconds", "Time from enqueue to claim.", ("stage",), _WAIT_S
         )
         self._service = histogram(
-            "assay_service_seconds", "From started to finished.", ("stage",), _SERVICE_S
+            "assay_service_seconds", "Time from start to finish.", ("stage",), _SERVICE_S
         )
         self._requests = counter(
-            "assay_requests_total", "Requests ended.", "tenant", "pipeline", "outcome"
+            "assay_requests_total",
+            "Requests that ended, by outcome.",
+            "tenant",
+            "pipeline",
+            "outcome",
         )
         self._attempts = counter(
-            "assay_attempts_total", "Claims ended, by reported result.", "stage", "result"
+            "assay_attempts_total", "Claims that ended, by reported result.", "stage", "result"
         )
-        self._leases_lost = counter("assay_leases_lost_total", "Leases lost.", "stage", "seen_by")
+        self._leases_lost = counter(
+            "assay_leases_lost_total", "Leases lost, by who detected it.", "stage", "seen_by"
+        )
         self._slots_ended = counter(
-            "assay_slots_ended_total", "Worker slots ended, by reason.", "stage", "reason"
+            "assay_slots_ended_total", "Worker slots that ended, by reason.", "stage", "reason"
         )
         self._artifacts = counter("assay_artifacts_total", "Artifact lookups by result.", "result")
         self._second = counter(
@@ -121,13 +130,13 @@ class Metrics:
             "assay_batch_slack_seconds", "Deadline minus completion.", ("tenant",), _SLACK_S
         )
         self._store = histogram(
-            "assay_store_call_seconds", "Time of calls to the store.", ("operation",), _CALL_S
+            "assay_store_call_seconds", "Duration of calls to the store.", ("operation",), _CALL_S
         )
         self._store_fit = gauge(
             "assay_store_fit", "1 while the store answers and is fit, else 0.", (), "livemin"
         )
         self._planned_slots = gauge(
-            "assay_planned_slots", "Slots wanted by the plan.", ("stage",), "livemax"
+            "assay_planned_slots", "Slots per stage in the current plan.", ("stage",), "livemax"
         )
         self._planners = gauge("assay_planners", "Planners by state.", ("state",), "livesum")
         self._planning = histogram(
@@ -140,44 +149,44 @@ class Metrics:
             "assay_batches_at_risk_total", "Batches whose deadline may be missed.", "tenant"
         )
         self._calls = histogram(
-            "assay_api_call_seconds", "Time of calls to the API.", ("method", "reason"), _CALL_S
+            "assay_api_call_seconds", "Duration of calls to the API.", ("method", "reason"), _CALL_S
         )
 
     # -- queues --------------------------------------------------------------------------------
     def queue_seen(
         self, *, stage: str, queued: int, running: int, oldest_age_s: float, dead_letters: int
     ) -> None:
-        """A stage's queue as of now."""
+        """Current state of a stage's queue."""
         self._queued.labels(stage).set(queued)
         self._running.labels(stage).set(running)
         self._oldest.labels(stage).set(oldest_age_s)
         self._dead.labels(stage).set(dead_letters)
 
     def batch_completed(self, *, tenant: str, slack_s: float) -> None:
-        """A batch came to its end, this long before its deadline."""
+        """A batch ended `slack_s` before its deadline."""
         self._slack.labels(tenant).observe(slack_s)
 
     def requests_ended(self, *, tenant: str, pipeline: str, outcome: str, count: int = 1) -> None:
-        """Requests came to their ends."""
+        """Requests ended with this outcome."""
         self._requests.labels(tenant, pipeline, outcome).inc(count)
 
     # -- workers -------------------------------------------------------------------------------
     def slots_seen(self, *, stage: str, states: dict[str, int]) -> None:
-        """A host's slots of a stage as of now; name every state each time."""
+        """Current slots of a host per stage; name every state each time."""
         for state, count in states.items():
             self._slots.labels(stage, state).set(count)
 
     def slot_ended(self, *, stage: str, reason: str) -> None:
-        """A slot is no more."""
+        """A slot's process ended."""
         self._slots_ended.labels(stage, reason).inc()
 
     def waits(self, *, stage: str) -> Callable[[float], None]:
-        """What to call with the seconds that each claim had waited."""
+        """Return a function to call with the seconds that each claim waited."""
         observe: Callable[[float], None] = self._wait.labels(stage).observe
         return observe
 
     def services(self, *, stage: str) -> Callable[[float], None]:
-        """What to call with the seconds that each claim held its slot."""
+        """Return a function to call with the seconds that each claim held its slot."""
         observe: Callable[[float], None] = self._service.labels(stage).observe
         return observe
 
@@ -186,7 +195,7 @@ class Metrics:
         self._attempts.labels(stage, result).inc(count)
 
     def leases_lost(self, *, stage: str, seen_by: str, count: int = 1) -> None:
-        """Claims were taken away, seen by their `holder` (cancelled, mostly) or the `reaper`."""
+        """Claims were lost, detected by the `holder` (mostly a cancel) or by the `reaper`."""
         self._leases_lost.labels(stage, seen_by).inc(count)
 
     def artifact_had(self, *, result: str) -> None:
@@ -198,12 +207,12 @@ class Metrics:
         self._second.labels(pipeline, result).inc()
 
     def sandbox_seen(self, *, mode: str) -> None:
-        """How this machine isolates."""
+        """Set the isolation mode of this machine."""
         self._sandbox.labels(mode).set(1)
 
     # -- planner -------------------------------------------------------------------------------
     def planner_seen(self, *, leading: bool) -> None:
-        """A planner as of now."""
+        """Current state of a planner."""
         self._planners.labels("leading").set(leading)
         self._planners.labels("standing_by").set(not leading)
 
@@ -214,27 +223,27 @@ class Metrics:
             self._planned_slots.labels(stage).set(count)
 
     def planning_lost(self, *, reason: str) -> None:
-        """The planning process `died`, `hung`, did not `start`, or was left with a question."""
+        """The planning process `died`, `hung`, did not `start`, or left a question unanswered."""
         self._planning_lost.labels(reason).inc()
 
     def batch_at_risk(self, *, tenant: str) -> None:
-        """A plan says that a batch may miss its deadline."""
+        """A plan shows that a batch may miss its deadline."""
         self._at_risk.labels(tenant).inc()
 
     # -- calls ---------------------------------------------------------------------------------
     def store_called(self, *, operation: str, seconds: float) -> None:
-        """A call to the store was answered."""
+        """A call to the store finished."""
         self._store.labels(operation).observe(seconds)
 
     def store_fit(self, *, fit: bool) -> None:
-        """The store answered and is fit for acknowledged work, or not."""
+        """Whether the store answers and is fit for acknowledged work."""
         self._store_fit.set(int(fit))
 
     def api_called(self, method: str, reason: str, seconds: float) -> None:
-        """A call of the API was answered: `ok`, or the error's word."""
+        """A call of the API finished with `ok` or the reason of an error."""
         self._calls.labels(method, reason).observe(seconds)
 
 
 def open_metrics(data_dir: Path) -> Metrics:
-    """The metrics of this process, in the directory that this machine's processes share."""
+    """Open the metrics of this process, in the directory that this machine's processes share."""
     return Metrics(data_dir / DIRECTORY)

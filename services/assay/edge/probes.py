@@ -1,7 +1,7 @@
-"""`/healthz`, `/readyz` and `/metrics` of a service without an API, over the least HTTP for it.
+"""`/healthz`, `/readyz` and `/metrics` of a service without an API, over minimal HTTP.
 
-A whole web framework would cost an idle worker host more memory than all its slots. `/metrics` asks
-for the operator's token where there is one; the other two say one word and ask for none.
+A whole web framework would cost an idle worker host more memory than all its slots. `/metrics`
+requires the operator's token if one is set; the other two return one word and require none.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from assay.edge.auth import Operator
 HEAD_BYTES_MAX: Final = 8 * 1024
 TIMEOUT_S: Final = 5.0
 CONNECTIONS_MAX: Final = 64
-"""At once; more are closed at once."""
+"""Concurrent connections; more are closed at once."""
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Probes:
-    """One request a connection."""
+    """One request per connection."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Probes:
         return found
 
     async def stop(self) -> None:
-        """Hang up."""
+        """Close the listener and all connections."""
         if self._server is not None:
             self._server.close()
 
@@ -66,7 +66,7 @@ class Probes:
                 writer.write(self._answer(head))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            pass  # it said nothing that can be answered
+            pass  # it sent nothing that can be answered
         finally:
             self._connections -= 1
             writer.close()

@@ -2,8 +2,8 @@
 
 Handlers raise; the edge translates with one table. An error of the contract carries its `reason`,
 the offending `field` and `retry-after-ms`, as trailing metadata on gRPC and as a JSON body on HTTP.
-Anything else is our bug: its traceback goes to the log, the caller learns nothing but INTERNAL and
-the id of the call to report.
+Anything else is our bug: its traceback goes to the log, the caller gets only INTERNAL and the id
+of the call to report.
 """
 
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ class ErrorDetail:
         return tuple(pairs)
 
     def headers(self) -> dict[str, str]:
-        """As HTTP headers, beside the body."""
+        """As HTTP headers, in addition to the body."""
         headers = {}
         if self.retry_after_ms:
             headers["Retry-After"] = str(-(-self.retry_after_ms // 1000))
@@ -97,7 +97,7 @@ class ErrorDetail:
 
 
 def status_of(error: AssayError) -> Status:
-    """The row of its class, or of the nearest of the contract that it is a kind of."""
+    """Return the row of its class, or of the nearest base class in the table."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
@@ -113,7 +113,7 @@ def detail_of(error: AssayError) -> ErrorDetail:
 
 
 def internal_detail(call_id: str) -> ErrorDetail:
-    """Say nothing about a bug but where its traceback is found."""
+    """Reveal nothing about a bug except where its traceback is."""
     return ErrorDetail(
         status=INTERNAL,
         reason=INTERNAL_REASON,
@@ -122,7 +122,7 @@ def internal_detail(call_id: str) -> ErrorDetail:
 
 
 def _unicode(text: str) -> str:
-    """Lone surrogates, which no transport can carry, written out."""
+    """Replace lone surrogates, which no transport can carry, by escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

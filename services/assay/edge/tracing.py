@@ -14,34 +14,34 @@ class Tracer(Protocol):
     def record(
         self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
     ) -> None:
-        """Tell of something that is over; instants of Unix time."""
+        """Record a finished span; instants are Unix time."""
 
     def ids(self) -> dict[str, str]:
         """`trace_id` and `span_id` of the current span, for log lines; empty outside of one."""
 
     def close(self) -> None:
-        """Send what is left."""
+        """Export the remaining spans."""
 
 
 class NoTracer:
     """Tracing is off."""
 
     def span(self, name: str, *, parent: str = "") -> AbstractContextManager[object]:
-        """Nothing."""
+        """Open no span."""
         del name, parent
         return nullcontext()
 
     def record(
         self, name: str, *, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]
     ) -> None:
-        """Nothing."""
+        """Record nothing."""
 
     def ids(self) -> dict[str, str]:
-        """Nothing."""
+        """No ids."""
         return {}
 
     def close(self) -> None:
-        """Nothing."""
+        """Nothing to export."""
 
 
 def tracer(*, service: str, endpoint: str) -> Tracer:

@@ -1,4 +1,4 @@
-"""Names for the arrays that hold many requests at once, and the units they count in."""
+"""Types of the arrays that hold many requests at once, and their units."""
 
 from typing import Final, TypeAlias
 

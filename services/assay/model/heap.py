@@ -39,7 +39,7 @@ def pop(heap: Ints, size: int) -> int:
 
 @jit
 def push_pair(heap: Ints, mate: Ints, size: int, value: int, other: int) -> None:
-    """Like `push`, with a second value that travels along."""
+    """Like `push`, with a second value attached."""
     at = size
     while at > 0:
         parent = (at - 1) >> 1
@@ -54,7 +54,7 @@ def push_pair(heap: Ints, mate: Ints, size: int, value: int, other: int) -> None
 
 @jit
 def pop_pair(heap: Ints, mate: Ints, size: int) -> int:
-    """Like `pop`; gives the second value of the smallest."""
+    """Like `pop`; returns the second value of the smallest entry."""
     smallest = mate[0]
     last = size - 1
     value = heap[last]

@@ -1,4 +1,4 @@
-"""What a policy sees: the present, and what finished batches left behind. Nothing of the future.
+"""What a policy sees: the present, and finished batches. Nothing of the future.
 
 The simulator builds these from its arrays; the live planner builds them from the store's records.
 """
@@ -21,7 +21,7 @@ class PastBatch:
     service_ns: Ints
     """(n, stages): 0 = the stage was not reached."""
     by_service: Ints
-    """(stages, n): rows in the order of their time at the stage."""
+    """(stages, n): rows sorted by their time at the stage."""
 
     @property
     def natural_ns(self) -> int:
@@ -55,21 +55,21 @@ def past_batch(arrived_ns: Ints, service_ns: Ints) -> PastBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenBatch:
-    """A batch under way. The arrays hold the requests that arrived and have not ended."""
+    """An open batch. The arrays hold the requests that arrived and have not ended."""
 
     number: int
-    """Counts the task's batches."""
+    """Number of the batch in its task."""
     opened_ns: int
     deadline_ns: int
     size: int
     """0 = not known."""
     arrived: int
-    """Requests so far, those that ended included."""
+    """Requests so far, including those that ended."""
     ended_natural_ns: int
-    """Latest t_i (equation 1) of the ended ones, after the opening; 0 = none."""
+    """Latest t_i (equation 1) of the ended requests, after the opening; 0 = none."""
     stage: Ints
     elapsed_ns: Ints
-    """At the present stage; -1 = queued."""
+    """Time at the present stage; -1 = queued."""
     natural_ns: Ints
     """After the opening: arrival + times at finished stages + `elapsed_ns`."""
     sequence: Ints
@@ -77,13 +77,13 @@ class OpenBatch:
 
     @property
     def running(self) -> Flags:
-        """Which of them hold a worker."""
+        """Mask of the requests that hold a worker."""
         return self.elapsed_ns >= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TaskView:
-    """A task as it stands."""
+    """The present state of a task."""
 
     pool_of: Ints
     """(stages,)"""
@@ -94,7 +94,7 @@ class TaskView:
     """D; `None` = the default."""
     weight: float
     trainer_cost: float
-    """Cost of a second of its trainer."""
+    """Cost per second of its trainer."""
     history: tuple[PastBatch, ...]
     """Newest first."""
     open: OpenBatch | None
@@ -104,7 +104,7 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
-    """A pool as it stands."""
+    """The present state of a pool."""
 
     stage: int
     target: int
@@ -114,18 +114,18 @@ class PoolView:
     waiting: int
     cap: int
     cost: float
-    """Of a worker-second."""
+    """Cost of a worker-second."""
     startup_ns: int
-    """Typical time from ordering a worker to its readiness."""
+    """Typical time from requesting a worker until it is ready."""
 
     @property
     def held(self) -> int:
-        """Workers paid for."""
+        """Workers that are paid for."""
         return self.starting + self.idle + self.running
 
 
 class Cause(StrEnum):
-    """Why a policy is asked."""
+    """Why a policy is asked to decide."""
 
     START = "start"
     HINT = "hint"
@@ -137,7 +137,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Observation:
-    """One look at the platform."""
+    """A snapshot of the platform."""
 
     now_ns: int
     cause: Cause
@@ -147,12 +147,12 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What a policy decides."""
+    """The decision of a policy."""
 
     targets: tuple[int, ...]
-    """Workers per pool from now on; the platform cuts them at the caps."""
+    """Workers per pool from now on; the platform limits them to the caps."""
     wake_ns: int | None = None
-    """When to ask again at the latest; `None` = at the next event."""
+    """Latest time at which to ask again; `None` = at the next event."""
     order: tuple[int, ...] = ()
     """Tasks with an open batch, first served first: swaps their deadlines, within each tenant, for
-    requests that join a queue from now on. Empty = leave it to the deadlines."""
+    requests that join a queue from now on. Empty = order by the deadlines."""

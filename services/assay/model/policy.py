@@ -10,11 +10,11 @@ Sharing = Literal["shared", "dedicated"]
 
 
 class Policy(Protocol):
-    """Asked at each `Cause`; may keep state between calls; reads no clock, draws from its seed."""
+    """Asked at each `Cause`; may keep state; reads no clock, uses only its own seed."""
 
     @property
     def name(self) -> str:
-        """As in reports: `distrs`."""
+        """Name in reports, such as `distrs`."""
 
     @property
     def sharing(self) -> Sharing:
@@ -25,11 +25,11 @@ class Policy(Protocol):
         """True = one worker per request; the sizes of `decide` are ignored."""
 
     def decide(self, observation: Observation) -> Sizing:
-        """How many workers there should be from now on."""
+        """Return the number of workers from now on."""
 
 
 class PoolPolicy:
-    """What most policies have in common: shared pools of a chosen size."""
+    """Common base of most policies: shared pools of a chosen size."""
 
     name = "pool"
     sharing: Sharing = "shared"
@@ -37,7 +37,7 @@ class PoolPolicy:
 
 
 def swapped(deadlines_ns: Sequence[int], tenants: Sequence[str]) -> list[int]:
-    """New deadlines for batches that are given in the order in which they should be served.
+    """New deadlines for batches that are listed in the order in which to serve them.
 
     Each tenant's deadlines stay within the tenant: its earliest goes to its first batch, and so on.
     """

@@ -1,7 +1,7 @@
-"""When requests end, given the number of workers over time: the question that a planner asks most.
+"""When requests end, given the number of workers over time: the planner's most frequent question.
 
 Stages feed forward, so they are simulated one after the other. The queue discipline is that of the
-platform: tenants by weight, earliest batch first within one, workers come free before requests are
+platform: tenants by weight, earliest batch first within one, workers are freed before requests are
 admitted, no preemption. A tenant is charged what a request will take; the store charges what it
 expects and corrects it at the end.
 `assay.sim.pools.reference.ReferenceWorld` is the readable counterpart, and tests compare the two.
@@ -32,11 +32,11 @@ class Demand(NamedTuple):
     key: Ints
     """i: smaller is served first; ties by index."""
     running: Ints
-    """i: the stage at which it is running at its release already, or -1."""
+    """i: the stage at which it already runs at its release, or -1."""
     tenant: Ints = ONE_TENANT
     """i: index into `weight`; empty = all are tenant 0."""
     weight: Floats = WEIGHT_1
-    """By tenant: its share of each stage."""
+    """Per tenant: its share of each stage."""
 
 
 class Supply(NamedTuple):
@@ -49,19 +49,19 @@ class Supply(NamedTuple):
 
 
 class Constraints(NamedTuple):
-    """When to give up early; FAR where nothing constraints."""
+    """Conditions under which to give up early; FAR = no constraint."""
 
     finish_ns: Ints
     """i: its end must not be later than this."""
     timeout_ns: Ints
-    """j: 0 = unknown. DistRS section 5.1: what has queued must be able to run into all remaining
+    """j: 0 = unknown. DistRS section 5.1: what has queued must be able to use up all remaining
     timeouts without being late; checked at dispatch. Off where `timeouts` is 0."""
     timeouts: Ints
     """One entry: 1 = check the rule."""
 
 
 class Scratch(NamedTuple):
-    """Working memory, so that thousands of simulations allocate nothing."""
+    """Preallocated working memory, so that thousands of simulations allocate nothing."""
 
     clock_ns: Ints
     """i: when the request is done with the stages simulated so far."""
@@ -72,12 +72,12 @@ class Scratch(NamedTuple):
     """tenant: entries of `queue` in use."""
     virtual_us: Ints
     """tenant: as in `core.ordering.Shares`; the last entry is the time at which tenants join, -1
-    while one only has waited."""
+    while only one tenant has waited."""
     done_ns: Ints
 
 
 def make_scratch(requests: int, tenants: int = 1) -> Scratch:
-    """For up to `requests` requests."""
+    """Allocate for up to `requests` requests."""
     return Scratch(
         clock_ns=np.zeros(requests, np.int64),
         order=np.zeros(requests, np.int64),
@@ -89,7 +89,7 @@ def make_scratch(requests: int, tenants: int = 1) -> Scratch:
 
 
 def constant_supply(workers: Ints) -> Supply:
-    """The same number of workers all the time."""
+    """A constant number of workers."""
     return Supply(
         since_ns=np.zeros((len(workers), 1), np.int64),
         workers=workers.reshape(-1, 1).astype(np.int64),
@@ -163,7 +163,7 @@ def serve_freely(
     """Run one stage where a worker is free for every request at any time.
 
     Returns 1 = done, 0 = a constraint is broken, -1 = a request might have to wait: nothing was
-    done.
+    changed.
     """
     requests, stages = demand.service_ns.shape
     count = 0
@@ -191,7 +191,7 @@ def serve_freely(
 
 @jit
 def forget_shares(scratch: Scratch) -> None:
-    """No request waits."""
+    """Reset: no request waits."""
     scratch.virtual_us[:] = 0
     scratch.virtual_us[-1] = -1
 
@@ -211,7 +211,7 @@ def wait(demand: Demand, scratch: Scratch, request: int, key: int, waiting: int)
 
 @jit
 def first_tenant(scratch: Scratch) -> int:
-    """Whose request is next: of those that run already, else `Shares.first`."""
+    """The tenant whose request is next: of those that run already, else `Shares.first`."""
     first = -1
     for tenant in range(scratch.waiting.shape[0]):
         if scratch.waiting[tenant] == 0:
@@ -225,7 +225,7 @@ def first_tenant(scratch: Scratch) -> int:
 
 @jit
 def take_next(demand: Demand, stage: int, scratch: Scratch, tenant: int, waiting: int) -> int:
-    """The tenant's first request leaves its queue and is charged (`FairQueue.pop`)."""
+    """Remove the tenant's first request from its queue and charge it (`FairQueue.pop`)."""
     entry = pop(scratch.queue[tenant], scratch.waiting[tenant])
     request = entry & ((1 << KEY_BITS) - 1)
     scratch.waiting[tenant] -= 1
@@ -249,12 +249,12 @@ def serve(
     origin_ns: int,
     bin_ns: int,
 ) -> bool:
-    """Run one stage: `scratch.clock_ns` goes in as release times and comes out as finish times.
+    """Run one stage: `scratch.clock_ns` holds release times on entry and finish times on return.
 
-    `busy` receives the most running requests per bin of time; empty = do not keep it. Returns false
-    as soon as a constraint is broken or work is left that no worker will ever take.
+    `busy` receives the peak number of running requests per bin of time; empty = do not record it.
+    Returns false as soon as a constraint is broken or work is left that no worker will ever take.
 
-    One long function on purpose: a plan spends most of its time here, and cut into compiled
+    One long function on purpose: a plan spends most of its time here, and split into compiled
     functions per step, planning takes more than twice as long.
     """
     clock = scratch.clock_ns
@@ -330,7 +330,7 @@ def serve(
 
 @jit
 def release_all(demand: Demand, scratch: Scratch) -> None:
-    """Nothing has been served yet."""
+    """Reset: nothing has been served yet."""
     for i in range(demand.release_ns.shape[0]):
         scratch.clock_ns[i] = demand.release_ns[i]
 

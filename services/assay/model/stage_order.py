@@ -1,4 +1,4 @@
-"""One order of all stages that agrees with every pipeline. Pure."""
+"""One order of all stages that is consistent with every pipeline. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,7 +7,7 @@ from assay.core.ids import StageName
 
 def in_pipeline_order(pipelines: Iterable[Sequence[StageName]]) -> tuple[StageName, ...]:
     """All stages, each after those that come before it in any pipeline; where two pipelines
-    contradict each other, the earlier one is right."""
+    contradict each other, the earlier one wins."""
     before: dict[StageName, list[StageName]] = {}
     for pipeline in pipelines:
         for k, stage in enumerate(pipeline):

@@ -94,7 +94,7 @@ class PlannerService:
             self.controller.store_unfit = why
 
     async def stop(self) -> None:
-        """Change no pools any more, give up the lease, close connections."""
+        """Change no more pools, give up the lease, close connections."""
         log.info("draining")
         await self.controller.stop()
         await self.server.stop()
@@ -152,12 +152,12 @@ def build(
 
 
 def this_process() -> str:
-    """A name that no other planner has, for the leader's lease."""
+    """A name unique to this process, for the leader's lease."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 def call_guard(operator: Operator, clock: Clock, tracer: Tracer, metrics: Metrics) -> CallGuard:
-    """Who may call, and how many calls at once."""
+    """Guard that authenticates callers and limits concurrent calls."""
     limits = DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
     return CallGuard(
         callers=operator,
@@ -169,7 +169,7 @@ def call_guard(operator: Operator, clock: Clock, tracer: Tracer, metrics: Metric
 
 
 def local_scaler(settings: Settings) -> LocalScaler:
-    """For the worker host of this machine."""
+    """Scaler for the worker host of this machine."""
     worker = settings.worker
     return LocalScaler(
         ready_file(settings.data_dir, Part.WORKER),
@@ -181,7 +181,7 @@ def local_scaler(settings: Settings) -> LocalScaler:
 def limits_of(
     settings: Settings, pipelines: Mapping[PipelineName, PipelineDefinition] | None
 ) -> LimitsOf:
-    """From pools to the limits of their stages."""
+    """Map pools to the limits of their stages."""
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
     order = in_pipeline_order(pipeline.spec.stages for pipeline in known.values())
     specs = {name: stage.spec for name, stage in stages_of(known).items()}

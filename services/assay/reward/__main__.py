@@ -1,4 +1,4 @@
-"""`python -m assay.reward`: serve the reward API until told to stop."""
+"""`python -m assay.reward`: serve the reward API until a signal stops it."""
 
 import gc
 
@@ -18,7 +18,7 @@ async def serve() -> None:
     try:
         with lifecycle.starting():
             api = build(settings, tracer=tracer)
-        # What stays for good is never looked through again: a full collection would stop all calls.
+        # Exempt permanent objects from collection: a full collection would pause all calls.
         gc.freeze()
         await api.run()
     finally:

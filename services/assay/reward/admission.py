@@ -1,12 +1,12 @@
-"""Everything that is checked about a call before the store hears of it.
+"""All checks of a call that are made before the store is involved.
 
 Each fault is one `InvalidRequest` or `TooLarge` that names the field as a path
-(`requests[3].reference.answers`). A response is any bytes: NUL and what is not UTF-8 are judged
-like the rest, so that no response can have its message refused. References, ids and settings are
-UTF-8; a reference may hold NUL as `\\u0000` in its JSON strings (a test's input is any text).
+(`requests[3].reference.answers`). A response is any bytes: NUL and invalid UTF-8 are judged like
+the rest, so that no response can cause its message to be refused. References, ids and settings are
+UTF-8; a reference may contain NUL as `\\u0000` in its JSON strings (a test's input is any text).
 
 References are parsed by the pipeline's model; the K responses of a group share one reference, and
-steps come back to their prompts, so equal bytes are parsed once as long as they are remembered.
+training steps return to their prompts, so equal bytes are parsed once while they are cached.
 """
 
 import math
@@ -32,22 +32,22 @@ from assay.verifiers.intake import parse_reference
 from assay.verifiers.port import PipelineDefinition
 
 BATCH_SIZE_MAX: Final = 1_000_000
-"""Requests a batch; also the bound of a group and of a task's batch size."""
+"""Requests per batch; also the bound of a group and of a task's batch size."""
 SPAN_MS_MAX: Final = 7 * 24 * 3600 * 1000
 """A week: the longest deadline and delay budget."""
 SETTINGS_BYTES_MAX: Final = 64 * 1024
 SOUND_BYTES_MAX: Final = 4 * 1024**2
-"""References that were found well-formed and are remembered."""
+"""Most valid references in the cache."""
 SOUND_ENTRY_BYTES: Final = 200
-"""What remembering one costs beside its bytes."""
+"""Size of a cache entry in addition to its bytes."""
 
 
 def check_task(draft: TaskDraft) -> None:
-    """Check everything but the pipeline and its settings.
+    """Check all fields except the pipeline and its settings.
 
     Raises:
         InvalidRequest: a field is wrong.
-        TooLarge: the settings are.
+        TooLarge: the settings are too large.
     """
     name(draft.task_id, "task.task_id")
     bounded(draft.batch_size, "task.batch_size", most=BATCH_SIZE_MAX)
@@ -115,13 +115,13 @@ def pipeline_of(
     """
     definition = pipelines.get(PipelineName(name(text, field)))
     if definition is None:
-        message = f"{field}: no pipeline {text!r}; there are {', '.join(sorted(pipelines))}"
+        message = f"{field}: no pipeline {text!r}; available: {', '.join(sorted(pipelines))}"
         raise NotFound(message, field=field)
     return definition
 
 
 def bounded(value: int, field: str, *, most: int, least: int = 0) -> int:
-    """Return a number within its bounds.
+    """Return a number that is within its bounds.
 
     Raises:
         InvalidRequest: it is not.
@@ -143,14 +143,14 @@ class RequestCheck:
         )
 
     def count(self, requests: int) -> None:
-        """Bound a message's requests, before anything is made of them.
+        """Check the number of requests in a message, before they are processed.
 
         Raises:
             InvalidRequest: there are none.
             TooLarge: there are too many.
         """
         if not requests:
-            raise InvalidRequest("requests: none", field="requests")
+            raise InvalidRequest("requests: the message has none", field="requests")
         if requests > self._requests_max:
             message = f"requests: {requests} in one message; at most {self._requests_max}"
             raise TooLarge(message, field="requests")
@@ -161,7 +161,7 @@ class RequestCheck:
         """Return the message's requests, ready to be stored; all of them or none.
 
         Raises:
-            InvalidRequest: a field is missing, malformed, or an id is there twice.
+            InvalidRequest: a field is missing or malformed, or an id occurs twice.
             TooLarge: too many requests, or a payload over its limit.
         """
         self.count(len(drafts))
@@ -228,5 +228,5 @@ def _refuse_ids(draft: RequestDraft, index: int) -> None:
 
 def _refuse_twice(request_id: str, first: int, index: int) -> None:
     field = f"requests[{index}].request_id"
-    message = f"{field}: {request_id!r} is requests[{first}] of this message already"
+    message = f"{field}: {request_id!r} is already requests[{first}] of this message"
     raise InvalidRequest(message, field=field)

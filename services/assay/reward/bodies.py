@@ -31,7 +31,7 @@ from assay.verifiers.port import PipelineDefinition
 
 
 class Body(BaseModel):
-    """Unknown names are refused: most are misspelt known ones."""
+    """Base of all bodies. Unknown names are refused: most are misspelt known ones."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, from_attributes=True)
 
@@ -54,7 +54,7 @@ class TaskBody(Body):
     """What one second of waiting costs the trainer, in GPU-seconds."""
 
     def draft(self) -> TaskDraft:
-        """To the core."""
+        """Convert to the core's type."""
         return TaskDraft(
             task_id=self.task_id,
             pipeline=self.pipeline,
@@ -66,7 +66,7 @@ class TaskBody(Body):
 
     @classmethod
     def of(cls, record: TaskRecord) -> Self:
-        """From the core."""
+        """Convert from the core's type."""
         return cls(
             task_id=record.task_id,
             pipeline=record.pipeline,
@@ -86,12 +86,12 @@ class OpenBatchBody(Body):
     size: int = 0
     """Requests it will hold; reaching it seals the batch. 0 = open until sealed."""
     group_size: int = 0
-    """K: responses a group."""
+    """K: responses per group."""
     deadline_ms: int | None = None
-    """When the trainer needs it, from now."""
+    """When the trainer needs it, in seconds from now."""
 
     def draft(self) -> BatchDraft:
-        """To the core."""
+        """Convert to the core's type."""
         return BatchDraft(
             task_id=self.task_id,
             batch_id=self.batch_id,
@@ -111,7 +111,7 @@ class RewardRequestBody(Body):
     """One response to score."""
 
     request_id: str
-    """The caller's; idempotent within its batch."""
+    """Chosen by the caller; idempotent within its batch."""
     group_id: str = ""
     """The group (prompt) it belongs to."""
     response: Annotated[
@@ -119,23 +119,23 @@ class RewardRequestBody(Body):
     ]
     """What the model wrote: any JSON string, NUL and lone surrogates included."""
     response_base64: str | None = None
-    """The same as bytes in base64; in place of `response`, for what is not UTF-8."""
+    """The same as bytes in base64; instead of `response`, for bytes that are not UTF-8."""
     reference: dict[str, JsonValue]
-    """What to judge it by, in the pipeline's form."""
+    """What to judge it against, in the pipeline's form."""
 
 
 class SubmitBody(Body):
-    """All are taken in or none is."""
+    """All requests are accepted or none."""
 
     requests: list[RewardRequestBody]
 
     def drafts(self) -> list[RequestDraft]:
-        """To the core."""
+        """Convert to the core's type."""
         return _drafts(self.requests)
 
 
 class ScoreBody(Body):
-    """Submit and wait."""
+    """Submit requests and wait for their results."""
 
     task_id: str = ""
     """A registered task; or leave it out and name a pipeline."""
@@ -146,7 +146,7 @@ class ScoreBody(Body):
     """How long to wait before the work is cancelled."""
 
     def draft(self) -> ScoreDraft:
-        """To the core."""
+        """Convert to the core's type."""
         return ScoreDraft(
             task_id=self.task_id,
             pipeline=self.pipeline,
@@ -155,7 +155,7 @@ class ScoreBody(Body):
         )
 
     def drafts(self) -> list[RequestDraft]:
-        """To the core."""
+        """Convert to the core's type."""
         return _drafts(self.requests)
 
 
@@ -168,15 +168,15 @@ class HintBody(Body):
 
 # -- out -----------------------------------------------------------------------------------------
 class RegisteredBody(Body):
-    """The task, its settings complete."""
+    """The task with its complete settings."""
 
     task: TaskBody
     created: bool
-    """False when the very same task was registered before."""
+    """False if the same task was registered before."""
 
 
 class BatchBody(Body):
-    """A batch as of one instant: submitted = ended + queued + running."""
+    """A batch at one instant: submitted = ended + queued + running."""
 
     batch_id: str
     task_id: str
@@ -192,32 +192,32 @@ class BatchBody(Body):
     running: int
     outcomes: dict[Outcome, int]
     deadline_at_risk: bool
-    """The planner's word: with the capacity there is, the deadline may be missed."""
+    """Set by the planner: with the present capacity, the deadline may be missed."""
 
     @classmethod
     def of(cls, record: BatchRecord) -> Self:
-        """From the core."""
+        """Convert from the core's type."""
         return cls.model_validate(record, extra="ignore")
 
 
 class OpenedBody(Body):
-    """The batch; `created` is false when it was open already."""
+    """The batch; `created` is false if it was already open."""
 
     batch: BatchBody
     created: bool
 
 
 class SubmittedBody(Body):
-    """What became of a message of requests."""
+    """Result of a message of requests."""
 
     accepted: int
-    """Taken in by this call; durable."""
+    """Newly accepted by this call; durable."""
     duplicates: int
-    """Were there before, with the same content."""
+    """Submitted before with the same content."""
 
     @classmethod
     def of(cls, answer: Submitted) -> Self:
-        """From the core."""
+        """Convert from the core's type."""
         return cls(accepted=answer.accepted, duplicates=answer.duplicates)
 
 
@@ -229,7 +229,7 @@ class CancelledBody(Body):
 
 
 class EvidenceBody(Body):
-    """Why a reward is what it is."""
+    """Explains a reward."""
 
     verdict: str
     tests_passed: int
@@ -241,14 +241,14 @@ class EvidenceBody(Body):
 
 
 class ResourceUseBody(Body):
-    """What the request's own work used."""
+    """Resources that the request's own work used."""
 
     cpu_s: float
     memory_bytes_peak: int
 
 
 class StageTimingBody(Body):
-    """What one stage did; instants by the store's clock."""
+    """Work of one stage; instants by the store's clock."""
 
     stage: str
     enqueued_ns: int
@@ -275,7 +275,7 @@ class ResultBody(Body):
 
     @classmethod
     def of(cls, record: ResultRecord) -> Self:
-        """From the core."""
+        """Convert from the core's type."""
         evidence, use = unpack_body(record.body)
         if record.error:
             evidence = replace(evidence, error=record.error)
@@ -292,7 +292,7 @@ class ResultBody(Body):
 
 
 class GroupBody(Body):
-    """What the rewards of a finished group amount to."""
+    """Statistics over the rewards of a finished group."""
 
     group_id: str
     size: int
@@ -304,7 +304,7 @@ class GroupBody(Body):
 
     @classmethod
     def of(cls, summary: GroupSummary) -> Self:
-        """From the core."""
+        """Convert from the core's type."""
         return cls.model_validate(summary)
 
 
@@ -316,11 +316,11 @@ class ResultsBody(Body):
     cursor: int
     batch: BatchBody
     last: bool
-    """The batch is over and these are its last results."""
+    """The batch is complete and these are its last results."""
 
     @classmethod
     def of(cls, page: ResultsPage) -> Self:
-        """From the core."""
+        """Convert from the core's type."""
         return cls(
             results=[ResultBody.of(record) for record in page.results],
             groups=[GroupBody.of(summary) for summary in page.groups],
@@ -338,7 +338,7 @@ class ScoredBody(Body):
 
     @classmethod
     def of(cls, answer: Scored) -> Self:
-        """From the core."""
+        """Convert from the core's type."""
         return cls(
             results=[ResultBody.of(record) for record in answer.results],
             groups=[GroupBody.of(summary) for summary in answer.groups],
@@ -346,7 +346,7 @@ class ScoredBody(Body):
 
 
 class PipelineBody(Body):
-    """What can be judged, and in which form."""
+    """A pipeline, with the form of its settings and references."""
 
     name: str
     description: str
@@ -357,7 +357,7 @@ class PipelineBody(Body):
 
     @classmethod
     def of(cls, definition: PipelineDefinition) -> Self:
-        """From a definition."""
+        """Convert from a pipeline definition."""
         return cls(
             name=definition.spec.name,
             description=definition.spec.description,
@@ -384,7 +384,7 @@ class ErrorDetailBody(Body):
 
 
 class ErrorBody(Body):
-    """What a failed call answers."""
+    """Body of a failed call's response."""
 
     error: ErrorDetailBody
 

@@ -1,4 +1,4 @@
-"""Puts the reward service together; the only module here that knows every concrete class."""
+"""Builds the reward service; the only module here that knows every concrete class."""
 
 import secrets
 from collections.abc import Mapping
@@ -44,13 +44,13 @@ class RewardApi:
         return addresses
 
     async def stop(self) -> None:
-        """Drain, stop, let go of the store."""
+        """Drain, stop, close the store."""
         await self.server.stop()
         await self.store.close()
         log.info("stopped")
 
     async def run(self) -> None:
-        """Serve until told to stop by a signal."""
+        """Serve until a signal stops it."""
         with lifecycle.stop_on_signals() as stop:
             await until_fit(self.store, wait_s=self.settings.store.start_wait_s)
             with lifecycle.starting():
@@ -72,10 +72,10 @@ def build(
     tracer: Tracer | None = None,
     metrics: Metrics | None = None,
 ) -> RewardApi:
-    """Build the API from the settings; tests put parts of their own in.
+    """Build the API from the settings; tests pass their own parts.
 
     Raises:
-        OpenToAllError: it would listen to the network without asking for tokens.
+        OpenToAllError: it would listen on the network without requiring tokens.
         ValueError: a tenant is misconfigured.
     """
     reward = settings.reward

@@ -1,8 +1,8 @@
-"""When a batch that names no deadline should be done: its opening + T + D. Pure.
+"""Deadline of a batch that names none: its opening + T + D. Pure.
 
 T is the natural span of the task's recent batches: from the opening to the last
 `t_i = arrival_i + sum of its stages' service times`, as if nothing had ever queued. The longest of
-them counts: a deadline that history has already seen missed is no deadline.
+them counts: a deadline that would already have been missed in the past is useless.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ NS_PER_MS: Final = 1_000_000
 def deadline_after_ms(
     history: Sequence[BatchHistory], *, delay_budget_ms: int | None, default_ms: int
 ) -> int:
-    """Estimate T + D from the last batches; `default_ms` where there is no history."""
+    """Estimate T + D in milliseconds from the last batches; `default_ms` without history."""
     spans_ns = [natural_span_ns(batch) for batch in history if batch.requests]
     if not spans_ns:
         return default_ms

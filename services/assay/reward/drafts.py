@@ -1,4 +1,4 @@
-"""What callers ask for, as it came in and not yet checked; the same from gRPC and from HTTP."""
+"""The caller's arguments, as received and not yet checked; the same from gRPC and from HTTP."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class BatchDraft:
 
 
 class RequestDraft(NamedTuple):
-    """One response to score. A tuple: thousands a second are made of these."""
+    """One response to score. A tuple, because thousands are made per second."""
 
     request_id: str
     group_id: str
@@ -42,7 +42,7 @@ class RequestDraft(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreDraft:
-    """Score, without its requests. Either a registered task or a pipeline."""
+    """Arguments of Score without its requests: either a registered task or a pipeline."""
 
     task_id: str = ""
     pipeline: str = ""
@@ -58,15 +58,15 @@ class ResultsPage:
     results: Sequence[ResultRecord]
     groups: Sequence[GroupSummary]
     cursor: int
-    """Where the next page begins."""
+    """Cursor of the next page."""
     batch: BatchRecord
     last: bool
-    """The batch is over and this page ends its log."""
+    """The batch is complete and this page ends its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """Score's answer; results in the order of the requests."""
+    """Result of Score, in the order of the requests."""
 
     results: Sequence[ResultRecord]
     groups: Sequence[GroupSummary]

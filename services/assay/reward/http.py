@@ -1,8 +1,9 @@
 """The same operations as JSON under `/v1/...`, for people, scripts and small users.
 
 Results are read page by page (`GET .../results?cursor=`) or streamed as NDJSON
-(`.../results/stream?cursor=`): a line a page, the last one with `last: true`, or `{"error": ...}`
-where the stream breaks off; both go on from a cursor. A `score` whose caller hangs up is cancelled.
+(`.../results/stream?cursor=`): one page per line, the last one with `last: true`, or
+`{"error": ...}` if the stream breaks off; both resume from a cursor. A `score` call is cancelled
+when its caller disconnects.
 """
 
 import asyncio
@@ -38,10 +39,10 @@ PATHS: Final = http_edge.Paths(
 )
 JSON: Final = "application/json"
 RESULTS_AT_ONCE: Final = 64
-"""Translated without a pause: about 3 ms."""
+"""Results converted without a pause: about 3 ms."""
 NDJSON = "application/x-ndjson"
 Ping = Callable[[], Awaitable[float]]
-Cursor = Annotated[int, Query(description="0, or the cursor of the last page handled")]
+Cursor = Annotated[int, Query(description="0, or the cursor of the last page that was handled")]
 
 
 def build_app(
@@ -73,7 +74,7 @@ def build_app(
 
 
 def _router() -> APIRouter:
-    # The scheme is for the OpenAPI page; the edge has asked for the token before.
+    # The scheme is for the OpenAPI page; the edge has already checked the token.
     return APIRouter(
         prefix=PATHS.prefix.rstrip("/"), dependencies=[Security(HTTPBearer(auto_error=False))]
     )
@@ -91,18 +92,18 @@ def _operations(service: RewardService) -> APIRouter:
 
     @router.get("/pipelines", name="ListPipelines", response_model=bodies.PipelinesBody)
     async def list_pipelines() -> Response:
-        """What can be judged, and in which form."""
+        """The pipelines, with the form of their settings and references."""
         return Response(pipelines, media_type=JSON)
 
     @router.post("/tasks", name="RegisterTask")
     async def register_task(body: bodies.TaskBody) -> bodies.RegisteredBody:
-        """Register a training job; again with the same content is no error."""
+        """Register a training job; repeating it with the same content is no error."""
         record, created = await service.register_task(_tenant(), body.draft())
         return bodies.RegisteredBody(task=bodies.TaskBody.of(record), created=created)
 
     @router.post("/tasks/{task_id}/hint", name="Hint", status_code=204)
     async def hint(task_id: str, body: bodies.HintBody) -> Response:
-        """A rollout phase has begun: requests of this task will come soon."""
+        """Announce that a rollout phase has begun: requests of this task will come soon."""
         await service.hint(_tenant(), task_id, body.size)
         return Response(status_code=204)
 
@@ -114,17 +115,17 @@ def _operations(service: RewardService) -> APIRouter:
 
     @router.get("/batches/{batch_id}", name="GetBatch")
     async def get_batch(batch_id: str) -> bodies.BatchBody:
-        """A batch as of now."""
+        """The batch at present."""
         return bodies.BatchBody.of(await service.get_batch(_tenant(), batch_id))
 
     @router.post("/batches/{batch_id}/seal", name="SealBatch")
     async def seal(batch_id: str) -> bodies.BatchBody:
-        """Take no more requests."""
+        """Accept no more requests."""
         return bodies.BatchBody.of(await service.seal(_tenant(), batch_id))
 
     @router.post("/batches/{batch_id}/cancel", name="CancelBatch")
     async def cancel(batch_id: str) -> bodies.CancelledBody:
-        """End what has not ended."""
+        """End all requests that have not ended."""
         batch, cancelled = await service.cancel(_tenant(), batch_id)
         return bodies.CancelledBody(batch=bodies.BatchBody.of(batch), cancelled=cancelled)
 
@@ -132,7 +133,7 @@ def _operations(service: RewardService) -> APIRouter:
 
 
 def _payloads(service: RewardService, readers: Readers) -> APIRouter:
-    """The operations whose bodies are large: read by `readers`, not by the framework."""
+    """The operations with large bodies: read by `readers`, not by the framework."""
     router = _router()
 
     @router.post(
@@ -141,7 +142,7 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
         openapi_extra=_described(bodies.SubmitBody),
     )
     async def submit(batch_id: str, request: Request) -> bodies.SubmittedBody:
-        """Take in all requests or none; durable when answered."""
+        """Accept all requests or none; durable when answered."""
         reading = await _read(request, readers, Form.SUBMIT_JSON)
         with closing(reading):
             answer = await service.submit(_tenant(), batch_id, reading.requests)
@@ -154,7 +155,7 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
         response_model=bodies.ScoredBody,
     )
     async def score(request: Request) -> Response:
-        """Submit and wait; hanging up cancels."""
+        """Submit and wait; the work is cancelled when the caller disconnects."""
         reading = await _read(request, readers, Form.SCORE_JSON)
         with closing(reading):
             scoring = service.score(
@@ -169,13 +170,13 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
 async def _read(request: Request, readers: Readers, form: Form) -> Reading:
     if not request.headers.get("content-type", "").lower().startswith(JSON):
         raise InvalidRequest(f"content-type: expected {JSON}", field="body")
-    # Not `request.body()`, which would keep it as long as the call lasts.
+    # Not `request.body()`, which would keep the body for the duration of the call.
     body = b"".join([part async for part in request.stream()])
     return await readers.read(form, body, _tenant().tenant_id)
 
 
 async def _scored(answer: Scored) -> str:
-    """`ScoredBody`; other calls go on while it is made."""
+    """Make a `ScoredBody`, yielding to other calls."""
     results = []
     for first in range(0, len(answer.results), RESULTS_AT_ONCE):
         for result in answer.results[first : first + RESULTS_AT_ONCE]:
@@ -186,7 +187,7 @@ async def _scored(answer: Scored) -> str:
 
 
 def _described(body: type[bodies.Body]) -> dict[str, Any]:
-    """How the OpenAPI page shows a body that the framework does not read."""
+    """OpenAPI description of a body that the framework does not read."""
     schema = body.model_json_schema()
     parts = schema.pop("$defs", {})
 
@@ -217,12 +218,14 @@ def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
         "/batches/{batch_id}/results/stream",
         name="StreamResults",
         response_class=StreamingResponse,
-        responses={200: {"content": {NDJSON: {}}, "description": "Pages of results, one a line."}},
+        responses={
+            200: {"content": {NDJSON: {}}, "description": "Pages of results, one per line."}
+        },
     )
     async def stream(batch_id: str, cursor: Cursor = 0) -> StreamingResponse:
-        """Results as they come, until the batch is over."""
+        """Results as they arrive, until the batch is complete."""
         tenant = _tenant()
-        # What is wrong with the call is known before the first line, while there is a status.
+        # Errors of the call itself are raised before the first line, while a status can be sent.
         await service.page(tenant, batch_id, cursor=cursor, results_max=1)
         pages = limited(service.stream(tenant, batch_id, cursor=cursor), limits)
         return StreamingResponse(_ndjson(pages), media_type=NDJSON)
@@ -267,12 +270,12 @@ async def _ndjson(pages: AsyncGenerator[ResultsPage, None]) -> AsyncIterator[str
         try:
             async for page in pages:
                 yield bodies.ResultsBody.of(page).model_dump_json() + "\n"
-        except AssayError as error:  # the status line is gone; the last line says it
+        except AssayError as error:  # the status line is already sent; the last line reports it
             yield json.dumps(detail_of(error).body()) + "\n"
 
 
 async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Do `work`, but cancel it when the caller hangs up."""
+    """Run `work`, but cancel it when the caller disconnects."""
     working = asyncio.ensure_future(work)
     hanging_up = asyncio.ensure_future(request.receive())
     try:

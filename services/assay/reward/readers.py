@@ -1,9 +1,10 @@
-"""Messages are read where they hold up no one: small ones here, larger ones in processes apart.
+"""Where messages are read: small ones in this process, larger ones in reader processes.
 
-Invariants: at most `readers_max` messages are read apart at once, one place of them is for messages
-up to `SMALL_BYTES_MAX`; the next is that of the tenant with the fewest being read, then the one
-that waits longest. What waits is bounded by the bytes in flight. A message that is too costly ends
-its own process and is refused; nothing else is touched by that.
+Invariants: at most `readers_max` messages are read in reader processes at once, and one of these
+places is for messages up to `SMALL_BYTES_MAX`; the next message is that of the tenant with the
+fewest in progress, then the one that has waited longest. Waiting messages are bounded by the bytes
+in flight. A message that is too costly ends its own process and is refused; nothing else is
+affected.
 """
 
 import asyncio
@@ -34,13 +35,13 @@ from assay.verifiers.port import PipelineDefinition
 SMALL_BYTES_MAX: Final = 1024**2
 MIB: Final = 1024**2
 ANSWER_S_MAX: Final = 60.0
-"""Nothing for so long from a process whose CPU time is bounded: the machine is overloaded."""
+"""Timeout for a process whose CPU time is bounded; beyond it the machine is overloaded."""
 RETRY_AFTER_S: Final = 1.0
 ALLOWANCE_SHARE: Final = 0.05
-"""CPU seconds per second that each of several tenants may have its messages read at ordinary
-priority; what goes beyond gets idle CPU time."""
+"""CPU seconds per second in which each of several tenants may have its messages read at ordinary
+priority; further messages are read in idle CPU time."""
 ALLOWANCE_S_MAX: Final = 0.25
-"""What of it is saved up."""
+"""Upper bound of the unused allowance that accumulates, in seconds."""
 BY_REASON: Final = {error.reason: error for error in AssayError.__subclasses__()}
 
 log = structlog.get_logger(__name__)
@@ -57,15 +58,15 @@ class Reading(Protocol):
 
         Raises:
             InvalidRequest, TooLarge: a request is wrong; `field` says which and where.
-            Saturated: the message could not be read now.
+            Saturated: the message cannot be read now.
         """
 
     def close(self) -> None:
-        """Let go of what was not asked for."""
+        """Release what was not used."""
 
 
 class InlineReading:
-    """Read here."""
+    """Reads in this process."""
 
     def __init__(self, message: Message, check: RequestCheck) -> None:
         self.score = message.score
@@ -84,7 +85,7 @@ class InlineReading:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Place:
-    """A tenant's turn to have a message read apart."""
+    """A tenant's turn in a reader process."""
 
     tenant: TenantId
     large: bool
@@ -92,7 +93,7 @@ class Place:
 
 
 class Places:
-    """Whose message is read next.
+    """Decides whose message is read next.
 
     Of several tenants, none has all places, and none has two large messages read at once.
     """
@@ -122,10 +123,10 @@ class Places:
         return place
 
     def give_back(self, place: Place) -> None:
-        """Another may have it."""
+        """Free the place for another message."""
         self._running[place.tenant] -= 1
         self._large[place.tenant] -= place.large
-        self._running += Counter()  # forgets who has none
+        self._running += Counter()  # drops tenants without a place
         self._large += Counter()
         self._hand_out()
 
@@ -150,34 +151,34 @@ class Places:
 
 
 class Allowance:
-    """CPU time at ordinary priority that each of several tenants has for its messages.
+    """CPU time at ordinary priority for the messages of each of several tenants.
 
-    Whoever has used it up has its messages read in idle CPU time, until it has grown again.
+    A tenant that has used it up has its messages read in idle CPU time, until it has grown again.
     """
 
     def __init__(self, *, tenants: int) -> None:
-        """One tenant alone has as much as it likes."""
+        """A single tenant has no limit."""
         self._endless = tenants <= 1
         self._left: dict[TenantId, tuple[float, float]] = {}
 
     def left_s(self, tenant: TenantId, now_s: float) -> float:
-        """What the tenant has; below zero: it waits."""
+        """Seconds that the tenant has left; below zero: used up."""
         left_s, at_s = self._left.get(tenant, (ALLOWANCE_S_MAX, now_s))
         return min(ALLOWANCE_S_MAX, left_s + ALLOWANCE_SHARE * (now_s - at_s))
 
     def use(self, tenant: TenantId, cpu_s: float, now_s: float) -> None:
-        """A message took so much."""
+        """Record the CPU time of a message."""
         self._left[tenant] = (self.left_s(tenant, now_s) - cpu_s, now_s)
 
     def scheduling(self, tenant: TenantId, now_s: float) -> bytes:
-        """How the tenant's next message is read."""
+        """Scheduling of the tenant's next message."""
         if self._endless or self.left_s(tenant, now_s) > 0:
             return reading.ORDINARY
         return reading.IDLE
 
 
 class Readers:
-    """Reads messages; owns the template of the processes, from the first large message on."""
+    """Reads messages; owns the template process, which starts with the first large message."""
 
     def __init__(self, settings: RewardSettings, verifiers: VerifierSettings) -> None:
         self._settings = settings
@@ -194,8 +195,8 @@ class Readers:
         """Read a message's head; the caller closes what this returns.
 
         Raises:
-            InvalidRequest, TooLarge: it is no such message, or costs too much to read.
-            Saturated: it could not be read now.
+            InvalidRequest, TooLarge: the message is malformed, or costs too much to read.
+            Saturated: it cannot be read now.
         """
         if len(body) <= self._settings.read_inline_bytes_max:
             return InlineReading(reading.read(form, body, self._check), self._check)
@@ -237,10 +238,10 @@ class Readers:
         body: bytes,
         found: list[NewRequest],
     ) -> Future[list[object]]:
-        """Say `parts`, send `body` and wait for the answer, in a thread.
+        """Send `parts` and `body` and wait for the answer, in a thread.
 
         Requests that come before the answer are added to `found`. There are as many threads as
-        messages being read apart.
+        messages in reader processes.
 
         Raises (the future):
             EOFError, OSError: the process is gone, or does not answer in time.
@@ -248,7 +249,7 @@ class Readers:
         return self._threads.submit(_exchange, channel, parts, body, found)
 
     def give_back(self, place: Place) -> None:
-        """A message was read."""
+        """Record that a message was read."""
         self._places.give_back(place)
 
     def stop(self) -> None:
@@ -276,7 +277,7 @@ class Readers:
 
 
 class ReadingApart:
-    """A message that another process reads."""
+    """A message in a reader process."""
 
     def __init__(self, readers: Readers, place: Place) -> None:
         self.score = ScoreDraft()
@@ -316,13 +317,13 @@ class ReadingApart:
         """As `Reading`."""
         channel, self._channel = self._channel, None
         if channel is not None:
-            if not self._charged:  # its process may go on up to its limit
+            if not self._charged:  # its process may continue up to its limit
                 self._charge(self._cpu_s)
             with suppress(OSError):
-                channel.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits at it
+                channel.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits on it
             if self._exchange is None:
                 channel.close()
-            else:  # not before the thread is done: its descriptor might be another's by then
+            else:  # only after the thread is done: its descriptor could be reused by then
                 self._exchange.add_done_callback(lambda _: channel.close())
         place, self._place = self._place, None
         if place is not None:
@@ -355,7 +356,7 @@ class ReadingApart:
             case ["died", float(cpu_s), int(status)]:
                 self._charge(cpu_s)
                 raise self._why(status)
-        raise _unread("it said something else")
+        raise _unread("unexpected answer")
 
     def _charge(self, cpu_s: float) -> None:
         self._charged = True
@@ -380,7 +381,7 @@ def _unread(why: str) -> Saturated:
 def _exchange(
     channel: socket.socket, parts: Sequence[object], body: bytes, found: list[NewRequest]
 ) -> list[object]:
-    with suppress(BrokenPipeError, ConnectionResetError):  # its last word may be there
+    with suppress(BrokenPipeError, ConnectionResetError):  # its last frame may already be there
         reading.send(channel, *parts)
         channel.sendall(body)
     while True:

@@ -1,9 +1,9 @@
-"""A message of requests, from bytes to what is stored: pure, and the process that does it apart.
+"""A message of requests, from bytes to records: the pure part, and the process that runs it.
 
-`python -m assay.reward.reading` is the template of those processes: it is given one connected
-socket per message, and forks a child that reads this one message and ends. Nothing that a message
-does to its child (memory, CPU time, a crash in a parser) is seen by another message, or by the API.
-The child's limits are the kernel's; the template says how a child ended that could not say it.
+`python -m assay.reward.reading` is the template of the reader processes: it receives one connected
+socket per message, and forks a child that reads this one message and exits. What a message does to
+its child (memory, CPU time, a crash in a parser) affects neither other messages nor the API. The
+child's limits are the kernel's; if a child could not report how it ended, the template does.
 """
 
 import gc
@@ -42,24 +42,24 @@ MessageT = TypeVar("MessageT", reward_pb2.SubmitRequest, reward_pb2.ScoreRequest
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 NICENESS: Final = 10
-"""Calls that are being answered come before messages that are being read."""
+"""Niceness of a reader: answering calls has priority over reading messages."""
 NICENESS_IDLE: Final = 19
-"""Of the session of a reading that is given idle CPU time only."""
+"""Niceness of the session of a reading that gets idle CPU time only."""
 ORDINARY: Final = b"o"
 IDLE: Final = b"i"
-"""What comes with a message's socket: how its process is scheduled."""
+"""Sent with a message's socket: how its process is scheduled."""
 PART_REQUESTS_MAX: Final = 64
 PART_BYTES_MAX: Final = 256 * 1024
-"""Of an answer's frame: unpacking it holds up the API for less than a millisecond."""
+"""Bound of a frame of an answer: unpacking it blocks the API for less than a millisecond."""
 OUT_OF_MEMORY: Final = 3
-"""Exit status."""
+"""Exit status of a child that ran out of memory."""
 FRAME_BYTES_MAX: Final = 2**31
 _LENGTH: Final = struct.Struct(">Q")
 _RECEIVE_BYTES: Final = 1024**2
 
 
 class Form(StrEnum):
-    """What the bytes are."""
+    """Format of a message."""
 
     SUBMIT = "Submit"
     SCORE = "Score"
@@ -69,12 +69,12 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a message says, its requests not yet checked."""
+    """A parsed message, its requests not yet checked."""
 
     score: ScoreDraft
-    """Its head, for `Score`."""
+    """Arguments of `Score` other than the requests."""
     batch_id: str
-    """For `Submit` over gRPC."""
+    """Batch of a `Submit` over gRPC."""
     requests: Sequence[RequestDraft]
 
 
@@ -82,7 +82,7 @@ def read(form: Form, body: bytes, check: RequestCheck) -> Message:
     """Parse a message.
 
     Raises:
-        InvalidRequest, TooLarge: it is no such message, or has too many requests.
+        InvalidRequest, TooLarge: it is malformed, or has too many requests.
     """
     match form:
         case Form.SUBMIT:
@@ -135,7 +135,7 @@ def send(channel: socket.socket, *parts: object) -> None:
     """Send one frame: its length, then packed plain values.
 
     Raises:
-        OSError: the other end is gone.
+        OSError: the peer is gone.
     """
     packed = pack(parts)
     channel.sendall(_LENGTH.pack(len(packed)))
@@ -146,7 +146,7 @@ def receive(channel: socket.socket) -> list[object]:
     """Wait for one frame.
 
     Raises:
-        EOFError: the other end is gone.
+        EOFError: the peer is gone.
         OSError: likewise, or it took too long.
     """
     (length,) = _LENGTH.unpack(_exactly(channel, _LENGTH.size))
@@ -173,7 +173,7 @@ def _exactly(channel: socket.socket, count: int) -> memoryview:
 # -- the child -----------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """What every child inherits."""
+    """State that every child inherits."""
 
     settings: RewardSettings
     pipelines: Mapping[PipelineName, PipelineDefinition]
@@ -224,7 +224,7 @@ def _parts(requests: Sequence[NewRequest]) -> Iterator[Sequence[Sequence[object]
 
 
 def requests_of(rows: Sequence[Sequence[object]]) -> list[NewRequest]:
-    """One part of what `serve_one` sent, as records again."""
+    """One part of the output of `serve_one`, as records again."""
     found = []
     for request_id, group_id, response, reference in rows:
         assert isinstance(response, bytes)  # noqa: S101 for the checker: our own child packed it
@@ -247,12 +247,12 @@ def _limit(cpu_s: float, memory_bytes_max: int) -> None:
 
 
 def run_in_background(niceness: int, *, idle: bool) -> None:
-    """Lower the priority of this process, in a session of its own.
+    """Lower the priority of this process, in a new session.
 
     Linux schedules sessions against each other first (sched_autogroup), and `nice` only within
     one, so both are set.
     """
-    with suppress(PermissionError):  # it leads a session already
+    with suppress(PermissionError):  # it already leads a session
         os.setsid()
     with suppress(OSError):  # a kernel without autogroups, or asked too often
         Path("/proc/self/autogroup").write_text(str(niceness), encoding="ascii")
@@ -271,7 +271,7 @@ def _child(channel: socket.socket, desk: Desk, scheduling: bytes) -> NoReturn:
         status = 0
     except MemoryError:
         status = OUT_OF_MEMORY
-    except (OSError, EOFError):  # no one waits for it any more
+    except (OSError, EOFError):  # the API no longer waits for it
         status = 0
     finally:
         os._exit(status)
@@ -279,7 +279,7 @@ def _child(channel: socket.socket, desk: Desk, scheduling: bytes) -> NoReturn:
 
 # -- the template --------------------------------------------------------------------------------
 class Template:
-    """Forks a child per socket that comes over `control`; ends with it."""
+    """Forks a child per socket that arrives over `control`; exits with it."""
 
     def __init__(self, control: socket.socket, desk: Desk) -> None:
         self._control = control
@@ -289,7 +289,7 @@ class Template:
         self._poll.register(control, select.POLLIN)
 
     def run(self) -> None:
-        """Until the API is gone."""
+        """Run until the API is gone."""
         while True:
             for fd, _ in self._poll.poll():
                 if fd != self._control.fileno():
@@ -324,11 +324,11 @@ class Template:
                 try:
                     send(channel, "died", used.ru_utime + used.ru_stime, status)
                 except OSError:
-                    return  # no one waits for it any more
+                    return  # the API no longer waits for it
 
 
 def main() -> None:
-    """Load what is needed once, then fork."""
+    """Import everything once, then fork."""
     control = socket.socket(fileno=0)
     reward, verifiers = json.loads(sys.argv[1])
     desk = Desk(

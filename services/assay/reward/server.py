@@ -1,7 +1,7 @@
 """Listens: gRPC and HTTP on one event loop, with health, reflection, TLS and draining.
 
-Order of a stop: health says NOT_SERVING and `/readyz` 503, streams end (their clients go on
-elsewhere from their cursors), no new calls are taken, running calls may go on for `drain_s`, then
+Order of a stop: health reports NOT_SERVING and `/readyz` 503, streams end (their clients resume
+elsewhere from their cursors), new calls are refused, running calls may continue for `drain_s`, then
 they are cancelled, which cancels the batches of `Score` calls.
 """
 
@@ -43,18 +43,18 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where the service listens, its free ports filled in."""
+    """Addresses of the service, with the real port numbers."""
 
     grpc: str
     http: str
 
     def as_mapping(self) -> Mapping[str, str]:
-        """For the file that says so."""
+        """Contents of the ready file."""
         return {"grpc": self.grpc, "http": self.http}
 
 
 class Readiness:
-    """Whether calls may be sent here; asks the store."""
+    """Whether calls may be sent here; checks the store."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store = store
@@ -63,20 +63,20 @@ class Readiness:
         self._pinging: asyncio.Task[float] | None = None
 
     def stop(self) -> None:
-        """Never again."""
+        """Not ready any more, permanently."""
         self._stopping = True
 
     async def ping(self) -> float:
         """Return the round trip to the store in seconds.
 
         Raises:
-            DependencyDown: it cannot be reached, or this service stops.
+            DependencyDown: it cannot be reached, or this service is stopping.
         """
         if self._stopping:
             raise DependencyDown("this service is stopping")
         if self._pinging is None or self._pinging.done():
             self._pinging = asyncio.create_task(self._ping(), name="ping")
-        # Whoever asks at the same time shares one round trip: anyone may ask.
+        # Concurrent callers share one round trip, because anyone may ask.
         await asyncio.wait((self._pinging,))
         return self._pinging.result()
 
@@ -226,7 +226,7 @@ class RewardServer:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals are the entry point's business."""
+    """Leaves signals to the entry point."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,9 +1,9 @@
-"""The reward service itself, whatever the transport: tasks, batches, requests in, results out.
+"""The reward service, independent of the transport: tasks, batches, requests in, results out.
 
 Invariants: nothing is stored of a call that is refused; a call that returns is durable; every
-method may be repeated after a lost answer. `stream` ends exactly when the batch is over and all its
-results were handed out. A `score` whose caller goes away leaves a cancelled batch behind, never a
-running one.
+method may be repeated after a lost reply. `stream` ends exactly when the batch is complete and all
+its results were yielded. A `score` whose caller disconnects leaves a cancelled batch behind, never
+a running one.
 """
 
 import asyncio
@@ -55,23 +55,22 @@ from assay.verifiers.intake import parse_settings
 from assay.verifiers.port import PipelineDefinition
 
 PAGE_RESULTS_MAX: Final = 256
-"""Results in one message: below any client's message limit with the longest evidence."""
+"""Results per message: below any client's message limit with the longest evidence."""
 PART_REQUESTS_MAX: Final = 64
 PART_BYTES_MAX: Final = 256 * 1024
-"""Of a `score` that are stored at once."""
+"""Requests of a `score` that are stored at once."""
 PAGE_EVERY_S: Final = 0.01
-"""After a page that was not full, how long results may gather for the next: a stream of single
-results costs as much as its requests do, and nobody trains faster for being told at once."""
+"""After a page that was not full, how long results may accumulate for the next: a stream of single
+results costs as much as its requests do, and no trainer is faster for getting them at once."""
 HISTORY_BATCHES: Final = 5
-"""Batches that a deadline is estimated from."""
+"""Batches from which a deadline is estimated."""
 TASKS_KNOWN_MAX: Final = 10_000
 BATCHES_KNOWN_MAX: Final = 10_000
 TASK_KNOWN_S: Final = 3_600.0
 BATCH_KNOWN_S: Final = 30.0
-"""Shorter than any batch is kept by the store, so that a name used again is looked up again."""
+"""Shorter than the store keeps any batch, so that a reused name is looked up again."""
 DEADLINE_KNOWN_S: Final = 2.0
-"""How long an estimate serves: reading five batches of history for every `score` costs more than
-the score."""
+"""How long an estimate is used: reading the history for every `score` costs more than the score."""
 CANCEL_S_MAX: Final = 30.0
 """How long the cancellation of an abandoned batch may take."""
 CURSOR_MAX: Final = 2**53
@@ -80,12 +79,12 @@ log = structlog.get_logger(__name__)
 
 
 Checked = Callable[[PipelineDefinition], Awaitable[list[NewRequest]]]
-"""Gives a message's requests once the pipeline is known that they are checked against."""
+"""Returns a message's requests once the pipeline to check them against is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTask:
-    """A task and what its pipeline is."""
+    """A task and its pipeline."""
 
     record: TaskRecord
     definition: PipelineDefinition
@@ -136,7 +135,7 @@ class RewardService:
         return [self._pipelines[name] for name in sorted(self._pipelines)]
 
     async def register_task(self, tenant: Tenant, draft: TaskDraft) -> tuple[TaskRecord, bool]:
-        """Register, or find the very same task registered (False).
+        """Register a task, or find the identical one (False).
 
         Raises:
             InvalidRequest, TooLarge, NotFound: the draft is wrong, the pipeline unknown.
@@ -150,7 +149,7 @@ class RewardService:
         return record, created
 
     async def hint(self, tenant: Tenant, task_id: str, size: int) -> None:
-        """Keep that requests of the task will come soon; 0 = a batch of the task's size.
+        """Store that requests of the task will come soon; 0 = a batch of the task's size.
 
         Raises:
             InvalidRequest, NotFound: the task's name or the size is wrong.
@@ -163,7 +162,7 @@ class RewardService:
 
     # -- batches -------------------------------------------------------------------------------
     async def open_batch(self, tenant: Tenant, draft: BatchDraft) -> tuple[BatchRecord, bool]:
-        """Open, or find the same batch open (False).
+        """Open a batch, or find the identical open one (False).
 
         Raises:
             InvalidRequest, NotFound, Conflict, Saturated: see `Store.open_batch`.
@@ -173,7 +172,7 @@ class RewardService:
         return await self._open(tenant, task, draft)
 
     async def submit(self, tenant: Tenant, batch_id: str, checked: Checked) -> Submitted:
-        """Take in all requests or none.
+        """Accept all requests or none.
 
         Raises:
             InvalidRequest, TooLarge: a request is wrong; `field` says which and where.
@@ -190,22 +189,22 @@ class RewardService:
         )
 
     async def seal(self, tenant: Tenant, batch_id: str) -> BatchRecord:
-        """Take no more requests; idempotent."""
+        """Accept no more requests; idempotent."""
         return await self._store.seal(tenant.tenant_id, admission.batch_name(batch_id))
 
     async def cancel(self, tenant: Tenant, batch_id: str) -> tuple[BatchRecord, int]:
-        """End what has not ended; idempotent."""
+        """End all requests that have not ended; idempotent."""
         return await self._cancel(tenant, admission.batch_name(batch_id))
 
     async def get_batch(self, tenant: Tenant, batch_id: str) -> BatchRecord:
-        """The batch as of now."""
+        """Current state of the batch."""
         return await self._store.get_batch(tenant.tenant_id, admission.batch_name(batch_id))
 
     # -- results -------------------------------------------------------------------------------
     async def page(
         self, tenant: Tenant, batch_id: str, *, cursor: int, results_max: int = PAGE_RESULTS_MAX
     ) -> ResultsPage:
-        """What there is from `cursor` on, without waiting."""
+        """Results from `cursor` on, without waiting."""
         admission.bounded(cursor, "cursor", most=CURSOR_MAX)
         admission.bounded(results_max, "results_max", least=1, most=PAGE_RESULTS_MAX)
         batch = await self._store.get_batch(tenant.tenant_id, admission.batch_name(batch_id))
@@ -214,22 +213,22 @@ class RewardService:
     async def stream(
         self, tenant: Tenant, batch_id: str, *, cursor: int
     ) -> AsyncGenerator[ResultsPage, None]:
-        """Pages from `cursor` on as they come; ends with the batch.
+        """Yield pages from `cursor` on as results arrive; ends with the batch.
 
         Raises:
             InvalidRequest, NotFound: the batch or the cursor is wrong.
-            DependencyDown: the store is gone, or this service stops; go on from your cursor.
+            DependencyDown: the store is gone, or this service is stopping; resume from your cursor.
         """
         admission.bounded(cursor, "cursor", most=CURSOR_MAX)
         name = admission.batch_name(batch_id)
         ended_seen = -1
         async with aclosing(self._store.watch(name)) as changes:
             while True:
-                # A change first (one comes at once): nothing that happens while we read is missed.
+                # A change first (one comes at once): changes during our read are not missed.
                 await self._change(changes)
                 batch = await self._store.get_batch(tenant.tenant_id, name)
                 if batch.ended == ended_seen and not batch.over:
-                    continue  # nothing new: an idle stream costs one small call now and then
+                    continue  # nothing new: an idle stream costs one small call per change
                 ended_seen = batch.ended
                 begun_at, full = cursor, True
                 while full:
@@ -248,13 +247,13 @@ class RewardService:
     async def score(
         self, tenant: Tenant, draft: ScoreDraft, checked: Checked, *, stored: Callable[[], None]
     ) -> Scored:
-        """Submit in a batch of its own and wait for all results.
+        """Submit in a new batch and wait for all results.
 
-        `stored` is called once the requests are; from then on nothing here holds them.
+        `stored` is called once the requests are stored; after that, nothing here refers to them.
 
         Raises:
             InvalidRequest, TooLarge, NotFound, Saturated: nothing was stored.
-            DeadlinePassed: `timeout_s` ran out; the work was cancelled.
+            DeadlinePassed: `timeout_s` passed; the work was cancelled.
         """
         task = await self._score_task(tenant, draft)
         requests = await checked(task.definition)
@@ -274,15 +273,15 @@ class RewardService:
 
     # -- life cycle ----------------------------------------------------------------------------
     def stop(self) -> None:
-        """End the streams, so that their clients go on elsewhere from their cursors; a `score`
-        may go on."""
+        """End the streams, so that their clients resume elsewhere from their cursors; `score` calls
+        may continue."""
         if self._stopped is None:
             self._stopped = asyncio.get_running_loop().create_future()
         if not self._stopped.done():
             self._stopped.set_result(None)
 
     async def close(self) -> None:
-        """Wait for cancellations that are under way."""
+        """Wait for cancellations in progress."""
         self.stop()
         if self._cancelling:
             await asyncio.wait(self._cancelling, timeout=CANCEL_S_MAX)
@@ -392,20 +391,20 @@ class RewardService:
         try:
             await self._open(tenant, task, opening)
             async with aclosing(self._store.watch(batch_id)) as changes:
-                await _next(changes)  # the one that comes at once: nothing is missed now
+                await _next(changes)  # the immediate first change: nothing is missed from now on
                 await self._submit_in_parts(tenant, batch_id, requests)
                 stored()
                 await self._until_over(tenant, batch_id, changes)
             return await self._collect(tenant, batch_id, request_ids)
         except BaseException:
-            # Refused, failed, or the caller went away: nobody will ask for this batch again.
+            # Refused, failed, or the caller disconnected: no one will ask for this batch again.
             self._cancel_soon(tenant, batch_id)
             raise
 
     async def _page(
         self, tenant: Tenant, batch: BatchRecord, cursor: int, results_max: int
     ) -> ResultsPage:
-        """Read a page after its batch: of a batch that was over the log is complete."""
+        """Read a page after its batch: if the batch was complete, so is the log."""
         entries = await self._store.results(
             tenant.tenant_id, batch.batch_id, cursor=cursor, entries_max=results_max
         )
@@ -414,9 +413,9 @@ class RewardService:
     async def _submit_in_parts(
         self, tenant: Tenant, batch_id: BatchId, requests: list[NewRequest]
     ) -> None:
-        """Store and drop the requests, so many at a time that other calls go on meanwhile.
+        """Store and drop the requests, in parts so that other calls continue meanwhile.
 
-        No one but us knows the batch: when a part is refused, it is cancelled as a whole.
+        Only this call knows the batch: when a part is refused, the whole batch is cancelled.
         """
         requests.reverse()
         while requests:
@@ -441,7 +440,7 @@ class RewardService:
     async def _collect(
         self, tenant: Tenant, batch_id: BatchId, request_ids: Sequence[RequestId]
     ) -> Scored:
-        """Read the whole log of a batch that is over."""
+        """Read the whole log of a complete batch."""
         results: dict[str, ResultRecord] = {}
         groups: dict[str, GroupSummary] = {}
         cursor, full = 0, True
@@ -490,14 +489,14 @@ class RewardService:
         """Wait until the batch may have changed.
 
         Raises:
-            DependencyDown: this service stops, or the store's connection was closed.
+            DependencyDown: this service is stopping, or the store's connection was closed.
         """
         stopped = self._stopped = self._stopped or asyncio.get_running_loop().create_future()
         woken = asyncio.ensure_future(_next(changes))
         try:
             await asyncio.wait((woken, stopped), return_when=asyncio.FIRST_COMPLETED)
             if stopped.done():
-                raise DependencyDown("this service is stopping; go on from your cursor")
+                raise DependencyDown("this service is stopping; resume from your cursor")
             woken.result()
         finally:
             if not woken.done():

@@ -1,7 +1,7 @@
-"""reward.proto over gRPC: each method parses with `wire`, calls the service, answers with `wire`.
+"""reward.proto over gRPC: each method converts with `wire` and calls the service.
 
-What is raised here becomes a status in `assay.edge`. Method names are the proto's. The methods of
-`RAW` are given the bytes of their messages, which `Readers` parse where they hold up no one.
+`assay.edge` turns exceptions into statuses. Method names are the proto's. The methods in `RAW` get
+the bytes of their messages, which `Readers` parse without blocking other calls.
 """
 # ruff: noqa: N802
 
@@ -32,7 +32,7 @@ RAW: Final = frozenset({"Submit", "SubmitStream", "Score"})
 
 
 class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
-    """The gRPC face of `RewardService`."""
+    """The gRPC interface of `RewardService`."""
 
     def __init__(self, service: RewardService, readers: Readers) -> None:
         self._service = service
@@ -60,13 +60,13 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
     async def Submit(  # type: ignore[override]  # see RAW
         self, request: bytes, context: Context
     ) -> reward_pb2.SubmitResponse:
-        """Take in a message of requests."""
+        """Accept a message of requests."""
         return wire.submitted(await self._submit(request))
 
     async def SubmitStream(  # type: ignore[override]  # see RAW
         self, request_iterator: AsyncIterator[bytes], context: Context
     ) -> reward_pb2.SubmitResponse:
-        """Take in message after message."""
+        """Accept message after message."""
         total = reward_pb2.SubmitResponse()
         async for request in request_iterator:
             answer = await self._submit(request)
@@ -77,14 +77,14 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
     async def SealBatch(
         self, request: reward_pb2.SealBatchRequest, context: Context
     ) -> reward_pb2.SealBatchResponse:
-        """Take no more requests."""
+        """Accept no more requests."""
         batch = await self._service.seal(current_call().tenant, request.batch_id)
         return reward_pb2.SealBatchResponse(batch=wire.batch(batch))
 
     async def StreamResults(
         self, request: reward_pb2.StreamResultsRequest, context: Context
     ) -> AsyncIterator[reward_pb2.StreamResultsResponse]:
-        """Send results as they come."""
+        """Send results as they arrive."""
         pages = self._service.stream(current_call().tenant, request.batch_id, cursor=request.cursor)
         async with aclosing(pages):
             async for page in pages:
@@ -96,7 +96,7 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         """Submit and wait."""
         call = current_call()
         reading = await self._readers.read(Form.SCORE, request, call.tenant.tenant_id)
-        del request  # the call may last long; its bytes are not kept
+        del request  # the call may last long; release its bytes
         with closing(reading):
             draft = replace(reading.score, timeout_s=context.time_remaining())
             answer = await self._service.score(
@@ -107,21 +107,21 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
     async def CancelBatch(
         self, request: reward_pb2.CancelBatchRequest, context: Context
     ) -> reward_pb2.CancelBatchResponse:
-        """End what has not ended."""
+        """End all requests that have not ended."""
         batch, cancelled = await self._service.cancel(current_call().tenant, request.batch_id)
         return reward_pb2.CancelBatchResponse(batch=wire.batch(batch), cancelled=cancelled)
 
     async def GetBatch(
         self, request: reward_pb2.GetBatchRequest, context: Context
     ) -> reward_pb2.GetBatchResponse:
-        """Look at a batch."""
+        """Return the state of a batch."""
         batch = await self._service.get_batch(current_call().tenant, request.batch_id)
         return reward_pb2.GetBatchResponse(batch=wire.batch(batch))
 
     async def ListPipelines(
         self, request: reward_pb2.ListPipelinesRequest, context: Context
     ) -> reward_pb2.ListPipelinesResponse:
-        """Say what can be judged, and in which form."""
+        """List the pipelines and their forms."""
         return self._pipelines
 
     async def Hint(

@@ -1,6 +1,6 @@
-"""Between protobuf and the core; the only module of this service that knows both.
+"""Conversion between protobuf and the core; the only module of this service that knows both.
 
-Requests become drafts, unchecked; records become messages. JSON Schemas are made once a pipeline.
+Requests become drafts, unchecked; records become messages. JSON Schemas are made once per pipeline.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from assay.v1 import common_pb2, reward_pb2
 from assay.verifiers.port import PipelineDefinition
 
 RESULTS_AT_ONCE: Final = 128
-"""Translated without a pause: about 3 ms."""
+"""Results converted without a pause: about 3 ms."""
 OUTCOME: Final = {
     outcome: common_pb2.Outcome.Value(f"OUTCOME_{outcome.value}") for outcome in Outcome
 }
@@ -80,7 +80,7 @@ def score_draft(request: reward_pb2.ScoreRequest) -> ScoreDraft:
 
 # -- out -----------------------------------------------------------------------------------------
 def task(record: TaskRecord) -> reward_pb2.Task:
-    """A task, its settings complete."""
+    """A task with its complete settings."""
     return reward_pb2.Task(
         task_id=record.task_id,
         pipeline=record.pipeline,
@@ -92,7 +92,7 @@ def task(record: TaskRecord) -> reward_pb2.Task:
 
 
 def batch(record: BatchRecord) -> reward_pb2.Batch:
-    """A batch as of one instant."""
+    """A batch at one instant."""
     return reward_pb2.Batch(
         batch_id=record.batch_id,
         task_id=record.task_id,
@@ -112,7 +112,7 @@ def batch(record: BatchRecord) -> reward_pb2.Batch:
 
 
 def submitted(answer: Submitted) -> reward_pb2.SubmitResponse:
-    """What was taken in."""
+    """Numbers of accepted and duplicate requests."""
     return reward_pb2.SubmitResponse(accepted=answer.accepted, duplicates=answer.duplicates)
 
 
@@ -127,7 +127,7 @@ def results_page(page: ResultsPage) -> reward_pb2.StreamResultsResponse:
 
 
 async def scored(answer: Scored) -> reward_pb2.ScoreResponse:
-    """Score's answer; other calls go on while it is made."""
+    """Response of Score; yields to other calls while it is made."""
     response = reward_pb2.ScoreResponse(groups=map(_group, answer.groups))
     for first in range(0, len(answer.results), RESULTS_AT_ONCE):
         response.results.extend(map(_result, answer.results[first : first + RESULTS_AT_ONCE]))

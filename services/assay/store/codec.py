@@ -1,7 +1,7 @@
-"""Records as the server keeps them, and back.
+"""Conversion of records to the server's form and back.
 
-Instants cross as microseconds of the server's clock, names as UTF-8, rewards as the text of a
-double (empty = none), so that a reward comes back as the very number that went in.
+Instants are sent as microseconds of the server's clock, names as UTF-8, rewards as the text of a
+double (empty = none), so that a reward is read back as exactly the same number.
 """
 
 import hashlib
@@ -50,12 +50,12 @@ from assay.store.link import Argument, Reply
 from assay.store.port import Report
 
 US: Final = 1_000
-"""Nanoseconds."""
+"""Nanoseconds per microsecond."""
 JOB_WIDTHS: Final = (15, 13)
 """Values in the changing part of a job, see `pack_job` in `scripts/requests.lua`; 13 before tenants
-had queues of their own."""
+had their own queues."""
 JOB_ERROR: Final = 12
-"""Which of them is the error."""
+"""Index of the error among them."""
 _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
 
 
@@ -63,7 +63,7 @@ _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
 
 
 def pack_task(task: TaskRecord) -> bytes:
-    """Everything but the name; equal tasks give equal bytes."""
+    """Pack everything except the name; equal tasks give equal bytes."""
     packed: bytes = msgpack.packb(
         [
             task.pipeline,
@@ -117,7 +117,7 @@ def batch_record(flat: Sequence[bytes]) -> BatchRecord:
 
 
 def completed_batch(reply: Reply) -> CompletedBatch:
-    """From a script's `completed`."""
+    """From `completed` in a script's reply."""
     tenant, batch, slack_ms = reply
     return CompletedBatch(
         tenant=TenantId(tenant.decode()), batch_id=BatchId(batch.decode()), slack_ms=slack_ms
@@ -134,8 +134,9 @@ Row = tuple[str, str, bytes, bytes, bytes, int, str]
 class Parcel:
     """Requests as rows of the submit script.
 
-    A payload part is packed as bytes where it is small; `blobs` holds the others by SHA-256, whose
-    hex digits (a str) stand in their place.
+    A small payload part is packed as bytes; `blobs` holds the others by SHA-256, whose hex digits
+    (a
+    str) replace the part.
     """
 
     __slots__ = ("blobs", "rows")
@@ -169,7 +170,7 @@ class Parcel:
         )
 
     def parts(self, *, requests_max: int, bytes_max: int) -> list[list[Row]]:
-        """The rows in their order, so many at a time; a larger one goes alone."""
+        """Split the rows, in order, into parts of bounded size; an oversized row is one part."""
         parts: list[list[Row]] = []
         size = 0
         for row in self.rows:
@@ -182,7 +183,7 @@ class Parcel:
 
 
 def packed_rows(rows: Iterable[Sequence[Argument]]) -> bytes:
-    """Rows as one argument of a script: a flat list, which it unpacks faster than arguments."""
+    """Rows as one argument of a script: a flat list, faster to unpack than separate arguments."""
     flat = [value for row in rows for value in row]
     packed: bytes = msgpack.packb(flat, use_bin_type=False)
     return packed
@@ -195,7 +196,7 @@ def without_payload(row: Row) -> Row:
 
 
 Part = bytes | str
-"""Of a payload: the content, or the name of the blob that it is kept as."""
+"""Payload part: the content, or the name of its blob."""
 
 
 def payload_parts(packed: bytes) -> tuple[Part, Part]:
@@ -205,7 +206,7 @@ def payload_parts(packed: bytes) -> tuple[Part, Part]:
 
 
 def job_names(static: bytes) -> tuple[RequestId, GroupId]:
-    """Of a job."""
+    """Names of a job: request id and group id."""
     request, group, _, _ = msgpack.unpackb(static)
     return RequestId(request), GroupId(group)
 
@@ -286,7 +287,7 @@ def log_entry(packed: bytes) -> LogEntry:
 
 
 def _listed(packed: bytes, count: int) -> Sequence[Any]:
-    """The values that a script packed one after the other."""
+    """Unpack the values that a script packed one after the other."""
     values: Sequence[Any] = msgpack.unpackb(b"\xdc" + struct.pack(">H", count) + packed, raw=True)
     return values
 

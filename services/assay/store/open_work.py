@@ -1,7 +1,7 @@
-"""Reads the work that is open piece by piece, so that no one call holds the server up.
+"""Reads the open work in pieces, so that no single call blocks the server for long.
 
-A piece is up to `JOBS_A_CALL` requests, of one large batch or of several small ones. It is taken
-apart as it comes, between two calls, so that the event loop is not held up for long either.
+A piece is up to `JOBS_A_CALL` requests, of one large batch or of several small ones. It is decoded
+as it arrives, between two calls, so that the event loop is not blocked for long either.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from assay.store.link import Reply
 JOBS_A_CALL: Final = 500
 BATCHES_A_CALL: Final = 64
 START: Final = b"0"
-"""The cursor with which a scan begins, and the one that says that it is over."""
+"""Cursor with which a scan begins, and the one that ends it."""
 
 ReadPiece = Callable[..., Awaitable[Reply]]
 TaskOf = Callable[[tuple[bytes, bytes, bytes]], Awaitable[TaskRecord | None]]
@@ -26,7 +26,7 @@ TaskOf = Callable[[tuple[bytes, bytes, bytes]], Awaitable[TaskRecord | None]]
 
 @dataclass(slots=True, kw_only=True)
 class _Reading:
-    """A batch on its way in; `task` is `None` as long as nothing (of use) was read of it."""
+    """A batch in progress; `task` is `None` until a usable part of it was read."""
 
     name: bytes
     cursor: bytes = START

@@ -1,8 +1,8 @@
-"""The store as the services see it. `store.valkey` and `testing.memory_store` pass one suite.
+"""The store interface of the services. `store.valkey` and `testing.memory_store` pass one suite.
 
-Promises: an acknowledged request is durable and ends in exactly one outcome; a call may be repeated
-after a lost answer (submit, open, seal, cancel and finish are idempotent; a repeated claim only
-leaves a lease to expire); all instants are the store's own.
+Guarantees: an acknowledged request is durable and ends in exactly one outcome; a call may be
+repeated after a lost reply (submit, open, seal, cancel and finish are idempotent; a repeated claim
+only leaves a lease to expire); all instants are from the store's own clock.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -34,20 +34,20 @@ from assay.core.records import Report as Report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitness:
-    """A server that is fit, and what an operator should know of it."""
+    """A server that is fit, and what an operator should know about it."""
 
     server: str
-    """`valkey 9.1.0`; empty: it does not say."""
+    """Such as `valkey 9.1.0`; empty: not reported."""
     appends: bool | None
-    """It has an append-only file; `None`: it does not say."""
+    """It has an append-only file; `None`: not reported."""
     appendfsync: str
-    """Empty: it does not say."""
+    """Empty: not reported."""
     notes: tuple[str, ...] = ()
-    """Risks that the settings accept, and what could not be found out."""
+    """Risks that the settings accept, and facts that could not be determined."""
 
 
 Pace = Callable[[TenantId, int], Awaitable[None]]
-"""Waits until so many requests of a tenant may go on."""
+"""Waits until the given number of a tenant's requests may continue."""
 
 
 class Store(Protocol):
@@ -57,7 +57,7 @@ class Store(Protocol):
     async def put_task(
         self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
     ) -> bool:
-        """Register; False when the very same task is there. An `implicit` one is forgotten sooner.
+        """Register; returns False if the same task exists. An `implicit` one is forgotten sooner.
 
         Raises:
             Conflict: a task of that name differs.
@@ -68,7 +68,7 @@ class Store(Protocol):
         """Raises NotFound."""
 
     async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
-        """Open, or return the batch of that name (False) when its spec agrees.
+        """Open a batch, or return the one of that name (and False) if its spec agrees.
 
         Raises:
             NotFound: no such task.
@@ -85,26 +85,25 @@ class Store(Protocol):
         *,
         pace: Pace | None = None,
     ) -> Submitted:
-        """Take in all or none; durable on return.
+        """Accept all requests or none; durable on return.
 
         `pace` is awaited before each part of a large message becomes claimable; all of it is
         accepted before the first wait.
 
         Raises:
             NotFound: no such batch.
-            FailedPrecondition: the batch takes no new requests, or more than its size, or a group
-                more than the batch's group size. What is there already may be sent again.
-            Conflict: a `request_id` is there with other content; `field` is
-                `requests[i].request_id`.
-            Saturated: a quota would be passed.
+            FailedPrecondition: the batch accepts no new requests, or more than its size, or a group
+                more than the batch's group size. Requests that it already has may be sent again.
+            Conflict: a `request_id` exists with other content; `field` is `requests[i].request_id`.
+            Saturated: a quota would be exceeded.
         """
 
     async def seal(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
-        """Take no more requests; idempotent."""
+        """Accept no more requests; idempotent."""
 
     async def cancel(self, tenant: TenantId, batch_id: BatchId) -> tuple[BatchRecord, int]:
-        """End all that has not ended as CANCELLED; idempotent (0 the second time). Leases are lost,
-        which the next `beat` tells their workers."""
+        """End all requests that have not ended as CANCELLED; idempotent (0 the second time). Their
+        leases are lost, which the next `beat` reports to the workers."""
 
     async def get_batch(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
         """Raises NotFound."""
@@ -112,49 +111,49 @@ class Store(Protocol):
     async def results(
         self, tenant: TenantId, batch_id: BatchId, *, cursor: int, entries_max: int
     ) -> Sequence[LogEntry]:
-        """Entries `cursor`, `cursor + 1` ... of the batch's log, without waiting."""
+        """Entries from `cursor` on of the batch's log, without waiting."""
 
     def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
         """Yield at once, and then whenever the batch may have changed (and at least every few
-        seconds); many changes may be one yield. The state is in `get_batch` and `results`."""
+        seconds); several changes may give one yield. `get_batch` and `results` return the state."""
 
     async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
-        """Keep that a rollout phase has begun, for the planner; a later hint replaces it."""
+        """Store that a rollout phase has begun, for the planner; a later hint replaces it."""
 
     # -- workers -------------------------------------------------------------------------------
     async def claim(
         self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
     ) -> Sequence[Claim]:
-        """Lease up to `claims_max` requests, as `core.ordering` says: each next one of the tenant
-        with the smallest virtual time; of a tenant's, earliest batch deadline first (unless
-        `prioritize` said otherwise), then arrival."""
+        """Lease up to `claims_max` requests in the order of `core.ordering`: each from the tenant
+        with the smallest virtual time; within a tenant, earliest batch deadline first (unless
+        `prioritize` changed it), then arrival."""
 
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
     ) -> Sequence[Lease]:
-        """Renew; return those that are lost (expired, redelivered or cancelled)."""
+        """Renew leases; return those that are lost (expired, redelivered or cancelled)."""
 
     async def finish(
         self, stage: StageName, reports: Sequence[Report], attempts_max: int
     ) -> Finished:
-        """Report claims' ends. A stale lease changes nothing. An attempt that failed is delivered
+        """Report the ends of claims. A stale lease changes nothing. A failed attempt is delivered
         again in its old place; the `attempts_max`-th ends as INFRA_FAILED, a dead letter. A report
-        that took effect is STALE when it is said again after a lost answer."""
+        that took effect is STALE when it is repeated after a lost reply."""
 
     async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
-        """Take back expired leases (as failed attempts), end requests of batches that are long past
-        their deadline as EXPIRED; bounded by `jobs_max`."""
+        """Take back expired leases (as failed attempts) and end requests of batches that are long
+        past their deadline as EXPIRED; bounded by `jobs_max`."""
 
     async def wait_for_work(
         self, stages: Sequence[StageName], *, timeout_s: float
     ) -> StageName | None:
-        """Sleep until one of `stages` may have work (`None` at the time-out); wakes one sleeper."""
+        """Wait until one of `stages` may have work (`None` on timeout); wakes one waiter."""
 
     # -- operators -----------------------------------------------------------------------------
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]: ...
 
     async def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
-        """Batches of all tenants that are not over, earliest deadline first."""
+        """Batches of all tenants that are not complete, earliest deadline first."""
 
     async def dead_letters(
         self, *, stage: StageName | None = None, letters_max: int
@@ -162,27 +161,27 @@ class Store(Protocol):
 
     async def replay(self, job_id: JobId) -> bool:
         """Put a dead letter back in its queue with fresh attempts; its batch gets a second, final
-        log entry for it, and its group too. A batch that is over stays over; it is kept until the
-        request has ended again. False when there is no such letter, or its batch was cancelled or
-        is kept no longer."""
+        log entry for it, and its group too. A completed batch stays complete; it is kept until the
+        request has ended again. Returns False if there is no such letter, or its batch was
+        cancelled or is no longer kept."""
 
     async def history(
         self, tenant: TenantId, task_id: TaskId, *, batches_max: int
     ) -> Sequence[BatchHistory]:
-        """The last finished batches, newest first, the settings' `history_batches` at most. It
-        outlives restarts, and its task as long as that is registered; batches differ in size."""
+        """The last finished batches, newest first, at most `history_batches` of the settings. It
+        survives restarts, and lasts as long as its task is registered; batches differ in size."""
 
     # -- planners ------------------------------------------------------------------------------
     async def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
-        """The `batches_max` batches that are not over and have the earliest deadlines, in that
-        order, with their requests that have not ended.
+        """The `batches_max` open batches with the earliest deadlines, in that order, with their
+        requests that have not ended.
 
-        It is read in pieces, so that the store is never held up for long, and each piece is as of
-        its own instant: a request that ends meanwhile may be there or not, one that comes or moves
-        on meanwhile is seen before or after that, none is there twice. The counters and
-        `ended_natural_ns` of a batch are taken after its requests, so a request that is missing
-        here is in them. A dead letter replayed into a batch that is over is not seen here (but in
-        `depths`).
+        It is read in pieces, so that the store is never blocked for long, and each piece has its
+        own instant: a request that ends meanwhile may be included or not, one that arrives or moves
+        on meanwhile is seen before or after that, none is included twice. The counters and
+        `ended_natural_ns` of a batch are read after its requests, so they include a request that is
+        missing here. A dead letter replayed into a completed batch is not included (but is counted
+        in `depths`).
 
         Raises:
             Saturated: more than `requests_max` requests have not ended.
@@ -190,31 +189,31 @@ class Store(Protocol):
 
     async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
         """Registered tasks of all tenants, the last used (registered, or a batch opened or
-        completed) first. The store lists some thousands; a task that was not used for a month is
-        registered no longer."""
+        completed) first. The store lists some thousands; a task that was not used for a month is no
+        longer registered."""
 
     async def hints(self) -> Sequence[HintRecord]:
-        """Hints that no batch of their task opened after, oldest first; each is kept as long as
-        results are."""
+        """Hints without a later batch of their task, oldest first; each is kept as long as
+        results."""
 
     async def lead(self, planner: str, *, lease_s: float) -> Leadership:
-        """Take the lead where nobody has it, renew it where `planner` has it, and say who has it.
-        `planner` must be unique to its process. Repeated after a lost answer it renews."""
+        """Take the lead if no planner has it, renew it if `planner` has it, and return the leader.
+        `planner` must be unique to its process. Repeated after a lost reply it renews."""
 
     async def resign(self, planner: str) -> None:
-        """Give the lead up, if `planner` has it, and wake the planners that stand by."""
+        """Give up the lead, if `planner` has it, and wake the standby planners."""
 
     def watch_planning(self) -> AsyncGenerator[None, None]:
         """Yield at once, and then whenever planners should look again: a batch opened, got its
-        first request, ended or was cancelled; a hint came; a dead letter was replayed; the leader
-        resigned. Not for each result, and not as time passes. Many events may be one yield, and a
-        lost connection is one too, once the store is back. Every watcher sees every event."""
+        first request, ended or was cancelled; a hint arrived; a dead letter was replayed; the
+        leader resigned. Not for each result, and not as time passes. Several events may give one
+        yield, and so does a lost connection once the store is back. Every watcher sees every
+        event."""
 
     async def mark_at_risk(
         self, tenant: TenantId, batch_id: BatchId, *, at_risk: bool = True
     ) -> None:
-        """Set the batch's `deadline_at_risk`, or take it back. A batch that is over keeps the last
-        word said before.
+        """Set or clear the batch's `deadline_at_risk`. No effect once the batch is complete.
 
         Raises:
             NotFound: no such batch.
@@ -222,8 +221,8 @@ class Store(Protocol):
 
     async def prioritize(self, tenant: TenantId, batch_id: BatchId, deadline_ns: int) -> None:
         """Order the batch's requests that join a queue from now on (submitted, handed over or
-        delivered again) among its tenant's as if its deadline were that; 0 = by its own again. The
-        deadline that is announced stays; requests that wait already keep their places.
+        delivered again) among its tenant's as if this were its deadline; 0 = by its own again. The
+        announced deadline does not change; requests that already wait keep their places.
 
         Raises:
             NotFound: no such batch.
@@ -245,24 +244,24 @@ class Store(Protocol):
     async def artifact_get(self, key: str) -> bytes | None: ...
 
     async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
-        """True: the caller makes it. False: somebody does, wait."""
+        """True: the caller makes it. False: another worker does; wait."""
 
     async def artifact_put(self, key: str, content: bytes) -> None:
-        """Keep (bounded in size and time) and wake those who wait.
+        """Store it (bounded in size and time) and wake the waiters.
 
         Raises:
-            TooLarge: it is not kept; those who wait are told that the making was abandoned.
+            TooLarge: it is not kept; the waiters see the making as abandoned.
         """
 
     async def artifact_abandon(self, key: str) -> None:
-        """The making failed: let another one begin."""
+        """The making failed: let another worker start."""
 
     async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
-        """Wait for `artifact_put`; `None` at the time-out, or when nobody makes it any more."""
+        """Wait for `artifact_put`; `None` on timeout, or when no one makes it any more."""
 
     # -- life cycle ----------------------------------------------------------------------------
     async def check(self) -> Fitness:
-        """Tell whether the server is fit to keep acknowledged work.
+        """Check whether the server is fit to keep acknowledged work.
 
         Raises:
             FailedPrecondition: it is not; names the setting and the remedy.
@@ -270,10 +269,10 @@ class Store(Protocol):
         """
 
     async def ping(self) -> float:
-        """Round trip in seconds.
+        """Return the round trip in seconds.
 
         Raises:
-            DependencyDown: it cannot be reached, or is not fit any more.
+            DependencyDown: it cannot be reached, or is no longer fit.
         """
 
     async def close(self) -> None: ...

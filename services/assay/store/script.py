@@ -1,7 +1,7 @@
 """Lua scripts as they are sent to the server.
 
-A script is a file under `scripts/`; a line `--@include name.lua` stands for that file, because a
-script can call no other. The server knows it by the SHA-1 of the whole text.
+A script is a file under `scripts/`; a line `--@include name.lua` is replaced by that file, because
+a script cannot call another. The server identifies it by the SHA-1 of the whole text.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ _INCLUDE: Final = re.compile(r"^--@include ([a-z_]+\.lua)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One script: all its effects happen or none."""
+    """One atomic script: all its effects happen or none."""
 
     name: str
     text: str
@@ -23,7 +23,7 @@ class Script:
 
 
 def load_script(name: str) -> Script:
-    """Read `scripts/<name>.lua` and what it includes."""
+    """Read `scripts/<name>.lua` and the files that it includes."""
     folder = resources.files("assay.store") / "scripts"
     source = (folder / f"{name}.lua").read_text(encoding="utf-8")
     text = _INCLUDE.sub(lambda found: (folder / found[1]).read_text(encoding="utf-8"), source)

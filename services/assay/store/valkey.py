@@ -1,7 +1,7 @@
-"""The store on Valkey or Redis: every operation is one script, so it happens whole or not at all.
+"""The store on Valkey or Redis: every operation is one script, so it is atomic.
 
-The data model stands at the head of `scripts/requests.lua`. This side keeps nothing that could not
-be lost: tasks and large payload parts, which never change, are remembered; the rest is asked for.
+The data model is described at the head of `scripts/requests.lua`. This process holds only caches:
+tasks and large payload parts, which never change.
 """
 
 import asyncio
@@ -69,39 +69,39 @@ SLICE: Final = 64
 """Most requests that one script call moves: the server runs one call at a time, and every tenant's
 next call waits that long (about 2 ms)."""
 CLAIMS_SLICE: Final = 32
-"""Likewise of claims and reports, which cost more each."""
+"""Most claims and reports per script call; they cost more each."""
 RELEASE_SLICE: Final = 32
-"""Requests that a paced message puts into the queue at once: what the workers then do with them is
-over before another tenant's call notices."""
+"""Requests that a paced message puts into the queue at once: few enough that the resulting work of
+the workers does not delay another tenant's call."""
 LEASES_SLICE: Final = 512
 """Most leases that one script call extends."""
 PART_BYTES_MAX: Final = 256 * 1024
-"""Payload that one script call stores."""
+"""Payload bytes that one script call stores."""
 PIECE_BYTES: Final = 512 * 1024
-"""Of a large payload part that one call carries."""
+"""Bytes of a large payload part that one call carries."""
 STAGED_KEPT_MS: Final = 120_000
-"""After which what was staged and not taken in is dropped."""
+"""Time after which staged requests that were not submitted are dropped."""
 TASK_KEPT_S: Final = 30 * 86_400.0
-"""After its last use."""
+"""How long a task stays registered after its last use."""
 TASKS_REMEMBERED_MAX: Final = 4_096
 TASK_REMEMBERED_S: Final = 300.0
 BLOB_BYTES_REMEMBERED_MAX: Final = 64 * 1024**2
 UPLOADS_REMEMBERED_MAX: Final = 65_536
 UPLOAD_KEPT_S: Final = 120
-"""How long an uploaded part waits for the request that holds it."""
+"""How long an uploaded part waits for the request that uses it."""
 RETRY_AFTER_S: Final = 1.0
 
 ARTIFACT: Final = b"="
-"""Before the content of an artifact, so that even an empty one is something."""
+"""Prefix of the content of an artifact, so that even an empty one is not empty in the store."""
 
 TaskKey = tuple[bytes, bytes, bytes]
-"""Tenant, task and the number that this registration of the task has."""
+"""Tenant, task and the number of this registration of the task."""
 
 
 def open_store(settings: StoreSettings, *, data_dir: Path) -> "ValkeyStore":
-    """The store of `settings.url`, or the embedded one of `data_dir` (which somebody has started).
+    """The store of `settings.url`, or the embedded one of `data_dir` (which must be running).
 
-    Connects when first used, so it may be called before the server is there.
+    Connects on first use, so it may be called before the server is there.
     """
     embedded = embedded_url(data_dir)
     url = settings.url or embedded
@@ -119,7 +119,7 @@ class ValkeyStore:
         embedded: bool = False,
         part_requests_max: int = SLICE,
     ) -> None:
-        """Connect to nothing yet.
+        """Prepare without connecting.
 
         Args:
             settings: limits and times.
@@ -259,7 +259,7 @@ class ValkeyStore:
             packed = codec.packed_rows(rows)
             arguments = (tenant, batch_id, *limits, packed, ranges, queue_max)
             reply = await self._link.run(self._submit, *arguments)
-            if reply[0] == b"NO_BLOB":  # kept no longer; nothing was taken in
+            if reply[0] == b"NO_BLOB":  # no longer kept; nothing was accepted
                 await self._upload(parcel.blobs, list(parcel.blobs))
                 reply = await self._link.run(self._submit, *arguments)
         finally:
@@ -281,7 +281,7 @@ class ValkeyStore:
         parts: Sequence[Sequence[codec.Row]],
         staged: list[int],
     ) -> None:
-        """Store payloads part by part; adds the first job and the count of each to `staged`."""
+        """Store payloads part by part; appends the first job and the count of each to `staged`."""
         for part in parts:
             rows = codec.packed_rows((row[3], row[4]) for row in part)
             reply = await self._link.run(self._stage, tenant, batch_id, STAGED_KEPT_MS, rows)
@@ -290,14 +290,14 @@ class ValkeyStore:
             staged += (reply[1], len(part))
 
     async def _release_all(self, tenant: TenantId, batch_id: BatchId, pace: Pace) -> None:
-        """Who is cut short here leaves the rest to `reap`: the requests are accepted."""
+        """If this is interrupted, `reap` does the rest: the requests are accepted."""
         left = 1
         while left:
             await pace(tenant, RELEASE_SLICE)
             left = await self._link.run(self._release, tenant, batch_id, RELEASE_SLICE)
 
     async def _unstage(self, staged: Sequence[int]) -> None:
-        """Where this fails too, `reap` drops them."""
+        """If this fails too, `reap` drops them."""
         with suppress(DependencyDown):
             for first, count in zip(staged[::2], staged[1::2], strict=True):
                 await self._link.run(self._unstage_part, first, count)
@@ -305,7 +305,7 @@ class ValkeyStore:
     async def _parcel(self, requests: Sequence[NewRequest]) -> codec.Parcel:
         parcel = partial(codec.Parcel, requests, inline_bytes_max=self._settings.inline_bytes_max)
         size = sum(len(request.response) + len(request.reference) for request in requests)
-        # Hashing lets go of the interpreter's lock: other calls go on.
+        # Hashing releases the interpreter's lock, so other calls continue.
         return await asyncio.to_thread(parcel) if size > PIECE_BYTES else parcel()
 
     async def _upload(self, blobs: Mapping[str, bytes], names: Sequence[str]) -> None:
@@ -314,7 +314,7 @@ class ValkeyStore:
             self._uploaded.put(name, len(blobs[name]))
 
     async def _upload_one(self, key: str, content: bytes) -> None:
-        """Piece by piece under a name of its own, then whole under its name, unless it is there."""
+        """Upload in pieces under a temporary name, then rename, unless the part exists already."""
         if len(content) <= PIECE_BYTES:
             await self._link.call("SET", key, content, "NX", "EX", UPLOAD_KEPT_S)
             return
@@ -401,7 +401,7 @@ class ValkeyStore:
             except DependencyDown:
                 if not found:
                     raise
-                return found  # what is leased already must reach its worker
+                return found  # requests leased so far must reach their worker
             found += some
             full = claimed == count
         return found
@@ -409,7 +409,7 @@ class ValkeyStore:
     async def _claim_some(
         self, stage: StageName, claims_max: int, lease_s: float, worker: WorkerId
     ) -> tuple[list[Claim], int]:
-        """Returns the claims, and how many the script made."""
+        """Return the claims, and how many the script made."""
         now_us, batches, claims = await self._link.run(
             self._claim, stage, claims_max, int(lease_s * 1000), worker
         )
@@ -451,7 +451,7 @@ class ValkeyStore:
         return found
 
     async def _download(self, name: str) -> bytes | None:
-        """`None`: it is kept no longer."""
+        """`None`: it is no longer kept."""
         key = self._key("bl", name)
         pieces: list[bytes] = []
         while not pieces or len(pieces[-1]) == PIECE_BYTES:
@@ -460,7 +460,7 @@ class ValkeyStore:
             pieces.append(piece)
         if len(pieces) == 1:
             return pieces[0] or None
-        content = b"".join(pieces)  # not whole where it was dropped meanwhile
+        content = b"".join(pieces)  # incomplete if it was dropped meanwhile
         digest = await asyncio.to_thread(hashlib.sha256, content)
         return content if digest.hexdigest() == name else None
 
@@ -611,7 +611,7 @@ class ValkeyStore:
 
     async def prioritize(self, tenant: TenantId, batch_id: BatchId, deadline_ns: int) -> None:
         """See `Store.prioritize`."""
-        rank_us = -(-deadline_ns // codec.US)  # up, as `order_key` does
+        rank_us = -(-deadline_ns // codec.US)  # rounded up, as `order_key` does
         if not await self._link.run(self._prioritize, tenant, batch_id, rank_us):
             raise _no_batch(batch_id)
 
@@ -707,7 +707,7 @@ def _no_batch(batch_id: BatchId) -> NotFound:
 
 
 def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> NoReturn:
-    """Raise what a refusal of the submit script means."""
+    """Raise the error for a refusal of the submit script."""
     match reply[0]:
         case b"NOT_FOUND":
             raise _no_batch(batch_id)
@@ -715,13 +715,13 @@ def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> 
             message = f"batch {batch_id} takes no new requests"
             raise FailedPrecondition(message, field="batch_id")
         case b"OVER_SIZE":
-            message = f"batch {batch_id} would pass its size"
+            message = f"batch {batch_id} would exceed its size"
             raise FailedPrecondition(message, field="requests")
         case b"OVER_GROUP":
-            message = f"group {requests[reply[1]].group_id} would pass the batch's group size"
+            message = f"group {requests[reply[1]].group_id} would exceed the batch's group size"
             raise FailedPrecondition(message, field=f"requests[{reply[1]}].group_id")
         case b"CONFLICT":
-            message = f"request {requests[reply[1]].request_id} is there with other content"
+            message = f"request {requests[reply[1]].request_id} exists with other content"
             raise Conflict(message, field=f"requests[{reply[1]}].request_id")
         case b"QUOTA_REQUESTS":
             message = "the tenant's quota of open requests is used up"
@@ -746,7 +746,7 @@ def _claim(
     blobs: Mapping[str, bytes],
     now_us: int,
 ) -> Claim | None:
-    """`None`: the request ended while its parts were fetched; its lease is lost already."""
+    """`None`: the request ended while its parts were fetched; its lease is already lost."""
     _, job, fence, attempt, static, _, handover, enqueued = reply
     response, reference = _content(parts[0], blobs), _content(parts[1], blobs)
     if task is None or response is None or reference is None:

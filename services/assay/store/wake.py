@@ -1,7 +1,7 @@
-"""Wakes those who watch something: one blocking read of an event stream a process.
+"""Wakes the watchers of an event stream, with one blocking read per stream and process.
 
 Events are hints. A watcher is woken by the event of its topic (a batch, or planning), when events
-may have been missed (the connection broke), and every `recheck_s` in any case; the truth is in the
+may have been missed (the connection broke), and every `recheck_s` in any case; the state is in the
 store.
 """
 
@@ -16,14 +16,14 @@ from assay.store.link import Link, Reply
 
 RECHECK_S: Final = 3.0
 PLANNING: Final = "planning"
-"""The one topic of the planners' stream."""
+"""The only topic of the planners' stream."""
 READ_S: Final = 5.0
 EVENTS_A_READ_MAX: Final = 1_000
 GATHER_S: Final = 0.002
-"""After events were read, how long the next ones may gather: a read an event costs more than the
+"""After a read, how long the next events may accumulate: a read per event costs more than the
 event. The first event after a quiet time wakes at once."""
 PAUSE_S: Final = 0.25
-"""Between attempts to reach a store that is down."""
+"""Pause between attempts to reach a store that is down."""
 
 
 class Watchers:
@@ -59,7 +59,7 @@ class Watchers:
             del self._by_topic[topic]
 
     async def _start_reading(self) -> None:
-        """Return when later events will be seen, or the store is down (then nothing is lost)."""
+        """Return when later events will be seen, or the store is down (then none is missed)."""
         if self._reader is None or self._reader.done():
             self._reading.clear()
             self._reader = asyncio.create_task(self._read(), name="store-events")

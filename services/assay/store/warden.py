@@ -1,19 +1,18 @@
-"""Stands between an owner and one process of its, so that neither outlives the other for long.
+"""A process between an owner and its child process, so that neither outlives the other for long.
 
-Run by path, as a process of its own and with the standard library alone, between the owner (`assay
-up`, `assay score`, a test) and the process that it wards:
+Run by path, as a separate process and with the standard library alone, between the owner (`assay
+up`, `assay score`, a test) and the child, its ward:
 
-* the owner dies, in whatever way: the ward is asked to go (SIGTERM), given its time to drain, then
-  killed; a stopped one is woken for that. The embedded store first waits for those who still use
-  it;
-* the warden is told to go (SIGTERM): it passes that on;
+* the owner dies, for whatever reason: the ward gets SIGTERM and time to drain, then SIGKILL; a
+  stopped ward is continued first. The embedded store first waits for its remaining clients;
+* the warden receives SIGTERM: it passes that on;
 * the warden dies: the kernel kills the ward;
-* the ward dies: the warden ends as it did (exit code or signal).
+* the ward dies: the warden ends in the same way (exit code or signal).
 
-Nothing depends on a moment: the warden looks at the owner through a pidfd and checks that it is
-still its parent; the ward asks the kernel for its signal and checks likewise, before it becomes
-what it is. Both hold the lock file that they inherit, so whoever can lock it knows that both are
-gone; their pids stand in it.
+There is no race: the warden watches the owner through a pidfd and checks that it is still its
+parent; the ward asks the kernel for a signal at its parent's death and checks likewise, before it
+executes its program. Both hold the lock file that they inherit, so a process that can lock it knows
+that both are gone; the file holds their pids.
 """
 
 import ctypes
@@ -28,7 +27,7 @@ from typing import Final, NoReturn
 ANSWER_S_MAX: Final = 1.0
 BUSY_POLL_S: Final = 0.2
 BUSY_S_MAX: Final = 60.0
-"""How long a store waits for those who use it, after its owner's death."""
+"""How long a store waits for its clients after its owner's death."""
 _PR_SET_PDEATHSIG: Final = 1
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -36,14 +35,14 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def command(
     argv: list[str], *, owner_pid: int, lock: int, drain_s: float, busy: str = ""
 ) -> list[str]:
-    """How to run `argv` under a warden that is a child of `owner_pid`.
+    """Build the command that runs `argv` under a warden that is a child of `owner_pid`.
 
     Args:
         argv: the ward, an absolute path first.
-        owner_pid: whose end is theirs.
+        owner_pid: process whose death ends both.
         lock: an inherited descriptor of the locked file.
-        drain_s: from SIGTERM to SIGKILL.
-        busy: socket of a Valkey, which is left alone while it has clients.
+        drain_s: seconds from SIGTERM to SIGKILL.
+        busy: socket of a Valkey, which is not stopped while it has clients.
     """
     words = (str(owner_pid), str(lock), str(drain_s), busy)
     return [sys.executable, "-I", "-S", __file__, *words, *argv]
@@ -69,7 +68,7 @@ def pids_in(lock_file: Path) -> list[int]:
 def _ward(argv: list[str], lock: int) -> int:
     warden = os.getpid()
     libc = ctypes.CDLL(None)
-    # A signal that comes meanwhile waits until the ward treats it in its own way.
+    # A signal that arrives meanwhile stays blocked until the ward installs its own handlers.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     pid = os.fork()
     if not pid:
@@ -95,7 +94,7 @@ def _wait(ward: int, timeout_s: float) -> bool:
 
 
 def _users(busy: str) -> int:
-    """How many still use the store; none when it does not answer."""
+    """Number of clients of the store; none when it does not answer."""
     try:
         with socket.socket(socket.AF_UNIX) as asking:
             asking.settimeout(ANSWER_S_MAX)
@@ -111,23 +110,23 @@ def _users(busy: str) -> int:
 
 
 def _end(pid: int, ward: int, drain_s: float, busy: str) -> None:
-    """The owner is gone."""
+    """End the ward after the owner's death."""
     for _ in range(int(BUSY_S_MAX / BUSY_POLL_S)):
         if not busy or not _users(busy) or _wait(ward, BUSY_POLL_S):
             break
     for number in (signal.SIGTERM, signal.SIGCONT):
-        os.kill(pid, number)  # not waited for yet, so the pid is still its own
+        os.kill(pid, number)  # not reaped yet, so the pid is still its own
     if not _wait(ward, drain_s):
         os.kill(pid, signal.SIGKILL)
         select.select([ward], [], [])
 
 
 def main(words: list[str]) -> None:
-    """Ward until the ward is no more; then end as it did."""
+    """Ward until the ward ends; then end in the same way."""
     owner_pid, lock, drain_s = int(words[0]), int(words[1]), float(words[2])
     busy, argv = words[3], words[4:]
     asked: list[int] = []
-    # From the first moment on: what comes before the ward is there is passed on later.
+    # Block from the first moment: a signal before the ward exists is passed on later.
     signal.signal(signal.SIGTERM, lambda *_: asked.append(signal.SIGTERM))
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

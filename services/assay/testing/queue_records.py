@@ -212,7 +212,7 @@ def fresh(batch: Batch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]
         if there is None:
             fresh[index] = seen[request.request_id] = request
         elif there != request:
-            message = f"request {request.request_id} is there with other content"
+            message = f"request {request.request_id} exists with other content"
             raise Conflict(message, field=f"requests[{index}].request_id")
     return fresh
 
@@ -236,14 +236,14 @@ def admit(
         raise FailedPrecondition(message, field="batch_id")
     size_max = spec.size or BATCH_REQUESTS_MAX
     if len(batch.requests) + len(fresh) > size_max:
-        message = f"batch {spec.batch_id} would pass its size"
+        message = f"batch {spec.batch_id} would exceed its size"
         raise FailedPrecondition(message, field="requests")
     added: Counter[GroupId] = Counter()
     for index, request in fresh.items():
         added[request.group_id] += bool(request.group_id)
         group = batch.groups.get(request.group_id, Group())
         if 0 < spec.group_size < group.submitted + added[request.group_id]:
-            message = f"group {request.group_id} would pass the batch's group size"
+            message = f"group {request.group_id} would exceed the batch's group size"
             raise FailedPrecondition(message, field=f"requests[{index}].group_id")
     payload_bytes = sum(len(r.response) + len(r.reference) for r in fresh.values())
     if held.requests + len(fresh) > quota.requests_open_max:

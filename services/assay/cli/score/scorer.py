@@ -1,7 +1,7 @@
 """Scores rows: batches in, results out as they come.
 
-Rows go in batches of `BATCH_ROWS` or `BATCH_BYTES`, `BATCHES_AT_ONCE` of them under way, so that a
-file of any length neither fills a quota or our memory nor leaves the workers idle between two
+Rows go in batches of `BATCH_ROWS` or `BATCH_BYTES`, `BATCHES_AT_ONCE` of them in progress, so that
+a file of any length neither fills a quota or our memory nor leaves the workers idle between two
 batches. A row that the service refuses is reported and left out; the others of its message are sent
 again: after each refusal in messages half as large, after each success twice as large, so that the
 cost is linear in the number of rows however many are refused.

@@ -1,4 +1,4 @@
-"""How long to wait before trying again, after so many failures in a row. Pure."""
+"""Pause before the next attempt, after a number of failures in a row. Pure."""
 
 from typing import Final
 

@@ -1,8 +1,7 @@
 """Frames on a byte stream: the length of a body (four bytes, big-endian), then the body. Pure.
 
-What a body holds (msgpack, JSON, pickle) is its protocol's own business, and so is `bytes_max`.
-Always true: no more than `bytes_max` bytes plus one piece of input are kept, whatever length the
-peer announces.
+The encoding of a body (msgpack, JSON, pickle) and `bytes_max` are up to its protocol. Invariant: at
+most `bytes_max` bytes plus one piece of input are buffered, whatever length the peer announces.
 """
 
 import struct
@@ -10,13 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final, Generic, TypeVar
 
 HEAD: Final = struct.Struct(">I")
-"""What stands before each body."""
+"""The head before each body."""
 
 T = TypeVar("T")
 
 
 class FramingError(Exception):
-    """The peer announces or is given a body that is too long, or the stream ends inside a frame."""
+    """A body is too long (received or to be sent), or the stream ends inside a frame."""
 
 
 def frame(body: bytes, *, bytes_max: int) -> bytes:
@@ -54,10 +53,10 @@ def read_body(stream: BinaryIO, *, bytes_max: int) -> bytes | None:
 
 
 class FrameReader(Generic[T]):
-    """Puts frames together from pieces of a stream, however it was cut."""
+    """Assembles frames from pieces of a stream, however it was cut."""
 
     def __init__(self, decode: Callable[[memoryview], T], *, bytes_max: int) -> None:
-        """`decode` makes a value of a body. It must not keep the view that it is given."""
+        """`decode` turns a body into a value. It must not keep the view that it gets."""
         self._decode = decode
         self._bytes_max = bytes_max
         self._buffer = bytearray()

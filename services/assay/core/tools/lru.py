@@ -1,4 +1,4 @@
-"""A bounded memory of what was looked up: the least recently used entry goes first."""
+"""A bounded cache: the least recently used entry is dropped first."""
 
 import math
 from collections import OrderedDict
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class LruCache(Generic[K, V]):
-    """Keeps entries of `weight_max` in all, none longer than `age_s_max`."""
+    """Holds entries of total weight `weight_max`, each for at most `age_s_max`."""
 
     def __init__(
         self,
@@ -20,11 +20,11 @@ class LruCache(Generic[K, V]):
         age_s_max: float = math.inf,
         now_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """Keep nothing yet.
+        """Start empty.
 
         Args:
             weight_max: sum of the weights of all entries.
-            weigh: weight of a value; 1 unless said.
+            weigh: weight of a value; 1 by default.
             age_s_max: seconds after which an entry counts as absent.
             now_s: the clock for that, in seconds.
         """
@@ -48,7 +48,7 @@ class LruCache(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Keep `value` in place of what was there; others go until all fit."""
+        """Store `value` under the key, replacing any older value; drop others until all fit."""
         self.drop(key)
         self._entries[key] = (self._now_s(), value)
         self._weight += self._weigh(value)
@@ -57,7 +57,7 @@ class LruCache(Generic[K, V]):
             self._weight -= self._weigh(dropped)
 
     def drop(self, key: K) -> None:
-        """Forget an entry, if it is there."""
+        """Drop an entry, if it is there."""
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._weight -= self._weigh(entry[1])

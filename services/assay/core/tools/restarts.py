@@ -1,9 +1,9 @@
-"""When a process that died is started again, and when that is given up. Pure.
+"""When a process that died is started again, and when to give up. Pure.
 
-A life is *healthy* when the process became ready and lived for `healthy_s`. The death of a healthy
-one, from whatever cause and however often, is followed by a start at once. Short lives in a row are
-a crash loop: pauses between them double up to `pause_longest_s`, and after `short_lives_max` of
-them the process is given up.
+A life is *healthy* when the process became ready and lived for `healthy_s`. After the death of a
+healthy process, from whatever cause and however often, it is started again at once. Short lives in
+a row are a crash loop: pauses between them double up to `pause_longest_s`, and after
+`short_lives_max` of them the process is given up.
 """
 
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """How patient to be with one process."""
+    """Limits for restarts of one process."""
 
     healthy_s: float = 5.0
     short_lives_max: int = 8
-    """So many short lives in a row are the last; with these pauses about 15 s of trying."""
+    """Give up after this many short lives in a row; with these pauses about 15 s of trying."""
     pause_first_s: float = 0.2
     pause_longest_s: float = 5.0
 
     def short_lives(self, before: int, *, lived_s: float, ready: bool) -> int:
-        """Short lives in a row, counting the one that just ended."""
+        """Short lives in a row, including the one that just ended."""
         return 0 if ready and lived_s >= self.healthy_s else before + 1
 
     def pause_s(self, short_lives: int) -> float | None:
-        """How long to wait before the next start; `None` = give up."""
+        """Seconds to wait before the next start; `None` = give up."""
         if short_lives >= self.short_lives_max:
             return None
         if short_lives == 0:

@@ -2,8 +2,8 @@
 
 For every window [a, b], the work that must be done inside it divided by its length. A request's
 window at stage j is [r_i + sum of earlier stages, T + D - sum of later stages]. The part of it that
-must fall into [a, b] is the smaller of what does when it runs as early and as late as possible
-(energetic reasoning). That is true for every order of claims, which run without interruption.
+must fall into [a, b] is the smaller of its parts when it runs as early and as late as possible
+(energetic reasoning). This holds for every order of claims, which run without interruption.
 """
 
 from typing import Final

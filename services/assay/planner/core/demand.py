@@ -1,4 +1,4 @@
-"""From an observation, and a guess of what is unknown, to one possible future (`Demand`)."""
+"""Combines an observation and a guess of the unknown part into one possible future (`Demand`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ SEQUENCE_BITS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Guess:
-    """A guess of what is unknown of an open batch."""
+    """A guess of the unknown part of an open batch."""
 
     arrived_ns: Ints
     """(m,): arrivals to come, in ns after the opening, ascending."""
     service_ns: Ints
     """(m, stages): their times at the stages."""
     present_ns: Ints
-    """(n, stages): time that present requests still need; 0 at stages that they have passed."""
+    """(n, stages): time that present requests still need; 0 at stages already passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,7 +57,7 @@ def budget_ns(task: TaskView) -> int:
 
 
 def ranks(batches: Sequence[OpenBatch]) -> Ints:
-    """(batches,): place in the order of the deadlines; ties in the order given."""
+    """(batches,): rank in the order of the deadlines; ties in the order given."""
     order = sorted(range(len(batches)), key=lambda b: (batches[b].deadline_ns, b))
     rank = np.zeros(len(batches), np.int64)
     rank[order] = np.arange(len(batches))

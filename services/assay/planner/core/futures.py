@@ -7,7 +7,7 @@ it has run. A running request gets the rest of a past one that ran longer (its s
 distribution), so long requests are foreseen without treating every request as long.
 
 Each request uses the same random number in every plan of a batch (common random numbers): two plans
-differ by what was learnt in between, not by chance.
+differ by what was learned in between, not by chance.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ from assay.model.queueing import Demand
 from assay.planner.core.demand import SEQUENCE_BITS, Future, ranks, shares_of
 
 RECENCY: Final = 0.6
-"""Weight of a past batch against that of the next newer one."""
+"""Weight of a past batch relative to the next newer one."""
 WARP_TRUST_SHARE: Final = 0.1
-"""Share of the batch that must have arrived before its pace is trusted fully."""
+"""Share of the batch that must have arrived before its pace is fully trusted."""
 WARP_MIN: Final = 0.5
 WARP_MAX: Final = 2.0
 PRIOR_ROWS: Final = 512
 STRAGGLERS_NS: Final = to_ns(10.0)
-"""Requests that come after all that history knows come within this time."""
+"""Requests beyond all that history knows arrive within this time."""
 
 
 def prior_batch(task: TaskView, prior: PriorSettings) -> PastBatch:
@@ -144,7 +144,7 @@ def batch_numbers(batch: OpenBatch) -> tuple[int, int, int, int]:
 
 @jit
 def pace(seen_ns: int, reference_ns: int, arrived: int, size: int) -> float:
-    """How much slower than in the past the batch's arrivals come: 1 = as fast."""
+    """Ratio of the batch's arrival times to those of the past batch: 1 = equally fast."""
     if reference_ns <= 0 or size == 0:
         return 1.0
     seen = min(max(seen_ns / reference_ns, WARP_MIN), WARP_MAX)
@@ -172,7 +172,7 @@ Present = tuple[Ints, Ints, Ints, Ints]
 Past = tuple[Ints, Ints, Ints, Ints]
 """Of the past batch: arrivals, service times, rows by service time; and the stages' timeouts."""
 Out = tuple[Ints, Ints, Ints, Ints]
-"""Of the future, to be written: release, service times, key, stage at which it runs."""
+"""Output: of the future, release, service times, key, stage at which it runs."""
 
 
 @jit
@@ -213,7 +213,7 @@ def fill_present(
 
 @jit
 def draw_rows(first: int, rows: int, luck: Floats, arrived: int, coming: int) -> Ints:
-    """(rows,): how often each past request from `first` on stands for one that is to come."""
+    """(rows,): how often each past request from `first` on represents one that is still to come."""
     tally = np.zeros(rows, np.int64)
     for i in range(coming):
         tally[first + int(luck[arrived + i] * (rows - first))] += 1

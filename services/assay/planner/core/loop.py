@@ -1,9 +1,9 @@
-"""One step of the planner, pure: what was observed goes in, effects come out.
+"""One step of the planner, pure: an observation goes in, effects come out.
 
-The shell reads the store (or fails to), calls `step`, and carries the effects out. Always true:
+The controller reads the store (or fails to), calls `step`, and applies the effects. Invariants:
 
-* pools are changed only by the leader, and only after an observation that succeeded;
-* whatever goes wrong, pools stay as they are and the readiness says why;
+* pools are changed only by the leader, and only after a successful observation;
+* whatever fails, pools stay as they are and the readiness says why;
 * no target is above its pool's cap or below 0;
 * every step asks to be called again.
 """
@@ -131,7 +131,7 @@ class PlannerLoop:
 
 
 def resizes(observation: Observation, targets: tuple[int, ...]) -> tuple[Resize, ...]:
-    """The targets that differ from the present ones, cut at the caps."""
+    """The targets that differ from the present ones, limited to the caps."""
     pools = observation.pools
     within = [max(0, min(n, pool.cap)) for n, pool in zip(targets, pools, strict=True)]
     return tuple(

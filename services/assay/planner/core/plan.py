@@ -38,7 +38,7 @@ def make_plan(
     peaks_hint: Sequence[int] | None = None,
     search: bool = True,
 ) -> Plan:
-    """Plan from what is known now.
+    """Plan from an observation.
 
     Args:
         observation: history, state of the open batches, pools and costs.

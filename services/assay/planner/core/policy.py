@@ -55,7 +55,7 @@ class Assay(PoolPolicy):
         return self.plan
 
     def apply(self, plan: Plan, observation: Observation) -> Sizing:
-        """What the plan holds now."""
+        """The sizing of the present plan at this moment."""
         if not plan.batches:
             return Sizing(targets=tuple(0 for _ in observation.pools))
         offset_ns = observation.now_ns - plan.now_ns
@@ -83,7 +83,7 @@ def is_stale(plan: Plan, observation: Observation) -> bool:
 
 
 def is_late(task: TaskView, batch: OpenBatch, now_ns: int) -> bool:
-    """Whether a request that waits now would make its batch late if it took all its timeouts."""
+    """Whether a request that waits now would make its batch late if it used all its timeouts."""
     return now_ns + int(task.timeout_ns.sum()) > batch.deadline_ns
 
 

@@ -54,7 +54,7 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`N_j(t)` per stage, and what it was made from."""
+    """`N_j(t)` per stage, and its origin."""
 
     now_ns: int
     bin_ns: int

@@ -1,7 +1,7 @@
-"""The futures of one plan, what happens in them under a choice of slots, and the fewest that do.
+"""The futures of one plan, simulated under a choice of slots, and the fewest slots that suffice.
 
-A choice is good enough when in at least `1 - epsilon` of the futures every batch's extra delay d
-stays within its budget D.
+A choice suffices when in at least `1 - epsilon` of the futures every batch's extra delay d stays
+within its budget D.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Trial:
         ]
 
     def supply(self, peaks: Ints) -> Supply:
-        """Slots over time: what is up now; what is starting, half a start-up time later; `peaks`
+        """Slots over time: the present ones; those starting, half a start-up time later; `peaks`
         from one start-up time on."""
         since = np.zeros((self.stages, 3), np.int64)
         workers = np.zeros((self.stages, 3), np.int64)
@@ -62,7 +62,7 @@ class Trial:
         return Supply(since_ns=since, workers=workers, steps=np.full(self.stages, 3, np.int64))
 
     def settle_for_best(self) -> None:
-        """D cannot be kept: aim at the ends that the most useful slots, ordered now, would give."""
+        """D cannot be met: aim at the ends reached with the largest useful number of slots."""
         supply = self.supply(self.most)
         for k, future in enumerate(self.futures):
             self.constraints[k] = self.constrain(k, self.run(future, supply, self.free[k])[1])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assay.planner.session.session import Session
 
 NICE: Final = 5
-"""Plans yield the processor to rewards."""
+"""Niceness of the process: judging has priority over planning."""
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -69,7 +69,7 @@ def timed(found: Decision, took_ns: int) -> Decision:
 
 
 def main() -> None:
-    """Keep standard output for frames; send what is printed to standard error."""
+    """Reserve standard output for frames; redirect printed text to standard error."""
     os.nice(NICE)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -1,7 +1,7 @@
 """Frames between the planner and its planning process: one pickled value per frame.
 
-Pickle, because both ends are our own processes and read from no one else; what comes from outside
-is plain data inside the values. Always true: no frame is longer than `FRAME_BYTES_MAX`.
+Pickle, because both ends are our own processes and read from no one else; data from outside is
+plain values inside. Invariant: no frame is longer than `FRAME_BYTES_MAX`.
 """
 
 import pickle

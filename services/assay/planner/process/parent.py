@@ -1,9 +1,9 @@
 """The planning process as the controller sees it: one question at a time, killed when it hangs.
 
-It is started by the first question and stopped when there was none for a while. Always true: it
-never blocks the controller's event loop; a question is answered within `planning_s_max` or the
-process is killed; after it died, the next question starts it again, after a pause that grows with
-each failure; a question without an answer raises `PlanningDown`.
+It is started by the first question and stopped after some time without any. Invariants: it never
+blocks the controller's event loop; a question is answered within `planning_s_max` or the process is
+killed; after it died, the next question starts it again, after a pause that grows with each
+failure; a question without an answer raises `PlanningDown`.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class PlanningProcess:
         self.restarts = 0
         """Starts after it died or was killed."""
         self.generation = 0
-        """Grows with each start: a process knows nothing that was sent to an earlier one."""
+        """Grows with each start: a new process has nothing that was sent to an earlier one."""
 
     @property
     def state(self) -> ProcessState:
@@ -69,7 +69,7 @@ class PlanningProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the child process, while it runs."""
+        """Process id of the child, while it runs."""
         return self._process.pid if self._process is not None else None
 
     async def up(self) -> None:
@@ -126,7 +126,7 @@ class PlanningProcess:
                 await self._failed("died", repr(error))
                 raise PlanningDown("the planning process died") from error
             except BaseException:
-                # Else the late answer would be taken for the answer to the next question.
+                # Otherwise the late answer would be taken for the answer to the next question.
                 await self._failed("left", "the caller was cancelled")
                 raise
         self._failures = 0

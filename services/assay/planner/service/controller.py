@@ -1,12 +1,12 @@
-"""The planner around its planning process: takes snapshots, asks, carries decisions out.
+"""The planner around its planning process: takes snapshots, asks, applies decisions.
 
-It takes a step when the store reports that something happened, when the plan asks for it, and when
-the leadership changes; never more often than `STEPS_APART_S`. Always true:
+It takes a step when the store reports an event, when the plan asks for it, and when the leadership
+changes; never more often than `STEPS_APART_S`. Invariants:
 
 * pools, orders and batches are changed only while the lease certainly holds, checked before each;
 * when something cannot be reached or does not answer, pools stay as they are and `why_not_ready`
   says why;
-* the planning process is asked only where requests could wait for a slot.
+* the planning process is asked only when requests could have to wait for a slot.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ BATCHES_MAX: Final = 256
 REQUESTS_MAX: Final = 200_000
 TASKS_KEPT_MAX: Final = 256
 HINT_AGE_NS_MAX: Final = 1_800 * 10**9
-"""A hint that no batch followed for so long is ignored, whatever the history says."""
+"""A hint not followed by a batch for this long is ignored, whatever the history says."""
 BEFORE_NS: Final = 30 * 24 * 3_600 * 10**9
 """The origin is this long before the start, so that open batches have positive times."""
 
@@ -94,7 +94,7 @@ class Controller:
         self._why = "no step was taken yet"
         self._draining = False
         self.store_unfit = ""
-        """Why the store must not be trusted with work; empty = it is fit."""
+        """Why the store cannot be trusted with work; empty = it is fit."""
         self._planning_s = 0.0
         self.plan: PlanView | None = None
         """The present plan; `None` = there is nothing to plan."""
@@ -107,14 +107,14 @@ class Controller:
 
     @property
     def why_not_ready(self) -> str:
-        """Empty while it leads and plans, or stands by and could."""
+        """Empty while it leads and plans, or stands by and could lead."""
         if self._draining:
             return "draining"
         return self._lease.lost_store or self.store_unfit or self._why
 
     @property
     def process(self) -> PlanningProcess:
-        """For its state in `GetPlan`."""
+        """The planning process, for its state in `GetPlan`."""
         return self._process
 
     async def what_if(self, change: Change) -> PlanView:
@@ -145,7 +145,7 @@ class Controller:
             tasks.create_task(self._step_forever())
 
     async def stop(self) -> None:
-        """Change nothing more; let a standby take over."""
+        """Stop changing pools; let a standby take over."""
         self._draining = True
         await self._lease.resign()
         await self._process.stop()

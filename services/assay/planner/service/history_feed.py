@@ -31,7 +31,7 @@ class HistoryFeed:
     async def changed(
         self, work: Sequence[OpenWork], hinted: Sequence[TaskRecord], *, generation: int
     ) -> tuple[TaskHistory, ...]:
-        """What a planning process of that generation does not know yet.
+        """History that a planning process of this generation does not have yet.
 
         Raises:
             DependencyDown: the store cannot be reached; ask again later.
@@ -74,7 +74,7 @@ class HistoryFeed:
         return TaskHistory(task=task, batches=tuple(news))
 
     def forget(self) -> None:
-        """What was sent last may not have arrived: send everything again."""
+        """The last message may not have arrived: send everything again."""
         self._open.clear()
 
     async def _lenders(self, sent: Sequence[TaskHistory]) -> tuple[TaskHistory, ...]:

@@ -1,7 +1,7 @@
 """Whether this planner leads: a lease in the store, renewed well before it expires.
 
-Always true: `leads` is true only while the lease certainly has not expired, counted from before the
-store was asked; so two planners never lead at once, whatever hangs.
+Invariant: `leads` is true only while the lease certainly has not expired, counted from before the
+store was asked; so two planners never lead at once, even if a process or a call hangs.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class LeaderLease:
 
     @property
     def store_now_ns(self) -> int:
-        """The time by the store's clock, as of the last renewal."""
+        """Time by the store's clock at the last renewal."""
         return self._clock.now_ns() + self._offset_ns
 
     async def keep(self) -> None:

@@ -71,7 +71,7 @@ def outlook(batch: BatchView) -> str:
 
 
 def pools_held(samples: Sequence[PoolSample]) -> list[str]:
-    """What the pools really held."""
+    """Slots that the pools actually held."""
     lines = []
     for stage in dict.fromkeys(sample.stage for sample in samples):
         held = slot_use([sample for sample in samples if sample.stage == stage])

@@ -1,4 +1,4 @@
-"""What is kept of each batch for `ExplainPlan`: its plans, and samples of the pools in between.
+"""The records of each batch for `ExplainPlan`: its plans, and samples of the pools in between.
 
 Bounded: samples wait for the next plan in a ring; the store keeps a bounded number of plans.
 """

@@ -1,7 +1,7 @@
-"""The port to the pools, and the implementation for the worker host of this machine.
+"""The interface to the pools, and the implementation for the worker host of this machine.
 
 A scaler knows sizes only. Every method raises `DependencyDown` when the pools cannot be reached;
-they stay as they are then. A resize names the new size, so it may be repeated.
+the pools then stay as they are. A resize names the new size, so it may be repeated.
 """
 
 import json
@@ -25,7 +25,7 @@ class Scaler(Protocol):
     """Sizes of pools, one per stage, over all worker hosts."""
 
     async def pools(self) -> Sequence[PoolState]:
-        """All pools as they are now."""
+        """Current state of all pools."""
 
     async def resize(self, stage: StageName, slots: int) -> PoolState:
         """Set the size of a pool.

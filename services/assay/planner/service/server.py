@@ -88,6 +88,6 @@ class PlannerServer:
             await self._health.set(name, status)
 
     async def stop(self) -> None:
-        """Report it, let calls end, close."""
+        """Report NOT_SERVING, let calls finish, close."""
         await self._health.enter_graceful_shutdown()
         await asyncio.gather(self._grpc.stop(self._settings.drain_s), self._probes.stop())

@@ -1,4 +1,4 @@
-"""`PlannerService`: what is planned, why, and what would be planned under other conditions."""
+"""`PlannerService`: the plan, its reasons, and the plan under other conditions."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from assay.planner.session.messages import PoolState, StageLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSize:
-    """What worker slots share."""
+    """Cores and memory that worker slots share."""
 
     cores: int
     memory_bytes: int
@@ -54,7 +54,7 @@ def limits_of_stage(
 
 
 def slots_min(stage: StageName, planner: PlannerSettings, worker: WorkerSettings) -> int:
-    """What stays warm: as named for the stage, for all stages, or what the host starts with."""
+    """Slots that stay warm: set for the stage, for all stages, or the host's start value."""
     if stage in planner.slots_min_by_stage:
         return planner.slots_min_by_stage[stage]
     if planner.slots_min is not None:
@@ -69,7 +69,7 @@ def slots_max(
     worker: WorkerSettings,
     machine: MachineSize,
 ) -> int:
-    """The cap: as named for the stage, for all stages, or what the machine carries."""
+    """The cap: set for the stage, for all stages, or the number that fits on the machine."""
     if spec.name in planner.slots_max_by_stage:
         most = planner.slots_max_by_stage[spec.name]
     elif planner.slots_max is not None:

@@ -1,4 +1,4 @@
-"""Between protobuf messages and plans; the only module of the planner that knows both."""
+"""Conversion between protobuf messages and plans; the only planner module that knows both."""
 
 from assay.core.errors import InvalidRequest
 from assay.planner.session.messages import Change
@@ -10,7 +10,7 @@ SECONDS_MAX = 1e9
 
 
 def plan_message(plan: PlanView | None) -> planner_pb2.Plan:
-    """Empty where there is none."""
+    """Empty if there is no plan."""
     if plan is None:
         return planner_pb2.Plan()
     return planner_pb2.Plan(
@@ -83,10 +83,10 @@ def sample_message(sample: PoolSample) -> planner_pb2.PoolSample:
 
 
 def change_of(request: planner_pb2.WhatIfRequest) -> Change:
-    """What to plan with instead.
+    """The conditions to plan with instead.
 
     Raises:
-        InvalidRequest: a number that is none.
+        InvalidRequest: a number is not valid.
     """
     budget_s = request.delay_budget_s if request.HasField("delay_budget_s") else None
     return Change(
@@ -102,11 +102,11 @@ def change_of(request: planner_pb2.WhatIfRequest) -> Change:
 
 
 def nanoseconds(seconds: float, field: str) -> int:
-    """Whole ones.
+    """Whole nanoseconds.
 
     Raises:
-        InvalidRequest: negative, not a number, or beyond all reason.
+        InvalidRequest: negative, not a number, or out of range.
     """
     if not 0 <= seconds <= SECONDS_MAX:
-        raise InvalidRequest(f"{field}: {seconds} is no time", field=field)
+        raise InvalidRequest(f"{field}: {seconds} is not a valid time", field=field)
     return round(seconds * 1e9)

@@ -1,7 +1,7 @@
 """Messages to and from the planning process: plain values, stages and batches by name.
 
 The controller, which must stay light, builds a `Snapshot` from the store and the worker hosts; the
-planning process returns a `Decision`. Always true: nothing here needs numpy.
+planning process returns a `Decision`. Invariant: nothing here needs numpy.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from assay.planner.session.plan_view import BatchKey, PlanView
 TaskKey = tuple[TenantId, TaskId]
 
 READY: Final = "ready"
-"""The planning process sends this once it takes questions."""
+"""The planning process sends this once it accepts questions."""
 
 HINTED: Final = BatchId("")
-"""Stands for a batch that a hint announced."""
+"""Placeholder for a batch that a hint announced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageLimits:
-    """Within what limits the planner may size a stage."""
+    """Limits within which the planner may size a stage."""
 
     stage: StageName
     timeout_ns: int
     slots_min: int
-    """Kept warm without work."""
+    """Slots kept warm without work."""
     slots_max: int
     cost: float
     """Cost of a slot-second, in GPU-seconds."""
@@ -59,12 +59,12 @@ class Snapshot:
     """The platform at one instant."""
 
     now_ns: int
-    """By the store's clock."""
+    """Time of the store's clock."""
     origin_ns: int
     """Instant 0 of the planning; the same in all snapshots of one planner."""
     leader: bool
     stages: tuple[StageLimits, ...]
-    """In the order in which requests pass them; stages without a pool are not named."""
+    """In the order in which requests pass them; stages without a pool are omitted."""
     pools: tuple[PoolState, ...]
     work: tuple[OpenWork, ...]
     hints: tuple[tuple[HintRecord, TaskRecord], ...]
@@ -90,7 +90,7 @@ class SetPriority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRisk:
-    """Mark that the batch's deadline may be missed, or that it no longer is at risk."""
+    """Mark that the batch's deadline may be missed, or that it is no longer at risk."""
 
     batch: BatchKey
     at_risk: bool
@@ -132,7 +132,7 @@ class Failed:
     error: AssayError | None = None
     """The question was invalid."""
     traceback: str = ""
-    """Of a bug; empty = no bug."""
+    """Traceback of a bug; empty = no bug."""
 
 
 def resting(stages: Sequence[StageLimits], pools: Sequence[PoolState]) -> tuple[SetSlots, ...]:
@@ -150,7 +150,7 @@ def fits_floor(
     work: Sequence[OpenWork],
     hints: Sequence[tuple[HintRecord, TaskRecord]],
 ) -> bool:
-    """Whether no request could wait even if all came to one stage at once: nothing to plan."""
+    """Whether no request could wait even if all arrived at one stage at once: nothing to plan."""
     floors = {limits.stage: limits.slots_min for limits in stages}
     need: dict[StageName, int] = {}
     coming = [(hint.size or task.batch_size, task) for hint, task in hints]

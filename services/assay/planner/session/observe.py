@@ -41,7 +41,7 @@ from assay.planner.session.plan_view import BatchKey
 
 NS_PER_MS: Final = 1_000_000
 SPAN_NS_MAX: Final = to_ns(30 * 24 * 3600.0)
-"""A longer time in a record is taken for an error."""
+"""A longer time in a record is treated as an error."""
 REQUESTS_MAX: Final = 1 << SEQUENCE_BITS
 """Limit of all open batches together, requests to come included; further batches get the floors."""
 HINT_SPAN_NS: Final = to_ns(300.0)
@@ -261,7 +261,7 @@ def subject_of(
 
 
 def in_order(work: Iterable[OpenWork]) -> list[OpenWork]:
-    """As many as can be planned, by opening: a batch keeps its place while others come."""
+    """As many as can be planned, by opening: a batch keeps its place while others arrive."""
     taken: list[OpenWork] = []
     requests = 0
     for one in sorted(work, key=lambda w: (w.order_deadline_ns, w.batch.tenant, w.batch.batch_id)):
@@ -286,7 +286,7 @@ def cost_rate(task: TaskRecord) -> float:
 
 
 def number_of(tenant: TenantId, task_id: TaskId, number: int) -> int:
-    """A number that is the batch's own, so that each plan of it draws the same random numbers."""
+    """A number specific to the batch, so that each plan of it draws the same random numbers."""
     return zlib.crc32(f"{tenant}/{task_id}/{number}".encode())
 
 
@@ -337,7 +337,7 @@ def before_ns(request: InFlight) -> int:
 
 
 def opened_ns(opened_ns: int, now_ns: int, arrived: int, history: Sequence[PastBatch]) -> int:
-    """When the batch opened; later where its first request is late by the history."""
+    """When the batch opened; later if its first request is late compared with the history."""
     if arrived:
         return opened_ns
     first_ns = int(history[0].arrived_ns[0]) if history and len(history[0].arrived_ns) else 0

@@ -1,4 +1,4 @@
-"""From the store's records of finished batches to what plans are made from, and to traces."""
+"""Converts the store's records of finished batches to planner input and to traces."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -23,20 +23,21 @@ class StageView:
 
     stage: StageName
     slots: int
-    """From now on, the floor counted in."""
+    """From now on, including the floor."""
     slots_min: int
     slots_max: int
     slots_peak: int
-    """Most at any time."""
+    """Maximum over time."""
     slots_wanted: int
-    """What that would be without the cap."""
+    """The same without the cap."""
     slots_by_bin: tuple[int, ...]
     busy_low: tuple[int, ...]
     busy_high: tuple[int, ...]
     bound_s: float
-    """Slot-seconds of the work that is left (mean over the futures): no plan can hold fewer."""
+    """Slot-seconds of the remaining work (mean over the futures): no plan can hold fewer."""
     slots_bound: int
-    """Fewest at once of any schedule that keeps the budgets in a typical future; 0 = not known."""
+    """Lower bound on slots at once for any schedule that keeps the budgets in a typical future; 0 =
+    not known."""
     planned_s: float
     cost: float
     startup_s: float
@@ -45,7 +46,7 @@ class StageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchView:
-    """What a plan means for a batch."""
+    """Effect of a plan on a batch."""
 
     tenant: TenantId
     task_id: TaskId
@@ -64,7 +65,7 @@ class BatchView:
 
     @property
     def key(self) -> BatchKey:
-        """As the store names it."""
+        """The store's name of the batch."""
         return self.tenant, self.batch_id
 
 
@@ -84,9 +85,9 @@ class PlanView:
     gap: float
     """Planned cost over the bound's; 0 = not known."""
     cost: float
-    """Of the planned slots, in GPU-seconds."""
+    """Cost of the planned slots, in GPU-seconds."""
     delay_cost: float
-    """Of the trainers that are expected to wait."""
+    """Cost of the trainers that are expected to wait, in GPU-seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,19 +105,19 @@ class PoolSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRecord:
-    """What is kept of a batch: a plan and the samples since the one before."""
+    """What is kept of a batch: a plan, and the samples since the previous one."""
 
     plan: PlanView
     samples: tuple[PoolSample, ...]
 
 
 def of_batch(plan: PlanView, batch: BatchKey) -> PlanView:
-    """The plan without what it means for others."""
+    """The plan without its effect on other batches."""
     return replace(plan, batches=tuple(one for one in plan.batches if one.key == batch))
 
 
 def pack_record(record: PlanRecord) -> bytes:
-    """Short: field values in order, without their names."""
+    """Compact: field values in order, without their names."""
     plan = record.plan
     return pack(
         (
@@ -130,7 +131,7 @@ def pack_record(record: PlanRecord) -> bytes:
 
 
 def unpack_record(body: bytes) -> PlanRecord | None:
-    """Undo `pack_record`; `None` where another release wrote it."""
+    """Undo `pack_record`; `None` if another release wrote it."""
     try:
         match unpack(body):
             case [1, list() as plan, list() as stages, list() as batches, list() as samples]:

@@ -1,4 +1,4 @@
-"""A plan in names and words: what it was drawn from, what bounds it, why this many slots."""
+"""A plan in names and words: its history, its limits, and why this many slots."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,7 +21,7 @@ OWN: Final = "own history"
 POOLED: Final = "history of tasks with the same stages"
 PRIOR: Final = "prior"
 BOUND_REQUESTS_MAX: Final = 4_096
-"""Above this many the bound on slots at once would take longer than the plan; it is left out."""
+"""Above this many requests, the bound on slots at once would take longer than the plan; omitted."""
 
 
 def view_of_plan(plan: Plan, scene: Scene, *, planning_ns: int = 0) -> PlanView:
@@ -81,7 +81,7 @@ def stage_view(stage: StagePlan, limits: StageLimits, plan: Plan, bound: int) ->
 
 
 def why(stage: StagePlan, limits: StageLimits, plan: Plan, bound: int) -> str:
-    """Why this many, in words and numbers."""
+    """Why this many slots, in words and numbers."""
     if not plan.batches:
         return f"no batch is open: {limits.slots_min} stay warm"
     if stage.peak == 0 and stage.wanted == 0:
@@ -104,7 +104,7 @@ def why(stage: StagePlan, limits: StageLimits, plan: Plan, bound: int) -> str:
 
 
 def batch_view(outlook: BatchOutlook, scene: Scene) -> BatchView:
-    """What the plan means for one batch."""
+    """Effect of the plan on one batch."""
     subject = scene.subjects[outlook.task]
     view = scene.observation.tasks[outlook.task]
     batch = view.open
@@ -128,7 +128,7 @@ def batch_view(outlook: BatchOutlook, scene: Scene) -> BatchView:
 
 
 def history_used(task: int, scene: Scene) -> tuple[tuple[BatchId, ...], str]:
-    """Which past batches the futures were drawn from; the rule is `futures.known_past`'s."""
+    """Past batches from which the futures were drawn; the rule is that of `futures.known_past`."""
     subject, view = scene.subjects[task], scene.observation.tasks[task]
     if subject.history:
         return subject.history, OWN
@@ -160,7 +160,7 @@ def slots_bounds(plan: Plan, scene: Scene) -> Sequence[int]:
 
 
 def one_bound(future: Future, plan: Plan, stage: int) -> int:
-    """Of one stage."""
+    """The bound of one stage."""
     budgets = np.array([batch.budget_ns for batch in plan.batches], np.int64)
     due = (np.maximum(future.natural_ns, future.earliest_ns) + budgets)[future.batch_of]
     try:

@@ -85,7 +85,7 @@ class Session:
         )
 
     def _take_new_plan(self, scene: Scene, *, leader: bool) -> Plan | None:
-        """The loop's plan if the last step made it; keeps how it is shown."""
+        """The loop's plan if the last step made it; also stores its view."""
         plan = self._loop.plan
         if plan is None or plan is self._plan or not leader:
             return None
@@ -189,7 +189,7 @@ def with_floors(scene: Scene, resized: Mapping[int, int]) -> tuple[SetSlots, ...
 def priorities(
     effects: Iterable[Effect], made: Plan | None, scene: Scene
 ) -> tuple[SetPriority, ...]:
-    """New order deadlines; `made` is a plan that was made in this step."""
+    """New deadlines for the order; `made` is a plan that was made in this step."""
     orders = [effect.tasks for effect in effects if isinstance(effect, Reorder)]
     found = reorder(orders[-1], scene) if orders else ()
     return found or (restored(made, scene) if made is not None else ())
@@ -208,7 +208,7 @@ def reorder(tasks: tuple[int, ...], scene: Scene) -> tuple[SetPriority, ...]:
 
 
 def restored(plan: Plan, scene: Scene) -> tuple[SetPriority, ...]:
-    """Once the caps bind no longer, order batches by their own deadlines again."""
+    """Once the caps are no longer reached, order batches by their own deadlines again."""
     if plan.order or any(stage.wanted > stage.peak for stage in plan.stages):
         return ()
     works = [subject.work for subject in scene.subjects if subject.work is not None]

@@ -1,6 +1,6 @@
 #!lua
--- Keep a finished artifact, or tell that the making failed; wake those who wait.
--- Keys (KEYS[1] is the prefix): as in artifact_begin.lua, and of all artifacts together
+-- Store a finished artifact, or record that making it failed; wake the waiters.
+-- Keys (KEYS[1] is the prefix): as in artifact_begin.lua, and for all artifacts together
 -- ax ZSET key -> expiry (ms); az HASH key -> bytes; at STRING their sum
 -- ARGV: key kept_ms bytes_total_max content ('=...', or '' when the making failed)
 

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- The batches that are not over, earliest deadline first. Keys: requests.lua (open, b).
+-- The batches that are not complete, earliest deadline first. Keys: requests.lua (open, b).
 -- ARGV: batches_max      Returns HGETALL b each
 
 local found = {}

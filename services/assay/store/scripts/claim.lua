@@ -5,8 +5,8 @@
 --   batches: {tenant, batch, task, task_number, deadline_us, weight} each
 --   claims:  {index in batches from 0, job, fence, attempt, static, payload, handover,
 --             enqueued_us} each
--- One tenant alone is a plain pop. Else a heap of the tenants with the smallest virtual times: no
--- more than `claims_max` of them can be served.
+-- With one tenant, a plain pop. Otherwise a heap of the tenants with the smallest virtual times: at
+-- most `claims_max` of them can be served.
 --@include requests.lua
 
 local stage, claims_max, worker = ARGV[1], tonumber(ARGV[2]), ARGV[4]
@@ -41,7 +41,7 @@ local function lease(job, j)
     j.stages_gone > 0 and call('GET', P .. 'o:' .. job) or '', j.enqueued }
 end
 
--- The clock is the floor, so that a server that lost its last writes gives no fence twice.
+-- The clock is the lower bound, so that a server that lost its last writes issues no fence twice.
 local function last_fence()
   return math.max(tonumber(call('GET', P .. 'fence') or 0), NOW_US)
 end
@@ -71,7 +71,7 @@ local function before(one, other)
   return in_bytes(one.tenant, other.tenant)
 end
 
--- `heap[1]` may have to go down; the rest is in order.
+-- `heap[1]` may have to move down; the rest is in order.
 local function sift(heap)
   local at = 1
   while true do
@@ -95,7 +95,7 @@ end
 local function claim_in_turn(since, now_us)
   local heap, costs, moved = {}, {}, {}
   fence = last_fence()
-  for i = 1, #first, 2 do -- sorted, so a heap already
+  for i = 1, #first, 2 do -- sorted, so already a heap
     heap[#heap + 1] = { tenant = first[i], virtual_us = tonumber(first[i + 1]) }
   end
   while #claims < claims_max and #heap > 0 do

@@ -2,7 +2,7 @@
 -- The queues of stages. Keys: requests.lua (s, q, l, dlq, j).
 -- ARGV: stages      Returns {now_us, {queued, running, dead letters, oldest enqueued (us) or 0}...}
 -- The oldest is the oldest head of a batch: arrival orders the requests of a batch. The heads of
--- HEADS_MAX batches are looked at, of each tenant one at least.
+-- up to HEADS_MAX batches are examined, at least one per tenant.
 
 local P, call = KEYS[1], redis.call
 local HEADS_MAX = 100

@@ -1,5 +1,5 @@
 #!lua
--- Keep a hint until a batch of its task opens or it expires. Keys: requests.lua (hints, hinted).
+-- Store a hint until a batch of its task opens or it expires. Keys: requests.lua (hints, hinted).
 -- ARGV: tenant task size kept_ms hints_max hints_per_tenant_max
 --@include requests.lua
 

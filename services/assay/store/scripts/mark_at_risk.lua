@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Say on a batch that is not over whether its deadline may be missed. Keys: requests.lua (b).
+-- Mark whether the deadline of a batch that is not complete may be missed. Keys: requests.lua (b).
 -- ARGV: tenant batch '0'|'1'      Returns 0 when there is no such batch
 --@include requests.lua
 

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- A piece of the requests that have not ended, batch by batch. Keys: requests.lua (b, live, j).
 -- ARGV: jobs_max, then for each batch: uid cursor ('0' = from the start)
--- Returns, for each batch that was reached: {cursor to go on with ('0' = that was all of it),
+-- Returns, for each batch that was reached: {cursor to continue from ('0' = the batch is finished),
 --   HGETALL b, {job, D, v, ...}}. The same job may come twice; it is read in the latest state.
 
 local P, call = KEYS[1], redis.call

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Try every command that our scripts use, on keys of its own, which it takes away again: tells
--- whether the user may call them, whether keys of the prefix may be written here, and whether the
--- server knows them.
+-- Try every command that our scripts use, on temporary keys that it removes again: shows whether the
+-- user may call them, whether keys of the prefix may be written here, and whether the server knows
+-- them.
 -- ARGV: a name for the keys      Returns {command, error} for each that failed
 
 local P = KEYS[1] .. 'probe:' .. ARGV[1] .. ':'

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Take back expired leases of a stage; end overdue batches; go on with batches whose end is under
--- way; drop the dead letters of batches that are gone; move the jobs of a queue of the former layout
--- to their tenants'; drop jobs that were staged and not taken in; release
--- jobs that were held back by someone who has gone. Keys: requests.lua.
+-- Take back expired leases of a stage; end overdue batches; continue with batches whose end is in
+-- progress; drop the dead letters of batches that are gone; move the jobs of a queue of the former
+-- layout to their tenants' queues; drop jobs that were staged and not submitted; release jobs that
+-- were held back by a process that is gone. Keys: requests.lua.
 -- ARGV: stage attempts_max jobs_max letters_max letters_per_tenant_max
 -- Returns {redelivered, dead, expired, completed: {tenant, batch, slack_ms} each}
 --@include requests.lua
@@ -10,7 +10,7 @@
 local stage, attempts_max = ARGV[1], tonumber(ARGV[2])
 local jobs_max, letters_max, own_max = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local BATCHES_MAX = 8
-local HELD_MS_MAX = 10000 -- then whoever held jobs back has gone
+local HELD_MS_MAX = 10000 -- then the process that held jobs back is gone
 local redelivered, dead, expired = 0, 0, 0
 
 local former = call('ZPOPMIN', P .. 'q:' .. stage, jobs_max)
@@ -75,7 +75,7 @@ end
 
 delete(doomed)
 if call('EXISTS', P .. 's:' .. stage) == 1 then
-  mark(stage) -- who was woken last may have died
+  mark(stage) -- the waiter that was woken last may have died
 else
   call('ZREM', P .. 'm:' .. stage, '0')
 end

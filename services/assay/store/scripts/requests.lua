@@ -1,7 +1,7 @@
 -- Shared by the scripts that move requests; put in place of their `--@include requests.lua` line.
 --
--- One hash tag a shard: KEYS[1] is the prefix `assay:{<shard>}:`, every key below begins with it, so
--- all lie in one slot. A batch is called `<tenant>:<batch>` (<uid>), a request `%016d` (<job>).
+-- One hash tag per shard: KEYS[1] is the prefix `assay:{<shard>}:`, every key below begins with it,
+-- so all are in one slot. A batch is called `<tenant>:<batch>` (<uid>), a request `%016d` (<job>).
 --
 --   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)  batches (opened so far)
 --                              kept (ms after its last use)
@@ -12,7 +12,7 @@
 --                              overdue kept (ms) history (batches) number (of its task's batches)
 --                              rank (us: orders its requests in place of the deadline; 0 = none)
 --                              weight (the tenant's; absent = 1)
---                              results_max (that are kept of the tenant's batches that are over)
+--                              results_max (kept of the tenant's completed batches)
 --                              risk (0 | 1)  natural (ns: arrival + services of those ended, most)
 --   d:<uid>            HASH    request id -> digest of its content
 --   gs:<uid>           HASH    group id -> requests submitted
@@ -20,14 +20,14 @@
 --   gp:<uid>           SET     groups whose requests have all ended, told when the batch is sealed
 --   r:<uid>            LIST    the log: results and groups; the index is the cursor
 --   pl:<uid>           LIST    plans, oldest first
---   hb:<uid>           STRING  packed history of the requests, until the batch is over
+--   hb:<uid>           STRING  packed history of the requests, until the batch is complete
 --   live:<uid>         SET     jobs that have not ended
 --   dead:<uid>         SET     jobs that are dead letters
 --   j:<job>            HASH    S what never changes, packed [request id, group id or '', payload
 --                              bytes, hashes of large parts]; D what does, see `read_job`;
 --                              m timings and v services of the stages gone, packed
 --   p:<job>            STRING  packed [response, reference]: bytes, or the hash of a large part
---   o:<job>            STRING  what the stage before handed over
+--   o:<job>            STRING  hand-over of the previous stage
 --   staged             ZSET    '<first job> <count>' of jobs that no batch has yet -> when they are
 --                              dropped (ms)
 --   q:<stage>:<tenant> ZSET    job -> deadline or rank of its batch (ms): EBF, then arrival by the
@@ -35,7 +35,7 @@
 --   s:<stage>          ZSET    tenant with waiting jobs -> its virtual time (us): the smallest is
 --                              served; exists while the stage has work
 --   sv:<stage>         HASH    since (fence after which tenants are charged)  now (virtual time, us);
---                              from when a second tenant waits until nobody does
+--                              from when a second tenant waits until none does
 --   sd:<stage>         ZSET    tenant without waiting jobs -> its virtual time, if ahead of `now`
 --   cost:<stage>       HASH    tenant, '' = all -> expected cost of a request (us)
 --   q:<stage>          ZSET    of the layout before tenants had queues; `reap` moves its jobs
@@ -46,12 +46,12 @@
 --   dlq:<stage>        ZSET    job -> when it died (ms)
 --   dlq:<stage>:<tenant>  ZSET  the tenant's of those
 --   dlqs               SET     stages that have dead letters
---   over:<tenant>      LIST    its batches that are over, packed [uid, completed (us), results,
+--   over:<tenant>      LIST    its completed batches, packed [uid, completed (us), results,
 --                              until when they are kept (ms)], and
 --   over#:<tenant>     STRING  the sum of their results
 --   quota:<tenant>     HASH    requests bytes batches
---   open, due          ZSET    uid -> deadline; uid -> when it is overdue (ms); batches not over
---   closing            ZSET    uid -> since when (ms) its end is under way, in chunks
+--   open, due          ZSET    uid -> deadline; uid -> when it is overdue (ms); batches not complete
+--   closing            ZSET    uid -> since when (ms) its end is in progress, in chunks
 --   used               ZSET    <tenant>:<task> -> when it was last used (us)
 --   hints              HASH    <tenant>:<task> -> packed [size, when (us)]; until a batch opens
 --   hinted             ZSET    <tenant>:<task> -> when its hint expires (ms)
@@ -72,14 +72,14 @@ local call = redis.call
 local clock = call('TIME')
 local NOW_US = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local NOW_MS = math.floor(NOW_US / 1000)
-local SLICE = 1000 -- values a call; Lua's stack holds about 8,000
+local SLICE = 1000 -- values per call; Lua's stack holds about 8,000
 local EVENTS_MAX = 10000
 local PLANNING_EVENTS_MAX = 1000
 local TASK_KEPT_MS = 30 * 86400 * 1000 -- after its last batch was opened or ended
 local TASKS_LISTED_MAX = 10000
 local BATCH_REQUESTS_MAX = 1000000
-local RESULTS_KEPT_MAX = 1000000 -- of a tenant whose batch does not say
-local FORGOTTEN_MAX = 16 -- batches a call
+local RESULTS_KEPT_MAX = 1000000 -- of a tenant whose batch has no value
+local FORGOTTEN_MAX = 16 -- batches per call
 local COST_US_MIN, LEARNT_FROM = 1000, 16 -- as in core/ordering.py
 local KEPT_KINDS = { 'b:', 'd:', 'gs:', 'g:', 'r:', 'pl:' } -- of a batch, as long as its results
 
@@ -157,7 +157,7 @@ local function tell_planners()
   call('XADD', P .. 'pev', 'MAXLEN', '~', PLANNING_EVENTS_MAX, '*', 't', 'planning')
 end
 
--- A task was used: it is kept on, for `needed_ms` at least, and listed first.
+-- A task was used: keep it for at least `needed_ms` more, and list it first.
 local function use_task(name, needed_ms)
   local key = P .. 't:' .. name
   local own = P .. 'tt:' .. string.match(name, '^[^:]*')
@@ -215,7 +215,7 @@ local function leave_if_empty(stage, tenant)
   return false
 end
 
--- From what the request was charged to what it has cost; 0 where that charge counts no more.
+-- Difference between the request's charge and its cost; 0 if that charge no longer counts.
 local function correction_us(j, cost_us)
   if j.charged == 0 then return 0 end
   local since = call('HGET', P .. 'sv:' .. j.stage, 'since')
@@ -260,7 +260,7 @@ local function learn(stage, tenant, total_us, count)
   end
 end
 
--- What orders a batch's requests in the queues; both instants are in us.
+-- Rank of a batch's requests in the queues; both instants are in us.
 local function score(deadline, rank)
   rank = tonumber(rank or 0)
   return math.ceil((rank > 0 and rank or tonumber(deadline)) / 1000)
@@ -273,7 +273,7 @@ local function forget_new_job(job)
   doomed[#doomed + 1] = P .. 'p:' .. job
 end
 
--- Drop jobs that no batch has taken in; nothing where one has, or they are dropped already.
+-- Drop jobs that no batch has accepted; no effect if one has, or if they are already dropped.
 local function unstage(first, count)
   if call('ZREM', P .. 'staged', staged_name(first, count)) == 0 then return end
   for n = 0, count - 1 do forget_new_job(job_name(first + n)) end
@@ -287,7 +287,7 @@ local function drop_blobs(hashes)
   end
 end
 
--- What this call does to each batch, gathered first and written once, in order of first touch.
+-- Effects of this call on each batch, collected first and written once, in order of first touch.
 local touched, order, queued = {}, {}, {}
 local completed = {}
 
@@ -424,7 +424,7 @@ local function bury(job, j, err, last, served, letters_max, own_max)
   end
 end
 
--- A lease ends and the request waits again, in its old place.
+-- A lease ends and the request waits again, in its old place in the queue.
 local function deliver_again(job, j, err)
   touch(j.uid).running = touch(j.uid).running - 1
   j.state, j.error = 'Q', err
@@ -483,7 +483,7 @@ local function settle_touched_groups(uid, t, open, k)
   in_slices('HSET', P .. 'g:' .. uid, writes)
 end
 
--- Tell the groups of a sealed batch that had waited for the seal; returns how many.
+-- Log the groups of a sealed batch that waited for the seal; returns how many.
 local function tell_waiting_groups(uid, groups_max)
   local waiting = call('SPOP', P .. 'gp:' .. uid, groups_max)
   if #waiting == 0 then return 0 end
@@ -528,7 +528,7 @@ local function keep_history(uid, b)
   use_task(name, 0)
 end
 
--- The keys of a batch that was over at `completed`, unless it was opened again since.
+-- Delete the keys of a batch completed at `completed`, unless it was opened again since.
 local function forget_batch(uid, completed)
   local state, at = unpack(call('HMGET', P .. 'b:' .. uid, 'state', 'completed'))
   if state ~= 'COMPLETE' and state ~= 'CANCELLED' or tonumber(at) ~= completed then return end
@@ -537,7 +537,7 @@ local function forget_batch(uid, completed)
   if call('EXISTS', P .. 'dead:' .. uid) == 1 then call('ZADD', P .. 'gone', NOW_MS, uid) end
 end
 
--- The tenant's oldest batches make room for the results of one that is over.
+-- Remove the tenant's oldest batches to make room for the results of a completed one.
 local function bound_results(uid, b)
   local over, sum = P .. 'over:' .. b.tenant, P .. 'over#:' .. b.tenant
   local count, kept_ms = tonumber(b.submitted) + 1, tonumber(b.kept)
@@ -591,12 +591,12 @@ local function finish_batch(uid, b)
   b.state = state
 end
 
--- A batch is over when it is sealed, all its requests have ended and all its groups are told.
+-- A batch is complete when it is sealed, all its requests have ended and all its groups are logged.
 local function finish_batch_if_done(uid, b)
   if b.ended ~= b.submitted then return end
   if b.state == 'SEALED' then
     if call('EXISTS', P .. 'gp:' .. uid) == 0 then finish_batch(uid, b) end
-  elseif b.state ~= 'OPEN' then -- a replayed request of a batch that is over has ended again
+  elseif b.state ~= 'OPEN' then -- a replayed request of a completed batch has ended again
     call('ZREM', P .. 'due', uid)
     call('ZREM', P .. 'closing', uid)
     expire_batch(uid, tonumber(b.kept))
@@ -622,7 +622,7 @@ local function write_ends(uid, t, b)
   release_quota(b.tenant, t.ended, t.bytes, 0)
 end
 
--- Write what was gathered. Until then `live`, the queues and the counters are as they were before.
+-- Write what was collected. Until then `live`, the queues and the counters are as they were before.
 local function write_touched()
   delete(doomed)
   doomed = {}
@@ -647,8 +647,8 @@ local function write_touched()
   end
 end
 
--- Take a job out of its queue, or out of a worker's hands; what it held of the worker counts by the
--- second, where that is more than it was charged.
+-- Take a job out of its queue, or away from its worker; the time that it held the worker is charged
+-- in whole seconds, where that is more than it was charged before.
 local function withdraw(job, j, tenant)
   if j.state ~= 'L' then
     if call('ZREM', P .. 'q:' .. j.stage .. ':' .. tenant, job) == 0 then
@@ -662,8 +662,8 @@ local function withdraw(job, j, tenant)
   correct(j.stage, tenant, math.max(correction_us(j, held_us), 0))
 end
 
--- Go on with the end of a batch, at most `steps_max` requests and groups at once; the rest is left
--- in `closing`. Returns how many requests ended by it.
+-- Continue with the end of a batch, at most `steps_max` requests and groups at once; the rest is
+-- left in `closing`. Returns how many requests this ended.
 local function settle(uid, steps_max)
   local tenant = tenant_of(uid)
   local closing = call('HGET', P .. 'b:' .. uid, 'closing')

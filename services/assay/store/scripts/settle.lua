@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Seal or cancel a batch, or go on with it; call again with CONTINUE while `more`. Keys:
+-- Seal or cancel a batch, or continue with it; call again with CONTINUE while `more`. Keys:
 -- requests.lua.
 -- ARGV: tenant batch SEAL|CANCEL|CONTINUE steps_max
 -- Returns {'DONE', HGETALL b, ended, more} or {'NOT_FOUND'}

@@ -1,7 +1,7 @@
 #!lua
--- Store payloads of requests that `submit` will take in: the part of its work that grows with them,
--- so many at a time that other calls are served between. Nothing is visible until then; what no
--- `submit` takes in is dropped. Keys: requests.lua.
+-- Store payloads of requests before `submit` accepts them: the part of its work that grows with
+-- their number, in parts so that other calls are served in between. Nothing is visible before the
+-- `submit`; payloads without one are dropped. Keys: requests.lua.
 -- ARGV: tenant batch kept_ms rows      rows: packed {static, payload} each, in one list
 -- Returns {'DONE', first job} or {'NOT_FOUND'}
 --@include requests.lua

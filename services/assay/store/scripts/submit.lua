@@ -1,10 +1,10 @@
 #!lua
--- Take in requests, all or none. Keys: requests.lua.
+-- Accept requests, all or none. Keys: requests.lua.
 -- ARGV: tenant batch requests_max bytes_max rows staged queue_max
 --   rows: packed {request, group, digest, static, payload, bytes, blobs} each, in one list
 --   staged: packed {first job, count} each, in one list, of the rows that `stage` has stored (all of
 --     them, in order; their static and payload are ''); '' = none of them
---   queue_max: so many go into the queue; the rest is held back for `release`
+--   queue_max: this many go into the queue; the rest is held back for `release`
 -- Returns {'DONE', accepted, duplicates, sealed, more_to_settle}
 --      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'NO_BLOB' |
 --          'NOT_STAGED'}
@@ -32,7 +32,7 @@ for i = 1, #ranges, 2 do
 end
 local known = count > 0 and read_slices(P .. 'd:' .. uid, ids) or {}
 
--- Check all, change nothing but what was staged in vain.
+-- Check all; change nothing, but drop rows that were staged needlessly.
 local fresh, digests, groups, members = {}, {}, {}, {}
 local bytes = 0
 for i = 1, count do
@@ -78,7 +78,7 @@ for _, i in ipairs(fresh) do
   end
 end
 
--- Take them in.
+-- Accept them.
 local stage = facts[5]
 local place = score(facts[6], facts[7])
 local packed = pack_new_job(uid, stage)

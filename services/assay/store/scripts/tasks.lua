@@ -6,6 +6,6 @@ local P, call = KEYS[1], redis.call
 local found = {}
 for _, name in ipairs(call('ZREVRANGE', P .. 'used', 0, tonumber(ARGV[1]) - 1)) do
   local record = call('HGET', P .. 't:' .. name, 'rec')
-  if record then found[#found + 1] = { name, record } end -- else it has expired
+  if record then found[#found + 1] = { name, record } end -- otherwise it has expired
 end
 return found

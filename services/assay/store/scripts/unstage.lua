@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Drop what `stage` stored and no `submit` took in. Keys: requests.lua.
+-- Drop what `stage` stored and no `submit` accepted. Keys: requests.lua.
 -- ARGV: first job, count
 --@include requests.lua
 

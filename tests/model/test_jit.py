@@ -1,0 +1,46 @@
+"""Machine code belongs to one state of the sources."""
+
+import os
+from pathlib import Path
+
+import assay
+from assay.model.jit import KEPT_MAX, cache_dir, sources_digest
+
+
+def tree(root: Path, **files: str) -> Path:
+    for name, content in files.items():
+        path = root / "model" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return root
+
+
+def test_every_change_of_a_source_is_another_state(tmp_path: Path) -> None:
+    before = sources_digest([tree(tmp_path / "a", one="x = 1", two="y = 2")])
+    assert sources_digest([tree(tmp_path / "b", one="x = 1", two="y = 2")]) == before
+    others = [
+        tree(tmp_path / "c", one="x = 1", two="y = 3"),
+        tree(tmp_path / "d", one="x = 1", other="y = 2"),
+        tree(tmp_path / "e", one="x = 1\ny = 2", two=""),
+        tree(tmp_path / "f", one="x = 1"),
+    ]
+    assert len({before, *(sources_digest([other]) for other in others)}) == 5
+
+
+def test_the_sources_of_this_installation_are_found() -> None:
+    assert sources_digest(assay.__path__) != sources_digest([])
+
+
+def test_only_the_latest_states_are_kept(tmp_path: Path) -> None:
+    for i in range(KEPT_MAX + 3):
+        made = cache_dir(tmp_path, f"state{i}")
+        assert made is not None
+        os.utime(made, (i, i))
+    assert cache_dir(tmp_path, "now") == tmp_path / "now"
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {"now", *(f"state{i}" for i in range(4, KEPT_MAX + 3))}
+
+
+def test_what_cannot_be_written_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert cache_dir(tmp_path / "file", "state") is None
