@@ -43,7 +43,7 @@ class WordBudgetReference(Reference):
 
 
 class WordBudgetHandler:
-    """Judges up to `batch_max` requests a call."""
+    """Judges up to `batch_max` requests per call."""
 
     def __init__(self, _context: HandlerContext) -> None:
         """Load here what is slow to load: a handler lives as long as its worker."""

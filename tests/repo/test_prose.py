@@ -1,7 +1,7 @@
 """Plain technical English: idioms on which a reader in a hurry, or new to English, trips.
 
 An area is added to `AREAS` once it is clean; then it stays clean. Python files are read for their
-docstrings, comments and messages, pages as they are without code.
+docstrings, comments and messages, C files for their comments, pages as they are without code.
 """
 
 import io
@@ -32,6 +32,17 @@ BANNED = {
     r"\b(?:holds?|held) up\b(?! to\b)": "block, delay",
     r"\bgo(?:es)? on from\b": "resume from",
     r"\b(?:planner|pipeline|caller|operator)'s word\b": "what it sets or sends",
+    r"\bat hand\b": "current, available",
+    r"\bas ever\b": "as usual",
+    r"\bin vain\b": "without success",
+    r"\bhow ?manyth\b": "the number of",
+    r"\b(?:by|to) whom\b": "name who",
+    r"\b(?:stands?|stood) (?:below|beside|next to|in front of)\b": "is",
+    r"\b(?:requests|tokens|bytes|seconds|samples|calls|steps|messages|positions|golds|ns|us) an? "
+    r"(?:second|minute|request|token|step|rollout|call|message|position|prompt|set|batch|branch)\b"
+    r"(?! (?:may|can|must|has|holds|takes|needs)\b)": "per",
+    r"\b(?:one|cost|target|sample|repeat) an? (?:layer|thread|call|stage|machine|slot|pool"
+    r"|repeat|CPU)\b": "per",
     r"\b(?:line|row|file|queue|worker|slot|result|process|panel|record|module|request|case|entry)"
     r"s? a (?:line|row|stage|file|batch|request|result|process|word|worker|slot|source|kind|prompt"
     r"|task|step|package|record|second|token|group|day|minute)\b": "per",
@@ -60,6 +71,15 @@ AREAS = (
     "services/assay/planner",
     "services/assay/reward",
     "services/assay/store",
+    "runtime/assay/rollout",
+    "simulator/assay/sim",
+    "benchmarks",
+    "docs/benchmarks.md",
+    "docs/decisions",
+    "docs/rollout-service.md",
+    "docs/runtime-engine.md",
+    "docs/runtime.md",
+    "docs/simulation.md",
     "docs/operations.md",
     "docs/planner.md",
     "proto",
@@ -67,7 +87,7 @@ AREAS = (
     "tests/examples",
     "tests/e2e",
 )
-KINDS = {".py", ".md", ".sh", ".lua", ".proto", ""}
+KINDS = {".py", ".md", ".sh", ".lua", ".proto", ".c", ".h", ""}
 
 
 def files(area: str) -> Iterator[Path]:
@@ -84,6 +104,10 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type in kinds:
                 yield token.start[0], re.sub(r"\s+", " ", token.string)
+        return
+    if path.suffix in {".c", ".h"}:
+        for comment in re.finditer(r"/\*.*?\*/", text, re.DOTALL):
+            yield 1 + text.count("\n", 0, comment.start()), re.sub(r"\s+(?:\* )?", " ", comment[0])
         return
     without_code = re.sub(r"^```.*?^```|`[^`\n]*`", _blank, text, flags=re.DOTALL | re.MULTILINE)
     line = 1

@@ -207,13 +207,13 @@ def _by_pattern(config: dict[str, Any], patterns: str, default: str, module: str
 
 def _oft(config: dict[str, Any], one: _Found, shape: tuple[int, int]) -> AdaptedProjection:
     if one.a is None or len(one.a.shape) != 2:
-        raise CorruptModel(f"{WEIGHTS}: {one.module}.oft_R.weight has two dimensions")
+        raise CorruptModel(f"{WEIGHTS}: {one.module}.oft_R.weight must have two dimensions")
     n_blocks, upper = one.a.shape
     size = (1 + math.isqrt(1 + 8 * upper)) // 2
     if upper < 1 or size * (size - 1) // 2 != upper or shape[1] % size:
         raise CorruptModel(
-            f"{WEIGHTS}: {one.module}.oft_R.weight: {upper} values are not the upper triangles of blocks"
-            f" of {shape[1]} inputs"
+            f"{WEIGHTS}: {one.module}.oft_R.weight: {upper} values are not the upper triangles"
+            f" of blocks of {shape[1]} inputs"
         )
     if size > OFT_BLOCK_MAX:
         raise UnsupportedModel(f"{WEIGHTS}: blocks of {size}: at most {OFT_BLOCK_MAX} are computed")
