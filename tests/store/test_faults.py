@@ -781,7 +781,7 @@ async def test_claims_that_were_cancelled_while_their_parts_were_fetched_are_dro
     call = link.call
 
     async def cancelled_first(*command: object) -> object:
-        if command[0] == "GET":
+        if command[0] == "GETRANGE":
             await valkey_drive.cancel()
         return await call(*command)  # type: ignore[arg-type]
 
