@@ -55,7 +55,7 @@ def total(
             runs += 1
             control()
             if runs == RUNS_MAX:
-                _log.warning("a response breaks its run, a control does not: %s", _short(error))
+                _log.warning("a response breaks its runs, a control does not: %s", _short(error))
                 return at_fault(error)
 
 
