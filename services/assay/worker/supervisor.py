@@ -408,8 +408,7 @@ class Supervisor:
         self._pump()
 
     async def reap(self) -> None:
-        """Requeue requests whose leases expired, of other hosts or of this host before a
-        restart."""
+        """Requeue requests with expired leases, of other hosts or of this one before a restart."""
         if not self._parts.health.is_up or self._beaten_ns < self._parts.health.regained_ns:
             return
         try:
