@@ -39,8 +39,8 @@ def parse(text: str) -> object:
 
     Raises:
         NotJson: the text is not JSON.
-            TooDeep: it nests too deeply.
-            TooLarge: a number is out of range.
+        TooDeep: it nests too deeply.
+        TooLarge: a number is out of range.
         RecursionError: this thread's stack is too small; see `deep.py`.
     """
     found = _SURROGATE.search(text)
