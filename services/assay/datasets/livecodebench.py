@@ -87,9 +87,9 @@ def unpacked(value: str) -> str:
     except (binascii.Error, zlib.error) as error:
         raise Refused("packed tests that cannot be unpacked", str(error)) from None
     except Exception as error:  # noqa: BLE001 - a hostile pickle may raise anything
-        raise Refused("packed tests that are no plain text", str(error)[:200]) from None
+        raise Refused("packed tests that are not plain text", str(error)[:200]) from None
     if not isinstance(found, str):
-        raise Refused("packed tests that are no plain text", type(found).__name__)
+        raise Refused("packed tests that are not plain text", type(found).__name__)
     return found
 
 

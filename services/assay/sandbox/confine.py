@@ -114,7 +114,7 @@ def _leave_network() -> None:
 
 
 def _leave_files(shown: set[str]) -> None:
-    """Move into a root with libraries only; they stay readable whatever their parents' modes."""
+    """Move into a root with libraries only; they stay readable with any modes of their parents."""
     linux.unshare(linux.CLONE_NEWNS)
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     wanted = {os.path.abspath(path) for path in shown if os.path.isdir(path)}

@@ -26,7 +26,7 @@ class SandboxError(Exception):
 class HeldUp(SandboxError):
     """The machine was too busy, or stalled, for longer than the wall limit.
 
-    It says nothing about the program, whatever another run shows: repeat the attempt.
+    It is no evidence about the program, even if another run succeeds: repeat the attempt.
     """
 
 
@@ -34,7 +34,7 @@ class MonotonicClock(Protocol):
     """The part of `assay.edge.clock.Clock` that the sandbox needs."""
 
     def monotonic_ns(self) -> int:
-        """Never goes back; for durations only."""
+        """Monotonic time, for durations only."""
 
 
 class RunStatus(StrEnum):

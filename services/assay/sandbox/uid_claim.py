@@ -1,8 +1,8 @@
 """Numbers that distinguish the launchers of one host; each runs its programs as its own uid.
 
 A number is claimed by binding an abstract socket name in the host's network namespace; the kernel
-frees it when the process ends, however it ends. The socket can neither send nor receive, so a
-process that keeps it cannot use it to leave its own network namespace.
+frees it when the process ends for any reason. The socket can neither send nor receive, so a process
+that keeps it cannot use it to leave its own network namespace.
 """
 
 import errno

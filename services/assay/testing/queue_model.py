@@ -431,7 +431,7 @@ class QueueModel:
             key=lambda b: (b.overdue_ns, b.key),
         )[:BATCHES_A_SWEEP_MAX]
 
-    # -- what happens to a request -------------------------------------------------------------
+    # -- life cycle of a request ---------------------------------------------------------------
 
     def _enqueue(self, job: Job) -> None:
         """Put it into its queue at the end of the call, after the virtual times are corrected."""

@@ -235,7 +235,7 @@ class Supervisor:
         """See `PoolUser.on_idle`."""
         self._pump()
 
-    # -- what slots say ------------------------------------------------------------------------
+    # -- frames from slots ---------------------------------------------------------------------
     def on_said(self, slot: SlotProcess, frame: list[object]) -> None:
         """See `PoolUser.on_said`."""
         assignment = slot.assignment

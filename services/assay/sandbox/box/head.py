@@ -7,23 +7,21 @@ remaining processes of the namespaces. Invariants:
 
 * the program holds descriptors 0, 1, 2 and nothing else;
 * pid 1 cannot be traced, read or killed by the program, and only pid 1 holds the box's socket;
-* a harness (`HarnessRun`) is pid 1 itself; what it forks with `spawn_confined` lives in a nested
-  pid and mount namespace and was forked before the sealed part was read.
+* a harness (`HarnessRun`) is pid 1 itself; processes that it forks with `spawn_confined` live in a
+  nested pid and mount namespace and were forked before the sealed data was read.
 
 Loaded by the zygote: standard library only, and little of it.
 
-How to write a harness: a Python file of its own, or a package's (standard library only, and no
-imports of `assay` but from that package), given to `ZygoteLauncher(harnesses={"name": path})`, with
+A harness is a Python file, or a file of a package (standard library only, and no imports of `assay`
+except from that package). Pass it to `ZygoteLauncher(harnesses={"name": path})`, with
 
-    def main(payload: bytes, box) -> None:
-        theirs, ours = socket.socketpair()                       # any pipes between the two
-        def candidate() -> None: ...                             # runs what is not ours
-        pid = box.spawn_confined(candidate, keep_fds=[theirs.fileno()])
-        theirs.close()
-        tests = box.unseal()                                     # the candidate has no copy
-        box.confine_self()
-        ...                                                      # ask it, compare its answers
-        box.channel_write(verdict)                               # only the harness can
+    def main(payload: bytes, box) -> None: theirs, ours = socket.socketpair()
+        # any pipes between the two def candidate() -> None: ...                             # runs
+        untrusted code pid = box.spawn_confined(candidate, keep_fds=[theirs.fileno()])
+        theirs.close() tests = box.unseal()                                     # the candidate has
+        no copy box.confine_self() ...                                                      # ask
+        it, compare its answers box.channel_write(verdict)                               # only the
+        harness can
 
 `candidate` returning is exit code 0, an exception is 1 with a traceback on stderr, `sys.exit` and
 `os._exit` set the exit code; `os.waitpid(pid, 0)` returns it. When `main` returns the box ends,
@@ -97,7 +95,7 @@ def receive(box: socket.socket) -> Request | None:
     if not message:
         return None
     with os.fdopen(descriptors[0], "rb") as file:
-        header = marshal.load(file)  # noqa: S302 - it comes from the launcher, our own process
+        header = marshal.load(file)  # noqa: S302 - it comes from the launcher, which is trusted
     return Request(header, descriptors[1:])
 
 
@@ -317,7 +315,7 @@ def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, st
 
     def program() -> None:
         if prelude:
-            exec(compile(prelude, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - likewise
+            exec(compile(prelude, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - as below
         exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102 - this is the purpose of the sandbox
 
     finish(program, hidden_frames=2)

@@ -29,7 +29,7 @@ class EmptyProgramAudit:
         self._lets_pass: OrderedDict[bytes, bool] = OrderedDict()
 
     def checked(self, work: Work, ended: Ended, judge: Callable[[Work], Ended]) -> Ended:
-        """Return `ended`, or what the setting `reference_audit` makes of it.
+        """Return `ended`, or another end according to the setting `reference_audit`.
 
         Args:
             work: the request that ended.
@@ -44,7 +44,7 @@ class EmptyProgramAudit:
             control = judge(replace(work, response=empty_program(settings)))
             ended = replace(ended, use=ended.use.plus(control.use))
             if control.reward is None:
-                return ended  # it says nothing about the reference
+                return ended  # it is no evidence about the reference
             self._keep(digest, lets_pass=control.evidence.verdict == _PASS)
         self._lets_pass.move_to_end(digest)
         return _told(ended, settings) if self._lets_pass[digest] else ended

@@ -18,7 +18,7 @@ def trivial_program(names: Sequence[str]) -> str:
 def walked(code: str) -> str:
     """Test code that continues after failed assertions and statements, so that all of it runs.
 
-    Code that does not parse is returned as it is: it will not compile either.
+    Code that does not parse is returned unchanged: it will not compile either.
     """
     try:
         tree = _Walk().visit(ast.parse(code))

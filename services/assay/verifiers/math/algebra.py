@@ -15,8 +15,8 @@ from latex2sympy2_extended import (  # type: ignore[import-untyped]  # ships no 
     normalize_latex,
 )
 from math_verify import verify  # type: ignore[import-untyped]  # ships no types
-from math_verify.grader import should_treat_as_complex  # type: ignore[import-untyped]  # likewise
-from sympy import Basic, MatrixBase, Number  # type: ignore[import-untyped]  # likewise
+from math_verify.grader import should_treat_as_complex  # type: ignore[import-untyped]  # ships no types
+from sympy import Basic, MatrixBase, Number  # type: ignore[import-untyped]  # ships no types
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.definition import MathSettings
@@ -58,7 +58,7 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - sympy's classes have no common 
         return f"{type(error).__name__}"
 
 
-def _parse(text: str) -> Any:  # noqa: ANN401 - likewise
+def _parse(text: str) -> Any:  # noqa: ANN401 - a sympy object
     normal = normalize_latex(text, _NORMAL)
     try:
         return _sympy_of(normal)
@@ -71,7 +71,7 @@ def _parse(text: str) -> Any:  # noqa: ANN401 - likewise
         return _sympy_of(sides[-1])  # the end of a chain is its result
 
 
-def _sympy_of(latex: str) -> Any:  # noqa: ANN401 - likewise
+def _sympy_of(latex: str) -> Any:  # noqa: ANN401 - a sympy object
     return latex2sympy(
         latex,
         is_real=not should_treat_as_complex(latex),
@@ -80,7 +80,7 @@ def _sympy_of(latex: str) -> Any:  # noqa: ANN401 - likewise
     )
 
 
-def parsed(text: str) -> Any:  # noqa: ANN401 - likewise
+def parsed(text: str) -> Any:  # noqa: ANN401 - a sympy object
     """Read one element.
 
     Raises:
@@ -139,7 +139,7 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
     return same
 
 
-def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - likewise
+def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - a sympy object
     """Compare numbers that rounding would make zero as multiples of the gold."""
     if not (_is_constant(gold) and _is_constant(answer)) or isinstance(gold, Number):
         return gold, answer
@@ -150,11 +150,11 @@ def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - likewi
     return (gold * factor).evalf(_SCALED_DIGITS), (answer * factor).evalf(_SCALED_DIGITS)
 
 
-def _is_constant(value: Any) -> bool:  # noqa: ANN401 - likewise
+def _is_constant(value: Any) -> bool:  # noqa: ANN401 - a sympy object
     return bool(getattr(value, "is_number", False))
 
 
-def _size(value: Any) -> float | None:  # noqa: ANN401 - likewise
+def _size(value: Any) -> float | None:  # noqa: ANN401 - a sympy object
     try:
         return float(abs(value.evalf(20)))
     except (TypeError, ValueError, OverflowError, AttributeError):

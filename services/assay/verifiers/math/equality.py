@@ -336,7 +336,7 @@ def _ratio_of(answer: Answer) -> Ratio | None:
     return None
 
 
-# -- what fits what ------------------------------------------------------------------------------
+# -- units and names -----------------------------------------------------------------------------
 
 
 def _units_fit(gold: Answer, answer: Answer) -> bool:

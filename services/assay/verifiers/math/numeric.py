@@ -112,7 +112,7 @@ def approximate(text: str) -> float | None:
     return value.real if abs(value.imag) < _NEAR * max(1.0, abs(value.real)) else None
 
 
-# -- what is compared ------------------------------------------------------------------------------
+# -- comparison ------------------------------------------------------------------------------------
 
 
 class _Expression:
@@ -287,7 +287,7 @@ class _Parser:
         return lambda scope: _raised(base(scope), exponent(scope))
 
     def _argument(self, depth: int) -> Tree:
-        """A braced group, or one said."""
+        """A braced group, one digit, a signed argument, or an atom."""
         if self.peek() == "{":
             return self._group("{", "}", depth)
         said = self.peek()

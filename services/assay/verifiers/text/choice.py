@@ -434,7 +434,7 @@ class _Labels:
         return [m for m in kept if reason is None or m.start < reason.start()]
 
 
-# -- what rejects a label ------------------------------------------------------------------------
+# -- rejecting words -----------------------------------------------------------------------------
 def _rejected_before(text: str, mention: _Mention, ends: Mapping[int, _Mention]) -> bool:
     """Go back over fillers and joined labels to a rejecting word."""
     at = mention.start

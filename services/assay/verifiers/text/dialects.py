@@ -148,7 +148,7 @@ def _identity(value: object) -> Hashable:
     return value if isinstance(value, (str, int, Decimal)) else ("other", repr(value))
 
 
-# -- what other keywords have evaluated ----------------------------------------------------------
+# -- evaluated by other keywords -----------------------------------------------------------------
 def _unevaluated_properties(
     validator: Judge, rest: Json, instance: Json, _schema: Json
 ) -> Iterator[ValidationError]:

@@ -98,7 +98,7 @@ class SlotForks(Protocol):
         """Start a slot of `stage`; `number` is unique for the life of the host.
 
         Raises:
-            ForkFailed: not now; says why.
+            ForkFailed: no slot can be forked now; the message gives the reason.
         """
 
     async def close(self) -> None:
@@ -225,7 +225,7 @@ class ForkServers:
         """Fork a slot of `stage`; `number` is unique for the life of the host.
 
         Raises:
-            ForkFailed: not now; says why.
+            ForkFailed: no slot can be forked now; the message gives the reason.
         """
         server = await self._stage_server(stage)
         return await server.fork(str(number), socket.SOCK_STREAM)

@@ -1,8 +1,8 @@
 """Frames between the host and its slots; each is one packed list (`core.codec`).
 
-Never pickle: a slot reads hostile text, and what it sends is data. Invariants: a frame longer than
-`FRAME_BYTES_MAX` is never read, and anything that is not a frame of packed values raises
-`ProtocolError`, for which the peer is killed.
+Never pickle: a slot reads hostile text, so its frames are treated as data. Invariants: a frame
+longer than `FRAME_BYTES_MAX` is never read, and anything that is not a frame of packed values
+raises `ProtocolError`, for which the peer is killed.
 """
 
 import socket

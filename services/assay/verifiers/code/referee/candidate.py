@@ -59,7 +59,7 @@ class Candidate:
         sys.modules[MODULE] = self._module
         try:
             _leave_source(self._module.__file__, source)
-            exec(compile(preamble, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - likewise
+            exec(compile(preamble, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - as below
             code = compile(source, self._module.__file__, "exec", dont_inherit=True)
             exec(code, self._module.__dict__)  # noqa: S102 - this is the purpose of the box
         except BaseException as error:  # noqa: BLE001 - the program may raise anything
