@@ -175,7 +175,7 @@ def test_apps_results_wrapped_in_lists_stand_for_what_is_in_them(judge: Judge) -
         ("", "nothing under `input_output`"),
         ({"inputs": ["1"], "outputs": []}, "inputs and outputs differ in number"),
         ({"inputs": [], "outputs": []}, "no tests"),
-        ({"inputs": [[1]], "outputs": ["1"]}, "a test that is no text"),
+        ({"inputs": [[1]], "outputs": ["1"]}, "a test that is not text"),
         ({"fn_name": "f", "inputs": [[{"1": 2}]], "outputs": [[1]]}, "an argument whose keys"),
     ],
 )
@@ -313,9 +313,9 @@ def test_evalplus_results_make_calls(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"entry_point": "find_zero"}, "checker of its own"),
-        ({"assertion": "assert ends((1, 2)) == 1"}, "types that JSON does not have"),
-        ({"assertion": "assert ends([{1, 2}]) == 1"}, "types that JSON does not have"),
+        ({"entry_point": "find_zero"}, "special checker"),
+        ({"assertion": "assert ends((1, 2)) == 1"}, "types that JSON cannot represent"),
+        ({"assertion": "assert ends([{1, 2}]) == 1"}, "types that JSON cannot represent"),
         ({"base_input": [3]}, "base_input"),
         ({"canonical_solution": ""}, "canonical_solution"),
     ],

@@ -46,6 +46,16 @@ BANNED = {
     r"\b(?:line|row|file|queue|worker|slot|result|process|panel|record|module|request|case|entry)"
     r"s? a (?:line|row|stage|file|batch|request|result|process|word|worker|slot|source|kind|prompt"
     r"|task|step|package|record|second|token|group|day|minute)\b": "per",
+    r"\b(?:is|are|was|were) no (?:text|list|number|string|schema|data|words?|integer"
+    r"|tuple|set|plain|dict)\b": "is not",
+    r"\b[Oo]nce an? (?:process|run|worker|stage|host|batch|second)\b": "once per",
+    r"\bone an? (?:process|run|worker|stage|host|key|slot|batch|pipeline)\b": "one per",
+    r"\bin sight\b": "visible",
+    r"\bfor ever\b": "forever, never returns",
+    r"\b(?:by|of) (?:its|their) own (?:doing|making)\b": "caused by itself, its own",
+    r"\bnot wanted any more\b": "no longer needed",
+    r"\bhowever it ends\b": "for any reason",
+    r"\blets? go of\b": "closes, releases",
 }
 """Pattern -> what to write instead."""
 AREAS = (
@@ -59,7 +69,11 @@ AREAS = (
     "Makefile",
     "hatch_build.py",
     "docs/architecture.md",
+    "docs/datasets.md",
     "docs/glossary.md",
+    "docs/pipelines.md",
+    "docs/sandbox.md",
+    "docs/verdicts.md",
     "examples",
     "scripts",
     "services/assay/cli",
@@ -83,6 +97,11 @@ AREAS = (
     "docs/operations.md",
     "docs/planner.md",
     "proto",
+    "services/assay/datasets",
+    "services/assay/sandbox",
+    "services/assay/testing",
+    "services/assay/verifiers",
+    "services/assay/worker",
     "tests/cli",
     "tests/examples",
     "tests/e2e",

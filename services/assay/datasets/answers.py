@@ -11,7 +11,7 @@ _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 def convert_gsm8k(record: Record, line: int, pipeline: str) -> Row:
-    """Return the row of a problem, whose answer stands after the last `####`."""
+    """Return the row of a problem, with the answer after the last `####`."""
     before, mark, answer = text(record, "answer").rpartition("####")
     if not mark or not answer.strip():
         raise Refused("an answer without `####`", before[-80:] or answer[-80:])
@@ -24,7 +24,7 @@ def convert_gsm8k(record: Record, line: int, pipeline: str) -> Row:
 
 
 def convert_math(record: Record, line: int, pipeline: str) -> Row:
-    """Return the row of a problem: `answer` where there is one, else the last box of `solution`."""
+    """Return the row of a problem: `answer` if there is one, else the last box of `solution`."""
     answer = record.get("answer")
     if isinstance(answer, bool) or not isinstance(answer, (str, int, float)) or answer == "":
         answer = last_boxed(text(record, "solution"))
@@ -38,7 +38,7 @@ def convert_math(record: Record, line: int, pipeline: str) -> Row:
 
 
 def last_boxed(solution: str) -> str:
-    r"""Return what the last `\boxed{...}` holds; `\boxed 5` holds one token.
+    r"""Return the contents of the last `\boxed{...}`; `\boxed 5` contains one token.
 
     Raises:
         Refused: there is none, it is not closed, or it is empty.

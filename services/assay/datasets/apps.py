@@ -9,8 +9,8 @@ from assay.datasets.port import Record, Refused, Row, Source, identity, json_of,
 def convert(record: Record, line: int, pipeline: str) -> Row:
     """Return the row of a problem.
 
-    Every result of a problem with calls is wrapped in a list of one; either form passes there, as
-    in the data set's own harness.
+    Every result of a problem with calls is wrapped in a list of one; both forms pass, as in the
+    data set's own harness.
     """
     tests = parsed(record, "input_output")
     inputs = tests.get("inputs") if isinstance(tests, dict) else None
@@ -36,17 +36,17 @@ def convert(record: Record, line: int, pipeline: str) -> Row:
 
 
 def _joined(value: object) -> object:
-    """Some problems write lines as a list."""
+    """Join lines, because some problems write them as a list."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "\n".join(value)
     return value
 
 
 def _refuse_keyed(reference: dict[str, Any]) -> None:
-    """JSON turned the numbers that were keys of an argument into text, which a program cannot use.
+    """Refuse arguments whose numeric keys JSON turned into text, which a program cannot use.
 
     Raises:
-        Refused: a call is given such an object.
+        Refused: a call has such an argument.
     """
     for at, case in enumerate(reference["calls"]["cases"]):
         for value in case["args"]:

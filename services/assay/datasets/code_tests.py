@@ -1,4 +1,4 @@
-"""What converters of code data sets share: limits, solutions, pairs of inputs and outputs."""
+"""Common code of converters of code data sets: limits, solutions, inputs and outputs."""
 
 import ast
 import re
@@ -18,15 +18,15 @@ _DEFAULTS: Final = CodeSettings()
 
 
 def stdin_tests(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-    """Return a reference with a run of the program per pair of stdin and stdout.
+    """Return a reference with one run of the program per pair of stdin and stdout.
 
     Raises:
-        Refused: a pair is no text, or there are none, or too many.
+        Refused: a pair is not text, or there are none, or too many.
     """
     tests = []
     for at, (given, wanted) in enumerate(pairs):
         if not isinstance(given, str) or not isinstance(wanted, str):
-            raise Refused("a test that is no text", f"test {at}")
+            raise Refused("a test that is not text", f"test {at}")
         tests.append({"stdin": given, "stdout": wanted})
     return {"tests": _counted(tests)}
 
@@ -34,12 +34,12 @@ def stdin_tests(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
 def call_tests(
     function: str, pairs: Sequence[tuple[Any, Any]], *, unwrapped: bool
 ) -> dict[str, Any]:
-    """Return a reference with a call of `function` per pair of arguments and result.
+    """Return a reference with one call of `function` per pair of arguments and result.
 
     Args:
         function: its name.
         pairs: arguments as a list or as lines of JSON; results as values or JSON.
-        unwrapped: results in lists of one stand for what is in them as well.
+        unwrapped: a result in a list of one item also matches the item.
 
     Raises:
         Refused: a pair cannot be read, or there are none, or too many.
@@ -50,7 +50,7 @@ def call_tests(
         raise Refused("a test that cannot be read", error.message) from None
     for at, case in enumerate(cases):
         if not isinstance(case["args"], list):
-            raise Refused("arguments that are no list", f"test {at}")
+            raise Refused("arguments that are not a list", f"test {at}")
         if not unwrapped:
             case.pop("alternatives", None)
     return {"calls": {"function": function, "cases": _counted(cases)}}
@@ -65,14 +65,14 @@ def _counted(tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def limits(time_s: object, memory_bytes: object) -> dict[str, Any]:
-    """Return settings for a problem's own limits, where they are wider than the defaults.
+    """Return settings for a problem's own limits if they are wider than the defaults.
 
     Contests state limits for compiled programs on their own machines, so a tighter one is never
-    taken over.
+    used.
 
     Args:
-        time_s: a number, or text such as `2.0 seconds`; anything else is no limit.
-        memory_bytes: a number; anything else is no limit.
+        time_s: a number, or text such as `2.0 seconds`; anything else means no limit.
+        memory_bytes: a number; anything else means no limit.
     """
     found: dict[str, Any] = {}
     if isinstance(time_s, str):
@@ -90,7 +90,7 @@ def _is_number(value: object) -> bool:
 
 
 def first_python(solutions: object) -> dict[str, str]:
-    """Return `{"solution": ...}` with the first text that is Python 3; empty where none is."""
+    """Return `{"solution": ...}` with the first text that is Python 3; empty if none is."""
     for one in solutions if isinstance(solutions, list) else []:
         if isinstance(one, str) and one.strip() and is_python(one):
             return {"solution": one}
@@ -98,7 +98,7 @@ def first_python(solutions: object) -> dict[str, str]:
 
 
 def is_python(program: str) -> bool:
-    """Tell whether this Python reads it; data sets hold Python 2 as well."""
+    """Tell whether this Python can parse it; data sets contain Python 2 too."""
     try:
         ast.parse(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

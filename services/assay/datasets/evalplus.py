@@ -1,8 +1,8 @@
-"""HumanEval+ and MBPP+ as EvalPlus publishes them: inputs, and a solution that gives the results.
+"""HumanEval+ and MBPP+ from EvalPlus: inputs, and a solution that computes the results.
 
 The results are computed when the file is converted. Inputs of MBPP+ that were tuples, sets or
-complex numbers are lists or text in the file; their types are taken from the calls in `assertion`,
-and a problem that needs such types is refused, because calls in JSON cannot say them.
+complex numbers are lists or text in the file. Their types are read from the calls in `assertion`,
+and a problem that needs such types is refused, because JSON cannot represent them.
 """
 
 import ast
@@ -15,17 +15,17 @@ from assay.datasets.port import Outputs, Record, Refused, Row, Source, identity,
 _SPECIAL: Final = frozenset(
     {"find_zero", "are_equivalent", "sum_div", "check_str", "text_match_three"}
 )
-"""Functions whose results EvalPlus judges by a checker of their own."""
+"""Functions whose results EvalPlus judges with a special checker."""
 _TOLERANCE: Final = 1e-6
-"""What results that are floats may differ by, where the problem does not say."""
+"""Tolerance for float results if the problem has none."""
 _NO_JSON: Final = (ast.Tuple, ast.Set)
 
 
 def convert(record: Record, line: int, pipeline: str) -> Outputs:
-    """Return what has to be run, and the row that comes of it."""
+    """Return the calls to run and the function that creates the row."""
     function, prompt = text(record, "entry_point"), text(record, "prompt", empty=True)
     if function in _SPECIAL:
-        raise Refused("judged by a checker of its own upstream", function)
+        raise Refused("judged by a special checker upstream", function)
     inputs = [*_inputs(record, "base_input"), *_inputs(record, "plus_input")]
     _refuse_types(record, function)
     program = _program(prompt, text(record, "canonical_solution"))
@@ -46,12 +46,12 @@ def convert(record: Record, line: int, pipeline: str) -> Outputs:
 
 
 def _program(prompt: str, solution: str) -> str:
-    """HumanEval's solutions continue the prompt; MBPP's stand alone."""
+    """HumanEval's solutions continue the prompt; MBPP's are complete."""
     return prompt + solution if solution[:1] in {" ", "\t"} else f"{solution}\n"
 
 
 def _imports(prompt: str) -> str:
-    """What a prompt imports, a response may leave out."""
+    """A response may leave out the imports of the prompt."""
     lines = prompt.split("\n")
     return "\n".join(line for line in lines if line.startswith(("import ", "from ")))
 
@@ -59,9 +59,9 @@ def _imports(prompt: str) -> str:
 def _inputs(record: Record, key: str) -> list[list[Any]]:
     value = record.get(key, [])
     if isinstance(value, dict) and not value:
-        return []  # as the file writes none
+        return []  # the file has none
     if not isinstance(value, list) or not all(isinstance(one, list) for one in value):
-        raise Refused(f"`{key}` is no list of lists of arguments")
+        raise Refused(f"`{key}` is not a list of lists of arguments")
     return value
 
 
@@ -70,7 +70,7 @@ def _refuse_types(record: Record, function: str) -> None:
         for node in (node for argument in call.args for node in ast.walk(argument)):
             is_complex = isinstance(node, ast.Constant) and isinstance(node.value, complex)
             if is_complex or isinstance(node, _NO_JSON):
-                raise Refused("arguments of types that JSON does not have", function)
+                raise Refused("arguments of types that JSON cannot represent", function)
 
 
 def _calls(assertion: object, function: str) -> Iterator[ast.Call]:

@@ -7,7 +7,7 @@ from assay.datasets.port import Record, Row, Source, identity, text
 
 
 def convert(record: Record, line: int, pipeline: str) -> Row:
-    """Return the row of a problem; `prompt` holds helpers that program and tests both use."""
+    """Return the row of a problem; `prompt` contains helpers for both program and tests."""
     prompt = text(record, "prompt", empty=True)
     reference: dict[str, Any] = {
         "prompt": prompt,

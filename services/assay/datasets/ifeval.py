@@ -1,9 +1,9 @@
 r"""IFEval and files in its form: instructions that one regular expression can judge together.
 
-Each instruction becomes a look-ahead at the start of the response, so that all of them must hold.
-The expressions follow IFEval's checkers. Instructions that need a language detector, a splitter of
-sentences, or a comparison of two parts of the response have no such form: their rows are refused,
-named by the instruction. Repetitions are possessive, so that the time to match is linear in the
+Each instruction becomes a look-ahead at the start of the response, so that all of them must match.
+The expressions follow IFEval's checkers. Instructions that need a language detector, a sentence
+splitter, or a comparison of two parts of the response have no such form: their rows are refused
+with the name of the instruction. Repetitions are possessive, so matching time is linear in the
 response for each instruction.
 """
 
@@ -16,7 +16,7 @@ from assay.datasets.port import Record, Refused, Row, Source, identity, text
 Arguments = Mapping[str, Any]
 _COUNT_MAX: Final = 100_000
 _SPLITS_MAX: Final = 30
-"""Largest count that is a sum of two, each of which is tried."""
+"""Largest count that is a sum of two counts; each split is tried."""
 _OPTIONS: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 
 
@@ -42,12 +42,12 @@ def _look_ahead(name: object, given: object) -> str:
     if write is None:
         raise Refused(f"no pipeline judges {str(name)[:80]}")
     if not isinstance(given, dict):
-        raise Refused("`kwargs` that are no object", str(name))
+        raise Refused("`kwargs` that are not an object", str(name))
     written = write({key: value for key, value in given.items() if value is not None})
     try:
         re.compile(written)
     except (re.error, OverflowError, RecursionError) as error:
-        raise Refused("a keyword that is no regular expression", str(error)) from None
+        raise Refused("a keyword that is not a regular expression", str(error)) from None
     return written
 
 
@@ -73,7 +73,7 @@ def _number(given: Arguments, key: str) -> int:
 
 
 def _times(one: str, given: Arguments, count: str, relation: str) -> str:
-    """`one` matches once up to and with the next occurrence."""
+    """`one` matches up to and including the next occurrence."""
     wanted = _number(given, count)
     at_least = f"(?>{one}){{{wanted}}}"
     if given.get(relation, "at least") == "at least":
@@ -108,7 +108,7 @@ def _word_count(given: Arguments) -> str:
 
 
 def _placeholders(given: Arguments) -> str:
-    """A bracket that no other closes on its line is passed over with the rest of the line."""
+    """An unclosed bracket is skipped with the rest of its line."""
     unclosed = r"(?:[^\[]*+\[[^\]\n]*+(?=\n|\Z))*+"
     one = rf"{unclosed}[^\[]*+\[[^\]\n]*+\]"
     return _times(one, {"n": given.get("num_placeholders")}, "n", "relation")
@@ -121,7 +121,7 @@ def _postscript(given: Arguments) -> str:
 
 
 def _ending(given: Arguments) -> str:
-    """A quotation mark may follow, and only white space after it."""
+    """A quotation mark may follow, then only white space."""
     return rf"(?=.*(?i:{re.escape(_word(given, 'end_phrase'))})\"*+\s*+\Z)"
 
 
@@ -131,7 +131,7 @@ def _sections(given: Arguments) -> str:
 
 
 def _bullets(given: Arguments) -> str:
-    """Exactly so many; two kinds of mark are counted apart."""
+    """Exactly that many; two kinds of mark are counted separately."""
     wanted = _number(given, "num_bullets")
     if wanted > _SPLITS_MAX:
         raise Refused("too many bullets to count")
@@ -145,7 +145,7 @@ def _exactly(one: str, count: int) -> str:
 
 
 def _highlights(given: Arguments) -> str:
-    """At least so many that are not blank, with one asterisk or two."""
+    """At least that many that are not blank, with one asterisk or two."""
     wanted = _number(given, "num_highlights")
     if wanted > _SPLITS_MAX:
         raise Refused("too many highlighted sections to count")
@@ -155,14 +155,14 @@ def _highlights(given: Arguments) -> str:
 
 
 def _highlighted(mark: str) -> str:
-    """The next one that is not blank; blank ones before it are passed over."""
+    """The next one that is not blank; blank ones before it are skipped."""
     any_one, blank = rf"{mark}[^\n*]*{mark}", rf"{mark}[^\S\n]*{mark}"
     next_one = rf"(?>.*?(?={any_one}))"
     return rf"(?>(?:{next_one}{blank})*+{next_one}{any_one})"
 
 
 def _paragraphs(given: Arguments) -> str:
-    """Parted by `***`; blank ones only at the beginning and the end, where they do not count."""
+    """Separated by `***`; blank ones only at the beginning and the end, where they do not count."""
     wanted = _number(given, "num_paragraphs")
     if not wanted:
         raise Refused("no number under `num_paragraphs`")
@@ -178,7 +178,7 @@ def _repeated(given: Arguments) -> str:
 
 
 _TITLE: Final = r"(?=.*?(?m:^)(?:(?!<<)[^\n])*+<<<*+[^\S\n]*+(?:[^\s>]|>++[^>\n])[^\n]*>>)"
-"""Double angle brackets around what is neither space nor more brackets of the same side."""
+"""Double angle brackets around text without spaces or further brackets of the same side."""
 _INSTRUCTIONS: Final[Mapping[str, Callable[[Arguments], str]]] = {
     "keywords:existence": _existence,
     "keywords:frequency": _frequency,

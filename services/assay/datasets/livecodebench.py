@@ -1,7 +1,7 @@
 """LiveCodeBench, `code_generation` and `code_generation_lite`.
 
-Test cases are JSON text, or, to keep them from crawlers, base64 of zlib of a pickle of that text. A
-pickle can run anything, so it is read by an unpickler that knows no name and yields only text.
+Test cases are JSON text or, to hide them from crawlers, base64 of zlib of a pickle of that text. A
+pickle can run any code, so it is read by an unpickler that resolves no name and returns only text.
 """
 
 import base64
@@ -15,13 +15,13 @@ from assay.datasets.code_tests import PYTHON, call_tests, stdin_tests
 from assay.datasets.port import Record, Refused, Row, Source, identity, json_of, parsed, text
 
 PACKED_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Test cases unpacked; the largest published ones are some tens of megabytes."""
+"""Limit on unpacked test cases; the largest published ones are some tens of megabytes."""
 _STDIN: Final = "stdin"
 _FUNCTIONAL: Final = "functional"
 
 
 class _TextOnly(pickle.Unpickler):
-    """Knows no class and no function, so that nothing can be called."""
+    """Resolves no class and no function, so nothing can be called."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         message = f"it names {module}.{name}"
@@ -32,7 +32,7 @@ class _TextOnly(pickle.Unpickler):
 
 
 def convert(record: Record, line: int, pipeline: str) -> Row:
-    """Return the row of a problem: public and private tests together, as its harness has them."""
+    """Return the row of a problem: public and private tests together, as in its harness."""
     name = identity(record, line, "livecodebench", "question_id")
     tests = [*_tests(record, "public_test_cases"), *_tests(record, "private_test_cases")]
     kinds = {test["testtype"] for test in tests}
@@ -70,7 +70,7 @@ def _tests(record: Record, key: str) -> list[dict[str, Any]]:
         if kind not in {_STDIN, _FUNCTIONAL}:
             raise Refused("a test of an unknown type", f"{key}[{at}]")
         if not isinstance(test.get("input"), str) or not isinstance(test.get("output"), str):
-            raise Refused("a test that is no text", f"{key}[{at}]")
+            raise Refused("a test that is not text", f"{key}[{at}]")
     return value
 
 
@@ -86,10 +86,10 @@ def unpacked(value: str) -> str:
         raise
     except (binascii.Error, zlib.error) as error:
         raise Refused("packed tests that cannot be unpacked", str(error)) from None
-    except Exception as error:  # noqa: BLE001 - a hostile pickle fails in any way it likes
-        raise Refused("packed tests that are no plain text", str(error)[:200]) from None
+    except Exception as error:  # noqa: BLE001 - a hostile pickle may raise anything
+        raise Refused("packed tests that are not plain text", str(error)[:200]) from None
     if not isinstance(found, str):
-        raise Refused("packed tests that are no plain text", type(found).__name__)
+        raise Refused("packed tests that are not plain text", type(found).__name__)
     return found
 
 

@@ -9,7 +9,7 @@ _KEYS: Final = ("test_list", "test_setup_code", "test_imports", "challenge_test_
 
 
 def convert(record: Record, line: int, pipeline: str) -> Row:
-    """Return the row of a problem; program and tests get its imports."""
+    """Return the row of a problem; its imports apply to both program and tests."""
     tests = record.get("test_list")
     if not isinstance(tests, list) or not tests or not all(isinstance(one, str) for one in tests):
         raise Refused("no tests under `test_list`")

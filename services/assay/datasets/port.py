@@ -1,7 +1,7 @@
-"""What a converter is: a pure function from a record, as its authors publish it, to a row of ours.
+"""The interface of converters: pure functions from published records to Assay's rows.
 
-A record that cannot be judged is refused with a reason; it never ends a job. Reasons are few and
-fixed per kind of fault, so that a report can count them; details come after them.
+A record that cannot be judged is refused with a reason; it never ends a job. There are few reasons,
+one fixed text per kind of fault, so that a report can count them; details follow the reason.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +19,11 @@ class Refused(Exception):
     """A record that no pipeline can judge."""
 
     def __init__(self, reason: str, details: str = "") -> None:
-        """Say what is wrong.
+        """Set the reason and its details.
 
         Args:
-            reason: of which kind; the same words for all records of the kind.
-            details: about this one.
+            reason: the kind of fault; the same text for all records of the kind.
+            details: details of this record.
         """
         super().__init__(f"{reason}: {details}" if details else reason)
         self.reason = reason
@@ -39,10 +39,10 @@ class Row:
     reference: Mapping[str, Any]
     prompt: str = ""
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """What the data set itself says about limits and tolerances."""
+    """Limits and tolerances of the data set."""
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data; a prompt's responses are a group of their own."""
+        """Return plain data; the responses of a prompt form one group."""
         plain: dict[str, Any] = {"request_id": self.request_id, "group_id": self.request_id}
         plain |= {"pipeline": self.pipeline, "prompt": self.prompt}
         if self.settings:
@@ -52,14 +52,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """Results that a data set leaves out, because its own solution computes them."""
+    """Results that a data set omits, because its solution computes them."""
 
     program: str
     function: str
     inputs: Sequence[Sequence[Any]]
     """The arguments of each call."""
     row: Callable[[Sequence[Any]], Row]
-    """Makes the row from the result of each call."""
+    """Creates the row from the results of the calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def parsed(record: Record, key: str) -> Any:  # noqa: ANN401 - any JSON
     """Return the value under `key`, which may be JSON text or JSON already.
 
     Raises:
-        Refused: it is missing, malformed, or holds a number that cannot be held exactly.
+        Refused: it is missing, malformed, or contains a number that cannot be represented exactly.
     """
     value = record.get(key)
     if value is None or value == "":
@@ -103,7 +103,7 @@ def json_of(content: str, place: str) -> Any:  # noqa: ANN401 - any JSON
     """Return the value of JSON text.
 
     Raises:
-        Refused: it is none, or holds a number that cannot be held exactly.
+        Refused: it is not JSON, or contains a number that cannot be represented exactly.
     """
     try:
         return plain_json(content.encode("utf-8", "surrogatepass"), place)
@@ -112,7 +112,7 @@ def json_of(content: str, place: str) -> Any:  # noqa: ANN401 - any JSON
 
 
 def identity(record: Record, line: int, prefix: str, *keys: str) -> str:
-    """Name the record by the first of `keys` that it has, else by its line."""
+    """Return an id for the record: the first of `keys` that it has, else its line."""
     found = (record[key] for key in keys if isinstance(record.get(key), (str, int)))
     value = next((one for one in found if one != ""), f"line-{line}")
     return str(value) if str(value).startswith(prefix) else f"{prefix}/{value}"

@@ -27,7 +27,7 @@ _SOURCES: Final = (
     ifeval.SOURCE,
 )
 SOURCES: Final = MappingProxyType({source.name: source for source in _SOURCES})
-"""By name; `taco` is `apps`, whose form it has."""
+"""Sources by name; `taco` is an alias of `apps`."""
 ALIASES: Final = MappingProxyType({"taco": "apps", "humanevalplus": "evalplus"})
 
 

@@ -1,9 +1,10 @@
-"""Giving up, from within, what a warm worker that reads hostile text does not need.
+"""Drops, from inside the process, the rights that a warm reader of hostile text does not need.
 
-Not a sandbox for code: a second wall around our own (a parser, a symbolic solver) for the day that
-text makes it do what it should not. Pipes and sockets that are open stay usable; after the call the
+This is not a sandbox for code. It is a second layer around trusted code (a parser, a symbolic
+solver) in case hostile text exploits it. Open pipes and sockets stay usable. After the call the
 process cannot start programs, open sockets, write files, read files other than Python's and the
-system's libraries, or come back to another uid. What could not be given up is reported, not raised.
+system's libraries, or change back to another uid. Rights that could not be dropped are reported,
+not raised.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from assay.sandbox.seccomp import compile_filter
 from assay.sandbox.uid_claim import UidClaim
 
 _held: list[UidClaim] = []
-"""Claims that last as long as the process."""
+"""Uid claims, held for the life of the process."""
 
 _SHOWN_ANYWAY: Final = ("/usr", "/lib", "/lib32", "/lib64", "/libx32")
 _NR_LANDLOCK_CREATE_RULESET: Final = 444
@@ -31,24 +32,24 @@ _NR_LANDLOCK_ADD_RULE: Final = 445
 _NR_LANDLOCK_RESTRICT_SELF: Final = 446
 _RULE_PATH_BENEATH: Final = 1
 _ACCESS_ALL: Final = (1 << 13) - 1
-"""The rights of Landlock's first version: execute, write, read, and 10 that make or remove."""
+"""Access rights of Landlock ABI 1: execute, write, read, and 10 that create or remove."""
 _ACCESS_READ: Final = (1 << 2) | (1 << 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What `confine_process` achieved."""
+    """The restrictions that `confine_process` put in force."""
 
     uid: int
-    """The process's uid now; 0 never."""
+    """The process's uid now; never 0."""
     network: bool
-    """In a network namespace of its own, without any interface."""
+    """In a separate network namespace without any interface."""
     files: bool
-    """Landlock keeps it from all files but libraries, read-only."""
+    """Landlock allows only reading libraries."""
     seccomp: bool
     """The system call filter is on: no programs, no sockets, no tracing, no namespaces."""
     missing: tuple[str, ...]
-    """What failed, and why."""
+    """Restrictions that failed, with the reasons."""
 
 
 def confine_process(
@@ -58,16 +59,16 @@ def confine_process(
     fork_allowed: bool = False,
     readable: tuple[Path, ...] = (),
 ) -> Confinement:
-    """Give up what a reader of text does not need; call it once, warm, with one thread.
+    """Drop the rights that a reader of text does not need; call it once, warm, with one thread.
 
     Args:
         settings: names the first unprivileged uid.
-        memory_bytes: most private memory; 0 = as it is.
-        fork_allowed: leave it able to fork (never to start programs).
-        readable: more directories to go on reading from, beside Python's path and `/usr`.
+        memory_bytes: limit on private memory; 0 leaves it unchanged.
+        fork_allowed: still allow forking (never starting programs).
+        readable: directories that stay readable in addition to Python's path and `/usr`.
 
     Raises:
-        OSError: it stays root although it could leave.
+        OSError: the process is root and could not drop it.
     """
     missing: list[str] = []
     shown = _readable(readable)
@@ -113,11 +114,11 @@ def _leave_network() -> None:
 
 
 def _leave_files(shown: set[str]) -> None:
-    """Move into a root that shows libraries only; they stay readable whatever their parents say."""
+    """Move into a root with libraries only; they stay readable with any modes of their parents."""
     linux.unshare(linux.CLONE_NEWNS)
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     wanted = {os.path.abspath(path) for path in shown if os.path.isdir(path)}
-    # Python asks for them by the names that it has, links and all.
+    # Python opens them by the names that it has, links included.
     wanted |= {os.path.realpath(path) for path in wanted}
     own = [path for path in sorted(wanted) if not _is_shown_anyway(path)]
     root.enter(own, for_boxes=False)
@@ -128,7 +129,7 @@ def _is_shown_anyway(path: str) -> bool:
 
 
 def _unreadable(paths: list[str]) -> list[str]:
-    """What the process needs and can no longer read, such as files that its new uid may not."""
+    """Files that the process needs but can no longer read, for example because of its new uid."""
     missing = []
     for path in paths:
         try:
@@ -139,8 +140,8 @@ def _unreadable(paths: list[str]) -> list[str]:
 
 
 def _claim_uid(settings: SandboxSettings) -> int:
-    """A uid that no other process of this host runs as; claimed before the network is left, whose
-    names tell the launchers apart."""
+    """A uid that no other process of this host uses. It is claimed before leaving the host's
+    network namespace, whose socket names distinguish the launchers."""
     claim = UidClaim()
     _held.append(claim)
     return settings.uid + claim.number
@@ -167,7 +168,7 @@ class _PathRule(ctypes.Structure):
 
 
 def _landlock(readable: set[str]) -> None:
-    """Deny every file access but reading below `readable`."""
+    """Deny every file access except reading below `readable`."""
     wanted = _Ruleset(access=_ACCESS_ALL)
     size = ctypes.c_size_t(ctypes.sizeof(wanted))
     no_flags = ctypes.c_uint32(0)

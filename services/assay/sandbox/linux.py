@@ -1,8 +1,8 @@
-"""The Linux calls that the sandbox stands on and Python 3.11 does not offer.
+"""Linux calls that the sandbox needs and Python 3.11 does not provide.
 
-Standard library only, and little of it: the zygote loads this file, and what it loads every run
-pays for when it forks. Every call raises `OSError` with the call's name where the kernel says no.
-Works on x86_64 and aarch64.
+Standard library only, and little of it: the zygote loads this file, and everything it loads makes
+each fork slower. Every call raises `OSError` with the call's name if the kernel refuses it. Works
+on x86_64 and aarch64.
 """
 
 import ctypes
@@ -52,7 +52,7 @@ _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _SECCOMP_MODE_FILTER: Final = 2
 _CAPABILITIES: Final = 64
-"""More than any kernel has; dropping one that is not there ends the loop."""
+"""More than any kernel has; dropping a missing one ends the loop."""
 _CAPABILITY_VERSION_3: Final = 0x2008_0522
 _AT_FDCWD: Final = -100
 _AT_RECURSIVE: Final = 0x8000
@@ -82,7 +82,7 @@ def _check(result: int, call: str) -> int:
 
 
 def call(number: int, *arguments: object) -> int:
-    """Make a system call that has the same number on every architecture of ours."""
+    """Make a system call that has the same number on both architectures."""
     return _check(_syscall(ctypes.c_long(number), *arguments), f"system call {number}")
 
 
@@ -92,14 +92,14 @@ def _prctl(option: int, value: int, call: str) -> None:
 
 
 def _tid_address() -> int | None:
-    """Return where glibc keeps this thread's number, so that a raw clone can keep it right."""
+    """Return the address where glibc stores this thread's id, so that a raw clone can update it."""
     address = ctypes.c_void_p()
     failed = _libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0)
     return None if failed else address.value
 
 
 def clone(flags: int) -> tuple[int, int]:
-    """Fork into new namespaces at once; only from a process with one thread.
+    """Fork directly into new namespaces; only from a process with one thread.
 
     Returns:
         The child's pid and a pidfd for it; (0, -1) in the child.
@@ -131,7 +131,7 @@ def clone(flags: int) -> tuple[int, int]:
 
 
 def unshare(flags: int) -> None:
-    """Leave namespaces for new ones."""
+    """Move into new namespaces."""
     _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
@@ -162,7 +162,7 @@ class _MountAttributes(ctypes.Structure):
 
 
 def protect_mounts(target: str, attributes: int) -> None:
-    """Set attributes on a mount and on all below it."""
+    """Set attributes on a mount and on all mounts below it."""
     wanted = _MountAttributes(set=attributes)
     result = _syscall(
         ctypes.c_long(_NR_MOUNT_SETATTR),
@@ -176,7 +176,7 @@ def protect_mounts(target: str, attributes: int) -> None:
 
 
 def pivot_root(new_root: str) -> None:
-    """Make `new_root` this mount namespace's root and let go of the old one."""
+    """Make `new_root` this mount namespace's root and unmount the old one."""
     os.chdir(new_root)
     _check(_syscall(ctypes.c_long(_NR_PIVOT_ROOT), b".", b"."), "pivot_root")
     unmount(".")
@@ -184,27 +184,27 @@ def pivot_root(new_root: str) -> None:
 
 
 def set_hostname(name: bytes) -> None:
-    """Name the host of this uts namespace."""
+    """Set the host name of this uts namespace."""
     _check(_libc.sethostname(name, ctypes.c_size_t(len(name))), "sethostname")
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent thread ends. Changing the uid afterwards undoes it."""
+    """Have this process killed when the parent thread ends. A later change of uid undoes it."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, "PR_SET_PDEATHSIG")
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ended."""
+    """Become the parent of descendants whose parent ended."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
 
 
 def set_dumpable(*, dumpable: bool) -> None:
-    """Let processes of the same uid trace this one and read its `/proc` files, or not."""
+    """Set whether processes of the same uid may trace this one and read its `/proc` files."""
     _prctl(_PR_SET_DUMPABLE, int(dumpable), "PR_SET_DUMPABLE")
 
 
 def forbid_new_privileges() -> None:
-    """No set-uid bit and no file capability counts from here on."""
+    """Set-uid bits and file capabilities have no effect from here on."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1, "PR_SET_NO_NEW_PRIVS")
 
 
@@ -213,7 +213,7 @@ class _CapabilityHeader(ctypes.Structure):
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, in every set, for good."""
+    """Drop every capability from every set, permanently."""
     zero = ctypes.c_ulong(0)
     for capability in range(_CAPABILITIES):
         if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), zero, zero, zero):
@@ -230,7 +230,7 @@ class _Program(ctypes.Structure):
 
 
 class Filter:
-    """A compiled seccomp filter, kept where the kernel can read it."""
+    """A compiled seccomp filter in memory that the kernel can read."""
 
     def __init__(self, program: bytes) -> None:
         self.program = program
@@ -238,7 +238,7 @@ class Filter:
         self._struct = _Program(len(program) // 8, ctypes.addressof(self._code))
 
     def apply(self) -> None:
-        """Filter the calls of this thread and of all it starts; no new privileges first."""
+        """Filter the calls of this thread and its descendants; `no_new_privs` must be set first."""
         zero = ctypes.c_ulong(0)
         result = _libc.prctl(
             _PR_SET_SECCOMP,
@@ -279,10 +279,10 @@ def open_beneath(directory: int, path: bytes, flags: int) -> int:
 
 
 def close_all_but(keep: Sequence[int]) -> None:
-    """Close every descriptor but `keep`."""
+    """Close every descriptor except `keep`."""
     low = 0
     for descriptor in sorted(set(keep)):
-        if low < descriptor:  # an empty range would close all
+        if low < descriptor:  # an empty range would close everything
             os.closerange(low, descriptor)
         low = descriptor + 1
     os.closerange(low, _DESCRIPTORS_MAX)
@@ -292,18 +292,18 @@ _DESCRIPTORS_MAX: Final = 1 << 20
 
 
 SIGNALS_PENDING_MAX: Final = 512
-"""Queued signals and timers; counted per uid, so that one box cannot take all of its user's."""
+"""Limit on queued signals and timers; counted per uid, so one box cannot use up its user's."""
 
 
 def limit_kernel_objects() -> None:
-    """Bound what the kernel counts per user: locked memory, message queues, queued signals."""
+    """Limit the objects that the kernel counts per user: locked memory, queues, signals."""
     limit(resource.RLIMIT_MEMLOCK, 0)
     limit(resource.RLIMIT_MSGQUEUE, 0)
     limit(resource.RLIMIT_SIGPENDING, SIGNALS_PENDING_MAX)
 
 
 def limit(which: int, value: int) -> None:
-    """Set a resource limit, soft and hard, no higher than the hard one in force."""
+    """Set a resource limit, soft and hard, no higher than the current hard limit."""
     hard = resource.getrlimit(which)[1]
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)

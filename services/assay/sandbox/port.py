@@ -1,11 +1,11 @@
-"""What running untrusted code looks like from outside, whichever launcher does it.
+"""The interface for running untrusted code, common to all launchers.
 
-Guarantee of every launcher: no network, no sight of the host's files, processes, environment or of
+Guarantee of every launcher: no network and no view of the host's files, processes, environment or
 other runs; hard limits on CPU time, blocked time, memory, processes, files and output; the whole
-process tree is dead when `run` returns. Time that the machine takes (waiting for a core, a stalled
-machine, our own work) counts against no program. A run that breaks a limit is a value
-(`RunStatus`), an isolation that cannot be had is `IsolationUnavailable`, anything else that goes
-wrong outside the program raises `SandboxError`: the infrastructure's fault, never the program's.
+process tree is dead when `run` returns. Delays of the machine (waiting for a core, a stalled
+machine, the launcher's own work) never count against a program. A broken limit is a value
+(`RunStatus`). Missing isolation raises `IsolationUnavailable`. Any other failure outside the
+program raises `SandboxError`: an infrastructure failure, never the program's fault.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from typing import Protocol
 
 MIB = 1024 * 1024
 SLOWED_MAX = 20.0
-"""By how much a busy machine may slow a program before its run is given up and tried again."""
+"""Factor by which a busy machine may slow a program before its run is given up and retried."""
 
 
 class SandboxError(Exception):
@@ -24,9 +24,9 @@ class SandboxError(Exception):
 
 
 class HeldUp(SandboxError):
-    """The machine was too busy, or stood still, for longer than anyone waits.
+    """The machine was too busy, or stalled, for longer than the wall limit.
 
-    It is no evidence about the program, whatever another run shows: the attempt is to be repeated.
+    It is no evidence about the program, even if another run succeeds: repeat the attempt.
     """
 
 
@@ -34,7 +34,7 @@ class MonotonicClock(Protocol):
     """The part of `assay.edge.clock.Clock` that the sandbox needs."""
 
     def monotonic_ns(self) -> int:
-        """Never goes back; for durations only."""
+        """Monotonic time, for durations only."""
 
 
 class RunStatus(StrEnum):
@@ -43,29 +43,29 @@ class RunStatus(StrEnum):
     EXITED = "exited"
     """By itself; `exit_code` says how."""
     SIGNALED = "signaled"
-    """By a signal of its own making (a crash); `exit_code` is minus the signal's number."""
+    """By a signal that it caused (a crash); `exit_code` is minus the signal's number."""
     CPU_LIMIT = "cpu_limit"
     BLOCKED_LIMIT = "blocked_limit"
-    """It slept or waited for itself too long; waiting for a core does not count."""
+    """It slept or was blocked by itself too long; waiting for a core does not count."""
     MEMORY_LIMIT = "memory_limit"
     OUTPUT_LIMIT = "output_limit"
 
     @property
     def is_limit(self) -> bool:
-        """True where a limit ended the run."""
+        """True if a limit ended the run."""
         return self not in {RunStatus.EXITED, RunStatus.SIGNALED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one run. What it does itself decides the verdict: CPU time and blocked time."""
+    """Bounds of one run. Only its own CPU time and blocked time decide the verdict."""
 
     cpu_s: float = 10.0
     blocked_s: float = 5.0
     """Time in which no task of the tree ran or was ready to run; see `accounting.blocked`."""
     wall_s: float | None = None
-    """Protects who waits for the run: passing it is a `SandboxError`, unless the program was
-    blocked. Default: `SLOWED_MAX` times what the other two allow, plus a minute."""
+    """Protects the caller: exceeding it is a `SandboxError`, unless the program was blocked.
+    Default: `SLOWED_MAX` times the sum of the other two, plus a minute."""
     memory_bytes: int = 512 * MIB
     processes: int = 64
     open_files: int = 256
@@ -75,13 +75,13 @@ class Limits:
     """Size of its scratch file system."""
     inodes: int = 8_192
     output_bytes: int = 32 * MIB
-    """stdout and stderr, each; the run ends when one passes it."""
+    """Limit for stdout and stderr each; the run ends when one exceeds it."""
     cpu_cores: float = 1.0
-    """Cores' worth of CPU that all its threads together get a second."""
+    """CPU seconds per second for all its threads together."""
 
     @property
     def wall_s_max(self) -> float:
-        """The bound in force on wall time."""
+        """The effective bound on wall time."""
         if self.wall_s is not None:
             return self.wall_s
         return SLOWED_MAX * (self.cpu_s + self.blocked_s) + 60.0
@@ -94,7 +94,7 @@ class CommandRun:
     argv: tuple[str, ...]
     stdin: bytes = b""
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
-    """Relative path -> content; executable where the name is in `executables`."""
+    """Relative path -> content; executable if the name is in `executables`."""
     executables: frozenset[str] = frozenset()
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     collect: tuple[str, ...] = ()
@@ -105,13 +105,13 @@ class CommandRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonRun:
-    """A Python program, run as `python program.py` would run it in `/box`."""
+    """A Python program, run like `python program.py` in `/box`."""
 
     source: bytes
     prelude: bytes = b""
-    """Python text that runs first, in a namespace of its own; holds no NUL."""
+    """Python text that runs first, in a separate namespace; must not contain NUL."""
     argv: tuple[str, ...] = ()
-    """After the program's own name."""
+    """Arguments after the program's name."""
     stdin: bytes = b""
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -121,7 +121,7 @@ class PythonRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a run did."""
+    """The result of a run."""
 
     status: RunStatus
     exit_code: int | None
@@ -149,7 +149,7 @@ class CommandLauncher(Protocol):
 
 
 class BlockedMeter(Protocol):
-    """Counts how long a process tree was blocked by its own doing (`accounting.blocked`)."""
+    """Counts how long a process tree was blocked by itself (`accounting.blocked`)."""
 
     blocked_ns: int
 
@@ -157,63 +157,63 @@ class BlockedMeter(Protocol):
         """Count from now on."""
 
     def look(self, now_ns: int, *, due_ns: int) -> None:
-        """Add the interval since the last look, which was to happen at `due_ns`."""
+        """Add the interval since the last sample, which was due at `due_ns`."""
 
 
 class Box(Protocol):
-    """What a harness (pid 1 of a fresh box, our own code) may do there."""
+    """Operations of a harness (trusted code that is pid 1 of a fresh box)."""
 
     def spawn_confined(self, run: Callable[[], None], *, keep_fds: Sequence[int]) -> int:
         """Fork `run` into a nested pid and mount namespace with its own `/proc`.
 
-        The child has no capabilities, the seccomp filter, and no descriptor but 0, 1, 2 and
-        `keep_fds`: not the harness's channel, nothing of what is still sealed.
+        The child has no capabilities, runs under the seccomp filter, and has no descriptors except
+        0, 1, 2 and `keep_fds`. It has neither the harness's channel nor any of the sealed data.
 
         Returns:
-            Its pid as the harness sees it (to be waited for with `os.waitpid`).
+            Its pid as the harness sees it (for `os.waitpid`).
         """
 
     def unseal(self) -> bytes:
-        """Return `HarnessRun.sealed`, once; it enters the box's memory only now.
+        """Return `HarnessRun.sealed`, once; only this call loads it into the box's memory.
 
-        A candidate forked before this call holds no copy of it and can reach none.
+        A candidate forked before this call has no copy of it and cannot reach one.
         """
 
     def confine_self(self) -> None:
-        """Give up what `run` of `spawn_confined` is denied; the channel stays open."""
+        """Drop the rights that `spawn_confined` denies to `run`; the channel stays open."""
 
     def channel_write(self, data: bytes) -> None:
         """Append to `HarnessResult.channel`; only the harness can."""
 
     def blocked_meter(self, pid: int) -> BlockedMeter:
-        """Return a meter for the process `pid` and all below it."""
+        """Return a meter for the process `pid` and its descendants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarnessRun:
-    """Our own code to run as pid 1 of a fresh box, together with code that is not ours."""
+    """Trusted code to run as pid 1 of a fresh box, together with untrusted code."""
 
     module: str
     """Imported by the zygote before it forks; `main(payload: bytes, box: Box) -> None`."""
     payload: bytes
-    """What may be known to every process of the box."""
+    """Data that every process of the box may see."""
     sealed: bytes = b""
-    """What the candidate must never see (tests with expected values): see `Box.unseal`."""
+    """Data that the candidate must never see (tests with expected values); see `Box.unseal`."""
     limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarnessResult:
-    """What a harness reported, and how its box ended."""
+    """The report of a harness, and how its box ended."""
 
     status: RunStatus
-    """Of the whole box: limits count the harness and the candidate together."""
+    """Status of the whole box: limits count the harness and the candidate together."""
     exit_code: int | None
     channel: bytes
-    """All that the harness wrote to its channel; at most `limits.output_bytes`."""
+    """Everything that the harness wrote to its channel; at most `limits.output_bytes`."""
     stdout: bytes
     stderr: bytes
-    """Descriptors 1 and 2 of every process of the box: never to be believed."""
+    """Descriptors 1 and 2 of every process of the box: untrusted."""
     cpu_s: float
     blocked_s: float
     wall_s: float

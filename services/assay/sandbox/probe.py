@@ -1,9 +1,8 @@
-"""What isolation this host gives, found by using it, and what to do where it gives too little.
+"""Determines the isolation of this host by using it, and what to do if it is insufficient.
 
 `probe` starts each launcher and runs a real program of each kind in it (Python, a harness with a
-candidate, a command), `probe_tools` a compiler, what it makes, and a confined process; nothing is
-concluded from versions or file names. `require_isolation` is what a worker calls before it takes
-work.
+candidate, a command). `probe_tools` runs a compiler, its output, and a confined process. Nothing is
+concluded from versions or file names. A worker calls `require_isolation` before it takes work.
 """
 
 import contextlib
@@ -53,33 +52,33 @@ _CGROUP_ADVICE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing tried."""
+    """The result of one check."""
 
     available: bool
     detail: str = ""
-    """Why not; empty where it is."""
+    """The reason if it is not available; otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxReport:
-    """What the host gives; plain data for `assay doctor` and the metric `assay_sandbox_info`."""
+    """The host's features; plain data for `assay doctor` and the metric `assay_sandbox_info`."""
 
     namespaces: Finding
     """The zygote's own boxes: Python programs, harnesses, compiled programs."""
     bubblewrap: Finding
-    """Bubblewrap's: compilers. Where it is missing the zygote's boxes can take its place."""
+    """Bubblewrap's boxes: compilers. If it is missing, the zygote's boxes can replace it."""
     seccomp: Finding
     cgroup: str
     """`v2`, `v1` or `none`."""
     cgroup_limits: tuple[str, ...]
-    """Of `memory`, `processes`, `cpu_time`, `cpu_share`: bounded for a run's whole tree."""
+    """Which of `memory`, `processes`, `cpu_time`, `cpu_share` are limited for a whole tree."""
     uid_drop: bool
-    """Each launcher runs programs as a uid of its own: the launcher starts as root."""
+    """Each launcher runs programs as its own uid, because it starts as root."""
     advice: tuple[str, ...]
 
     @property
     def isolated(self) -> bool:
-        """Whether untrusted code can be run as the sandbox promises."""
+        """Whether untrusted code can run with the sandbox's guarantees."""
         return self.namespaces.available and self.seccomp.available
 
     @property
@@ -90,12 +89,12 @@ class SandboxReport:
         return "namespaces" if self.cgroup == "none" else f"namespaces+cgroup-{self.cgroup}"
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the report as plain data for JSON."""
         return {"mode": self.mode, "isolated": self.isolated, **asdict(self)}
 
 
 def probe(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
-    """Try everything; takes a few tenths of a second."""
+    """Run all checks; takes a few tenths of a second."""
     settings = settings.model_copy(update={"allow_unisolated": False})
     namespaces = _try(lambda: _try_zygote(settings, clock))
     bubblewrap = _try(lambda: _try_bubblewrap(settings, clock))
@@ -123,16 +122,16 @@ def probe(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReport:
-    """What some pipelines need beside a sandbox that works."""
+    """Tools that some pipelines need in addition to a working sandbox."""
 
     compiler: Finding
-    """A C++ program compiles in bubblewrap's box, or the one in its place, and runs in another."""
+    """A C++ program compiles in bubblewrap's box, or its replacement, and runs in another."""
     confinement: Finding
-    """A confined process (the readers of hostile text) still imports what it may need."""
+    """A confined process (for readers of hostile text) can still import what it needs."""
 
 
 def probe_tools(settings: SandboxSettings, clock: MonotonicClock) -> ToolReport:
-    """Try them; takes a second or two."""
+    """Run the checks of tools; takes a second or two."""
     return ToolReport(
         compiler=_try(lambda: _try_compiler(settings, clock)),
         confinement=_try(lambda: _try_confined(settings)),
@@ -219,11 +218,11 @@ def _cgroup(settings: SandboxSettings) -> tuple[str, tuple[str, ...]]:
 
 
 def require_isolation(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
-    """Return the report where untrusted code may be run.
+    """Return the report if untrusted code may run.
 
     Raises:
-        IsolationUnavailable: it may not; says what is missing and how to get it. Not raised, but
-            logged, where `allow_unisolated` is set.
+        IsolationUnavailable: it may not; the message says what is missing and how to enable it. If
+            `allow_unisolated` is set, it is logged instead.
     """
     report = probe(settings, clock)
     if report.isolated:

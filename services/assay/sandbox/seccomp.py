@@ -1,20 +1,20 @@
-"""Which system calls a program in the sandbox may make.
+"""The system call filter of programs in the sandbox.
 
 An allowlist by number: a call that is not named here, which includes every call newer than this
 list or than the installed libseccomp, fails with ENOSYS, as on a kernel that does not have it. So
-do the calls of the other ABIs of the machine (x32, i386). Nothing is killed for trying. Left out is
-what computing does not need and what reaches beyond the box: namespaces and mounts, tracing, keys,
-and every kernel object that is counted per user or per machine (inotify, aio, message queues, SysV
-objects, huge pages, pipe sizes).
+do the calls of the other ABIs of the machine (x32, i386). No process is killed for trying. The list
+leaves out calls that programs do not need or that reach beyond the box: namespaces and mounts,
+tracing, keys, and every kernel object that is counted per user or per machine (inotify, aio,
+message queues, SysV objects, huge pages, pipe sizes).
 
-Some calls are answered without being made, because refusing them would break honest programs and
-making them would touch what runs share: file locks are granted (a lock on a shared library could be
-seen by the run beside it; within one box they exclude no one), and flushing the machine's disks
+Some calls return success without being executed, because refusing them would break honest programs
+and executing them would affect shared state. File locks are granted (another run could observe a
+lock on a shared library; within one box they exclude nothing), and flushing the machine's disks
 does nothing (the box's own files are in memory).
 
 `clone3` fails with ENOSYS because its flags lie behind a pointer that no filter can read: the C
-library then falls back to `clone`, whose flags are checked. The filter is compiled once a process
-(`compile_filter`) and is plain BPF, for bubblewrap's descriptor and for `prctl` alike.
+library then falls back to `clone`, whose flags are checked. The filter is compiled once per process
+(`compile_filter`) and is plain BPF, used both for bubblewrap's descriptor and for `prctl`.
 """
 
 import errno
@@ -66,20 +66,20 @@ ALLOWED: Final = frozenset(
 
     bind listen accept accept4 connect shutdown getsockname getpeername getsockopt setsockopt
     sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg
-    """.split()  # noqa: SIM905 - a list of 250 lines says no more
+    """.split()  # noqa: SIM905 - a list of 250 lines would not be clearer
 )
-"""Allowed whatever their arguments; what an architecture does not have is left out. For further
-calls the arguments decide: `clone`, `fcntl`, `ioctl`, `mmap`, `memfd_create`, `prctl`, `socket`,
+"""Allowed with any arguments; calls that an architecture lacks are skipped. For some more calls the
+arguments decide: `clone`, `fcntl`, `ioctl`, `mmap`, `memfd_create`, `prctl`, `socket`,
 `socketpair`."""
 
 ANSWERED: Final = frozenset({"flock", "sync", "syncfs"})
-"""Succeed without being made."""
+"""Succeed without being executed."""
 
 _REFUSED: Final = {
     errno.EPERM: ("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "ptrace", "bpf"),
     errno.EOPNOTSUPP: ("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr"),
 }
-"""Refused with an error of their own, which says more to a program's user than ENOSYS."""
+"""Refused with a specific error, which is clearer to a program's user than ENOSYS."""
 
 _CLONE_THREAD: Final = 0x0001_0000
 NAMESPACES: Final = (
@@ -113,7 +113,7 @@ PRCTL_OPTIONS: Final = (
 _MAP_HUGETLB: Final = 0x4_0000
 _MFD_HUGETLB: Final = 0x4
 _WORD_32: Final = 0xFFFF_FFFF
-"""The kernel looks at the low 32 bits of these arguments only; so must the filter."""
+"""The kernel reads only the low 32 bits of these arguments; so must the filter."""
 _BINARY_TREE: Final = 2
 """`SCMP_FLTATR_CTL_OPTIMIZE`: a search of log(n) comparisons per call."""
 
@@ -131,12 +131,13 @@ def compile_filter(
     Args:
         exec_allowed: false also denies starting programs.
         fork_allowed: false also denies new processes; threads stay allowed.
-        sockets_allowed: false denies new sockets of the one family left as well; pairs stay.
-        memory_files_allowed: false denies `memfd_create`: where no cgroup counts memory, nothing
-            would count what such a file holds.
+        sockets_allowed: false also denies new sockets of the one remaining family; pairs stay
+            allowed.
+        memory_files_allowed: false denies `memfd_create`: without a cgroup, nothing would count the
+            memory of such a file.
 
     Raises:
-        IsolationUnavailable: libseccomp cannot make it.
+        IsolationUnavailable: libseccomp cannot compile it.
     """
     denied = {"execve", "execveat"} if not exec_allowed else set()
     if not fork_allowed:
@@ -161,7 +162,7 @@ def compile_filter(
 
 
 def numbers_of(names: Iterable[str]) -> dict[int, str]:
-    """System call number -> name on this machine, for those that it and libseccomp have."""
+    """System call number -> name, for the calls that this machine and libseccomp know."""
     arch = pyseccomp.system_arch()
     found = {pyseccomp.resolve_syscall(arch, name): name for name in names}
     return {number: name for number, name in found.items() if number >= 0}
@@ -203,7 +204,7 @@ def _add_by_argument(rules: pyseccomp.SyscallFilter, *, memory_files_allowed: bo
 
 
 def _add_sockets(rules: pyseccomp.SyscallFilter, *, sockets_allowed: bool) -> None:
-    """AF_UNIX is the one family left, for the inside of the box: its names are the box's own."""
+    """Only AF_UNIX is allowed, for use inside the box: its abstract names belong to the box."""
     unix = int(socket.AF_UNIX)
     if sockets_allowed:
         _add(rules, pyseccomp.ALLOW, ("socket",), pyseccomp.Arg(0, pyseccomp.EQ, unix))

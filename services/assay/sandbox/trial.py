@@ -1,7 +1,7 @@
-"""What `assay doctor` and the start of a worker run in real boxes, to see that programs work there.
+"""Programs that `assay doctor` and a starting worker run in real boxes to check that they work.
 
 `main` is a harness, loaded by the zygote: standard library only. `python -m assay.sandbox.trial`
-confines its own process as the readers of hostile text are, and looks whether it can still import.
+confines its own process like a reader of hostile text, and checks whether it can still import.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ int main() { std::map<int, long> f{{0, 0}, {1, 1}};
 
 
 def main(payload: bytes, box: Box) -> None:
-    """Ask a candidate for the answer, as the judges of functions do."""
+    """Query a candidate for the answer, like the harness of function tests."""
     theirs, ours = socket.socketpair()
 
     def candidate() -> None:
@@ -51,13 +51,13 @@ def main(payload: bytes, box: Box) -> None:
 
 
 def _confined() -> str:
-    """Confine this process; returns what does not work then, empty where all does."""
+    """Confine this process; returns what no longer works, or an empty text."""
     from assay.config.settings import SandboxSettings
     from assay.sandbox.confine import confine_process
 
     missing = list(confine_process(SandboxSettings.model_validate_json(sys.argv[1])).missing)
     try:
-        import wave  # lies beside what was imported, and was not
+        import wave  # next to the imported modules, but not imported yet
 
         wave.Error()
     except ImportError as error:

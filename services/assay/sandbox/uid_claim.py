@@ -1,8 +1,8 @@
-"""Numbers that tell the launchers of one host apart; each runs its programs as its own uid.
+"""Numbers that distinguish the launchers of one host; each runs its programs as its own uid.
 
-A number is claimed by binding a socket name of the abstract name space of the host's network
-namespace, which the kernel frees when the process ends, however it ends. The socket can neither
-send nor receive, so that it gives a process that keeps it no way out of its own network namespace.
+A number is claimed by binding an abstract socket name in the host's network namespace; the kernel
+frees it when the process ends for any reason. The socket can neither send nor receive, so a process
+that keeps it cannot use it to leave its own network namespace.
 """
 
 import errno
@@ -13,7 +13,7 @@ from typing import Final, Self
 from assay.core.errors import IsolationUnavailable
 
 LAUNCHERS_MAX: Final = 1_024
-"""Launchers on one host at once."""
+"""Maximum number of launchers on one host at a time."""
 
 
 class UidClaim:

@@ -1,4 +1,4 @@
-"""The store in this process's memory: the pure model behind the port.
+"""An in-memory store: the pure model behind the store's interface.
 
 For tests, for the simulator's services in virtual time, and as the reference of the conformance
 suite. Nothing survives the process.
@@ -41,7 +41,7 @@ ARTIFACTS_MAX: Final = 4_096
 
 
 class Now(Protocol):
-    """What the store needs of a clock."""
+    """The part of a clock that the store needs."""
 
     def now_ns(self) -> int:
         """Unix time."""
@@ -74,16 +74,16 @@ class MemoryStore:
 
     @property
     def model(self) -> QueueModel:
-        """The state; to look at."""
+        """The state, for inspection."""
         return self._model
 
     @property
     def watchers(self) -> int:
-        """Streams and planners that watch."""
+        """Number of watching streams and planners."""
         return len(self._watchers) + len(self._planners)
 
     def restore(self, model: QueueModel) -> None:
-        """Go on from another state, as after a failover; whoever watches looks again."""
+        """Continue from another state, as after a failover; all watchers look again."""
         self._model = model
         self._wake_all()
 
@@ -95,7 +95,7 @@ class MemoryStore:
                 changed.set()
 
     def _wake(self) -> None:
-        """Pass on what the model says has changed: each stage with work wakes one sleeper."""
+        """Publish the model's changes: each stage with work wakes one sleeper."""
         for batch_id in sorted(self._model.changed):
             for changed in self._watchers.get(batch_id, ()):
                 changed.set()
@@ -112,7 +112,7 @@ class MemoryStore:
                 sleeper.woken.set_result(stage)
 
     def _sleeper(self, stage: StageName) -> _Sleeper | None:
-        """Who sleeps for the stage; one that was just cancelled is no longer there."""
+        """The sleepers of the stage, without those that were just cancelled."""
         sleeping = (one for one in self._sleepers if not one.woken.done())
         return next((one for one in sleeping if stage in one.stages), None)
 
@@ -121,7 +121,7 @@ class MemoryStore:
     async def put_task(
         self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
     ) -> bool:
-        """See `Store.put_task`; nothing is forgotten here."""
+        """See `Store.put_task`; nothing expires here."""
         return self._model.book.put_task(task, quota)
 
     async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
@@ -393,7 +393,7 @@ class MemoryStore:
 
 
 async def _within(waiting: Coroutine[object, object, object], timeout_s: float) -> None:
-    """Wait, but no longer than that."""
+    """Wait until the event or the time limit."""
     try:
         async with asyncio.timeout(timeout_s):
             await waiting

@@ -1,6 +1,6 @@
 """The store's behaviour as a pure model: plain data, and the time as an argument.
 
-It is the simulator's queue and the reference that the Valkey scripts are held to. Invariants:
+It is the simulator's queue and the reference for the Valkey scripts. Invariants:
 
 * every accepted request ends in exactly one result in its batch's log (two, when an operator
   replays a dead letter), and `submitted = ended + queued + running` for every batch;
@@ -9,8 +9,8 @@ It is the simulator's queue and the reference that the Valkey scripts are held t
   was prioritized meanwhile) and is not charged again;
 * only the holder of the newest fence may report.
 
-What a call changed is left in `changed` (batches), `work` (stages) and `planning` (planners should
-look again) for a shell to take.
+Each call records its changes in `changed` (batches), `work` (stages) and `planning` (planners
+should look again) for the caller to collect.
 """
 
 from collections import Counter, defaultdict
@@ -100,7 +100,7 @@ class QueueModel:
         )
         self.lead = PlannerLead()
         self._batches: dict[BatchKey, Batch] = {}
-        self._over: dict[BatchKey, Batch] = {}  # in the order in which they will be forgotten
+        self._over: dict[BatchKey, Batch] = {}  # in the order in which they expire
         self._held: dict[TenantId, Held] = defaultdict(Held)
         self._jobs: dict[JobId, Job] = {}
         self._queues: dict[StageName, FairQueue[TenantId, Job]] = defaultdict(
@@ -226,7 +226,7 @@ class QueueModel:
     def _close(
         self, batch: Batch, outcome: Outcome, now_ns: int, jobs_max: int | None = None
     ) -> int:
-        """End what has not ended."""
+        """End the requests that have not ended."""
         batch.closing = outcome
         if not batch.over:
             batch.state = BatchState.SEALED
@@ -256,7 +256,7 @@ class QueueModel:
             raise NotFound(message, field="batch_id") from None
 
     def _forget(self, now_ns: int) -> None:
-        """Drop the batches whose results are kept no longer, and their dead letters."""
+        """Drop the batches whose results have expired, and their dead letters."""
         while self._over:
             batch = next(iter(self._over.values()))
             if batch.gone_ns > now_ns:
@@ -282,14 +282,14 @@ class QueueModel:
         return claims
 
     def _price(self, job: Job) -> Price | None:
-        """`None`: it was charged for this stage already."""
+        """`None` if it was already charged for this stage."""
         if self._queues[job.stage].shares.charged(job.charged, job.fence):
             return None
         tenant, weight = job.batch.spec.tenant, job.batch.spec.weight
         return Price(self._costs[job.stage].expected_us(tenant), weight)
 
     def _lease(self, job: Job, now_ns: int, expires_ns: int, worker: WorkerId) -> Claim:
-        # The clock is the floor, so that a store that lost its last writes gives no fence twice.
+        # The clock is the floor, so that a store that lost its last writes never repeats a fence.
         self._fence = max(self._fence, now_ns // 1_000) + 1
         job.state, job.fence, job.worker = "leased", self._fence, worker
         job.attempts += 1
@@ -320,7 +320,7 @@ class QueueModel:
     def beat(
         self, stage: StageName, *, lease_ns: int, leases: Sequence[Lease], now_ns: int
     ) -> Sequence[Lease]:
-        """See `Store.beat`. A lease that ran out and that nobody took back yet is renewed."""
+        """See `Store.beat`. An expired lease that has not been reaped yet is renewed."""
         lost: list[Lease] = []
         for lease in leases:
             job = self._held_by(stage, lease)
@@ -431,10 +431,10 @@ class QueueModel:
             key=lambda b: (b.overdue_ns, b.key),
         )[:BATCHES_A_SWEEP_MAX]
 
-    # -- what happens to a request -------------------------------------------------------------
+    # -- life cycle of a request ---------------------------------------------------------------
 
     def _enqueue(self, job: Job) -> None:
-        """Put it into its queue at the end of the call, when the virtual times are corrected."""
+        """Put it into its queue at the end of the call, after the virtual times are corrected."""
         job.state = "queued"
         self._joining.append(job)
 
@@ -446,8 +446,8 @@ class QueueModel:
         self._joining.clear()
 
     def _withdraw(self, job: Job, now_ns: int) -> None:
-        """Take it out of its queue, or out of a worker's hands; what it held of the worker counts
-        by the second, where that is more than it was charged."""
+        """Remove it from its queue or from a worker; worker time counts by the second if that is
+        more than it was charged."""
         if job.state == "queued":
             job.state = "ended"
             self._queues[job.stage].drop(job.batch.spec.tenant)
@@ -458,13 +458,13 @@ class QueueModel:
         self._release(job)
 
     def _correction_us(self, job: Job, cost_us: int) -> int:
-        """From what the request was charged to what it has cost."""
+        """Correct the request's charge to its actual cost."""
         if not self._queues[job.stage].shares.charged(job.charged, job.fence):
             return 0
         return advance_us(cost_us, job.batch.spec.weight) - job.charged
 
     def _release(self, job: Job) -> None:
-        """Take it out of a worker's hands, if it is there."""
+        """Remove it from a worker, if one holds it."""
         if self._leases[job.stage].pop(job.job_id, None) is not None:
             job.batch.running -= 1
 
@@ -532,7 +532,7 @@ class QueueModel:
         del self._jobs[job.job_id]
 
     def _write_touched(self, now_ns: int) -> None:
-        """After the results of a call: their groups, and the batches that are done by it."""
+        """Update groups and completed batches after the results of a call."""
         self._join()
         touched, self._touched = self._touched, {}
         for batch, groups in touched.values():
@@ -567,7 +567,7 @@ class QueueModel:
         self._bound_results(batch)
 
     def _bound_results(self, ended: Batch) -> None:
-        """The tenant's oldest batches make room for the results of the one that ended."""
+        """Drop the tenant's oldest batches to make room for the results of the one that ended."""
         own = [b for b in self._over.values() if b.spec.tenant == ended.spec.tenant]
         kept = sum(len(batch.requests) + 1 for batch in own)
         for batch in own[:-1]:
@@ -662,7 +662,7 @@ class QueueModel:
     # -- planners ------------------------------------------------------------------------------
 
     def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
-        """See `Store.open_work`; here it is of one instant."""
+        """See `Store.open_work`; here it is a consistent snapshot."""
         batches = self._not_over()[:batches_max]
         if sum(len(batch.live) for batch in batches) > requests_max:
             raise too_much_open_work(requests_max)

@@ -1,4 +1,4 @@
-"""What the store's model knows of batches and their requests, and who is let in."""
+"""Records of the store's model for batches and requests, and its admission checks."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ TaskKey = tuple[TenantId, TaskId]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
-    """What the store keeps, and for how long; defaults as in the settings."""
+    """Retention limits of the store; defaults as in the settings."""
 
     batch_overdue_ns: int = 3_600 * 10**9
     results_kept_ns: int = 3_600 * 10**9
@@ -70,7 +70,7 @@ class Job:
     error: str = ""
     died_ns: int = 0
     charged: int = 0
-    """By how much this stage's virtual time of the tenant was moved for it; 0 = not."""
+    """The charge to the tenant's virtual time at this stage; 0 = none."""
 
     @property
     def payload_bytes(self) -> int:
@@ -166,7 +166,7 @@ class Batch:
 
 @dataclass(slots=True, kw_only=True)
 class Held:
-    """What a tenant holds, against its quota."""
+    """A tenant's usage, compared with its quota."""
 
     requests: int = 0
     payload_bytes: int = 0
@@ -174,12 +174,12 @@ class Held:
 
 
 def waits(job: Job) -> bool:
-    """False for an entry of a queue whose request was ended while it waited."""
+    """False for a queue entry whose request ended while it waited."""
     return job.state == "queued"
 
 
 def leaves_stage(job: Job, report: Report, attempts_max: int) -> bool:
-    """Whether its time at the stage is known by this report."""
+    """Whether this report contains its time at the stage."""
     match report.finish:
         case GiveBack():
             return False
@@ -193,17 +193,17 @@ def done(batch: Batch) -> bool:
 
 
 def stages_gone(job: Job) -> tuple[tuple[StageTiming, ...], dict[StageName, int]]:
-    """Its account without the stage in which it died."""
+    """Its usage without the stage in which it died."""
     timings = tuple(timing for timing in job.timings if timing.stage != job.stage)
     services = {stage: held for stage, held in job.services.items() if stage != job.stage}
     return timings, services
 
 
 def fresh(batch: Batch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]:
-    """Those that are not there yet, by index.
+    """The requests that do not exist yet, by index.
 
     Raises:
-        Conflict: one is there with other content.
+        Conflict: one exists with other content.
     """
     fresh: dict[int, NewRequest] = {}
     seen: dict[RequestId, NewRequest] = {}
@@ -227,8 +227,8 @@ def admit(
     """Check that the batch and the tenant have room.
 
     Raises:
-        FailedPrecondition: the batch has not.
-        Saturated: the tenant has not.
+        FailedPrecondition: the batch has no room.
+        Saturated: the tenant has no room.
     """
     spec = batch.spec
     if not batch.open:
@@ -255,7 +255,7 @@ def admit(
 
 
 def add_reward(group: Group, reward: float | None, *, replayed: bool) -> None:
-    """A replayed request takes the place of its first end, which had no reward."""
+    """A replayed request replaces its first end, which had no reward."""
     if replayed and None in group.rewards:
         group.rewards[group.rewards.index(None)] = reward
     else:

@@ -1,4 +1,4 @@
-"""What the store's model knows of tasks, of hints and of who leads the planners."""
+"""Records of the store's model for tasks, hints and the leader of the planners."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from assay.testing.queue_records import Batch, TaskKey
 
 
 class TaskBook:
-    """Registered tasks, what they announced, and how their last batches went."""
+    """Registered tasks, their hints, and the history of their last batches."""
 
     def __init__(self, *, hints_kept_ns: int, history_batches: int) -> None:
         self._hints_kept_ns = hints_kept_ns
         self._history_batches = history_batches
-        self._tasks: dict[TaskKey, TaskRecord] = {}  # the last used stands last
+        self._tasks: dict[TaskKey, TaskRecord] = {}  # the last used is last
         self._opened: Counter[TaskKey] = Counter()
         self._hints: dict[TaskKey, HintRecord] = {}
         self._histories: dict[TaskKey, deque[BatchHistory]] = {}
@@ -55,7 +55,7 @@ class TaskBook:
         return number
 
     def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
-        """See `Store.tasks`; here none is forgotten."""
+        """See `Store.tasks`; here none expires."""
         return list(reversed(self._tasks.values()))[:tasks_max]
 
     def hint(self, tenant: TenantId, task_id: TaskId, size: int, now_ns: int) -> None:
@@ -99,7 +99,7 @@ class TaskBook:
 
 
 class PlannerLead:
-    """Who leads the planners."""
+    """The leader of the planners."""
 
     def __init__(self) -> None:
         self._now = Leadership(leads=False, planner="", fence=0, expires_ns=0)
@@ -116,7 +116,7 @@ class PlannerLead:
         return self._now
 
     def resign(self, planner: str) -> bool:
-        """See `Store.resign`; whether it had the lead."""
+        """See `Store.resign`; returns whether it was the leader."""
         if self._now.leads and self._now.planner == planner:
             self._now = replace(self._now, leads=False)
             return True

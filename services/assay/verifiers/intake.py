@@ -1,11 +1,11 @@
-"""From bytes that a caller sent to settings and references; every fault names its field.
+"""Parses a caller's bytes into settings and references; every error names its field.
 
-What is read here is plain JSON and nothing else: no NaN or Infinity, no number that overflows to
-one, no key twice in one object, no lone surrogate (it could not be stored as UTF-8), nesting up to
-`NESTING_MAX`. NUL characters are legal in strings; models forbid them where they would hurt.
-A number that Python would only hold as another one is refused as well: `1e400`, `1e-400`, a
-whole number written as a float beyond 2^53, an integer of more digits than Python reads.
-The cost is linear in the size of the input.
+Only plain JSON is accepted: no NaN or Infinity, no number that overflows to one, no duplicate key
+in an object, no lone surrogate (it could not be stored as UTF-8), nesting up to `NESTING_MAX`. NUL
+characters are legal in strings; models forbid them where they would do harm. A number that Python
+would store as a different number is also refused: `1e400`, `1e-400`, a whole number written as a
+float beyond 2^53, an integer of more digits than Python reads. The cost is linear in the size of
+the input.
 """
 
 import json
@@ -21,7 +21,7 @@ from assay.core.errors import InvalidRequest
 from assay.verifiers.port import PipelineDefinition, PipelineSettings, Reference
 
 NESTING_MAX: Final = 64
-"""Objects and arrays inside each other."""
+"""Maximum nesting depth of objects and arrays."""
 _MESSAGE_CHARS_MAX: Final = 500
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[]{}")))
@@ -34,7 +34,7 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
 def parse_settings(definition: PipelineDefinition, data: bytes) -> PipelineSettings:
-    """Return the pipeline's settings; empty `data` gives the defaults.
+    """Return the pipeline's settings; empty `data` stands for the defaults.
 
     Raises:
         InvalidRequest: `field` starts with `settings`.
@@ -43,7 +43,7 @@ def parse_settings(definition: PipelineDefinition, data: bytes) -> PipelineSetti
 
 
 def parse_reference(definition: PipelineDefinition, data: bytes) -> Reference:
-    """Return what a response is judged by; empty `data` stands for an empty object.
+    """Return the parsed reference; empty `data` stands for an empty object.
 
     Raises:
         InvalidRequest: `field` starts with `reference`.
@@ -68,7 +68,7 @@ def plain_json(data: bytes, field: str) -> object:
     """Return the value of JSON text.
 
     Raises:
-        InvalidRequest: it is none, or holds what cannot be kept; `field` is the place in it.
+        InvalidRequest: it is not JSON, or holds a value that is refused; `field` is its place.
     """
     try:
         text = data.decode("utf-8")
@@ -85,7 +85,7 @@ def plain_json(data: bytes, field: str) -> object:
             parse_constant=_no_constant,
             parse_float=_finite_float,
         )
-    except ValueError as error:  # malformed JSON, and what the hooks and huge integers raise
+    except ValueError as error:  # malformed JSON, and the errors of hooks and huge integers
         _refuse_numbers(text, field)
         message = f"{field} is not valid JSON: {error}"[:_MESSAGE_CHARS_MAX]
         raise InvalidRequest(message, field=field) from None
@@ -95,9 +95,9 @@ def plain_json(data: bytes, field: str) -> object:
 
 
 def _nests_too_deep(data: bytes) -> bool:
-    """Take the innermost brackets away, one layer a turn; what is left was nested deeper.
+    """Remove the innermost brackets, one layer per round; anything left was nested deeper.
 
-    Unbalanced text leaves brackets too; a few of them are the parser's business.
+    Unbalanced text leaves brackets too; the parser reports them.
     """
     brackets = _STRING.sub(b"", data).translate(_ONE_KIND, _NOT_BRACKETS)
     for _ in range(NESTING_MAX):
@@ -110,7 +110,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         left = dict.fromkeys(found, 1)
         twice = next(key for key, _ in pairs if left.pop(key, None) is None)
-        raise ValueError(f"key {twice[:80]!r} stands twice in one object")
+        raise ValueError(f"key {twice[:80]!r} occurs twice in one object")
     return found
 
 
@@ -128,13 +128,13 @@ def _finite_float(digits: str) -> float:
 
 
 class _Refused(NamedTuple):
-    """Stands for a number that cannot be kept, until its place is known."""
+    """Placeholder for a refused number until its place is known."""
 
     reason: str
 
 
 def _refuse_numbers(text: str, field: str) -> None:
-    """Name the place of the first number that cannot be kept, if that is what is wrong."""
+    """Raise for the first refused number, with its place, if there is one."""
 
     def kept(read: Callable[[str], object]) -> Callable[[str], object]:
         def hook(digits: str) -> object:
@@ -192,7 +192,7 @@ def _refuse_unencodable(text: str, path: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        message = f"{path} holds a lone surrogate, which UTF-8 cannot say"
+        message = f"{path} holds a lone surrogate, which UTF-8 cannot encode"
         raise InvalidRequest(message, field=path) from None
 
 

@@ -1,8 +1,8 @@
-"""A pipeline in this process, without service, store or workers.
+"""Runs a pipeline in this process, without service, store or workers.
 
-For who writes a pipeline, for the accuracy tables, and for tests: the same intake and the same
-handlers as in a worker, stage after stage. Nothing bounds a confined stage here (that is the
-worker's doing), so it is no place for hostile text.
+For authors of pipelines, for the accuracy tables, and for tests. It uses the same intake and the
+same handlers as a worker, stage after stage. Nothing bounds a confined stage here, because the
+worker does that; so do not use it on hostile text.
 """
 
 import json
@@ -30,25 +30,25 @@ class MemoryArtifacts:
     """Artifacts of one process; see `assay.verifiers.port.Artifacts`."""
 
     def __init__(self) -> None:
-        """Nothing kept."""
+        """Start empty."""
         self.kept: dict[str, bytes] = {}
         self.made = 0
-        """How often something was made."""
+        """The number of artifacts that were made."""
 
     def get_or_make(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """Return what is kept, or make and keep it."""
+        """Return the kept artifact, or make and keep it."""
         if key not in self.kept:
             self.kept[key] = make()
             self.made += 1
         return self.kept[key]
 
     def get(self, key: str) -> bytes | None:
-        """Return what is kept."""
+        """Return the kept artifact."""
         return self.kept.get(key)
 
 
 class LocalPipelines:
-    """All pipelines of this installation; a stage's handler is made when it is first needed."""
+    """All pipelines of this installation; a stage's handler is created on first use."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class LocalPipelines:
         Args:
             scratch: a directory for handlers.
             verifiers: the operator's settings.
-            sandbox: likewise.
-            pipelines: these instead of the installed ones.
+            sandbox: the operator's settings of the sandbox.
+            pipelines: pipelines to use instead of the installed ones.
         """
         limits = verifiers or VerifierSettings()
         self.artifacts = MemoryArtifacts()
@@ -98,7 +98,7 @@ class LocalPipelines:
             if isinstance(verdict, Ended):
                 return replace(verdict, use=use)
             handover = verdict.artifact
-        message = f"the last stage of {pipeline} handed over"
+        message = f"the last stage of {pipeline} handed over instead of ending the request"
         raise RuntimeError(message)
 
     def work(

@@ -1,4 +1,4 @@
-"""The pipeline that judges nothing: what the path around a verifier costs."""
+"""A pipeline that judges nothing; it measures the cost of the path around a verifier."""
 
 from collections.abc import Iterable, Sequence
 
@@ -38,10 +38,10 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
 
 
 class NoopHandler:
-    """Says yes."""
+    """Passes every request."""
 
     def __init__(self, _context: HandlerContext) -> None:
-        """Holds nothing."""
+        """Nothing to set up."""
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Pass every request."""
@@ -51,4 +51,4 @@ class NoopHandler:
         ]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""

@@ -1,9 +1,9 @@
-"""What a pipeline is made of; a user adds one by an entry point in the group `assay.pipelines`.
+"""The parts of a pipeline; users add pipelines by entry points in the group `assay.pipelines`.
 
 A pipeline names its stages; a stage names a handler factory (`module:attribute`), imported only in
-the worker processes that run it. Inside, verifiers are plain Python; what they raise is classified
-at one boundary, in the worker: any exception is an infrastructure failure of that attempt. What the
-*response* did wrong is a value (`Ended`).
+the worker processes that run it. Verifiers are plain Python. Exceptions are classified at one
+boundary, in the worker: any exception is an infrastructure failure of that attempt. A fault of the
+*response* is a return value (`Ended`).
 """
 
 import json
@@ -29,13 +29,13 @@ class ReferenceAudit(StrEnum):
     REFUSE = "refuse"
     """`REJECTED_INVALID`: it would give wrong rewards."""
     REPORT = "report"
-    """Judge by it all the same; the evidence names the control that failed."""
+    """Judge by it anyway; the evidence names the control that failed."""
     OFF = "off"
     """Do not check it."""
 
 
 class PipelineSettings(BaseModel):
-    """Settings every pipeline has; a pipeline's own class adds to them."""
+    """Settings of every pipeline; a pipeline's own class adds to them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -50,7 +50,7 @@ class PipelineSettings(BaseModel):
 
 
 class Reference(BaseModel):
-    """What a response is judged by; a pipeline's own class says the form."""
+    """The reference of a request; a pipeline's own class defines its fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -60,8 +60,8 @@ class Work:
     """One request as a handler sees it."""
 
     response: str
-    """Any text. Bytes that are not UTF-8 stand as lone surrogates U+DC80 to U+DCFF; encode with
-    `surrogateescape` to have the very bytes."""
+    """Any text. Bytes that are not UTF-8 become lone surrogates U+DC80 to U+DCFF; encode with
+    `surrogateescape` to get the original bytes."""
     reference: Any
     """An instance of the pipeline's reference model."""
     settings: Any
@@ -74,76 +74,76 @@ class Artifacts(Protocol):
     """Content-addressed results that requests share (a compiled program), across workers."""
 
     def get_or_make(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """Return what is kept under `key`, making it at most once however many ask at once.
+        """Return the artifact under `key`; concurrent callers make it at most once.
 
         Args:
             key: a hash of everything that `make` depends on.
-            make: called where nothing is kept; what it raises is raised here and nothing is kept.
+            make: called if nothing is kept; its exceptions propagate and nothing is kept.
         """
 
     def get(self, key: str) -> bytes | None:
-        """Return what is kept under `key`, or `None` when it was evicted."""
+        """Return the artifact under `key`, or `None` if it was evicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerContext:
-    """What a worker process gives its handler."""
+    """The environment that a worker process provides to its handler."""
 
     artifacts: Artifacts
     sandbox: SandboxSettings
     verifiers: VerifierSettings
     scratch: Path
-    """A directory of this worker's own."""
+    """A directory for this worker only."""
 
 
 class StageHandler(Protocol):
-    """Lives in one worker process; used from its main thread only."""
+    """Judges requests in one worker process, from its main thread only."""
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Judge 1 to `StageSpec.batch_max` requests; one verdict each, in order.
 
         Raises:
-            Exception: the infrastructure failed; all `works` of the call count as failed attempts.
+            Exception: an infrastructure failure; all `works` of the call count as failed attempts.
         """
 
     def close(self) -> None:
-        """Give back what the handler holds; called once, on drain."""
+        """Release the handler's resources; called once, on drain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageDefinition:
-    """A stage and who runs it."""
+    """A stage and its handler."""
 
     spec: StageSpec
     handler: str
     """`module:callable` taking a `HandlerContext` and returning a `StageHandler`."""
     confined: bool = False
-    """The worker process itself gives up privileges, network and file access once warm, because the
-    handler reads hostile text without running it. Such a handler is made once and inherited by all
-    the stage's worker processes, so it holds memory only: no files, threads or processes."""
+    """The worker process itself drops privileges, network and file access once warm, because the
+    handler reads hostile text without running it. Such a handler is created once and inherited by
+    all the stage's worker processes, so it may hold only memory: no files, threads or processes."""
     runs_untrusted_code: bool = False
-    """A host that cannot isolate refuses to serve it."""
+    """A host without isolation refuses to serve the stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """A response whose verdict is known beforehand; it tests the reference, not the response."""
+    """A response whose verdict is known in advance; it tests the reference, not the response."""
 
     name: str
-    """What it is: `gold`, `sign_flipped`, `digit_changed`, `empty_program` ..."""
+    """Its kind: `gold`, `sign_flipped`, `digit_changed`, `empty_program` ..."""
     response: str
     passes: bool
-    """Whether a sound reference lets it pass."""
+    """Whether it must pass under a sound reference."""
 
 
 def no_controls(_reference: Any, _settings: Any) -> Sequence[Control]:  # noqa: ANN401
-    """Return nothing: the pipeline knows no response with a known verdict."""
+    """Return nothing: the pipeline has no response with a known verdict."""
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineDefinition:
-    """Everything a pipeline is; what an entry point in `assay.pipelines` returns."""
+    """A complete pipeline; entry points in `assay.pipelines` return it."""
 
     spec: PipelineSpec
     stages: tuple[StageDefinition, ...]
@@ -151,8 +151,8 @@ class PipelineDefinition:
     reference: type[Reference] = Reference
     example_reference: Mapping[str, Any] = field(default_factory=dict)
     controls: Callable[[Any, Any], Sequence[Control]] = no_controls
-    """`(reference, settings)` -> responses that a sound reference judges as they say. Pure and
-    cheap: it makes text, it judges nothing."""
+    """`(reference, settings)` -> responses with the verdict that a sound reference gives each. Pure
+    and cheap: it creates text and judges nothing."""
 
 
 def scored(
@@ -164,10 +164,10 @@ def scored(
 
 
 def reward_at_limit(settings_json: bytes) -> float:
-    """Return what a task's settings, of whichever pipeline, give a response that broke a limit.
+    """Return the reward that a task's settings, of any pipeline, give a response over a limit.
 
     Raises:
-        ValueError: the settings are not JSON, or their reward is no finite number.
+        ValueError: the settings are not JSON, or their reward is not a finite number.
     """
     name = "reward_resource_limit"
     told = json.loads(settings_json or b"{}")

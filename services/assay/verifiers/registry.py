@@ -1,8 +1,8 @@
-"""Which pipelines there are: the built-in ones and those of entry points.
+"""The available pipelines: the built-in ones and those of entry points.
 
-Invariants: one definition a pipeline name and one a stage name (two pipelines may share a stage
-only by naming the very same definition); definitions are plain data, so that the API knows every
-pipeline without importing the code of a single handler.
+Invariants: one definition per pipeline name and per stage name (two pipelines may share a stage
+only through the same definition). Definitions are plain data, so the API knows every pipeline
+without importing any handler.
 """
 
 import importlib
@@ -37,7 +37,7 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
 
 
 class PipelineError(Exception):
-    """A pipeline cannot be loaded; the operator removes or repairs the package that brings it."""
+    """A pipeline cannot be loaded; the operator must remove or repair its package."""
 
 
 class PipelineClash(PipelineError):
@@ -45,7 +45,7 @@ class PipelineClash(PipelineError):
 
 
 class PipelineMalformed(PipelineError):
-    """What an entry point gives is not a usable definition."""
+    """An entry point does not provide a usable definition."""
 
 
 def load_pipelines(
@@ -54,12 +54,12 @@ def load_pipelines(
     """Return all pipelines by name.
 
     Args:
-        settings: what the operator set for the built-in pipelines.
+        settings: the operator's settings for the built-in pipelines.
         found: the entry points to load; by default those of installed packages.
 
     Raises:
         PipelineClash: one name, two definitions.
-        PipelineMalformed: an entry point that cannot be imported or gives something else.
+        PipelineMalformed: an entry point cannot be imported or provides something else.
     """
     limits = settings or VerifierSettings()
     pipelines: dict[PipelineName, PipelineDefinition] = {}
@@ -102,12 +102,12 @@ def load_handler(stage: StageDefinition) -> Callable[[HandlerContext], StageHand
 
 
 def _definitions(entry: EntryPoint, settings: VerifierSettings) -> Iterable[PipelineDefinition]:
-    """What one entry point gives: a definition, or a function of the settings that returns one."""
+    """Load one entry point: a definition, or a function of the settings that returns one."""
     try:
         given = entry.load()
         if callable(given):
             given = given(settings)
-    except Exception as error:  # whatever a user's module does while it is imported
+    except Exception as error:  # a user's module may raise anything while it is imported
         message = f"entry point {entry.name} ({entry.value}): {error!r}"
         raise PipelineMalformed(message) from error
     several = [given] if isinstance(given, PipelineDefinition) else given

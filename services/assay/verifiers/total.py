@@ -1,16 +1,17 @@
-"""The total verdict: everything that a response causes ends as a reward.
+"""Total verdicts: everything that a response causes ends as a reward.
 
 A handler that cannot explain how a run ended (a box that broke, a referee that did not finish, a
-function that raised) does not say whose fault that was: it raises. Here a *control* decides, a
-trusted and trivial response under the same reference, in the same kind of box, right afterwards:
+function that raised) does not assign fault: it raises. Here a *control* decides. A control is a
+trusted and trivial response under the same reference, in the same kind of box, judged immediately
+afterwards:
 
-* the control fails as well: the infrastructure is at fault, or the reference; its error is raised;
-* the control succeeds: the response is tried again, and after `RUNS_MAX` such pairs it is at fault.
+* the control also fails: the infrastructure or the reference is at fault, and its error is raised;
+* the control succeeds: the response is retried, and after `RUNS_MAX` such pairs it is at fault.
 
-A run that the machine held up (`HeldUp`) is nobody's fault and is raised as it is: a control may be
-short enough to pass where the response was not.
+A run that the machine held up (`HeldUp`) is no one's fault and is raised unchanged: a control may
+be short enough to pass where the response was not.
 
-So a passing trouble costs no reward, and no response can make itself unscorable. Nothing is
+So a transient fault costs no reward, and no response can make itself unscorable. Nothing is
 classified by text that the response may have chosen.
 """
 
@@ -22,7 +23,7 @@ from assay.sandbox.port import HeldUp
 
 _log = logging.getLogger(__name__)
 RUNS_MAX: Final = 3
-"""Failed runs, each followed by a control that succeeded, after which the response is at fault."""
+"""Number of failed runs, each followed by a successful control, that put the response at fault."""
 
 Result = TypeVar("Result")
 
@@ -33,16 +34,16 @@ def total(
     control: Callable[[], object],
     at_fault: Callable[[Exception], Result],
 ) -> Result:
-    """Return what `judge` returns, or what `at_fault` makes of its last error.
+    """Return the result of `judge`, or of `at_fault` for its last error.
 
     Args:
-        judge: judges the response; may raise anything.
-        control: judges the trusted response in the same conditions; raises where that fails.
+        judge: judges the response; may raise any exception.
+        control: judges the trusted response under the same conditions; raises if that fails.
         at_fault: the verdict for a response that fails where the control succeeds.
 
     Raises:
-        HeldUp: the machine was too busy to say anything of the response.
-        Exception: what `control` raised.
+        HeldUp: the machine was too busy to judge the response.
+        Exception: the exception of `control`.
     """
     runs = 0
     while True:
@@ -50,7 +51,7 @@ def total(
             return judge()
         except HeldUp:
             raise
-        except Exception as error:  # noqa: BLE001 - the one place that decides whose fault it is
+        except Exception as error:  # noqa: BLE001 - the one place that assigns fault
             runs += 1
             control()
             if runs == RUNS_MAX:

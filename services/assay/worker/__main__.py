@@ -1,4 +1,4 @@
-"""`python -m assay.worker`: serve stages until told to stop."""
+"""`python -m assay.worker`: serve stages until stopped."""
 
 import uvloop
 
@@ -8,7 +8,7 @@ from assay.worker.build import build
 
 
 async def serve() -> None:
-    """Settings, build, run."""
+    """Load the settings, build the host, run it."""
     with lifecycle.starting():
         settings = load_settings()
     endpoint = settings.telemetry.otlp_endpoint

@@ -1,8 +1,8 @@
-"""What one slot works on, and who is to blame when the slot ends in the middle. Pure.
+"""The work of one slot, and which request is to blame if the slot ends before it is done. Pure.
 
-Invariants: a claim is in exactly one place (waiting, in one assignment, reported); a slot's end
-blames at most one claim; a claim that is not to blame is run again under the same lease, without an
-attempt being counted, alone where the blame is not clear, and at most `RERUNS_MAX` times.
+Invariants: a claim is in exactly one place (waiting, in one assignment, reported). The end of a
+slot blames at most one claim. A claim that is not to blame runs again under the same lease at most
+`RERUNS_MAX` times, without counting an attempt, and alone if the blame is unclear.
 """
 
 from collections import deque
@@ -15,56 +15,56 @@ from assay.sandbox.accounting.blocked import BlockedTime
 
 RERUNS_MAX: Final = 3
 ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2
-"""Payload of one assignment; one larger request travels alone."""
+"""Maximum payload of one assignment; a larger request is sent alone."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class HeldClaim:
-    """A claim in this host's hands."""
+    """A claim that this host holds."""
 
     claim: Claim
     claimed_ns: int
     """Monotonic."""
     payload_bytes: int
     alone: bool = False
-    """To be run without company: it may be what ended a slot."""
+    """To run without other requests: it may have ended a slot."""
     fresh: bool = False
-    """To be run in a slot that has served nothing yet."""
+    """To run in a slot that has served nothing yet."""
     reruns: int = 0
     is_lost: bool = False
-    """The lease is gone; whatever comes of it is thrown away."""
+    """The lease is lost; its result will be discarded."""
     is_reported: bool = False
-    """Its end is on the way to the store."""
+    """Its end is being reported to the store."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Assignment:
-    """The works of one slot, in order; each leaves `open` when its verdict is in."""
+    """The works of one slot, in order; each leaves `open` when its verdict arrives."""
 
     held: Sequence[HeldClaim]
     individually: bool
-    """The slot works one after the other, so that the first open one is the one it is at."""
+    """The slot works in order, so the first open work is the current one."""
     begun_ns: int = 0
-    """When the current work was begun (the first, where they are run together)."""
+    """When the current work began (the first, if they run together)."""
     cpu_begun_ns: int = 0
     """The slot's CPU clock at that time."""
     blocked: BlockedTime | None = None
-    """Of the slot, from half of its time on."""
+    """Blocked time of the slot, counted after half of its time has passed."""
     blocked_due_ns: int = 0
-    """When to look at it next."""
+    """Time of the next check."""
     open: dict[int, HeldClaim] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """All works are open."""
+        """Start with all works open."""
         self.open = dict(enumerate(self.held))
 
     def take(self, at: int) -> HeldClaim | None:
-        """The claim of a verdict; `None` when it was judged before."""
+        """The claim of a verdict; `None` if it was judged before."""
         return self.open.pop(at, None)
 
     @property
     def current(self) -> HeldClaim | None:
-        """The one claim that the slot is at, where that is known."""
+        """The claim that the slot is working on, if known."""
         if self.open and (self.individually or len(self.open) == 1):
             return next(iter(self.open.values()))
         return None
@@ -72,7 +72,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blame:
-    """What becomes of the works that a dead slot leaves open."""
+    """What happens to the open works of a dead slot."""
 
     blamed: HeldClaim | None
     again: tuple[HeldClaim, ...]
@@ -94,7 +94,7 @@ def blame_for_end(assignment: Assignment) -> Blame:
 
 
 def no_blame(assignment: Assignment) -> Blame:
-    """The slot retired: the work it was at needs a fresh one, the others any."""
+    """The slot retired: its current work needs a fresh slot, the others any slot."""
     current = assignment.current
     if current is not None and current.reruns >= RERUNS_MAX:
         return blame_for_end(assignment)
@@ -106,7 +106,7 @@ def no_blame(assignment: Assignment) -> Blame:
 
 
 class Waiting:
-    """Claims that wait for a slot of this host; never more than its slots can take at once."""
+    """Claims that wait for a slot of this host; at most as many as its slots can take at once."""
 
     def __init__(self, *, batch_max: int) -> None:
         self._batch_max = batch_max
@@ -116,15 +116,15 @@ class Waiting:
         return len(self._claims)
 
     def add(self, claims: Iterable[HeldClaim]) -> None:
-        """Behind what waits already."""
+        """Append to the waiting claims."""
         self._claims.extend(claims)
 
     def add_again(self, claims: Sequence[HeldClaim]) -> None:
-        """In front, in their order: they were served before."""
+        """Put in front, in their order: they were served before."""
         self._claims.extendleft(reversed(claims))
 
     def remove(self, held: HeldClaim) -> bool:
-        """Take one out; False when it does not wait."""
+        """Remove one; False if it is not waiting."""
         try:
             self._claims.remove(held)
         except ValueError:
@@ -132,7 +132,7 @@ class Waiting:
         return True
 
     def take_surplus(self, kept_max: int) -> list[HeldClaim]:
-        """Take out all but the first `kept_max`."""
+        """Remove all but the first `kept_max`."""
         taken = list(self._claims)[kept_max:]
         for _ in taken:
             self._claims.pop()
@@ -140,11 +140,11 @@ class Waiting:
 
     @property
     def needs_fresh(self) -> bool:
-        """The next one wants a slot that has served nothing."""
+        """The next claim needs a slot that has served nothing."""
         return bool(self._claims) and self._claims[0].fresh
 
     def take(self, *, slots_idle: int) -> list[HeldClaim]:
-        """The works for one of so many idle slots: an even share, in order, within the bounds."""
+        """The works for one of the idle slots: an even share, in order, within the bounds."""
         share = min(self._batch_max, -(-len(self._claims) // max(1, slots_idle)))
         taken: list[HeldClaim] = []
         size = 0

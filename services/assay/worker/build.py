@@ -1,4 +1,4 @@
-"""Builds the worker host; the only module of the package that knows every concrete class."""
+"""Builds the worker host; the only module that imports every concrete class."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ CALLS_MAX: Final = 64
 CALLS_BYTES_MAX: Final = 16 * 1024**2
 
 NO_SANDBOX: Final = "unused"
-"""The mode of a host whose stages run nothing that is not ours."""
+"""The mode of a host whose stages run no untrusted code."""
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ class WorkerService:
         return addresses
 
     async def stop(self) -> None:
-        """Drain, stop, let go of the store."""
+        """Drain, stop, close the store."""
         await self.control.drain()
         await self.host.stop()
         await self.control.stop()
@@ -84,7 +84,7 @@ class WorkerService:
         log.info("stopped")
 
     async def run(self) -> None:
-        """Serve until told to stop by a signal.
+        """Serve until stopped by a signal.
 
         Raises:
             HostFailed: a bug; it is in the log.
@@ -119,9 +119,9 @@ def build(
     """Build the host from the settings; called inside the event loop that will run it.
 
     Raises:
-        NotFound: `worker.stages` names one that no pipeline has.
+        NotFound: `worker.stages` names a stage that no pipeline has.
         IsolationUnavailable: a stage runs untrusted code and this machine cannot isolate it.
-        OpenToAllError: it would listen to the network without asking for a token.
+        OpenToAllError: it would listen on the network without requiring a token.
     """
     operator = Operator(settings.operator)
     refuse_open_listener(

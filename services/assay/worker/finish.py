@@ -1,4 +1,4 @@
-"""From a slot's verdict, or from how the slot ended, to what is reported to the store. Pure."""
+"""Turns a slot's verdict, or the way the slot ended, into a report to the store. Pure."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ _OPINIONS: Final = ("agrees", "disagrees", "abstains")
 
 
 def finish_of(claim: Claim, said: Said) -> Finish:
-    """Return what a slot's verdict means for the request."""
+    """Return the effect of a slot's verdict on the request."""
     if isinstance(said, SaidEnded):
         return EndRequest(outcome=said.outcome, reward=said.reward, body=said.body)
     if isinstance(said, SaidHandedOver):
@@ -34,7 +34,7 @@ def finish_of(claim: Claim, said: Said) -> Finish:
 
 
 def second_opinion(said: Said) -> str | None:
-    """Return a second judge's opinion; `None` where none was asked. Few bodies are unpacked."""
+    """Return the second judge's result; `None` if there is none. Few bodies are unpacked."""
     if not isinstance(said, SaidEnded) or SECOND_JUDGE.encode() not in said.body:
         return None
     opinion = unpack_body(said.body)[0].error.removeprefix(SECOND_JUDGE)
@@ -57,7 +57,7 @@ def broke_limit(claim: Claim, *, limit: str, error: str, cpu_s: float) -> EndReq
 
 
 def times(verdict: Verdict, *, worker: WorkerId, claimed_ns: int, now_ns: int) -> StageReport:
-    """Return the slot's times, cut to what the host measured itself."""
+    """Return the slot's times, capped by the host's own measurements."""
     finished_ns = min(max(verdict.finished_ns, claimed_ns), now_ns)
     started_ns = min(max(verdict.started_ns, claimed_ns), finished_ns)
     return StageReport(

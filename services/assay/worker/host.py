@@ -1,8 +1,8 @@
 """The worker host: all stages that this process serves.
 
-One blocked connection waits for work of all stages that have idle slots; a stage that comes to want
-some while the others are waited for joins them at once. A failure here that is no error of the
-contract is a bug: it is logged and the host ends, to be started again by its supervisor.
+One blocked connection waits for work of all stages that have idle slots; a stage that becomes idle
+during a wait joins it immediately. An unexpected exception here is a bug: it is logged and the host
+ends, to be restarted by its supervisor.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from assay.worker.supervisor import Supervisor
 WAIT_S: Final = 5.0
 """Longest sleep in one wait for work."""
 CLOSE_S_MAX: Final = 15.0
-"""For slots to close and reports to be taken, once drained."""
+"""Time for slots to close and reports to be delivered after the drain, in seconds."""
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class HostFailed(Exception):
 
 
 class Tasks:
-    """Tasks that must not fail; the first that does is remembered."""
+    """Tasks that must not fail; the first failure is recorded."""
 
     def __init__(self) -> None:
         self._running: dict[asyncio.Task[None], None] = {}
@@ -66,10 +66,10 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
-    """How the host works."""
+    """Configuration of the host."""
 
     slots: Mapping[StageName, int]
-    """Slots at start, per stage."""
+    """Number of slots per stage at start-up."""
     slots_max: int
     drain_s: float
     reap_every_s: float
@@ -104,7 +104,7 @@ class WorkerHost:
         self._wanting = asyncio.Event()
         self._is_draining = False
         self.store_unfit = ""
-        """Why the store must not be trusted with work any more."""
+        """Why the store can no longer be trusted with work."""
         self._loops: list[asyncio.Task[None]] = []
 
     # -- pools ---------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class WorkerHost:
         return self._settings.sandbox_mode
 
     def pools(self) -> Sequence[PoolState]:
-        """All stages."""
+        """Return all stages."""
         return [supervisor.state() for supervisor in self._supervisors.values()]
 
     def resize(self, stage: str, slots: int) -> PoolState:
@@ -122,7 +122,7 @@ class WorkerHost:
 
         Raises:
             NotFound: this host does not serve the stage.
-            InvalidRequest: less than none, or more than `slots_max`.
+            InvalidRequest: a negative number, or more than `slots_max`.
         """
         supervisor = self._supervisors.get(StageName(stage))
         if supervisor is None:
@@ -137,7 +137,7 @@ class WorkerHost:
 
     @property
     def why_not_ready(self) -> str:
-        """Empty when the host can take work of every stage that it serves."""
+        """Why the host is not ready; empty if it can take work of every stage that it serves."""
         if self._is_draining:
             return "draining"
         if not self._health.is_up:
@@ -159,7 +159,7 @@ class WorkerHost:
         self._loops.append(self._tasks.spawn(self._reap(), name="reap"))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop.
+        """Serve until stopped.
 
         Raises:
             HostFailed: a bug; it is in the log.
@@ -171,11 +171,11 @@ class WorkerHost:
             raise HostFailed(repr(self._tasks.failed.result()))
 
     async def stop(self) -> None:
-        """Drain, close the slots, let go of everything."""
+        """Drain, close the slots, release everything."""
         self._is_draining = True
         log.info("draining", drain_s=self._settings.drain_s)
         supervisors = self._supervisors.values()
-        # Work goes on to the next stage while it drains, so leases are renewed to the end.
+        # Work continues to the next stage during the drain, so leases are renewed to the end.
         await asyncio.gather(
             *(supervisor.drain(self._settings.drain_s) for supervisor in supervisors)
         )
@@ -189,7 +189,7 @@ class WorkerHost:
 
     # -- waking --------------------------------------------------------------------------------
     def on_wanting(self, stage: StageName) -> None:
-        """A stage has idle slots and nothing that it knows of to do."""
+        """A stage has idle slots and no known work."""
         if stage not in self._waited_for:
             self._wanting.set()
             if self._waiting is not None:
@@ -225,8 +225,8 @@ class WorkerHost:
         try:
             await asyncio.wait([self._waiting])
             if self._waiting.cancelled():
-                # Another stage is to be waited for as well. The store may have answered already,
-                # and tells of the same work only once.
+                # Another stage joins the wait. The store may have answered already,
+                # and reports the same work only once.
                 return stages
             woken = self._waiting.result()
         finally:
@@ -241,7 +241,7 @@ class WorkerHost:
             await self._clock.sleep(self._settings.reap_every_s)
             for supervisor in self._supervisors.values():
                 await supervisor.reap()
-            with contextlib.suppress(AssayError):  # whoever works with the store notices too
+            with contextlib.suppress(AssayError):  # other users of the store notice it too
                 await self._look_at_queues()
 
     async def _look_at_queues(self) -> None:

@@ -24,7 +24,7 @@ STOP_S: Final = 1.0
 
 
 class PoolServicer(worker_pb2_grpc.PoolServiceServicer):
-    """Translates."""
+    """Implements `PoolService` on the host."""
 
     def __init__(self, host: WorkerHost) -> None:
         self._host = host
@@ -40,7 +40,7 @@ class PoolServicer(worker_pb2_grpc.PoolServiceServicer):
     async def ListPools(  # noqa: N802
         self, request: worker_pb2.ListPoolsRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> worker_pb2.ListPoolsResponse:
-        """All stages of this host."""
+        """Return all stages of this host."""
         del request, context
         return worker_pb2.ListPoolsResponse(
             pools=[_message(state) for state in self._host.pools()],
@@ -89,7 +89,7 @@ class ControlServer:
         return port
 
     async def watch_readiness(self) -> None:
-        """Keep the health service up to date, for ever."""
+        """Keep the health service up to date; never returns."""
         while True:
             await self._report()
             await self._clock.sleep(READINESS_EVERY_S)
@@ -102,9 +102,9 @@ class ControlServer:
             await self._health.set(name, status)
 
     async def drain(self) -> None:
-        """Say that no more is taken."""
+        """Report that the host takes no more work."""
         await self._health.enter_graceful_shutdown()
 
     async def stop(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         await self._server.stop(STOP_S)

@@ -1,8 +1,8 @@
-"""Tells the store how claims ended, many in one call.
+"""Reports to the store how claims ended, many in one call.
 
-A report that finds the line free goes out at once; what comes in while a call is under way goes out
-with the next one. When the store is away, reports wait for it, each for `KEPT_S_MAX` at most: by
-then somebody else has the request, or the store has forgotten it.
+A report is sent immediately if no call is in progress; reports that arrive during a call go out
+with the next one. While the store is unreachable, reports wait, each for at most `KEPT_S_MAX`: by
+then another worker has the request, or the store has forgotten it.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from assay.worker.slots.pool import Spawn
 from assay.worker.store_health import StoreHealth
 
 REPORTS_MAX: Final = 256
-"""In one call."""
+"""Maximum number of reports in one call."""
 BYTES_MAX: Final = 8 * 1024**2
-"""Payload of one call; one larger report goes alone."""
+"""Maximum payload of one call; a larger report is sent alone."""
 KEPT_S_MAX: Final = 120.0
 _FIXED_BYTES: Final = 200
 
@@ -70,14 +70,14 @@ class Reports:
         self._sending: asyncio.Task[None] | None = None
 
     def add(self, held: HeldClaim, report: StageReport, finish: Finish) -> None:
-        """Report the end of a claim, as soon as the line is free."""
+        """Report the end of a claim as soon as no call is in progress."""
         held.is_reported = True
         self._waiting.append((held, Report(lease=held.claim.lease, report=report, finish=finish)))
         if self._sending is None:
             self._sending = self._spawn(self._send(), name=f"report {self._stage}")
 
     async def flush(self) -> None:
-        """Wait until all that was added is settled."""
+        """Wait until all added reports are settled."""
         while self._sending is not None:
             await asyncio.wait([self._sending])
 

@@ -1,8 +1,8 @@
 """Whether the store answers, and how long to wait before it is asked again.
 
-While it does not, running work goes on, reports wait, and nothing is claimed. Once it answers
-again, leases are renewed before expired ones are looked for: ours expired only because we could not
-renew them.
+While it does not, running work continues, reports wait, and nothing is claimed. Once it answers
+again, leases are renewed before expired ones are reaped: this host's leases expired only because it
+could not renew them.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 class StoreHealth:
-    """Kept by all parts that call the store."""
+    """Updated by all parts that call the store."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -41,5 +41,5 @@ class StoreHealth:
             log.warning("store_lost", error=error.message)
 
     async def pause(self, failures: int) -> None:
-        """Wait, longer after each of so many failures in a row."""
+        """Wait; the time grows with the number of consecutive failures."""
         await self._clock.sleep(pause_s(failures, first_s=PAUSE_S_FIRST, longest_s=PAUSE_S_MAX))

@@ -1,9 +1,9 @@
-"""One stage on this host: claims for idle slots, gives them out, reports how they ended.
+"""One stage on this host: claims requests for idle slots, assigns them, reports how they ended.
 
-Invariants: nothing is claimed but for an idle slot, and never more than `batch_max` each; a claim
-is renewed from here, never by the work itself, until it is reported or lost; a slot killed for a
-limit ends the request that it was at as RESOURCE_LIMIT, any other end of a slot is a failed attempt
-of that request, and its neighbours are run again as if nothing had been.
+Invariants: requests are claimed only for idle slots, at most `batch_max` each. A claim is renewed
+from here, never by the work itself, until it is reported or lost. A slot killed for a limit ends
+its current request as RESOURCE_LIMIT; any other end of a slot is a failed attempt of that request.
+The other requests of the slot run again as if they had not been started.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from assay.worker.slots.process import SlotProcess
 from assay.worker.store_health import StoreHealth
 
 BEAT_S_MAX: Final = 1.0
-"""Leases are renewed at a third of their length, or sooner: a beat also brings cancellations."""
+"""Leases are renewed at a third of their length or sooner: a beat also returns cancellations."""
 REAP_JOBS_MAX: Final = 1_000
 
 log = structlog.get_logger(__name__)
@@ -53,7 +53,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostParts:
-    """What the stages of a host share."""
+    """Objects that the stages of a host share."""
 
     store: Store
     health: StoreHealth
@@ -67,7 +67,7 @@ class HostParts:
     scratch: Path
     spawn: Spawn
     on_wanting: Callable[[StageName], None]
-    """Told when a stage has idle slots and nothing that it knows of to do."""
+    """Called when a stage has idle slots and no known work."""
 
 
 class Supervisor:
@@ -117,22 +117,22 @@ class Supervisor:
 
     # -- for the host --------------------------------------------------------------------------
     def resize(self, slots: int) -> PoolState:
-        """Want so many slots."""
+        """Set the number of slots."""
         self._pool.resize(slots)
         self._give_back_surplus()
         return self.state()
 
     def state(self) -> PoolState:
-        """Count."""
+        """Return the number of slots in each state."""
         return self._pool.state()
 
     @property
     def wants_waking(self) -> bool:
-        """There are idle slots, and the queue was empty when it was last looked at."""
+        """There are idle slots, and the queue was empty at the last claim."""
         return not self._is_draining and self._capacity() > 0 and not self._may_be_work
 
     async def wake(self) -> None:
-        """There may be work; returns when that was looked into."""
+        """There may be work; returns after a claim was tried."""
         self._may_be_work = True
         self._pump()
         if self._claiming is not None:
@@ -143,7 +143,7 @@ class Supervisor:
         return self._pool.idle * self._spec.batch_max - len(self._waiting)
 
     def _pump(self) -> None:
-        """Give out what waits; claim for what is still idle."""
+        """Assign waiting claims; claim more for slots that are still idle."""
         self._give_out()
         if self._is_draining or self._claiming is not None or self._capacity() <= 0:
             return
@@ -235,12 +235,12 @@ class Supervisor:
         """See `PoolUser.on_idle`."""
         self._pump()
 
-    # -- what slots say ------------------------------------------------------------------------
+    # -- frames from slots ---------------------------------------------------------------------
     def on_said(self, slot: SlotProcess, frame: list[object]) -> None:
         """See `PoolUser.on_said`."""
         assignment = slot.assignment
         if assignment is None:
-            raise ProtocolError("it speaks without being asked")
+            raise ProtocolError("it sent a frame without an assignment")
         match frame[0]:
             case messages.VERDICTS:
                 self._take_verdicts(slot, assignment, frame)
@@ -252,7 +252,7 @@ class Supervisor:
             case str() as word if word in WORDS:
                 self._artifacts.take(slot, frame)
             case _:
-                raise ProtocolError("an unknown word")
+                raise ProtocolError("an unknown frame")
 
     def _take_verdicts(
         self, slot: SlotProcess, assignment: Assignment, frame: list[object]
@@ -262,7 +262,7 @@ class Supervisor:
         for verdict in verdicts:
             held = assignment.take(verdict.at)
             if held is None:
-                raise ProtocolError("two verdicts about one request")
+                raise ProtocolError("two verdicts for one request")
             slot.served += 1
             report = times(
                 verdict,
@@ -329,7 +329,7 @@ class Supervisor:
         self._quiet.set()
 
     def _settle(self, slot: SlotProcess, blame: Blame, why: str) -> None:
-        """The blamed attempt has failed; the others wait again, in front."""
+        """The blamed attempt has failed; the others return to the front of the waiting claims."""
         if blame.blamed is not None and not blame.blamed.is_lost:
             self._log_failure(blame.blamed, why)
             self._report(blame.blamed, self._report_now(slot, blame.blamed), FailAttempt(error=why))
@@ -367,7 +367,7 @@ class Supervisor:
 
     # -- leases --------------------------------------------------------------------------------
     async def beat(self) -> None:
-        """Renew all leases in time, for ever; kill the work of those that are lost."""
+        """Renew all leases in time; kill the work of those that are lost. Never returns."""
         every_s = min(self._spec.lease_s / 3, BEAT_S_MAX)
         while True:
             await self._clock.sleep(every_s)
@@ -408,7 +408,7 @@ class Supervisor:
         self._pump()
 
     async def reap(self) -> None:
-        """Take back what other hosts (or this one, in another life) let expire."""
+        """Requeue requests with expired leases, of other hosts or of this one before a restart."""
         if not self._parts.health.is_up or self._beaten_ns < self._parts.health.regained_ns:
             return
         try:
@@ -435,7 +435,7 @@ class Supervisor:
 
     # -- the end -------------------------------------------------------------------------------
     async def drain(self, drain_s: float) -> None:
-        """Begin nothing more, let running work finish for `drain_s`, give back the rest."""
+        """Start nothing new, let running work finish for `drain_s`, give back the rest."""
         self._is_draining = True
         self._give_back_waiting()
         try:
@@ -455,7 +455,7 @@ class Supervisor:
             await self._quiet.wait()
 
     def _give_back_surplus(self) -> None:
-        """What came for slots that are no longer wanted is for other hosts."""
+        """Give back claims for slots that are no longer needed, so that other hosts take them."""
         kept_max = self._pool.state().desired * self._spec.batch_max
         self._give_back(self._waiting.take_surplus(kept_max))
 
@@ -469,7 +469,7 @@ class Supervisor:
                 self._reports.add(held, report, GiveBack())
 
     async def close(self) -> None:
-        """End the slots and say what is left to say."""
+        """End the slots and send the remaining reports."""
         self._limits.close()
         await self._pool.close()
         await self._reports.flush()
@@ -486,7 +486,7 @@ def _ids(held: HeldClaim) -> dict[str, str]:
 
 
 def _works_in_vain(assignment: Assignment) -> bool:
-    """What the slot is at is lost, or all that it may be at."""
+    """Whether the current work of the slot, or every work that may be current, is lost."""
     current = assignment.current
     if current is not None:
         return current.is_lost

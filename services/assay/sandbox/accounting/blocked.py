@@ -1,22 +1,21 @@
-"""How long a process tree was blocked by its own doing: asleep, or waiting for itself.
+"""Measures how long a process tree was blocked by itself: asleep, or waiting for itself.
 
-A tree is blocked while no task of it runs and none is ready to run. Wall time shows that only on a
-machine with nothing else to do, so what counts is wall time less all that others cause:
+A tree is blocked while none of its tasks runs or is ready to run. Wall time shows that only on an
+idle machine, so blocked time is wall time minus all delays that others cause:
 
 * time on a CPU, and time ready to run without a CPU (run-queue delay, `/proc/.../schedstat`), of
   every task of the tree;
 * an interval at whose end a task is held up in the kernel (page faults, reclaim);
-* time by which the observer was late without having waited for a core itself: the machine stood
-  still.
+* time by which the observer was late without having waited for a core itself: the machine stalled.
 
-The kernel books a wait for a core when it ends. So what an interval with a task ready to run at its
-end shows is carried over, and counted less the wait that the next look finds booked.
+The kernel accounts for a wait for a core when it ends. So an interval with a task ready to run at
+its end is carried over, and counted minus the wait that the next sample finds.
 
-Counting begins and ends where the tree's parent, pid 1 of its box, saw the program begin and end
-(`Edge`), so that neither end is lost where the observer is late. All errors are in the tree's
-favour: tasks that run side by side are summed, and where tasks came or went while the machine was
-busy, their share of the waiting is unknown and the interval is excused. Excused time is counted
-separately, for a tree that does nothing but fork.
+Counting begins and ends when the tree's parent, pid 1 of its box, saw the program begin and end
+(`Edge`), so neither end is lost if the observer is late. All errors are in the tree's favour: the
+times of parallel tasks are summed, and if tasks started or ended while the machine was busy, their
+share of the waiting is unknown and the interval is excused. Excused time is counted separately, for
+a tree that only forks.
 
 Loaded by the zygote: standard library only, and little of it. All times are nanoseconds.
 """
@@ -26,35 +25,35 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 LATE_NS: Final = 5_000_000
-"""How late a look may be before the lateness is the machine's."""
+"""How late a sample may be before the lateness counts as the machine's."""
 EXPLAINED_NS_MAX: Final = 1_000_000_000
-"""How much lateness of one look the observer's own waiting for a core explains."""
+"""How much lateness of one sample the observer's own wait for a core explains."""
 BUSY_SHARE: Final = 0.1
-"""Some task of the machine waited for a CPU for this share of an interval: it was busy."""
+"""The machine was busy if some task waited for a CPU for this share of an interval."""
 TASKS_MAX: Final = 4_096
-"""Of one look."""
+"""Limit of one sample."""
 _PRESSURE: Final = "/proc/pressure/cpu"
 _TOTAL: Final = b"total="
 _UNSEEN: Final = (-1, -1)
-"""Stands for the program where no look has seen it."""
+"""Represents the program if no sample has seen it."""
 _MORE: Final = (-2, -2)
-"""Stands for tasks that came and went between two looks."""
+"""Represents tasks that started and ended between two samples."""
 _VFORK_CALLS: Final = frozenset(
     {b"220", b"435"} if os.uname().machine == "aarch64" else {b"56", b"58", b"435"}
 )
-"""clone, vfork, clone3: who sleeps in the kernel there waits for a child of its own."""
+"""clone, vfork, clone3: a task asleep in these calls waits for its own child."""
 
 
 class Interval(NamedTuple):
-    """What happened between two looks."""
+    """The interval between two samples."""
 
     wall_ns: int
     late_ns: int
-    """Of it, by which the second look was late for no reason that the observer knows."""
+    """The part by which the second sample was late for no reason known to the observer."""
     ran_ns: int
     """On a CPU, all tasks together."""
     delayed_ns: int
-    """Ready to run without a CPU, all tasks together, as far as that has been booked."""
+    """Ready to run without a CPU, all tasks together, as far as accounted for."""
     was_ready: bool
     """At its beginning a task was ready to run."""
     is_ready: bool
@@ -62,20 +61,20 @@ class Interval(NamedTuple):
     is_held: bool
     """At its end a task was held up in the kernel."""
     is_unclear: bool
-    """Tasks came or went while the machine was busy."""
+    """Tasks started or ended while the machine was busy."""
 
 
 class Count(NamedTuple):
-    """What one interval adds."""
+    """The contribution of one interval."""
 
     blocked_ns: int = 0
     excused_ns: int = 0
     carried_ns: int = 0
-    """Blocked, unless the next look finds that it was time waited for a core."""
+    """Blocked, unless the next sample shows that it was a wait for a core."""
 
 
 def counted(interval: Interval, carried_ns: int = 0) -> Count:
-    """Split what no one else caused into blocked time and time that cannot be judged."""
+    """Split the time that no one else caused into blocked time and undecided time."""
     late_ns = max(0, interval.late_ns - LATE_NS)
     idle_ns = interval.wall_ns - late_ns - interval.ran_ns - interval.delayed_ns
     if interval.is_held:
@@ -83,7 +82,7 @@ def counted(interval: Interval, carried_ns: int = 0) -> Count:
     if interval.is_ready:
         if interval.is_unclear:
             return Count()
-        # Ready at both ends: what is not booked may be time that the host took from this machine.
+        # Ready at both ends: unaccounted time may be steal time of the host.
         more_ns = min(0, idle_ns) if interval.was_ready else idle_ns
         return Count(carried_ns=max(0, carried_ns + more_ns))
     idle_ns = max(0, carried_ns + idle_ns)
@@ -91,7 +90,7 @@ def counted(interval: Interval, carried_ns: int = 0) -> Count:
 
 
 class Reading(NamedTuple):
-    """What the kernel has booked for one task so far."""
+    """The kernel's counters of one task so far."""
 
     ran_ns: int
     delayed_ns: int
@@ -103,18 +102,18 @@ class Edge(NamedTuple):
     at_ns: int
     booked: Reading
     is_head: bool
-    """Pid 1 is that task itself (a harness); else it is no part of the tree."""
+    """Pid 1 is that task itself (a harness); otherwise it is not part of the tree."""
     is_alone: bool
-    """No other task did any work; told at the end only."""
+    """No other task did any work; set at the end only."""
 
 
 def words_of(edge: Edge) -> str:
-    """Return what `edge_of` reads."""
+    """Return the words that `edge_of` reads."""
     return " ".join(map(str, (edge.at_ns, *edge.booked, int(edge.is_head), int(edge.is_alone))))
 
 
 def edge_of(words: Sequence[str]) -> Edge:
-    """Undo `words_of`, split."""
+    """Decode the result of `words_of`, split."""
     at_ns, ran_ns, delayed_ns, is_head, is_alone = map(int, words)
     return Edge(at_ns, Reading(ran_ns, delayed_ns), bool(is_head), bool(is_alone))
 
@@ -138,22 +137,22 @@ _NOTHING: Final = _Task(0, 0, b"S")
 
 
 def _booked_between(before: _Tasks, after: _Tasks) -> tuple[int, int]:
-    """Time on a CPU and time waited for one, over all tasks that are there afterwards."""
+    """Time on a CPU and time waiting for one, over all tasks that exist afterwards."""
     pairs = [(before.get(key, _NOTHING), task) for key, task in after.items()]
     ran_ns = sum(task.ran_ns - was.ran_ns for was, task in pairs)
     return ran_ns, sum(task.delayed_ns - was.delayed_ns for was, task in pairs)
 
 
 class _Around(NamedTuple):
-    """What is known beside the tree's tasks at one look."""
+    """Other measurements at one sample."""
 
     at_ns: int = 0
     cpu_ns: int = 0
-    """Of all the tree's tasks so far, those that are gone among them."""
+    """CPU time of all the tree's tasks so far, including those that have ended."""
     waited_ns: int = 0
-    """For how long so far some task of the machine waited for a CPU."""
+    """Total time so far in which some task of the machine waited for a CPU."""
     own_ns: int = 0
-    """For how long so far the observer ran or waited for a core."""
+    """Total time so far in which the observer ran or waited for a core."""
 
     @classmethod
     def read(cls, now_ns: int, cpu_ns: int) -> "_Around":
@@ -167,16 +166,16 @@ class _Around(NamedTuple):
 
 
 class BlockedTime:
-    """Counts one tree, look by look."""
+    """Counts one tree, sample by sample."""
 
     def __init__(
         self, pids: Callable[[], Iterable[int]], cpu_ns: Callable[[], int] = lambda: 0
     ) -> None:
-        """Count for the processes that `pids` lists at each look.
+        """Count for the processes that `pids` lists at each sample.
 
         Args:
-            pids: called at each look.
-            cpu_ns: CPU time of all tasks that ever were in the tree, where an account tells it.
+            pids: called at each sample.
+            cpu_ns: CPU time of all tasks that were ever in the tree, if an account has it.
         """
         self._pids = pids
         self._cpu_ns = cpu_ns
@@ -184,14 +183,14 @@ class BlockedTime:
         self._looked_ns = 0
         self._around = _Around()
         self._left_out: int | None = None
-        """Pid 1 of the box, where it is no part of the tree."""
+        """Pid 1 of the box if it is not part of the tree."""
         self._carried_ns = 0
         self.blocked_ns = 0
-        """Blocked by its own doing."""
+        """Time blocked by itself."""
         self.excused_ns = 0
-        """Perhaps blocked; see above."""
+        """Time that may be blocked; see the module docstring."""
         self.has_changed = False
-        """Tasks came or went between the last two looks."""
+        """Tasks started or ended between the last two samples."""
 
     def begin(self, now_ns: int) -> None:
         """Count from now on."""
@@ -199,7 +198,7 @@ class BlockedTime:
         self._around = _Around.read(now_ns, self._cpu_ns())
 
     def begin_at(self, edge: Edge, head: int, now_ns: int) -> None:
-        """Count from `edge` on where the tree still is one task, else from now.
+        """Count from `edge` on if the tree is still one task, otherwise from now.
 
         Args:
             edge: the beginning.
@@ -214,23 +213,23 @@ class BlockedTime:
             self._looked_ns = edge.at_ns
 
     def look(self, now_ns: int, *, due_ns: int) -> None:
-        """Add the interval since the last look.
+        """Add the interval since the last sample.
 
         Args:
             now_ns: the time.
-            due_ns: when this look was to happen.
+            due_ns: when this sample was due.
         """
         tasks = self._look()
-        # A program that is gone has ended: when, its end will tell.
+        # A program that is gone has ended; its end message will give the time.
         if tasks or self._left_out is None:
             self._add(tasks, now_ns, now_ns - due_ns)
 
     def end_at(self, edge: Edge, *, late_ns: int) -> None:
-        """Add the interval from the last look to `edge`, the end of the tree.
+        """Add the interval from the last sample to `edge`, the end of the tree.
 
         Args:
             edge: the end.
-            late_ns: by which the observer woke late since the last look.
+            late_ns: time by which the observer woke late since the last sample.
         """
         last: _Tasks = {}
         if edge.is_head or len(self._tasks) == 1:
@@ -290,7 +289,7 @@ def tree(root: int) -> Iterator[int]:
 
 
 def reading(pid: int) -> Reading:
-    """Return what is booked for the main thread of `pid`; zeros where the kernel does not say."""
+    """Return the counters of the main thread of `pid`; zeros if the kernel does not report them."""
     try:
         ran_ns, delayed_ns = _read(f"/proc/{pid}/schedstat").split()[:2]
         return Reading(int(ran_ns), int(delayed_ns))
@@ -318,14 +317,14 @@ def _task(pid: int, tid: int) -> _Task | None:
 
 
 def _observer_ns() -> int:
-    """For how long so far the threads of this process ran or waited for a core."""
+    """Total time so far in which the threads of this process ran or waited for a core."""
     pid = os.getpid()
     tasks = [_task(pid, tid) for tid in _threads(pid)]
     return sum(task.ran_ns + task.delayed_ns for task in tasks if task is not None)
 
 
 def _waits_for_child(at: str) -> bool:
-    """A task that hides its system call is taken for one that does."""
+    """Whether the task waits for its child; assumed if it hides its system call."""
     try:
         return _read(f"{at}/syscall").split()[0] in _VFORK_CALLS
     except (OSError, IndexError):
@@ -333,7 +332,7 @@ def _waits_for_child(at: str) -> bool:
 
 
 def _machine_waited_ns() -> int:
-    """For how long so far some task of the machine waited for a CPU; 0 where that is unknown."""
+    """Total time so far in which some task of the machine waited for a CPU; 0 if unknown."""
     try:
         first = _read(_PRESSURE).split(b"\n", 1)[0]
     except OSError:

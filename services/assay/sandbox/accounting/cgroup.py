@@ -1,15 +1,15 @@
-"""Accounting and limits of one run's whole process tree: cgroup v2, cgroup v1, or `/proc`.
+"""Accounting and limits of a run's whole process tree: cgroup v2, cgroup v1, or `/proc`.
 
-A fresh cgroup a run (a used one carries old counts and charges), below one parent a process, named
-`assay.<pid>.<start time>` so that a later process can tell a dead predecessor's from a living one's
-and sweep it. The backend is chosen by trying; what it limits is said in `Backend.limits`.
+Each run gets a new cgroup (a used one keeps old counts and charges), below one parent per process.
+The parent is named `assay.<pid>.<start time>`, so that a later process can detect that its owner is
+dead and remove it. The backend is chosen by trying; `Backend.limits` names what it limits.
 
 * v2: one tree. Its "no internal processes" rule makes the first worker move the processes of its
   own cgroup into a leaf `assay-host`.
-* v1, and hybrid hosts: one directory a controller.
-* none: `/proc` is read while the run goes on; memory is then checked by sampling (a page that
-  several processes map counts once), and resource limits of the single process do the rest. What no
-  sample sees is refused (files in memory: see `seccomp.py`) or bounded (the scratch file system).
+* v1, and hybrid hosts: one directory per controller.
+* none: `/proc` is read during the run. Memory is checked by sampling (a page that several processes
+  map counts once), and per-process resource limits do the rest. Memory that no sample sees is
+  refused (files in memory: see `seccomp.py`) or bounded (the scratch file system).
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _V1_WANTED: Final = ("memory", "pids", "cpuacct", "cpu")
 _V1_NEEDED: Final = frozenset({"memory", "pids", "cpuacct"})
 _PERIOD_US: Final = 100_000
 _NUMBERS: Final = itertools.count()
-"""One count a process: backends of one process share its parent directory."""
+"""One counter per process: backends of one process share its parent directory."""
 _LIMIT_OF: Final = {
     "memory": "memory",
     "pids": "processes",
@@ -44,7 +44,7 @@ _LIMIT_OF: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a run took, over all its processes."""
+    """Usage of a run over all its processes."""
 
     cpu_s: float
     memory_bytes_peak: int
@@ -52,18 +52,18 @@ class Usage:
 
 
 class Account(ABC):
-    """Counts one run, and bounds it where the backend can."""
+    """Counts one run, and limits it if the backend can."""
 
     sample_s: float | None = None
-    """How often `usage` must be asked while the run goes on; `None` where the kernel counts."""
+    """How often to call `usage` during the run, in seconds; `None` if the kernel counts."""
 
     @abstractmethod
     def set_limits(self, limits: Limits, *, own_processes: int) -> None:
-        """Bound the run.
+        """Limit the run.
 
         Args:
-            limits: what the program may take.
-            own_processes: how many of ours stand beside it.
+            limits: the limits of the program.
+            own_processes: number of Assay's own processes in the account.
         """
 
     @abstractmethod
@@ -72,11 +72,11 @@ class Account(ABC):
 
     @abstractmethod
     def watch(self, pid: int) -> None:
-        """Learn which process is the root of the run."""
+        """Set the root process of the run."""
 
     @abstractmethod
     def pids(self) -> Iterable[int]:
-        """The processes of the run, ours among them."""
+        """The processes of the run, including Assay's own."""
 
     @abstractmethod
     def cpu_s(self) -> float:
@@ -84,31 +84,31 @@ class Account(ABC):
 
     @abstractmethod
     def usage(self) -> Usage:
-        """What the run took so far."""
+        """Usage of the run so far."""
 
     @abstractmethod
     def close(self) -> None:
-        """Kill what is left and remove the account.
+        """Kill the remaining processes and remove the account.
 
         Raises:
-            SandboxError: something in it cannot be killed.
+            SandboxError: a process in it cannot be killed.
         """
 
 
 class Backend(ABC):
-    """Makes accounts, one a run."""
+    """Creates accounts, one per run."""
 
     kind: str
     limits: frozenset[str]
-    """Of `memory`, `processes`, `cpu_time`, `cpu_share`: what it bounds or counts for a tree."""
+    """Which of `memory`, `processes`, `cpu_time`, `cpu_share` it limits or counts for a tree."""
 
     @abstractmethod
     def create(self) -> Account:
-        """Make an account for one run."""
+        """Create an account for one run."""
 
     @abstractmethod
     def close(self) -> None:
-        """Remove what this process made."""
+        """Remove everything that this process created."""
 
 
 def _write(path: str, value: str) -> None:
@@ -136,7 +136,7 @@ def _field(text: str, name: str) -> int:
 
 
 def _start_time(pid: int) -> str:
-    """When `pid` started, in the kernel's ticks: with the pid, a process's name for good."""
+    """Start time of `pid` in kernel ticks; with the pid it identifies a process uniquely."""
     return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19]
 
 
@@ -153,7 +153,7 @@ def _is_dead(name: str) -> bool:
 
 
 def _kill_all(directory: str) -> None:
-    """Kill until no process is left; new processes are forbidden by the caller.
+    """Kill until no process is left; the caller has forbidden new processes.
 
     Raises:
         SandboxError: a process is still there after many rounds.
@@ -178,7 +178,7 @@ def _remove(directory: str) -> None:
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise
-            # The last process is dead but not yet off the cgroup's books.
+            # The last process is dead but still counted by the cgroup.
             os.sched_yield()
         else:
             return
@@ -186,7 +186,7 @@ def _remove(directory: str) -> None:
 
 
 def _sweep(parent: str) -> None:
-    """Remove what dead predecessors left below `parent`."""
+    """Remove the remains of dead predecessors below `parent`."""
     with os.scandir(parent) as entries:
         left = [e.path for e in entries if e.name.startswith(_PREFIX) and _is_dead(e.name)]
     for directory in left:
@@ -293,7 +293,7 @@ def _v1_controllers() -> Iterator[tuple[str, str]]:
 
 
 def _own_directory(mount_point: str, root: str, path: str) -> str:
-    """Where `path` of the hierarchy is seen; in a container the mount shows a part of it only."""
+    """Where `path` of the hierarchy is mounted; in a container only part of it is visible."""
     below = path.removeprefix(root.rstrip("/")).strip("/") if path.startswith(root) else ""
     return f"{mount_point}/{below}".rstrip("/")
 
@@ -416,14 +416,14 @@ def _move_to_leaf(directory: str) -> None:
 
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _SHARED_LOOKS: Final = 3
-"""A sum of shares is believed when so many in a row pass the limit: processes that end between two
-figures make one sum too large."""
+"""Number of consecutive sums over the limit before one is trusted: a process that ends between two
+reads makes a single sum too large."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class _ProcAccount(Account):
-    """Sums what `/proc` says of the run's tree; a process that ends between two looks is seen
-    through its parent's count of reaped children."""
+    """Sums the usage of the run's tree from `/proc`; a process that ends between two samples is
+    counted by its parent's total of reaped children."""
 
     sample_s = 0.02
 
@@ -465,7 +465,7 @@ class _ProcAccount(Account):
             pages[pid] = int(fields[21])
         resident = sum(pages.values()) * _PAGE_BYTES
         if len(pages) > 1 and resident > max(self._peak, self._memory_bytes_max):
-            # The sum counts shared pages once per process; only now is it worth to look closer.
+            # The sum counts shared pages once per process. Only now is the exact figure needed.
             resident = self._shared(pages)
         self._cpu_s = max(self._cpu_s, ticks / _TICKS_PER_S)
         self._peak = max(self._peak, resident)
@@ -473,14 +473,14 @@ class _ProcAccount(Account):
         return Usage(cpu_s=self._cpu_s, memory_bytes_peak=self._peak, oom_kills=self._over)
 
     def _shared(self, pages: dict[int, int]) -> int:
-        """Memory of the tree with shared pages counted once; 0 while a sum is not believed."""
+        """Memory of the tree with shared pages counted once; 0 while a sum is not trusted."""
         resident = sum(_proportional_bytes(pid, count) for pid, count in pages.items())
         self._looks_over = self._looks_over + 1 if resident > self._memory_bytes_max else 0
         return resident if not 0 < self._looks_over < _SHARED_LOOKS else 0
 
 
 def _tree(root: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield pid and the fields of `/proc/<pid>/stat` after the name, for `root` and all below."""
+    """Yield pid and the `/proc/<pid>/stat` fields after the name, for `root` and descendants."""
     for pid in tree(root):
         with contextlib.suppress(OSError):
             yield pid, _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
@@ -489,7 +489,7 @@ def _tree(root: int) -> Iterator[tuple[int, list[str]]]:
 def _proportional_bytes(pid: int, resident_pages: int) -> int:
     """Memory of a process in which a page that n processes map counts as 1/n.
 
-    A process that may not be looked at (it can make itself so) is charged all that it maps.
+    A process that cannot be inspected (it can prevent that) is charged all that it maps.
     """
     try:
         told = _read(f"/proc/{pid}/smaps_rollup")
@@ -516,10 +516,10 @@ class _Proc(Backend):
 
 
 def open_backend(wanted: str) -> Backend:
-    """Open the backend that the settings ask for; `auto` takes the best that works.
+    """Open the backend that the settings name; `auto` selects the best that works.
 
     Raises:
-        OSError: the one asked for does not work here.
+        OSError: the named backend does not work here.
     """
     if wanted == "none":
         return _Proc()

@@ -1,33 +1,31 @@
-"""The inside of a box: what runs between the zygote's fork and the untrusted program.
+"""The inside of a box: the code between the zygote's fork and the untrusted program.
 
 A box is a process that is pid 1 of fresh namespaces. It waits for one request on its socket, builds
-the scratch file system, starts the program as its child with everything given up (capabilities,
-privileges, descriptors, system calls), reports how it ended, and exits; the kernel then kills what
-is left in the namespaces. Always true:
+the scratch file system, starts the program as its child without capabilities, privileges,
+descriptors and most system calls, reports how it ended, and exits; the kernel then kills the
+remaining processes of the namespaces. Invariants:
 
 * the program holds descriptors 0, 1, 2 and nothing else;
-* pid 1 cannot be traced, read or killed by the program, and holds the box's socket alone;
-* a harness (`HarnessRun`) is pid 1 itself; what it forks with `spawn_confined` lives in a nested
-  pid and mount namespace and was forked before the sealed part was read.
+* pid 1 cannot be traced, read or killed by the program, and only pid 1 holds the box's socket;
+* a harness (`HarnessRun`) is pid 1 itself; processes that it forks with `spawn_confined` live in a
+  nested pid and mount namespace and were forked before the sealed data was read.
 
 Loaded by the zygote: standard library only, and little of it.
 
-How to write a harness: a Python file of its own, or a package's (standard library only, and no
-imports of `assay` but from that package), given to `ZygoteLauncher(harnesses={"name": path})`, with
+A harness is a Python file, or a file of a package (standard library only, and no imports of `assay`
+except from that package). Pass it to `ZygoteLauncher(harnesses={"name": path})`, with
 
-    def main(payload: bytes, box) -> None:
-        theirs, ours = socket.socketpair()                       # any pipes between the two
-        def candidate() -> None: ...                             # runs what is not ours
-        pid = box.spawn_confined(candidate, keep_fds=[theirs.fileno()])
-        theirs.close()
-        tests = box.unseal()                                     # the candidate has no copy
-        box.confine_self()
-        ...                                                      # ask it, compare its answers
-        box.channel_write(verdict)                               # only the harness can
+    def main(payload: bytes, box) -> None: theirs, ours = socket.socketpair()
+        # any pipes between the two def candidate() -> None: ...                             # runs
+        untrusted code pid = box.spawn_confined(candidate, keep_fds=[theirs.fileno()])
+        theirs.close() tests = box.unseal()                                     # the candidate has
+        no copy box.confine_self() ...                                                      # ask
+        it, compare its answers box.channel_write(verdict)                               # only the
+        harness can
 
 `candidate` returning is exit code 0, an exception is 1 with a traceback on stderr, `sys.exit` and
-`os._exit` are what they say; `os.waitpid(pid, 0)` tells. When `main` returns the box ends, whatever
-the candidate still does. What `main` raises is a `SandboxError` for the caller.
+`os._exit` set the exit code; `os.waitpid(pid, 0)` returns it. When `main` returns the box ends,
+even if the candidate is still running. An exception of `main` is a `SandboxError` for the caller.
 """
 
 import atexit
@@ -51,15 +49,15 @@ USER: Final = 1_000
 """uid and gid inside a box."""
 SCRATCH: Final = "/scratch"
 FILTER: Final = "@filter"
-"""Stands in bubblewrap's arguments for the number of the descriptor with the filter."""
+"""Placeholder in bubblewrap's arguments for the descriptor of the filter."""
 STATUS: Final = "@status"
-"""Likewise, of the one that it reports to."""
+"""Placeholder for the descriptor that it reports to."""
 _DESCRIPTORS_MAX: Final = 64
-"""In one request."""
+"""Maximum number of descriptors in one request."""
 _DETAILS_MAX: Final = 8_000
 _KILL_ROUNDS_MAX: Final = 10_000
 _ALONE_NS: Final = 2_000_000
-"""CPU time by which the accounts of a process and of its first thread may differ."""
+"""CPU time by which the counters of a process and of its first thread may differ."""
 NAMESPACES: Final = (
     linux.CLONE_NEWUSER
     | linux.CLONE_NEWNS
@@ -83,21 +81,21 @@ class Request:
         self.source: bytes = header["source"]
         self.limits: dict[str, int] = header["limits"]
         self.directory: str = header["directory"]
-        """The box's working directory, where no mount namespace gives it `/box`."""
+        """The box's working directory if there is no mount namespace with `/box`."""
         self.stdio = tuple(descriptors[:3])
         special = header["special"]
         self.special = tuple(descriptors[3 : 3 + special])
-        """Channel and sealed part, of a harness."""
+        """Channel and sealed data of a harness."""
         self.cgroup = tuple(descriptors[3 + special :])
 
 
 def receive(box: socket.socket) -> Request | None:
-    """Wait for the request; `None` when none will come any more."""
+    """Wait for the request; `None` if the launcher closed the socket."""
     message, descriptors, _, _ = socket.recv_fds(box, 1, _DESCRIPTORS_MAX)
     if not message:
         return None
     with os.fdopen(descriptors[0], "rb") as file:
-        header = marshal.load(file)  # noqa: S302 - it comes from the launcher, our own process
+        header = marshal.load(file)  # noqa: S302 - it comes from the launcher, which is trusted
     return Request(header, descriptors[1:])
 
 
@@ -113,15 +111,15 @@ def tell_start(box: socket.socket, edge: blocked.Edge, descriptors: Sequence[int
 
 
 def edge_of_harness() -> blocked.Edge:
-    """Return the beginning or the end of a harness, which is this process, as of now."""
+    """Return the current state of this process as the beginning or end of a harness."""
     booked = blocked.reading(os.getpid())
     return blocked.Edge(now_ns(), booked, is_head=True, is_alone=False)
 
 
 def tell_end(box: socket.socket, wait_status: int, edge: blocked.Edge) -> None:
-    """Report how and when the program ended, with what its reaped processes took.
+    """Report how and when the program ended, with the usage of its reaped processes.
 
-    The launcher needs their CPU time and memory only where no cgroup counts.
+    The launcher needs their CPU time and memory only if no cgroup counts them.
     """
     cpu_ns = children_cpu_ns()
     resident = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
@@ -135,14 +133,14 @@ def children_cpu_ns() -> int:
 
 
 def join_cgroup(procs: Sequence[int]) -> None:
-    """Move this process where the run is accounted."""
+    """Move this process into the run's account."""
     for descriptor in procs:
         os.write(descriptor, b"0")
         os.close(descriptor)
 
 
 def become(uid: int) -> None:
-    """Be `uid` for good; dies with the zygote."""
+    """Change to `uid` permanently; this process dies with the zygote."""
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     linux.set_dumpable(dumpable=False)
@@ -150,20 +148,20 @@ def become(uid: int) -> None:
 
 
 def mount_proc() -> None:
-    """Show the processes of this pid namespace, without what belongs to the machine.
+    """Mount `/proc` with the processes of this pid namespace and nothing of the machine.
 
-    `subset=pid` leaves out `/proc/sys`, `/proc/cmdline` and their like altogether; `hidepid` hides
-    processes that the reader could not trace, pid 1 among them.
+    `subset=pid` omits `/proc/sys`, `/proc/cmdline` and similar files; `hidepid` hides processes
+    that the reader cannot trace, including pid 1.
     """
     linux.mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid,hidepid=invisible")
 
 
 def mount_scratch(limits: dict[str, int], shown: Sequence[tuple[str, str]]) -> None:
-    """Give this mount namespace a writable file system of its own, bounded in bytes and inodes.
+    """Mount a writable file system for this mount namespace, bounded in bytes and inodes.
 
     Args:
         limits: its bounds.
-        shown: directories to show below `/tmp`, read-only: where they are, and where to.
+        shown: directories to show read-only below `/tmp`: source -> target.
     """
     bounds = f"size={limits['disk_bytes']},nr_inodes={limits['inodes'] + 4},mode=0755"
     linux.mount("scratch", SCRATCH, "tmpfs", _SCRATCH_FLAGS, bounds)
@@ -191,7 +189,7 @@ def write_files(directory: str, files: Sequence[tuple[str, bytes, bool]]) -> Non
 
 
 def set_limits(limits: dict[str, int]) -> None:
-    """Bounds of each process; those of the whole tree are the cgroup's."""
+    """Set the limits per process; the cgroup has those of the whole tree."""
     linux.limit(resource.RLIMIT_CORE, 0)
     linux.limit(resource.RLIMIT_CPU, limits["cpu_s"])
     linux.limit(resource.RLIMIT_FSIZE, limits["file_bytes"])
@@ -205,21 +203,21 @@ def set_limits(limits: dict[str, int]) -> None:
 
 
 def take_stdio(stdio: Sequence[int], keep: Sequence[int] = ()) -> None:
-    """Make `stdio` 0, 1 and 2, and close everything but them and `keep`."""
+    """Make `stdio` 0, 1 and 2, and close all descriptors except these and `keep`."""
     for number, descriptor in enumerate(stdio):
         os.dup2(descriptor, number)
     linux.close_all_but([0, 1, 2, *keep])
 
 
 def give_up(filter_: linux.Filter) -> None:
-    """Lose capabilities, the way back to them, and the denied system calls."""
+    """Drop capabilities, the means to regain them, and the denied system calls."""
     linux.drop_capabilities()
     linux.forbid_new_privileges()
     filter_.apply()
 
 
 def be_first_out_of_memory() -> None:
-    """Let the kernel kill the program rather than pid 1; where `/proc` is not, chance decides."""
+    """Make the out-of-memory killer prefer the program to pid 1; no effect without `/proc`."""
     linux.set_dumpable(dumpable=True)
     try:
         descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
@@ -230,7 +228,7 @@ def be_first_out_of_memory() -> None:
 
 
 def execute(argv: Sequence[str], env: dict[str, str]) -> NoReturn:
-    """Become another program; exit code 127 where there is none, as a shell does."""
+    """Execute another program; exit code 127 if it does not exist, as in a shell."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     try:
@@ -241,7 +239,7 @@ def execute(argv: Sequence[str], env: dict[str, str]) -> NoReturn:
 
 
 def renew_standard_streams() -> None:
-    """Put text streams on descriptors 0, 1 and 2; the zygote's own belong to the zygote."""
+    """Open text streams on descriptors 0, 1 and 2, to replace the zygote's."""
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
@@ -253,14 +251,14 @@ def finish(run: Callable[[], None], hidden_frames: int) -> NoReturn:
 
     Args:
         run: the main program.
-        hidden_frames: frames of ours at the head of its tracebacks.
+        hidden_frames: number of Assay's frames at the head of its tracebacks.
     """
     code = 0
     try:
         run()
     except SystemExit as leaving:
         code = _exit_code(leaving.code)
-    except BaseException as error:  # noqa: BLE001 - the end of a program shows all it raises
+    except BaseException as error:  # noqa: BLE001 - any exception of the program is shown
         code = 1
         trace = error.__traceback__
         for _ in range(hidden_frames):
@@ -279,7 +277,7 @@ def _exit_code(value: object) -> int:
 
 
 def _finalize(code: int) -> int:
-    """Do what the interpreter does last: wait for threads, run exit hooks, drop globals, flush."""
+    """Shut down like the interpreter: wait for threads, run exit hooks, drop globals, flush."""
     threading: Any = sys.modules.get("threading")
     exits: Any = atexit
     try:
@@ -298,9 +296,9 @@ def _finalize(code: int) -> int:
 
 
 def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoReturn:
-    """Be `python program.py ARGS` in `where`, without starting an interpreter.
+    """Run like `python program.py ARGS` in `where`, without starting an interpreter.
 
-    `source` is a prelude, a NUL, which no Python text holds, and the program.
+    `source` is a prelude, a NUL (which Python text cannot contain), and the program.
     """
     prelude, _, source = source.partition(b"\0")
     path = f"{where}/{argv[0]}"
@@ -317,14 +315,14 @@ def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, st
 
     def program() -> None:
         if prelude:
-            exec(compile(prelude, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - likewise
-        exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102 - what a sandbox is for
+            exec(compile(prelude, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - as below
+        exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102 - this is the purpose of the sandbox
 
     finish(program, hidden_frames=2)
 
 
 class Box:
-    """What a harness may do; implements `assay.sandbox.port.Box`."""
+    """The operations of a harness; implements `assay.sandbox.port.Box`."""
 
     def __init__(
         self,
@@ -345,10 +343,10 @@ class Box:
         """Fork `run` into a nested pid and mount namespace; returns its pid.
 
         Raises:
-            RuntimeError: after `unseal`, when the child would hold a copy of the sealed part.
+            RuntimeError: after `unseal`, because the child would hold a copy of the sealed data.
         """
         if self._unsealed:
-            raise RuntimeError("spawn_confined after unseal would show the sealed part")
+            raise RuntimeError("spawn_confined after unseal would expose the sealed data")
         namespaces = linux.CLONE_NEWPID | linux.CLONE_NEWNS if self._nested else 0
         pid, pidfd = linux.clone(namespaces)
         if pid:
@@ -356,13 +354,13 @@ class Box:
             return pid
         try:
             self._enter_nested(keep_fds)
-        except BaseException:  # noqa: BLE001 - nothing of the harness may go on in this process
+        except BaseException:  # noqa: BLE001 - no code of the harness may continue in this process
             traceback.print_exc()
             os._exit(126)
         finish(run, hidden_frames=1)
 
     def unseal(self) -> bytes:
-        """Return the sealed part, once."""
+        """Return the sealed data, once."""
         if self._unsealed:
             raise RuntimeError("unsealed already")
         self._unsealed = True
@@ -370,7 +368,7 @@ class Box:
             return file.read()
 
     def confine_self(self) -> None:
-        """Give up capabilities and the denied system calls; the channel stays open."""
+        """Drop capabilities and the denied system calls; the channel stays open."""
         give_up(self._filter)
 
     def channel_write(self, data: bytes) -> None:
@@ -380,7 +378,7 @@ class Box:
             view = view[os.write(self._channel, view) :]
 
     def blocked_meter(self, pid: int) -> blocked.BlockedTime:
-        """Return a meter for the process `pid` and all below it."""
+        """Return a meter for the process `pid` and its descendants."""
         return blocked.BlockedTime(lambda: blocked.tree(pid))
 
     def _enter_nested(self, keep_fds: Sequence[int]) -> None:
@@ -411,12 +409,12 @@ def start_program(
     Args:
         request: names its descriptors and limits.
         where: its working directory.
-        prepare: the last of our code in it; what it raises is our failure.
+        prepare: the last trusted code in it; its exceptions are a failure of the sandbox.
         run: the program; does not return.
-        keep: descriptors that it keeps beside its standard ones.
+        keep: descriptors that it keeps in addition to its standard ones.
 
     Returns:
-        Its pid and its beginning, once it is under way.
+        Its pid and its beginning, once it has started.
 
     Raises:
         OSError: `prepare` failed.
@@ -431,14 +429,14 @@ def start_program(
             os.chdir(where)
             set_limits(request.limits)
             prepare()
-        except BaseException as error:  # noqa: BLE001 - it is told to pid 1
+        except BaseException as error:  # noqa: BLE001 - it is reported to pid 1
             os.write(writer, repr(error).encode())
             os._exit(126)
         if request.kind == "python":
             os.close(writer)
         try:
             run()
-        except BaseException as error:  # noqa: BLE001 - the child must not go on as pid 1 would
+        except BaseException as error:  # noqa: BLE001 - the child must not continue with the code of pid 1
             os.write(2, repr(error).encode())
         os._exit(126)
     os.close(writer)
@@ -450,10 +448,10 @@ def start_program(
 
 
 def await_program(pid: int) -> tuple[int, blocked.Edge]:
-    """Reap everything until the program itself ended.
+    """Reap all children until the program itself has ended.
 
     Returns:
-        Its wait status, and its end: before this process, which saw it, waited for a core.
+        Its wait status, and its end, read before this process could wait for a core again.
     """
     own = os.getpid()
     while True:
@@ -475,9 +473,9 @@ def now_ns() -> int:
 
 
 def kill_descendants(spared: Sequence[int] = ()) -> None:
-    """Kill and reap all children but `spared`, and theirs, which become children in turn.
+    """Kill and reap all children except `spared`, and their descendants, which become children.
 
-    For a process that adopts orphans and has no pid namespace to end with it.
+    For a process that adopts orphans and has no pid namespace that ends with it.
     """
     for _ in range(_KILL_ROUNDS_MAX):
         with open("/proc/thread-self/children", "rb") as file:

@@ -1,8 +1,8 @@
-"""A root of its own for a mount namespace: read-only system directories on an empty tmpfs.
+"""A private root for a mount namespace: read-only system directories on an empty tmpfs.
 
-It shows `/usr` and what belongs to it, the directories asked for at their own paths (their parents
-hold nothing else), five harmless devices, and empty directories for a box to mount on. Of the
-host's other files nothing is left in the namespace, so that nothing has to be hidden.
+It shows `/usr` and its links, the requested directories at their own paths (their parents contain
+nothing else), five harmless devices, and empty directories as mount points for a box. No other file
+of the host remains in the namespace, so nothing has to be hidden.
 
 Loaded by the zygote: standard library only, and little of it.
 """
@@ -19,7 +19,7 @@ _SYSTEM_FILES: Final = ("/etc/alternatives", "/etc/ld.so.cache")
 DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _TEMPLATE: Final = "/tmp"
 _COVERED: Final = ("/tmp", "/box", "/scratch", "/shown", "/proc", "/dev/shm")
-"""What a box mounts on, or has a use of its own for."""
+"""Directories that a box mounts on or uses itself."""
 _PROTECTED: Final = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID
 
 
@@ -52,10 +52,10 @@ def _is_covered(path: str) -> bool:
 
 
 def _show_directories(sources: dict[str, int], *, for_boxes: bool) -> list[tuple[str, str]]:
-    """Bind open directories at their own paths; returns those that boxes cover, which go elsewhere.
+    """Bind open directories at their own paths; returns those that boxes cover, bound elsewhere.
 
     Raises:
-        OSError: a directory cannot be shown; names it.
+        OSError: a directory cannot be shown; the message names it.
     """
     covered = []
     for number, (path, source) in enumerate(sources.items()):
@@ -75,8 +75,8 @@ def _show_directories(sources: dict[str, int], *, for_boxes: bool) -> list[tuple
 
 
 def show_device(name: str, target: str) -> None:
-    """Bind a device of the host, read-only: writing to the device stays possible, but its node,
-    which is the host's, cannot be changed."""
+    """Bind a device of the host read-only: the device stays writable, but its node, which belongs
+    to the host, cannot be changed."""
     os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
     linux.mount(f"/dev/{name}", target, flags=linux.MS_BIND)
     linux.protect_mounts(target, _PROTECTED)
@@ -93,16 +93,15 @@ def _show_devices(*, for_boxes: bool) -> None:
 
 
 def enter(readable: Sequence[str], *, for_boxes: bool) -> list[tuple[str, str]]:
-    """Build the root and move this mount namespace, which must be the caller's own, into it.
+    """Build the root and move this mount namespace, which must be private, into it.
 
     Args:
-        readable: directories to show, beside the system's.
-        for_boxes: leave room for what boxes mount, and show the `/proc` in force, writable where
-            it is.
+        readable: directories to show in addition to the system's.
+        for_boxes: create mount points for boxes, and show the current `/proc`, writable if it is.
 
     Returns:
-        For directories below what each box covers with its own: where they are, and where the box
-        must bind them.
+        Source and target of each directory that a box must bind again because its own mounts cover
+            it.
     """
     # Opened before the template's mount point covers them.
     sources = {path: os.open(path, os.O_PATH) for path in readable}

@@ -1,11 +1,11 @@
 """The zygote: a small warm process that forks boxes on demand. Run as a script, never imported.
 
-It is started with an empty environment and `-I -S`, talks to its launcher over the descriptor that
-its one argument names, and ends when that closes. For its own boxes it first moves into a root of
-its own that holds nothing but read-only system directories, so that a box never has the host's
-files in sight and copies a short list of mounts; for bubblewrap it stays where it is and gives
-bubblewrap a bounded scratch file system. It runs as root only where the launcher does, to map each
-box to an unprivileged uid; every box has left that uid before the program is read.
+It is started with an empty environment and `-I -S`, talks to its launcher over the descriptor in
+its only argument, and ends when that closes. For its own boxes it first moves into a separate root
+with only read-only system directories, so that a box never sees the host's files and copies a short
+list of mounts. For bubblewrap it keeps the host's root and gives bubblewrap a bounded scratch file
+system. It runs as root only if the launcher does, to map each box to an unprivileged uid; every box
+has dropped root before it reads the program.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ _MODULES_WARM: Final = (
     *("bisect", "collections", "copy", "decimal", "functools", "heapq", "io", "itertools", "math"),
     *("operator", "random", "re", "site", "string", "threading", "time", "traceback", "typing"),
 )
-"""What most programs import; each costs every box a little and saves its users more."""
+"""Modules that most programs import; each costs every box a little and saves more."""
 _NAMESPACES: Final = {
     "own": head.NAMESPACES,
     "bubblewrap": linux.CLONE_NEWPID | linux.CLONE_NEWNS,
@@ -43,17 +43,17 @@ _COMMAND_LINE: Final = b"assay-zygote"
 
 
 class Setup:
-    """What the launcher wants of this zygote."""
+    """The launcher's configuration of this zygote."""
 
     def __init__(self, wanted: dict[str, Any]) -> None:
         self.uid: int = wanted["uid"]
-        """Host uid and gid of the boxes; counts for a zygote that runs as root."""
+        """Host uid and gid of the boxes; used only by a zygote that runs as root."""
         self.mode: str = wanted["mode"]
         """`own` namespaces, `bubblewrap`, or `bare`: no isolation, resource limits only."""
         self.readable: list[str] = wanted["readable"]
-        """Directories shown read-only at their own paths, beside the system's."""
+        """Directories shown read-only at their own paths, in addition to the system's."""
         self.covered: list[tuple[str, str]] = []
-        """Of those, the ones that each box must bind again: where they are, and where to."""
+        """The directories among those that each box must bind again: source -> target."""
         self.python_path: list[str] = wanted["python_path"]
         self.scratch: str = wanted["scratch"]
         """Where bubblewrap's scratch file system is mounted, in the box's own mount namespace."""
@@ -67,12 +67,12 @@ def _load(name: str, source: bytes, path: str) -> ModuleType:
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
-    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - our own module
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - a trusted module
     return module
 
 
 def _hide_command_line() -> None:
-    """Overwrite what `ps` shows of this process and of its forks: it names paths of the host."""
+    """Overwrite the command line of this process and its forks: it contains paths of the host."""
     with open("/proc/self/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])
@@ -90,17 +90,17 @@ def _write(path: str, text: str) -> None:
 
 
 def _map_user(pid: str, outside: int) -> None:
-    """Let the box's user be `outside` of this process's user namespace."""
+    """Map the box's user to `outside` in this process's user namespace."""
     _write(f"/proc/{pid}/setgroups", "deny")
     _write(f"/proc/{pid}/uid_map", f"{head.USER} {outside} 1")
     _write(f"/proc/{pid}/gid_map", f"{head.USER} {outside} 1")
 
 
 def _own_mounts(setup: Setup) -> int:
-    """Enter a mount namespace of our own; returns the uid that boxes are mapped to.
+    """Enter a private mount namespace; returns the uid that boxes are mapped to.
 
-    Without the privilege for that alone, a user namespace gives it: the zygote then has powers over
-    nothing but its own namespaces.
+    Without the privilege for this, it creates a user namespace: the zygote then has privileges only
+    over its own namespaces.
     """
     outside = setup.uid
     if os.geteuid() == 0:
@@ -123,7 +123,7 @@ def _own_mounts(setup: Setup) -> int:
 
 
 def _warm() -> None:
-    """Load what programs commonly need, and put it where the collector never looks again."""
+    """Load modules that programs commonly need, and exempt them from garbage collection."""
     for name in _MODULES_WARM:
         importlib.import_module(name)
     site: Any = sys.modules["site"]
@@ -135,7 +135,7 @@ def _warm() -> None:
 
 
 def _own_box(setup: Setup, channel: socket.socket) -> None:
-    """Be pid 1 of a box of our own making."""
+    """Run as pid 1 of a box that the zygote created."""
     if not channel.recv(1):
         return
     head.become(head.USER)
@@ -151,7 +151,7 @@ def _own_box(setup: Setup, channel: socket.socket) -> None:
 
 
 def _bare_box(setup: Setup, outside: int, channel: socket.socket) -> None:
-    """Be the head of a process tree that nothing but resource limits holds."""
+    """Run as the head of a process tree that only resource limits bound."""
     request = head.receive(channel)
     if request is None:
         return
@@ -160,14 +160,14 @@ def _bare_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     if os.geteuid() == 0:
         head.become(outside)
     if request.kind != "command":
-        # A program that cannot import must not look like a program that is wrong.
+        # A program that cannot import must not look like a wrong program.
         os.stat(os.__file__)
     _work(setup, request, channel, request.directory)
     head.kill_descendants()
 
 
 def _work(setup: Setup, request: head.Request, channel: socket.socket, where: str) -> None:
-    """Do what the request asks for, in a box that stands."""
+    """Carry out the request in a box that is set up."""
     head.write_files(where, request.files)
     if request.kind == "harness":
         _run_harness(setup, request, channel, where)
@@ -199,7 +199,7 @@ def _run_harness(setup: Setup, request: head.Request, channel: socket.socket, wh
 
 
 def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
-    """Be pid 1 of a pid and mount namespace around bubblewrap, which makes the others."""
+    """Run as pid 1 of a pid and mount namespace around bubblewrap, which creates the others."""
     request = head.receive(channel)
     if request is None:
         return
@@ -211,7 +211,7 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     flags = linux.MS_NOSUID | linux.MS_NODEV
     linux.mount("scratch", setup.scratch, "tmpfs", flags, f"{bounds},{owner}")
     for number, path in enumerate(setup.readable):
-        # Bound while this process may still pass through every directory on the way.
+        # Bound while this process can still traverse every directory on the path.
         os.mkdir(f"{setup.scratch}/{number}", 0o755)
         linux.mount(path, f"{setup.scratch}/{number}", flags=linux.MS_BIND | linux.MS_REC)
     for name in root.DEVICES:
@@ -227,7 +227,7 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         head.be_first_out_of_memory()
         linux.drop_capabilities()
         linux.forbid_new_privileges()
-        # A fresh one a run: bubblewrap reads the filter to its end.
+        # A new one per run: bubblewrap reads the filter to its end.
         program = os.memfd_create("filter", 0)
         os.write(program, setup.filter.program)
         os.lseek(program, 0, os.SEEK_SET)
@@ -241,7 +241,7 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     )
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
-        # Bubblewrap says so only of a program that it started.
+        # Bubblewrap reports this only for a program that it started.
         if b'"exit-code"' not in file.read():
             raise OSError("bubblewrap did not start the program")
     head.tell_end(channel, status, end)
@@ -266,7 +266,7 @@ def _run(
 def _is_asked(control: socket.socket) -> bool:
     try:
         return bool(control.recv(1))
-    except ConnectionResetError:  # closed with boxes still on the way
+    except ConnectionResetError:  # closed while boxes are still being forked
         return False
 
 
@@ -280,7 +280,7 @@ class Zygote:
         """pidfd -> pid."""
         self._outside = setup.uid if setup.mode == "bare" else _own_mounts(setup)
         if setup.mode == "own":
-            # The kernel grants a new /proc only where a full one is in sight; each box covers it.
+            # The kernel allows a new /proc only where a full one is visible; each box covers it.
             setup.covered = root.enter(setup.readable, for_boxes=True)
         if setup.mode == "bare":
             linux.adopt_orphans()
@@ -318,7 +318,7 @@ class Zygote:
         return pidfd
 
     def _be_box(self, channel: socket.socket) -> None:
-        """In the child; never returns."""
+        """Run in the child; never returns."""
         code = 1
         os.setsid()
         try:
@@ -332,14 +332,14 @@ class Zygote:
             else:
                 _bare_box(self._setup, self._outside, channel)
             code = 0
-        except BaseException:  # noqa: BLE001 - whatever it is, the launcher must hear of it
+        except BaseException:  # noqa: BLE001 - every failure is reported to the launcher
             head.tell(channel, "failed", traceback.format_exc())
         finally:
             os._exit(code)
 
 
 def main() -> None:
-    """Set up as the first message says, then serve."""
+    """Set up from the first message, then serve."""
     control = socket.socket(fileno=int(sys.argv[1]))
     _, descriptors, _, _ = socket.recv_fds(control, 1, 1)
     with os.fdopen(descriptors[0], "rb") as file:
@@ -351,7 +351,7 @@ def main() -> None:
         control.send(f"failed: {error}".encode())
         return
     _warm()
-    # Only now: a look at a directory that a box has yet to bind would be remembered as a miss.
+    # Only now: a directory that a box has yet to bind would be cached as missing.
     sys.path.extend(setup.python_path)
     control.send(b"ready")
     zygote.serve()

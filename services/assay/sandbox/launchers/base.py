@@ -1,4 +1,4 @@
-"""What the two launchers share; their guarantee is `assay.sandbox.port`'s.
+"""The common part of the two launchers; `assay.sandbox.port` states their guarantee.
 
 Both run each program in a box forked by a small zygote process (`box/zygote.py`). The launcher
 creates the run's account (a cgroup), sends the request, watches from outside (`watch.py`) and
@@ -29,27 +29,27 @@ from assay.sandbox.uid_claim import UidClaim
 _log = logging.getLogger(__name__)
 _STACK_BYTES_MAX: Final = 256 * 1024 * 1024
 _STACK_BYTES_UNBOUNDED_TREE: Final = 16 * 1024 * 1024
-"""Where memory is bounded as address space: each thread's stack takes as much of that."""
+"""Stack size per thread where memory is limited as address space."""
 
 
 class Mode(StrEnum):
-    """Who makes a launcher's boxes."""
+    """What creates a launcher's boxes."""
 
     OWN = "own"
-    """The zygote, out of fresh namespaces."""
+    """The zygote, from fresh namespaces."""
     BUBBLEWRAP = "bubblewrap"
-    """Bubblewrap, likewise."""
+    """Bubblewrap, from fresh namespaces."""
     BARE = "bare"
-    """No one: resource limits, the system call filter and another uid are all there is."""
+    """No namespaces: only resource limits, the system call filter and another uid."""
 
 
 _OWN_PROCESSES: Final = {Mode.OWN: 1, Mode.BUBBLEWRAP: 3, Mode.BARE: 1}
-"""Processes of ours in a run's account."""
+"""Number of Assay's own processes in a run's account."""
 
 
 @contextlib.contextmanager
 def _pipe() -> Iterator[tuple[int, list[int]]]:
-    """A pipe: its end to read, and a list with the end to write, emptied by who closes it."""
+    """A pipe: its read end, and a list with the write end, which is emptied when that is closed."""
     reader, writer = os.pipe()
     writers = [writer]
     try:
@@ -61,7 +61,7 @@ def _pipe() -> Iterator[tuple[int, list[int]]]:
 
 
 def _limit_words(limits: Limits, backend: Backend, scratch_bytes_max: int) -> dict[str, int]:
-    """The limits as the box sets them for each process."""
+    """The limits that the box sets for each process."""
     tree_bounded = {"memory", "processes"} <= backend.limits
     return {
         "cpu_s": int(limits.cpu_s) + 2,
@@ -79,7 +79,7 @@ def _limit_words(limits: Limits, backend: Backend, scratch_bytes_max: int) -> di
 
 
 class Launcher:
-    """What both launchers share."""
+    """The common part of both launchers."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Launcher:
 
     @property
     def isolated(self) -> bool:
-        """False only where the host gives no isolation and the operator insists."""
+        """False only if the host has no isolation and the operator allows that."""
         return self._mode is not Mode.BARE
 
     @property
@@ -132,7 +132,7 @@ class Launcher:
 
     @property
     def cgroup(self) -> str:
-        """Which backend counts and limits: `v2`, `v1` or `none`."""
+        """The backend for accounting and limits: `v2`, `v1` or `none`."""
         return self._backend.kind
 
     def __enter__(self) -> Self:
@@ -142,7 +142,7 @@ class Launcher:
         self.close()
 
     def carry_out(self, order: Order) -> Done:
-        """Run it in a box, to the end of its whole tree.
+        """Run it in a box until its whole process tree has ended.
 
         Raises:
             SandboxError: the sandbox could not be set up or torn down.
@@ -182,7 +182,7 @@ class Launcher:
 
     @contextlib.contextmanager
     def _directory(self) -> Iterator[str]:
-        """A directory for a run that no mount namespace gives one."""
+        """A directory for a run without a mount namespace."""
         if self._mode is not Mode.BARE:
             yield "/box"
             return
@@ -199,7 +199,7 @@ class Launcher:
         joins: list[int],
         writers: list[list[int]],
     ) -> None:
-        """Hand the request over; afterwards the box alone holds the ends to write."""
+        """Send the request; afterwards only the box holds the write ends."""
         header = {
             "kind": order.kind,
             "argv": list(order.argv),
@@ -238,7 +238,7 @@ class Launcher:
 def _started(
     setup: Mapping[str, object], mode: Mode, settings: SandboxSettings
 ) -> tuple[Zygote, Mode]:
-    """Start a zygote; without isolation where there is none and the operator insists."""
+    """Start a zygote; without isolation if there is none and the operator allows that."""
     try:
         return Zygote({**setup, "mode": mode.value}), mode
     except IsolationUnavailable as error:

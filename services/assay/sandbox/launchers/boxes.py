@@ -1,7 +1,6 @@
-"""The launcher's end of the zygote: its process, and the box that it has ready.
+"""The launcher's side of the zygote: its process, and the box that is ready.
 
-A box is forked ahead of the run that will use it. A zygote that died is started again by the run
-that finds it dead.
+A box is forked ahead of the run that will use it. The run that finds the zygote dead restarts it.
 """
 
 import contextlib
@@ -34,7 +33,7 @@ class ForkedBox:
     channel: socket.socket
 
     def last_words(self) -> str:
-        """What the box said before it hung up; empty where it said nothing."""
+        """The box's messages before it closed the socket; may be empty."""
         with contextlib.suppress(OSError):
             return self.channel.recv(_MESSAGE_BYTES).decode(errors="replace").strip()
         return ""
@@ -45,7 +44,7 @@ class ForkedBox:
 
 
 class Zygote:
-    """The zygote process and the box it has ready."""
+    """The zygote process and the box that is ready."""
 
     def __init__(self, setup: Mapping[str, object]) -> None:
         self._setup = setup
@@ -69,7 +68,7 @@ class Zygote:
 
     @property
     def pid(self) -> int:
-        """Of the process that runs now."""
+        """The pid of the current process."""
         return self._process.pid
 
     def _greet(self) -> None:
@@ -84,7 +83,7 @@ class Zygote:
             raise IsolationUnavailable(f"zygote: {answer.decode(errors='replace') or 'died'}")
 
     def take(self) -> ForkedBox:
-        """Return a box that is ready, and have the next one made."""
+        """Return the box that is ready, and request the next one."""
         with self._lock:
             if self._process.poll() is not None:
                 self._restart()
@@ -102,7 +101,7 @@ class Zygote:
         try:
             self._start()
         except IsolationUnavailable as error:
-            raise SandboxError(f"the zygote died and does not come back: {error}") from error
+            raise SandboxError(f"the zygote died and cannot be restarted: {error}") from error
 
     def _ask(self, *, until: int) -> None:
         while self._asked < until:
@@ -121,7 +120,7 @@ class Zygote:
         return ForkedBox(descriptors[0], channel)
 
     def close(self) -> None:
-        """End the zygote and the box it has ready."""
+        """End the zygote and the box that is ready."""
         self._control.close()
         try:
             self._process.wait(_START_S)
@@ -131,13 +130,13 @@ class Zygote:
 
 
 def _interpreter() -> list[str]:
-    """The interpreter without its virtual environment, quick to start."""
+    """The interpreter without its virtual environment, for a fast start."""
     return [os.path.realpath(sys.executable), "-I", "-S", str(_SCRIPT)]
 
 
 @contextlib.contextmanager
 def memory_file(content: bytes) -> Iterator[int]:
-    """Hold `content` in a file without a name, sealed and at its beginning."""
+    """Put `content` into an anonymous file, sealed and positioned at its beginning."""
     descriptor = os.memfd_create("assay", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         view = memoryview(content)

@@ -1,6 +1,6 @@
-"""Boxes that bubblewrap makes: started as the launcher's unprivileged uid, never as uid 0.
+"""Boxes that bubblewrap creates: started as the launcher's unprivileged uid, never as uid 0.
 
-Bubblewrap gets a bounded scratch file system and a pid and mount namespace of the zygote's making.
+The zygote gives bubblewrap a bounded scratch file system and a pid and mount namespace.
 """
 
 import logging
@@ -36,12 +36,12 @@ from assay.sandbox.port import (
 
 _log = logging.getLogger(__name__)
 _SHELL: Final = ("/bin/sh", "-c", 'exec "$@"', "sh")
-"""Starts the program for bubblewrap, which reports a missing program in the same way as a sandbox
-that it cannot build."""
+"""Starts the program for bubblewrap, which cannot distinguish a missing program from a sandbox that
+it cannot build."""
 
 
 def _with_signal(result: RunResult) -> RunResult:
-    """Return as a signal what bubblewrap, like a shell, reports as 128 + its number."""
+    """Convert exit code 128 + n, which bubblewrap reports like a shell, to signal n."""
     code = result.exit_code
     if code is None or not 128 < code <= 128 + signal.SIGRTMAX:
         return result
@@ -51,7 +51,7 @@ def _with_signal(result: RunResult) -> RunResult:
 
 
 class BubblewrapLauncher(Launcher):
-    """Boxes made by bubblewrap: for compilers and any other program."""
+    """Boxes created by bubblewrap: for compilers and any other program."""
 
     def __init__(
         self, settings: SandboxSettings, clock: MonotonicClock, *, inside: Inside | None = None
@@ -74,7 +74,7 @@ class BubblewrapLauncher(Launcher):
         self._prove()
 
     def _prove(self) -> None:
-        """Run something: whether bubblewrap works here is not known before."""
+        """Run a program, the only way to find out whether bubblewrap works here."""
         if self._mode is Mode.BARE:
             return
         try:
@@ -139,7 +139,7 @@ class BubblewrapLauncher(Launcher):
 
 
 def _mount_point(shown: Sequence[str]) -> str:
-    """A directory that covers nothing a box must see."""
+    """A directory that hides nothing a box must see."""
     for candidate in ("/tmp", "/mnt", "/media", "/srv"):
         taken = any(Path(path).is_relative_to(candidate) for path in shown)
         if Path(candidate).is_dir() and not taken:
@@ -150,7 +150,7 @@ def _mount_point(shown: Sequence[str]) -> str:
 def open_command_launcher(
     settings: SandboxSettings, clock: MonotonicClock, *, inside: Inside | None = None
 ) -> CommandLauncher:
-    """Open bubblewrap's launcher, or the zygote's where bubblewrap is missing or does not work.
+    """Open bubblewrap's launcher, or the zygote's if bubblewrap is missing or does not work.
 
     Raises:
         IsolationUnavailable: neither works here.

@@ -1,7 +1,7 @@
-"""Bringing files back from a box, as if an enemy had named and made them, for one has.
+"""Collects files from a box; their names and contents are hostile.
 
-Links are never followed, in no part of the path; only regular files with one name count; nothing
-blocks (a FIFO) and nothing is larger than its bound. What does not qualify is left out.
+Links are never followed in any part of the path. Only regular files with a single hard link count.
+Nothing blocks (a FIFO), and nothing is larger than its limit. Other files are left out.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A run in the one form that boxes take, and what comes back of it."""
+"""The form in which boxes receive a run, and the result of it."""
 
 import os
 import sys
@@ -19,17 +19,17 @@ ENVIRONMENT: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What a box shows beside the system's own directories."""
+    """Directories that a box shows in addition to the system's."""
 
     readable: tuple[Path, ...] = ()
     """Directories shown read-only, at their own paths."""
     python_path: tuple[Path, ...] = ()
-    """Directories that Python programs import from; shown as well."""
+    """Directories that Python programs import from; also shown."""
     harnesses: Mapping[str, Path] = field(default_factory=dict)
     """Name (`HarnessRun.module`) -> source file."""
 
     def shown(self) -> list[str]:
-        """All directories to show, the interpreter's own among them."""
+        """All directories to show, including the interpreter's own."""
         wanted = {*self.readable, *self.python_path, Path(sys.base_prefix)}
         paths = sorted({os.path.realpath(path) for path in wanted if path.is_dir()})
         return [path for path in paths if not Path(path).is_relative_to("/usr")]
@@ -37,7 +37,7 @@ class Inside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A run in the one form that boxes take."""
+    """The form in which boxes receive a run."""
 
     kind: str
     argv: Sequence[str]
@@ -48,12 +48,12 @@ class Order:
     collect: Sequence[str]
     limits: Limits
     sealed: bytes | None = None
-    """Present for a harness."""
+    """Set for a harness only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """How a run ended, and what it left."""
+    """How a run ended, and its output."""
 
     ending: Ending
     streams: tuple[bytes, ...]
@@ -64,7 +64,7 @@ class Done:
 def checked_files(
     files: Mapping[str, bytes], executables: frozenset[str], collected: Sequence[str]
 ) -> list[tuple[str, bytes, bool]]:
-    """Return path, content and whether it is executable of each file.
+    """Return the path, content and executable flag of each file.
 
     Raises:
         InvalidRequest: a path is not plain; see `check_name`.
@@ -78,7 +78,7 @@ def checked_files(
 
 
 def command_order(command: CommandRun, files: Sequence[tuple[str, bytes, bool]]) -> Order:
-    """Return the order of a program that is executed."""
+    """Return the order for a program that is executed."""
     return Order(
         kind="command",
         argv=command.argv,
@@ -92,7 +92,7 @@ def command_order(command: CommandRun, files: Sequence[tuple[str, bytes, bool]])
 
 
 def result_of(done: Done) -> RunResult:
-    """Return what the caller of `run` or `run_python` sees."""
+    """Return the result for the caller of `run` or `run_python`."""
     ending = done.ending
     return RunResult(
         status=ending.status,

@@ -1,11 +1,11 @@
-"""Watching one run from outside: drain, count, stop, and say how it ended.
+"""Watches one run from outside: reads output, counts usage, stops it, reports how it ended.
 
-The output is read while the program runs, so that no pipe is ever the program's brake. What decides
-the verdict is what the tree did itself, CPU time and blocked time (`blocked.py`), so that a busy
-machine changes no reward. Wall time only protects who waits: a run that passes it was held up by
-the machine, and may be tried again, unless blocked time explains it. The tree is dead when
-`until_dead` returns: its root is pid 1 of its namespace, and the kernel reports that process's end
-only after all others'.
+The output is read while the program runs, so a full pipe never slows the program. The verdict
+depends only on the tree's own CPU time and blocked time (`blocked.py`), so a busy machine does not
+change a reward. Wall time only protects the caller: a run that exceeds it was held up by the
+machine and may be retried, unless blocked time explains it. The tree is dead when `until_dead`
+returns: its root is pid 1 of its namespace, and the kernel reports the end of that process only
+after all others.
 """
 
 import contextlib
@@ -23,26 +23,26 @@ from assay.sandbox.port import HeldUp, Limits, MonotonicClock, RunStatus, Sandbo
 _CHUNK_BYTES: Final = 1 << 20
 _WAIT_NS_MIN: Final = 1_000_000
 _DIE_S: Final = 20.0
-"""How long a killed tree may take to be gone (a large address space takes a while)."""
+"""Time limit for a killed tree to disappear (a large address space takes a while)."""
 _CPU_LOOK_S_MIN: Final = 0.005
 _BLOCKED_LOOK_S: Final = (0.05, 0.25)
-"""First and longest time between two looks at whether the tree is blocked."""
+"""First and longest time between two checks whether the tree is blocked."""
 _BLOCKED_LOOKS_SHARE: Final = 0.125
-"""Of the time so far that the next such look may be away."""
+"""Interval to the next such check, as a share of the elapsed time."""
 _ERRORS_SHOWN: Final = 1_000
 _MESSAGE_BYTES: Final = 64 * 1024
 
 
 @dataclass(slots=True, kw_only=True)
 class Started:
-    """A run under way: what the launcher holds of it."""
+    """A run in progress, as the launcher holds it."""
 
     pid: int
     """The box's pid 1."""
     pidfd: int
     box: socket.socket
     streams: dict[int, bytearray]
-    """Descriptor to read -> what came; stdout, stderr, and a harness's channel."""
+    """Descriptor to read -> data received; stdout, stderr, and a harness's channel."""
     account: Account
     limits: Limits
     began_ns: int
@@ -61,21 +61,21 @@ class Ending:
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known so far."""
+    """The state known so far."""
 
     stopped: RunStatus | None = None
     wait_status: int | None = None
     failure: str = ""
     dead: bool = False
     is_held_up: bool = False
-    """Killed for the time it took, which was not of its own doing."""
+    """Killed for wall time that the run itself did not cause."""
     reported: tuple[float, int] = (0.0, 0)
-    """CPU time and memory as the box's own accounts say."""
+    """CPU time and memory as reported by the box."""
     directory: list[int] = field(default_factory=list)
 
 
 class Watch:
-    """One run from its start to its end."""
+    """Watches one run from its start to its end."""
 
     def __init__(self, run: Started, clock: MonotonicClock) -> None:
         self._run = run
@@ -84,17 +84,17 @@ class Watch:
         self._poll = select.poll()
         self._blocked = BlockedTime(run.account.pids, lambda: int(run.account.cpu_s() * 1e9))
         self._blocked_due_ns: int | None = None
-        """When to look next whether the tree is blocked; `None` before its start, and after."""
+        """When to check next whether the tree is blocked; `None` before its start, and after."""
         self._late_ns = 0
-        """By which this process woke late, since the last such look."""
-        # With a time-out on the socket, a read that finds nothing would wait for all of it.
+        """Time by which this process woke late since the last such check."""
+        # With a socket time-out, a read without data would wait for the full time-out.
         run.box.setblocking(False)  # noqa: FBT003 - the standard library's form
         self._open = set(run.streams)
         for descriptor in (*run.streams, run.box.fileno(), run.pidfd):
             self._poll.register(descriptor, select.POLLIN)
 
     def until_dead(self) -> Ending:
-        """Watch until the whole tree is dead and its output read.
+        """Watch until the whole tree is dead and its output has been read.
 
         Raises:
             SandboxError: the box broke, or cannot be killed.
@@ -115,23 +115,23 @@ class Watch:
         return self._ending()
 
     def _wait(self, now_ns: int, wait_ms: float) -> list[tuple[int, int]]:
-        """Wait for something to happen, and note by how much this process woke late."""
+        """Wait for an event, and record by how much this process woke late."""
         events = self._poll.poll(wait_ms)
         late_ns = self._clock.monotonic_ns() - now_ns - int(wait_ms * 1e6)
         self._late_ns += max(0, late_ns)
         return events
 
     def directory(self) -> int | None:
-        """The box's working directory, while it lasts; the caller closes it."""
+        """The box's working directory while the box exists; the caller closes it."""
         return self._seen.directory.pop() if self._seen.directory else None
 
     def close(self) -> None:
-        """Let go of what came with messages."""
+        """Close the descriptors that arrived with messages."""
         while self._seen.directory:
             os.close(self._seen.directory.pop())
 
     def _wall_passed(self, now_ns: int) -> int:
-        """Stop the run; returns when it has to be dead."""
+        """Stop the run; returns the time by which it must be dead."""
         if self._seen.stopped is not None or self._seen.is_held_up:
             raise SandboxError("a killed run did not end")
         limit_ns = self._run.limits.blocked_s * 1e9
@@ -143,12 +143,12 @@ class Watch:
         return now_ns + int(_DIE_S * 1e9)
 
     def _look_whether_blocked(self, now_ns: int) -> int | None:
-        """Count blocked time where that is due; returns when it will be."""
+        """Count blocked time if a check is due; returns when the next one is."""
         if self._blocked_due_ns is None or self._seen.stopped is not None:
             return None
         if now_ns < self._blocked_due_ns:
             return self._blocked_due_ns
-        # The program may have ended before this look, and only the word of it be late.
+        # The program may have ended before this check, with only the report of it late.
         self._hear()
         if self._blocked_due_ns is None:
             return None
@@ -164,7 +164,7 @@ class Watch:
         return self._blocked_due_ns
 
     def _blocked_wait_ns(self, now_ns: int) -> int:
-        """Looks grow rarer as a run grows longer, but not where tasks come and go."""
+        """Checks become rarer as a run gets longer, unless tasks start and end."""
         first_s, longest_s = _BLOCKED_LOOK_S
         wait_s = (now_ns - self._run.began_ns) / 1e9 * _BLOCKED_LOOKS_SHARE
         if self._blocked.has_changed:
@@ -172,7 +172,7 @@ class Watch:
         return int(min(longest_s, max(first_s, wait_s)) * 1e9)
 
     def _look(self, now_ns: int) -> int:
-        """Ask the account whether a limit is broken; returns when to ask next."""
+        """Check the account for a broken limit; returns when to check next."""
         account = self._run.account
         if account.sample_s is not None and account.usage().oom_kills:
             self._stop(RunStatus.MEMORY_LIMIT)
@@ -182,7 +182,7 @@ class Watch:
         return self._next_look_ns(now_ns, cpu_s)
 
     def _next_look_ns(self, now_ns: int, cpu_s: float) -> int:
-        """When the CPU limit can be reached at the earliest."""
+        """The earliest time at which the CPU limit can be reached."""
         left_s = (self._run.limits.cpu_s - cpu_s) / max(1.0, self._run.limits.cpu_cores)
         sample_s = self._run.account.sample_s
         wait_s = left_s if sample_s is None else min(left_s, sample_s)
@@ -204,7 +204,7 @@ class Watch:
             self._seen.dead = True
             self._poll.unregister(descriptor)
             if self._seen.wait_status is None:
-                # Its last words may lie in the socket still.
+                # Its last messages may still be in the socket.
                 self._hear()
         else:
             self._hear()
@@ -222,7 +222,7 @@ class Watch:
             self._stop(RunStatus.OUTPUT_LIMIT)
 
     def _hear(self) -> None:
-        """Take the box's messages until there are none or it hung up."""
+        """Read the box's messages until there are none or it closed the socket."""
         flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
         while self._run.box.fileno() >= 0:
             try:

@@ -1,4 +1,4 @@
-"""Boxes that the zygote makes itself, with plain system calls."""
+"""Boxes that the zygote creates itself with plain system calls."""
 
 from typing import ClassVar, Final
 
@@ -23,14 +23,14 @@ from assay.sandbox.port import (
 )
 
 PROGRAM: Final = "program.py"
-"""What a Python program's file is called in its box."""
+"""File name of a Python program in its box."""
 
 
 class ZygoteLauncher(Launcher):
-    """Boxes of our own making: for Python programs, harnesses, and compiled programs."""
+    """Boxes created by the zygote: for Python programs, harnesses, and compiled programs."""
 
     _MODE: ClassVar[Mode] = Mode.OWN
-    """Tests run the bare mode on hosts that give namespaces."""
+    """Tests use the bare mode also on hosts with namespaces."""
 
     def __init__(
         self, settings: SandboxSettings, clock: MonotonicClock, *, inside: Inside | None = None
@@ -38,8 +38,9 @@ class ZygoteLauncher(Launcher):
         """Start the zygote.
 
         Raises:
-            IsolationUnavailable: the host does not give the namespaces, or no seccomp filter. Where
-                `allow_unisolated` is set the former is logged instead, and nothing is isolated.
+            IsolationUnavailable: the host lacks the namespaces or the seccomp filter. If
+                `allow_unisolated` is set, missing namespaces are logged instead, and nothing is
+                isolated.
         """
         self._inside = inside or Inside()
         super().__init__(settings, clock, inside=self._inside, mode=self._MODE)

@@ -1,7 +1,8 @@
 """The cheapest control of a reference, in the stage itself: an empty program must not pass.
 
-It is run only when a response passes, once per distinct reference and settings in a worker process;
-results are kept for the `REFERENCES_MAX` last used ones. `assay check` runs all controls.
+It runs only when a response passes, once per distinct reference and settings in a worker process.
+Results of the `REFERENCES_MAX` most recently used references are kept. `assay check` runs all
+controls.
 """
 
 import hashlib
@@ -18,21 +19,21 @@ from assay.verifiers.port import Reference, ReferenceAudit, Work
 
 REFERENCES_MAX: Final = 4_096
 _PASS: Final = "pass"  # noqa: S105 - a verdict
-_MESSAGE: Final = f"{EMPTY} passes: the tests tell nothing apart"
+_MESSAGE: Final = f"{EMPTY} passes: the tests do not tell programs apart"
 
 
 class EmptyProgramAudit:
-    """Knows which references let an empty program pass."""
+    """Finds references that let an empty program pass."""
 
     def __init__(self) -> None:
         self._lets_pass: OrderedDict[bytes, bool] = OrderedDict()
 
     def checked(self, work: Work, ended: Ended, judge: Callable[[Work], Ended]) -> Ended:
-        """Return `ended`, or what the setting `reference_audit` makes of it.
+        """Return `ended`, or another end according to the setting `reference_audit`.
 
         Args:
-            work: what ended.
-            ended: how.
+            work: the request that ended.
+            ended: how it ended.
             judge: judges any work as `work` was.
         """
         settings: CodeSettings = work.settings
@@ -43,7 +44,7 @@ class EmptyProgramAudit:
             control = judge(replace(work, response=empty_program(settings)))
             ended = replace(ended, use=ended.use.plus(control.use))
             if control.reward is None:
-                return ended  # it says nothing about the reference
+                return ended  # it is no evidence about the reference
             self._keep(digest, lets_pass=control.evidence.verdict == _PASS)
         self._lets_pass.move_to_end(digest)
         return _told(ended, settings) if self._lets_pass[digest] else ended

@@ -1,6 +1,6 @@
-"""Is what a program printed what was expected? Decided here, outside every box.
+"""Compares a program's output with the expected output, outside every box.
 
-Total on any bytes. Values that functions return are compared in `referee/equality.py`.
+Total on any bytes. `referee/equality.py` compares the return values of functions.
 """
 
 import re
@@ -16,13 +16,13 @@ _NUMBER: Final = re.compile(
 
 
 class OutputRule(StrEnum):
-    """What of white space in a program's output counts."""
+    """Which white space in a program's output matters."""
 
     TOKENS = "tokens"
-    """Only that there is some between words, as the checkers of most contests have it. Expected
-    outputs of public data sets hold padding that no program prints (CodeContests 1139_C)."""
+    """Only as a separator between words, like the checkers of most contests. Expected outputs of
+    public data sets contain padding that no program prints (CodeContests 1139_C)."""
     LINES = "lines"
-    """All but that at the ends of lines, and empty lines at the end."""
+    """All except at the ends of lines, and empty lines at the end."""
     EXACT = "exact"
     """Every byte counts."""
 
@@ -34,7 +34,7 @@ class OutputComparison:
     rule: OutputRule
     ignore_case: bool
     float_tolerance: float
-    """Absolute or relative, whichever is met; 0 = digits are text."""
+    """Absolute or relative; one of them is enough. 0 compares digits as text."""
 
 
 def output_equal(actual: bytes, expected: str, comparison: OutputComparison) -> bool:

@@ -1,4 +1,4 @@
-"""Trusted responses for tests that are code: does what went wrong go wrong without the program?
+"""Trusted responses for test code: they show whether a failure occurs without the program too.
 
 A pure rewriting of the reference; the runs are the stage's.
 """
@@ -16,9 +16,9 @@ def trivial_program(names: Sequence[str]) -> str:
 
 
 def walked(code: str) -> str:
-    """Test code that goes on whatever its assertions and statements say, so that all of it is run.
+    """Test code that continues after failed assertions and statements, so that all of it runs.
 
-    Code that does not parse is returned as it is: it will not compile either.
+    Code that does not parse is returned unchanged: it will not compile either.
     """
     try:
         tree = _Walk().visit(ast.parse(code))
@@ -30,12 +30,12 @@ def walked(code: str) -> str:
 
 class _Walk(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> Any:  # noqa: ANN401 - the library's form
-        """Evaluate what is asserted, and go on."""
+        """Evaluate the asserted expression and continue."""
         return _tolerant([ast.Expr(node.test)])
 
 
 def _tolerant(body: list[ast.stmt]) -> ast.stmt:
-    """The statements in a `try`, but for those that must stand at the head of a file."""
+    """The statements in a `try`, except those that must be at the head of a file."""
     if isinstance(body[0], ast.ImportFrom) and body[0].module == "__future__":
         return body[0]
     handler = ast.ExceptHandler(

@@ -1,7 +1,7 @@
-"""Programs whose verdict is known: a right one passes, one that does nothing must not.
+"""Programs whose verdict is known: a right one must pass, one that does nothing must fail.
 
-Where a stub passes, the tests are too weak to tell programs apart; where the data set's own
-solution fails, they are wrong, or the limits are too tight. Pure text: nothing is run here.
+If a stub passes, the tests are too weak to tell programs apart. If the data set's own solution
+fails, the tests are wrong or the limits are too tight. Pure text: nothing runs here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,14 +31,14 @@ _RETURNS: Final = {
     "empty_list": "[]",
     "input": "(given or [None])[0]",
 }
-"""Name of a stub -> what it returns, whatever it is asked."""
+"""Name of a stub -> its constant result."""
 _ECHO_PYTHON: Final = "import sys\nsys.stdout.write(sys.stdin.read())\n"
 _EMPTY_CPP: Final = "int main() { return 0; }\n"
 _ECHO_CPP: Final = "#include <iostream>\nint main() { std::cout << std::cin.rdbuf(); }\n"
 
 
 def python_controls(reference: "PythonReference", settings: "PythonSettings") -> Sequence[Control]:
-    """Return the data set's solution, where it is given, an empty program, and stubs."""
+    """Return the data set's solution, if given, an empty program, and stubs."""
     return [
         Control(name=name, response=_response(text, settings.extraction, "python"), passes=passes)
         for name, text, passes in _python_programs(reference)
@@ -46,7 +46,7 @@ def python_controls(reference: "PythonReference", settings: "PythonSettings") ->
 
 
 def cpp_controls(reference: "CppReference", settings: "CppSettings") -> Sequence[Control]:
-    """Return the data set's solution, where it is given, an empty program, and one that echoes."""
+    """Return the data set's solution, if given, an empty program, and one that echoes its input."""
     programs = [(EMPTY, _EMPTY_CPP, False)]
     if _says_more_than_its_input(reference):
         programs.append(("echo", _ECHO_CPP, False))
@@ -59,7 +59,7 @@ def cpp_controls(reference: "CppReference", settings: "CppSettings") -> Sequence
 
 
 def empty_program(settings: "CodeSettings") -> str:
-    """Return the response that no tests let pass; the cheapest control."""
+    """Return the response that must fail any tests; the cheapest control."""
     return _response("", settings.extraction, "python")
 
 
@@ -78,7 +78,7 @@ def _python_programs(reference: "PythonReference") -> Iterator[tuple[str, str, b
 
 
 def _called(reference: "PythonReference") -> Sequence[str]:
-    """Names that the tests ask the program for."""
+    """Names that the tests use from the program."""
     if reference.calls is not None:
         return [reference.calls.function]
     if reference.asserts is None:
@@ -88,7 +88,7 @@ def _called(reference: "PythonReference") -> Sequence[str]:
 
 
 def _stub(path: str, result: str) -> str:
-    """A function that returns `result`; for a class, one all of whose methods do."""
+    """A function that returns `result`; for a class, one whose methods all do."""
     name, _, method = path.partition(".")
     if not method and not name[:1].isupper():
         return f"def {name}(*given, **named):\n    return {result}\n\n"

@@ -1,10 +1,10 @@
 """The stages `cpp.compile` and `cpp.run`: a source is compiled once, however many tests, requests
 and workers share it.
 
-The artifact of a compilation is its verdict: a program, or the compiler's complaint. Both depend on
-nothing but source, flags and compiler, which is what its key is a hash of. What depends on the
-machine's mood (blocked time, a broken sandbox) is never kept. The compiler runs in a box of its own
-with its own limits, for sources are as hostile as programs.
+The artifact of a compilation is its verdict: a program, or the compiler's error. Both depend only
+on source, flags and compiler, so the key is a hash of these. Results that depend on the machine
+(blocked time, a broken sandbox) are never kept. The compiler runs in a separate box with its own
+limits, because sources are as hostile as programs.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ _PROGRAM: Final = "program"
 _PROGRAM_BYTES_MAX: Final = 32 * MIB
 _SOURCE: Final = "program.cpp"
 _COMPILE_BLOCKED_S: Final = 10.0
-"""A compiler waits for its files only."""
+"""A compiler waits only for its files."""
 _SIMPLEST: Final = "int main() { return 0; }\n"
 _WRAPPER: Final = "wrapper.sh"
 _KILLED: Final = "killed"
@@ -55,16 +55,16 @@ status=$?
 [ $status -le 128 ] || echo $status > {_KILLED}
 exit $status
 """
-"""Runs each part of the compiler and leaves the number of a signal that ended it in a file, which
-no source can write: what the driver prints is the source's to choose."""
+"""Runs each part of the compiler and writes the number of a signal that ended it to a file, which
+no source can write. The driver's output cannot be used: a source can influence it."""
 _SIGKILLED: Final = b"137\n"
-"""What a shell says of SIGKILL."""
+"""Exit code of a shell for SIGKILL."""
 _GOOD: Final = b"P"
 _BAD: Final = b"E"
 
 
 class _NotKept(Exception):
-    """A compilation whose verdict may be another one next time."""
+    """A compilation whose verdict may differ next time."""
 
     def __init__(self, verdict: str, use: ResourceUse) -> None:
         super().__init__(verdict)
@@ -74,17 +74,17 @@ class _NotKept(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """What a compilation gave: a program, or a verdict."""
+    """The result of a compilation: a program, or a verdict."""
 
     program: bytes = b""
     verdict: str = PASS
     stderr: str = ""
     use: ResourceUse
-    """Of this call: nothing where the artifact was there."""
+    """Usage of this call; zero if the artifact existed."""
 
 
 class Compiler:
-    """g++ in a box, with its results kept as artifacts."""
+    """g++ in a box; results are kept as artifacts."""
 
     def __init__(self, launcher: CommandLauncher, artifacts: Artifacts) -> None:
         """Ask the compiler for its version, which is part of every key.
@@ -118,11 +118,11 @@ class Compiler:
         return f"cpp-{digest.hexdigest()}"
 
     def compile(self, source: str, settings: CppSettings) -> Compiled:
-        """Compile, or take what a compilation of the same gave.
+        """Compile, or return the kept result of the same compilation.
 
         Raises:
-            SandboxError: the compilation could not be carried out.
-            RuntimeError: the compiler does not work, whatever the source.
+            SandboxError: the compilation could not run.
+            RuntimeError: the compiler does not work for any source.
         """
         spent = [ResourceUse()]
 
@@ -145,10 +145,10 @@ class Compiler:
         self._launcher.close()
 
     def _prove(self, settings: CppSettings) -> None:
-        """See that the compiler works with these flags before it may call a source wrong.
+        """Check that the compiler works with these flags before a source is judged wrong.
 
         Raises:
-            RuntimeError: it does not compile the simplest program.
+            RuntimeError: it does not compile a trivial program.
         """
         flags = self._flags(settings)
         if flags not in self._proved:
@@ -156,10 +156,10 @@ class Compiler:
             self._proved.add(flags)
 
     def check(self, settings: CppSettings) -> None:
-        """Compile the simplest program now.
+        """Compile a trivial program now.
 
         Raises:
-            SandboxError: the compilation could not be carried out.
+            SandboxError: the compilation could not run.
             RuntimeError: the compiler does not compile it.
         """
         result = self._run(_SIMPLEST, settings)
@@ -229,7 +229,7 @@ def _failed(compiled: Compiled, *, total: int, settings: CppSettings, source: st
 
 
 class CompileHandler:
-    """Makes the artifact and hands its key over."""
+    """Creates the artifact and hands over its key."""
 
     def __init__(self, context: HandlerContext) -> None:
         """Start the launcher.
@@ -274,7 +274,7 @@ class RunHandler:
     """Runs a compiled program against its tests, each in a fresh box."""
 
     def __init__(self, context: HandlerContext) -> None:
-        """Start the launchers; the compiler is for artifacts that were evicted meanwhile.
+        """Start the launchers; the compiler is needed for artifacts that were evicted meanwhile.
 
         Raises:
             IsolationUnavailable: this host cannot isolate untrusted code.
@@ -331,7 +331,7 @@ class RunHandler:
         return conclude(outcomes, total=tests, settings=settings, extracted=source)
 
     def _control(self, test: IoTest, settings: CppSettings) -> None:
-        """Run a program of the system's in the place of the response's; compile one, if need be.
+        """Run a system program in place of the response's; compile one if necessary.
 
         Raises:
             SandboxError: no program can be run.
@@ -377,7 +377,7 @@ class RunHandler:
 
 @dataclass(slots=True)
 class _Reached:
-    """How far a judgement came."""
+    """Progress of a judgement."""
 
     test: int = 0
 

@@ -1,15 +1,15 @@
 """The pipelines `code.python` and `code.cpp`: settings, references, stages.
 
-References may be written in the product's own form (`tests`, `calls`, `asserts`) or as the data
-sets write them; both give the same model:
+References may be written in Assay's form (`tests`, `calls`, `asserts`) or as published by data
+sets; both produce the same model:
 
 * verl, TACO, APPS, CodeContests: `{"inputs": [...], "outputs": [...], "fn_name"?, "assert_case"?}`
 * SandboxFusion: a list of `{"input": {"stdin"}, "output": {"stdout"}}` under `test`
 * HumanEval: `{"prompt", "entry_point", "test"}`
 * MBPP: `{"test_list": [...], "test_setup_code"?, "test_imports"?, "challenge_test_list"?}`
 
-A reference may carry `solution`, a program known to be right. It audits the tests (`controls.py`)
-and enters no box in which a response runs.
+A reference may contain `solution`, a program known to be right. It is used to audit the tests
+(`controls.py`) and never enters a box in which a response runs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,49 +42,49 @@ _NAME: Final = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 _TOTAL_CPU_S_MAX: Final = 300.0
 _TOTAL_BLOCKED_S_MAX: Final = 120.0
 _SLOWED_MAX: Final = 10.0
-"""By how much a busy machine may slow a stage before its work is tried again elsewhere."""
+"""Factor by which a busy machine may slow a stage before its work is retried elsewhere."""
 _PREAMBLE_CHARS_MAX: Final = 50_000
 
 
 def _without_nul(text: str) -> str:
     if "\0" in text:
-        raise ValueError("code holds a NUL character")
+        raise ValueError("code contains a NUL character")
     return text
 
 
 class CodeSettings(PipelineSettings):
-    """What both languages have."""
+    """Settings of both languages."""
 
     extraction: Extraction = Extraction.AUTO
     """Where in the response the program is."""
     block: BlockChoice = BlockChoice.LAST
-    """Which block, where there are several in the right language."""
+    """Which block to use if there are several in the right language."""
     cpu_s: float = Field(default=4.0, gt=0, le=60)
     """CPU time of one test."""
     total_cpu_s: float = Field(default=60.0, gt=0, le=_TOTAL_CPU_S_MAX)
     """CPU time of all tests of one response."""
     blocked_s: float = Field(default=5.0, gt=0, le=60)
-    """Time that one test may sleep or wait for itself; waiting for a core is never counted."""
+    """Time that one test may sleep or be blocked by itself; waiting for a core never counts."""
     total_blocked_s: float = Field(default=20.0, gt=0, le=_TOTAL_BLOCKED_S_MAX)
-    """Such time of all tests of one response."""
+    """Blocked time of all tests of one response."""
     memory_bytes: int = Field(default=512 * MIB, ge=32 * MIB, le=8_192 * MIB)
     """Memory of the program's whole process tree."""
     output_bytes: int = Field(default=32 * MIB, gt=0, le=256 * MIB)
-    """Bytes that the program may write to stdout, and to stderr."""
+    """Bytes that the program may write to stdout, and as many to stderr."""
     partial_credit: bool = False
-    """Reward the fraction of tests passed. All tests are then run."""
+    """Reward the fraction of tests passed. All tests then run."""
     stop_at_first_failure: bool = True
-    """Do not run the tests after the first that fails; has no effect with `partial_credit`."""
+    """Skip the tests after the first failure; has no effect with `partial_credit`."""
     compare: OutputRule = OutputRule.TOKENS
-    """What of white space in stdout counts."""
+    """Which white space in stdout matters."""
     ignore_case: bool = False
-    """Take upper and lower case in stdout for the same."""
+    """Ignore upper and lower case in stdout."""
     stdout_float_tolerance: float = Field(default=0.0, ge=0, le=1)
-    """Absolute or relative error that a number in stdout may have; 0 = digits are text."""
+    """Allowed absolute or relative error of a number in stdout; 0 compares digits as text."""
 
     @property
     def runs_all(self) -> bool:
-        """Whether a failed test is followed by others."""
+        """Whether tests continue after a failed one."""
         return self.partial_credit or not self.stop_at_first_failure
 
     def budget(self) -> "Budget":
@@ -101,8 +101,7 @@ class CodeSettings(PipelineSettings):
         )
 
     def limits(self, cpu_s: float, blocked_s: float | None = None) -> Limits:
-        """Bounds of a run that may use `cpu_s` and be blocked for `blocked_s`, by default a
-        test's."""
+        """Bounds of a run with `cpu_s` and `blocked_s`; the defaults are those of one test."""
         return Limits(
             cpu_s=cpu_s,
             blocked_s=self.blocked_s if blocked_s is None else blocked_s,
@@ -112,7 +111,7 @@ class CodeSettings(PipelineSettings):
 
 
 class Budget:
-    """What the tests of one response may still use, together."""
+    """The remaining time budget of all tests of one response."""
 
     def __init__(self, settings: CodeSettings) -> None:
         self._settings = settings
@@ -125,13 +124,13 @@ class Budget:
         return self._settings.limits(cpu_s, min(self._settings.blocked_s, self._blocked_s))
 
     def spend(self, cpu_s: float, blocked_s: float) -> None:
-        """Take what a test used."""
+        """Subtract the usage of a test."""
         self._cpu_s -= cpu_s
         self._blocked_s -= blocked_s
 
     @property
     def is_spent(self) -> bool:
-        """Nothing may be run any more."""
+        """No more tests may run."""
         return self._cpu_s <= 0 or self._blocked_s <= 0
 
 
@@ -139,11 +138,11 @@ class PythonSettings(CodeSettings):
     """Settings of `code.python`."""
 
     value_float_tolerance: float = Field(default=1e-6, ge=0, le=1)
-    """Absolute or relative error that a float returned by a call may have."""
+    """Allowed absolute or relative error of a float that a call returns."""
     preamble: Preamble = Preamble.AUTO
     """Which names of the standard library a program may use without importing them."""
     preamble_text: str = Field(default="", max_length=_PREAMBLE_CHARS_MAX)
-    """Python text whose public names a program may use as well."""
+    """Python text whose public names a program may use too."""
 
     @field_validator("preamble_text", mode="after")
     @classmethod
@@ -168,9 +167,9 @@ class IoTest(Reference):
     """One run of the program."""
 
     stdin: str = ""
-    """What it reads."""
+    """Its standard input."""
     stdout: str
-    """What it has to write."""
+    """The expected standard output."""
 
 
 class CallCase(Reference):
@@ -183,7 +182,7 @@ class CallCase(Reference):
     expected: Any
     """The result."""
     alternatives: tuple[Any, ...] = ()
-    """Other results that pass."""
+    """Other accepted results."""
 
 
 class CallTests(Reference):
@@ -191,22 +190,22 @@ class CallTests(Reference):
 
     function: str = Field(pattern=_NAME, max_length=200)
     """Its name; `Class.method` is called on a new object. A function that the program does not
-    define is looked for in its class `Solution`."""
+    define is looked up in its class `Solution`."""
     cases: tuple[CallCase, ...] = Field(min_length=1, max_length=TESTS_MAX)
-    """In order; they share one process."""
+    """The calls in order; they share one process."""
 
 
 class AssertTests(Reference):
-    """Test code that runs apart from the program and calls it by messages."""
+    """Test code that runs in a separate process and calls the program by messages."""
 
     code: tuple[str, ...] = Field(min_length=1, max_length=TESTS_MAX)
-    """Each entry is a test; they share one namespace. One passes when it raises nothing."""
+    """Each entry is a test; they share one namespace. A test passes if it raises nothing."""
     setup: str = ""
-    """Run before them; sees nothing of the program."""
+    """Code that runs before the tests; it cannot see the program."""
     functions: tuple[str, ...] = Field(default=(), max_length=100)
-    """Names that mean the program's even where `setup` or Python define them too."""
+    """Names of the program, even if `setup` or Python define them too."""
     prompt: str = ""
-    """The beginning of the program, which the response continues or repeats."""
+    """The beginning of the program; the response continues or repeats it."""
 
     @field_validator("code", "setup", "prompt", mode="after")
     @classmethod
@@ -240,8 +239,8 @@ class PythonReference(Reference):
     asserts: AssertTests | None = None
     """Test code."""
     preamble: str = Field(default="", max_length=_PREAMBLE_CHARS_MAX)
-    """Python text whose public names a program may use without importing them, beside those that
-    the setting `preamble` gives."""
+    """Python text whose public names a program may use without importing them, in addition to those
+    of the setting `preamble`."""
     solution: str = ""
     """A right program, to audit the tests with; no response ever sees it."""
 
@@ -264,7 +263,7 @@ class PythonReference(Reference):
 
 
 def _read_data_set(data: dict[str, Any]) -> dict[str, Any]:
-    """Turn the form of a known data set into ours; leave anything else as it is."""
+    """Convert the form of a known data set into Assay's; return anything else unchanged."""
     read = _tests_of(data)
     if read is data:
         return data
@@ -287,7 +286,7 @@ def _tests_of(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mbpp(data: dict[str, Any]) -> dict[str, Any]:
-    """Its imports are written for program and tests alike, which share a namespace upstream."""
+    """Its imports serve both program and tests, which share a namespace upstream."""
     code = [*data["test_list"], *_texts(data, "challenge_test_list")]
     imports = "\n".join(_texts(data, "test_imports"))
     setup_code = data.get("test_setup_code") or ""
@@ -309,7 +308,7 @@ def _texts(data: dict[str, Any], key: str) -> list[str]:
 
 def _human_eval(data: dict[str, Any]) -> dict[str, Any]:
     name, prompt = data["entry_point"], data.get("prompt", "")
-    root = name.partition("(")[0].partition(".")[0]  # of `Solution().two_sum`
+    root = name.partition("(")[0].partition(".")[0]  # as in `Solution().two_sum`
     read: dict[str, Any] = {
         "asserts": {
             "code": [f"{data['test']}\ncheck({name})\n"],
@@ -324,7 +323,7 @@ def _human_eval(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_body(prompt: str) -> str:
-    """Give the function that a prompt ends with a body, where it has not even a docstring."""
+    """Add a body to the function at the end of a prompt if it has no docstring either."""
     lines = [line for line in prompt.split("\n") if line.strip() and line.strip()[0] != "#"]
     if not lines or not lines[-1].rstrip().endswith(":"):
         return prompt
@@ -332,7 +331,7 @@ def with_body(prompt: str) -> str:
     return f"{prompt}\n{' ' * (indent + 4)}pass\n"
 
 
-def _sandbox_fusion_case(case: Any) -> Any:  # noqa: ANN401 - the model judges what is no case
+def _sandbox_fusion_case(case: Any) -> Any:  # noqa: ANN401 - the model checks invalid cases
     try:
         return {"stdin": case["input"]["stdin"], "stdout": case["output"]["stdout"]}
     except (TypeError, KeyError):
@@ -350,8 +349,8 @@ def _inputs_and_outputs(data: dict[str, Any]) -> dict[str, Any]:
     return {"tests": [{"stdin": _text(i), "stdout": _text(o)} for i, o in pairs]}
 
 
-def _text(value: Any) -> Any:  # noqa: ANN401 - the model judges what is no text
-    """Some data sets write lines as a list."""
+def _text(value: Any) -> Any:  # noqa: ANN401 - the model checks other types
+    """Join lines, because some data sets write them as a list."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "\n".join(value)
     return value
@@ -360,12 +359,12 @@ def _text(value: Any) -> Any:  # noqa: ANN401 - the model judges what is no text
 def call_cases(pairs: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
     """Return cases from pairs of arguments and result.
 
-    Arguments are a list, or text with a JSON value per line; then the result may be JSON too.
-    APPS and TACO wrap every result of a problem in a list of one, and their harness takes either:
-    where all results are such lists, the inner values pass as well.
+    Arguments are a list, or text with a JSON value per line; then the result may be JSON too. APPS
+    and TACO wrap every result of a problem in a list of one, and their harness accepts both: if all
+    results are such lists, the inner values pass too.
 
     Raises:
-        InvalidRequest: text that is no JSON, or a number that cannot be held exactly.
+        InvalidRequest: text that is not JSON, or a number that cannot be represented exactly.
     """
     cases = [_call_case(at, given, wanted) for at, (given, wanted) in enumerate(pairs)]
     wrapped = all(isinstance(one["expected"], list) and len(one["expected"]) == 1 for one in cases)

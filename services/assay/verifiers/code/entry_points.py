@@ -1,18 +1,18 @@
-"""Whose is a name that test code uses and does not define?
+"""Classifies the names that test code uses but does not define.
 
-A pure reading of the tests; no program is looked at, so none can have a say. Each such name is
+A pure function of the tests; it does not read any program, so none can influence it. A name is
 
 * the program's: an *entry point*, which the tests exercise;
-* the library's: a module, or a public name of one, for tests that leave an import out;
-* or no one's: using it raises `NameError`.
+* the library's: a module, or a public name of one, for tests with a missing import;
+* or undefined: using it raises `NameError`.
 
-Where the reference names its entry points (`functions`), these are all. Otherwise they are the
+If the reference lists its entry points (`functions`), there are no others. Otherwise they are the
 undefined names that the tests call, take attributes of, pass on, catch, or derive from, and that
-are neither the library's nor a *judge*: a function that is called for its verdict alone on another
-one's result and something else (`check_equal(f(2), 4)`), or whose name begins with `assert`. A name
-that could be both the program's and the library's (`gcd`, `Counter`) is the library's, but for one
-in an assertion that would then say nothing of the program (`assert gcd(12, 8) == 4`), and for tests
-that would exercise nothing at all; likewise a builtin (`sum`).
+are neither the library's nor a *judge*. A judge is a function that is called only for its verdict
+on another function's result and something else (`check_equal(f(2), 4)`), or whose name begins with
+`assert`. A name that could belong to both the program and the library (`gcd`, `Counter`), or a
+builtin (`sum`), is the library's, with two exceptions: an assertion that would otherwise not test
+the program (`assert gcd(12, 8) == 4`), and tests that would exercise nothing at all.
 """
 
 import ast
@@ -38,12 +38,12 @@ _SOURCES: Final = (
     *("collections", "math", "itertools", "functools", "heapq", "bisect", "fractions", "decimal"),
     *("copy", "datetime", "string", "unittest", "typing"),
 )
-"""Modules whose public names tests may use without an import; earlier ones go first."""
+"""Modules whose public names tests may use without an import, in order of precedence."""
 _HELPERS: Final = frozenset(
     {"isclose", "isnan", "isinf", "isfinite", "inf", "nan", "approx", "deepcopy", "TestCase"}
     | {"Counter", "OrderedDict", "defaultdict", "deque", "namedtuple", "Fraction", "Decimal"}
 )
-"""What tests compare with: the library's whatever else they use."""
+"""Names for comparisons: always the library's."""
 _TAKE_FUNCTIONS: Final = frozenset(
     {"map", "filter", "sorted", "callable", "isinstance", "issubclass", "type", "getattr"}
 )
@@ -51,7 +51,7 @@ _TAKE_CLASSES: Final = frozenset(
     {"assertRaises", "assertRaisesRegex", "assertWarns", "assertIsInstance", "assertNotIsInstance"}
 )
 _COMPARE: Final = ("assert", "close", "equal", "approx")
-"""Parts of the names of methods that compare their arguments."""
+"""Substrings of the names of methods that compare their arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Names:
     program: tuple[str, ...]
     """Entry points."""
     classes: tuple[str, ...]
-    """Those with the name of a class on whose objects the tests use what no data has."""
+    """Entry points named like classes on whose objects the tests use attributes that data lacks."""
     library: Mapping[str, str]
     """Name -> `module` or `module:attribute`."""
 
@@ -73,9 +73,9 @@ class _Uses:
     called: bool = False
     attribute: bool = False
     passed: bool = False
-    """Caught, raised, entered, derived from, or handed to a call that may call it."""
+    """Caught, raised, entered, derived from, or passed to a call that may call it."""
     passed_to: set[str] = field(default_factory=set)
-    """Names that are called with it."""
+    """Functions that are called with this name."""
 
     def exercised(self, defined: Set[str]) -> bool:
         """Whether the tests do more than read its value."""
@@ -85,19 +85,19 @@ class _Uses:
 
 @dataclass(slots=True)
 class _Reading:
-    """What several pieces of code define and use."""
+    """Names that several pieces of code define and use."""
 
     defined: set[str] = field(default_factory=set)
     used: dict[str, _Uses] = field(default_factory=dict)
-    """In the order of their first use."""
+    """Used names in the order of their first use."""
     asserted: list[set[str]] = field(default_factory=list)
-    """Per assertion, the names in it."""
+    """The names in each assertion."""
     objects: set[str] = field(default_factory=set)
-    """Names on whose results the tests use attributes that no data has."""
+    """Names on whose results the tests use attributes that data types do not have."""
     data: set[str] = field(default_factory=set)
     """Names whose results the tests compare with data."""
     judges: dict[str, set[str]] = field(default_factory=dict)
-    """Name -> names whose results it is called on for its verdict."""
+    """Name -> names whose results it judges."""
 
     def undefined(self) -> dict[str, _Uses]:
         return {name: uses for name, uses in self.used.items() if name not in self.defined}
@@ -105,15 +105,15 @@ class _Reading:
 
 @lru_cache(maxsize=TESTS_REMEMBERED_MAX)
 def names_of(code: Sequence[str], setup: str, functions: Sequence[str]) -> Names:
-    """Say whose the names of these tests are.
+    """Classify the undefined names of these tests.
 
     Args:
         code: the tests; a tuple.
-        setup: what runs before them.
-        functions: entry points that the reference names; a tuple.
+        setup: the code that runs before them.
+        functions: entry points that the reference lists; a tuple.
 
     Returns:
-        Nothing but `functions` for code that does not compile.
+        Only `functions` for code that does not compile.
     """
     reading = _Reading()
     try:
@@ -156,7 +156,7 @@ def _entry_points(
 def _subjects(
     undefined: Mapping[str, _Uses], library: Mapping[str, str], reading: _Reading
 ) -> list[str]:
-    """Names of the library's in assertions about nothing else."""
+    """Library names in assertions about nothing else."""
     able = {name for name in library if undefined[name].called and name not in _HELPERS}
     neutral = {name for name in library if name not in able} | set(dir(builtins))
     found = [names & able for names in reading.asserted if names <= able | neutral]
@@ -164,7 +164,7 @@ def _subjects(
 
 
 def _shadowed_builtin(undefined: Mapping[str, _Uses]) -> list[str]:
-    """The one builtin function that the tests call, where they call nothing else."""
+    """The builtin function that the tests call, if they call nothing else."""
     called = [
         name
         for name, uses in undefined.items()
@@ -175,14 +175,14 @@ def _shadowed_builtin(undefined: Mapping[str, _Uses]) -> list[str]:
 
 
 def _library_place(name: str, uses: _Uses) -> str:
-    """Where the library has it; empty where it does not."""
+    """Where the library defines it; empty if it does not."""
     if name in _PACKAGES and not uses.called:
         return _PACKAGES[name]
     if name in sys.stdlib_module_names and not uses.called:
         return name
     place = _public_names().get(name, "")
     if place.startswith("typing:") and uses.called:
-        return ""  # a class of the tests' subject; types for annotations are not called
+        return ""  # a class under test; types for annotations are not called
     if not place and uses.called and name in sys.stdlib_module_names:
         return f"{name}:{name}" if _has(name, name) else ""
     return place
@@ -208,7 +208,7 @@ def _public(module: ModuleType) -> Iterable[str]:
 
 
 def _has(module: str, name: str) -> bool:
-    """Look at modules that are safe and cheap to import only."""
+    """Import only modules that are safe and cheap to import."""
     return module in {"glob", "pprint", "time", "random", "copy", "bisect", "datetime"} and hasattr(
         importlib.import_module(module), name
     )
@@ -240,7 +240,7 @@ def _read(text: str, reading: _Reading) -> None:
 
 
 def _read_scope(scope: symtable.SymbolTable, defined: set[str], loaded: set[str]) -> None:
-    """Sort the names of a scope and of those in it; only global ones count."""
+    """Classify the names of a scope and its nested scopes; only global ones count."""
     top = scope.get_type() == "module"
     for symbol in scope.get_symbols():
         is_global = top or symbol.is_global()
@@ -257,7 +257,7 @@ def _read_scope(scope: symtable.SymbolTable, defined: set[str], loaded: set[str]
 def _objects_in(tree: ast.AST) -> tuple[set[str], set[str]]:
     """Names whose results are used as objects, and names whose results are compared with data.
 
-    As objects: `T(2).area`, `t = T(2)` with `t.area` (`area` is no attribute of data), and
+    Uses as objects: `T(2).area`, `t = T(2)` with `t.area` (data types have no `area`), and
     `2 * T(3) == T(6)`.
     """
     made: dict[str, set[str]] = {}
@@ -292,7 +292,7 @@ def _names_in(node: ast.AST) -> bool:
 
 
 def _bare_calls(node: ast.AST) -> set[str]:
-    """Names that are called in `node`, but for those of whose results an attribute is taken."""
+    """Names that are called in `node`, except if an attribute of the result is used."""
     found: set[str] = set()
     waiting = [node]
     while waiting:
@@ -309,7 +309,7 @@ def _called_name(node: ast.AST) -> str:
 
 
 def _names_under(parent: ast.AST) -> Iterator[tuple[ast.Name, str]]:
-    """The names right below a node, each with the use that the node makes of it."""
+    """The names directly below a node, and how the node uses each."""
     if isinstance(parent, ast.Call):
         yield from _names([parent.func], "called")
         given = [*parent.args, *(word.value for word in parent.keywords)]
@@ -334,7 +334,7 @@ def _is_assertion(node: ast.AST) -> bool:
 
 
 def _judged_under(node: ast.AST) -> Iterator[tuple[str, set[str]]]:
-    """Functions called for their truth, or for what they raise, each with whose results it is."""
+    """Functions called for their truth or exceptions, with the names whose results they judge."""
     if not isinstance(node, (ast.Expr, ast.Assert)):
         return
     waiting: list[ast.expr] = [node.value if isinstance(node, ast.Expr) else node.test]
@@ -359,7 +359,7 @@ def _is_truth(node: ast.expr) -> bool:
 
 
 def _passing(called: ast.expr) -> str:
-    """What it means for a name to be an argument of this call."""
+    """The use of a name that is an argument of this call."""
     if isinstance(called, ast.Name):
         return f"to {called.id}"
     if isinstance(called, ast.Attribute) and called.attr not in _TAKE_CLASSES:

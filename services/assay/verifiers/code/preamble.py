@@ -1,16 +1,17 @@
-"""What a program may use without importing it, as in the harnesses of its data set.
+"""Names that a program may use without importing them, as in the harness of its data set.
 
-LeetCode runs a solution after star imports of some twenty modules; LiveCodeBench, APPS, TACO and
-the code rewards of trainers do the same, so solutions use `List`, `deque` or `gcd` unimported.
+LeetCode runs a solution after star imports of about twenty modules. LiveCodeBench, APPS, TACO and
+the code rewards of trainers do the same, so solutions use `List`, `deque` or `gcd` without
+importing them.
 
-The preamble runs in the program's process, before it and in a namespace of its own. Its names go
-where builtins are, so that
+The preamble runs in the program's process, before the program and in a separate namespace. Its
+names are added to the builtins, so that
 
-* a program's own definitions and imports always win, and line numbers, `from __future__` and
-  `__name__` are untouched;
-* a name of the preamble is never a name *of the program*: a test that asks for `gcd` does not get
-  it from a program that defines none;
-* only names that occur in the program are imported, so it costs next to nothing.
+* a program's own definitions and imports take precedence, and line numbers, `from __future__` and
+  `__name__` do not change;
+* a name of the preamble is never a name *of the program*: a test that uses `gcd` does not get it
+  from a program that does not define it;
+* only names that occur in the program are imported, so the cost is negligible.
 """
 
 import builtins
@@ -23,17 +24,17 @@ from typing import Final
 
 
 class Preamble(StrEnum):
-    """Which names a program may use unimported."""
+    """Which names a program may use without importing them."""
 
     AUTO = "auto"
     """`leetcode` for calls and for programs with a `class Solution`, `standard` for stdin and
-    stdout, `none` for test code: HumanEval and MBPP give no names beyond their prompts."""
+    stdout, `none` for test code: HumanEval and MBPP provide no names beyond their prompts."""
     NONE = "none"
     """Builtins only."""
     STANDARD = "standard"
     """Public names of the modules below, and the modules themselves."""
     LEETCODE = "leetcode"
-    """These, `ListNode`, `TreeNode` and the sorted containers, where they are installed."""
+    """The names of `standard`, `ListNode`, `TreeNode` and the sorted containers, if installed."""
 
 
 _STAR_MODULES: Final = (
@@ -65,7 +66,7 @@ class TreeNode:
 """,
 }
 RECURSION_MAX: Final = 50_000
-"""Calls inside each other, as the same harnesses set it; Python's own bound is 1,000."""
+"""Recursion limit, as set by the same harnesses; Python's default is 1,000."""
 _WORD: Final = re.compile(r"(?<![\w.])([A-Za-z]\w*)([ \t]*\.)?")
 _SOLUTION: Final = re.compile(r"^class[ \t]+Solution\b", re.MULTILINE)
 _HEAD: Final = f"""\
@@ -81,12 +82,12 @@ for _name, _value in list(globals().items()):
 
 
 def preamble_for(program: str, *, preset: Preamble, text: str = "") -> str:
-    """Return Python text to run before `program`; empty where there is nothing to do.
+    """Return Python text to run before `program`; may be empty.
 
     Args:
         program: only names that occur in it are imported.
-        preset: which names there are; not `AUTO` (see `resolved`).
-        text: a data set's own preamble; its public names are given too.
+        preset: the available names; not `AUTO` (see `resolved`).
+        text: a data set's own preamble; its public names are added too.
     """
     if preset is Preamble.NONE and not text:
         return ""
@@ -97,7 +98,7 @@ def preamble_for(program: str, *, preset: Preamble, text: str = "") -> str:
 
 
 def resolved(preset: Preamble, program: str, *, by_calls: bool, by_stdin: bool) -> Preamble:
-    """Say what `AUTO` is for this program and the kind of its tests."""
+    """Resolve `AUTO` for this program and the kind of its tests."""
     if preset is not Preamble.AUTO:
         return preset
     if by_calls or _SOLUTION.search(program):
@@ -123,9 +124,9 @@ def _imports(program: str, *, leetcode: bool) -> Iterator[str]:
 
 @cache
 def _star_names() -> dict[str, str]:
-    """What the star imports bring: name -> module, a later module before an earlier one.
+    """The names of the star imports: name -> module; a later module overrides an earlier one.
 
-    No builtin is replaced, and no class of exceptions given: those are told apart by name.
+    No builtin is replaced, and exception classes are left out: they are distinguished by name.
     """
     found: dict[str, str] = {}
     for module_name in _STAR_MODULES:

@@ -1,8 +1,8 @@
-"""The program inside a response.
+"""Finds the program in a response.
 
 One linear pass over the lines, total on any text. A block is fenced as in Markdown: a line of at
 least three backticks or tildes with an optional word for the language, up to a line of at least as
-many of the same character. A block that nothing closes counts only where no block is closed.
+many of the same character. An unclosed block counts only if no block is closed.
 """
 
 import re
@@ -15,7 +15,7 @@ class Extraction(StrEnum):
     """Where the program is."""
 
     AUTO = "auto"
-    """In a fenced block; the whole response where there is none."""
+    """In a fenced block; the whole response if there is none."""
     FENCED = "fenced"
     """In a fenced block; a response without one has no program."""
     RAW = "raw"
@@ -45,10 +45,10 @@ _FENCE: Final = re.compile(r"[ \t]{0,12}(`{3,}|~{3,})[ \t]{0,12}([^\s`{]{0,40})"
 def program_of(
     response: str, extraction: Extraction, choice: BlockChoice, languages: frozenset[str]
 ) -> str | None:
-    """Return the program, or `None` where the response has none.
+    """Return the program, or `None` if the response has none.
 
-    Blocks named after one of `languages` go before blocks without a name; blocks in other
-    languages are never taken.
+    Blocks named after one of `languages` are preferred to blocks without a name; blocks in other
+    languages are never used.
     """
     if extraction is Extraction.RAW:
         return response

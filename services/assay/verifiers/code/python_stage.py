@@ -1,9 +1,9 @@
 """The stage `python.run`: a program against stdin and stdout, calls of a function, or test code.
 
-Expected outputs and values never enter a box in which the program could see them: stdout is
-compared here; values and test code are the referee's, who takes them from the sealed part of a
-harness run (`referee/`). Only records that carry this run's nonce count, and a test without one has
-failed. What cannot be explained is settled by a control (`assay.verifiers.total`).
+Expected outputs and values never enter a box in which the program could see them. Stdout is
+compared here. The referee takes values and test code from the sealed part of a harness run
+(`referee/`). Only records that carry this run's nonce count, and a test without such a record has
+failed. If the end of a run cannot be explained, a control decides (`assay.verifiers.total`).
 """
 
 import hashlib
@@ -50,9 +50,9 @@ from assay.verifiers.total import total
 
 _REFEREE: Final = "referee"
 _REFEREE_CPU_S: Final = 2.0
-"""What the referee itself may use, beside the program's tests."""
+"""CPU time for the referee itself, in addition to the program's tests."""
 _CASES_CPU_MAX: Final = 1_000
-"""Tests that can each have their full CPU time before `total_cpu_s` bounds them anyway."""
+"""Number of tests with their full CPU time each; beyond it `total_cpu_s` is the bound."""
 _REFERENCES_REMEMBERED_MAX: Final = 256
 
 
@@ -72,7 +72,7 @@ class PythonRunHandler:
         self._launcher = ZygoteLauncher(context.sandbox, Clock(), inside=inside)
         self._audit = EmptyProgramAudit()
         self._unusable: dict[bytes, bool] = {}
-        """Hash of tests that could not be run -> whether a control could not be judged either."""
+        """Hash of tests that could not run -> whether a control could not be judged either."""
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Judge each response by itself."""
@@ -193,10 +193,10 @@ class PythonRunHandler:
             return broke_the_run(error, settings=settings, extracted=program)
 
     def _are_unusable(self, tests: dict[str, Any], settings: PythonSettings) -> bool:
-        """Whether a trivial program cannot be judged by these tests either.
+        """Whether these tests cannot judge a trivial program either.
 
         Raises:
-            SandboxError: not even that can be found out.
+            SandboxError: this cannot be determined.
         """
         key = hashlib.sha256(json.dumps(tests).encode("ascii")).digest()
         if key not in self._unusable:
@@ -225,8 +225,8 @@ class PythonRunHandler:
         """Run the tests beside the program.
 
         Raises:
-            SandboxError: the run came to no end that can be explained.
-            _TestsUnusable: the referee could not run the tests.
+            SandboxError: the end of the run cannot be explained. _TestsUnusable: the referee could
+            not run the tests.
         """
         records, result = repeat_while_killed(
             lambda: self._referee_once(f"{prelude}\0{program}", tests, total, settings),
@@ -265,12 +265,12 @@ class _TestsUnusable(Exception):
 
 @dataclass(slots=True)
 class _Reached:
-    """How far a judgement came."""
+    """Progress of a judgement."""
 
     test: int = 0
 
     def of(self, reference: PythonReference) -> PythonReference:
-        """The reference, of stdin tests the one that was running."""
+        """The reference; for stdin tests, the one that was running."""
         if not reference.tests:
             return reference
         return reference.model_copy(update={"tests": (reference.tests[self.test],)})
@@ -283,10 +283,10 @@ def _candidate_killed(refereed: tuple[list[dict[str, Any]], HarnessResult]) -> b
 
 
 def _believed(result: HarnessResult, nonce: str) -> list[dict[str, Any]]:
-    """The records of the tests, in order; the box was the referee's until `done`.
+    """The records of the tests, in order; the referee ran in the box until `done`.
 
     Raises:
-        SandboxError: the referee ended before it was done, though no limit was broken.
+        SandboxError: the referee ended before `done`, and no limit was broken.
     """
     lines = result.channel.split(b"\n")[:-1]
     records = [json.loads(line) for line in lines]
@@ -313,7 +313,7 @@ def _concluded(
     settings: PythonSettings,
     program: str,
 ) -> Ended:
-    """Add what the box as a whole tells: a broken limit belongs to the test that was running."""
+    """Apply the result of the whole box: a broken limit belongs to the test that was running."""
     if result.status.is_limit:
         limit = TestOutcome(verdict=result.status.value)
         if outcomes and outcomes[-1].verdict == "crashed":
@@ -342,8 +342,8 @@ def _preamble(program: str, reference: PythonReference, settings: PythonSettings
 
 
 def _continued(prompt: str, program: str) -> str:
-    """A response that begins with an indented line goes on where the prompt ends; any other is a
-    program of its own, before which the prompt's imports and helpers are put."""
+    """A response that begins with an indented line continues the prompt; any other is a complete
+    program and is placed after the prompt's imports and helpers."""
     if not prompt:
         return program
     first = next((line for line in program.split("\n") if line.strip()), "")

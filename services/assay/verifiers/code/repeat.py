@@ -1,8 +1,8 @@
-"""Runs that SIGKILL ended though they broke no limit.
+"""Repeats runs that were ended by SIGKILL although they broke no limit.
 
-The program may have done it to itself, or somebody outside did it (a kernel short of memory, an
-operator), which must not cost a reward. Only running it again tells: what dies like that every time
-does it by its own hand. Nothing that a program prints can make it look killed from outside.
+Either the program killed itself, or it was killed from outside (a kernel short of memory, an
+operator), which must not cost a reward. Running it again decides: a program that dies this way
+every time kills itself. No output of a program can make it look killed from outside.
 """
 
 import signal
@@ -12,15 +12,16 @@ from typing import Final, TypeVar
 from assay.sandbox.port import RunResult, RunStatus
 
 RUNS_MAX: Final = 3
-"""A death by SIGKILL is believed after so many in a row."""
+"""Number of consecutive deaths by SIGKILL after which the program is at fault."""
 
 Result = TypeVar("Result")
 
 
 def repeat_while_killed(run: Callable[[], Result], killed: Callable[[Result], bool]) -> Result:
-    """Run until SIGKILL was not the end, at most `RUNS_MAX` times; return the last result.
+    """Run until SIGKILL does not end the run, at most `RUNS_MAX` times; return the last result.
 
-    Each run has the same limits, so a program that kills itself uses `RUNS_MAX` times them at most.
+    Each run has the same limits, so a program that kills itself uses at most `RUNS_MAX` times as
+    much.
     """
     result = run()
     for _ in range(RUNS_MAX - 1):
@@ -31,5 +32,5 @@ def repeat_while_killed(run: Callable[[], Result], killed: Callable[[Result], bo
 
 
 def was_killed(result: RunResult) -> bool:
-    """True where SIGKILL ended the run itself."""
+    """True if SIGKILL ended the run itself."""
     return result.status is RunStatus.SIGNALED and result.exit_code == -signal.SIGKILL

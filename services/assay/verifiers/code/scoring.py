@@ -1,9 +1,9 @@
-"""From the outcomes of single tests to the end of a request.
+"""Turns the outcomes of single tests into the end of a request.
 
-Without partial credit the first failed test decides: a limit that it broke ends the request as
+Without partial credit the first failed test decides: a broken limit ends the request as
 RESOURCE_LIMIT, anything else as a wrong answer. With partial credit the reward is the fraction of
-tests passed between `reward_fail` and `reward_pass`; only a response that passes nothing and begins
-with a broken limit ends as RESOURCE_LIMIT.
+tests passed, scaled between `reward_fail` and `reward_pass`; only a response that passes no test
+and whose first test broke a limit ends as RESOURCE_LIMIT.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ LIMITS: Final = frozenset(status.value for status in RunStatus if status.is_limi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestOutcome:
-    """How one test went."""
+    """The outcome of one test."""
 
     __test__ = False
 
@@ -35,12 +35,12 @@ class TestOutcome:
 
 
 def use_of(result: RunResult) -> ResourceUse:
-    """What a run used."""
+    """The usage of a run."""
     return ResourceUse(cpu_s=result.cpu_s, memory_bytes_peak=result.memory_bytes_peak)
 
 
 def run_verdict(status: RunStatus, exit_code: int | None) -> tuple[str, str]:
-    """Verdict and error of a run before its output is looked at; `pass` where nothing is wrong."""
+    """Verdict and error of a run before its output is compared; `pass` if nothing is wrong."""
     if status.is_limit:
         return status.value, ""
     if status is RunStatus.SIGNALED:
@@ -53,7 +53,7 @@ def run_verdict(status: RunStatus, exit_code: int | None) -> tuple[str, str]:
 def conclude(
     outcomes: Sequence[TestOutcome], *, total: int, settings: CodeSettings, extracted: str
 ) -> Ended:
-    """End the request; tests without an outcome were not run and count as failed."""
+    """End the request; tests without an outcome did not run and count as failed."""
     passed = sum(outcome.verdict == PASS for outcome in outcomes)
     failed_at = next((at for at, one in enumerate(outcomes) if one.verdict != PASS), None)
     if failed_at is None and passed < total:
@@ -83,12 +83,12 @@ def conclude(
 
 
 def no_program(settings: CodeSettings) -> Ended:
-    """End a response that holds no program in the right language."""
+    """End a response that contains no program in the right language."""
     return scored(passed=False, settings=settings, evidence=Evidence(verdict="no_program"))
 
 
 def broke_the_run(error: Exception, *, settings: CodeSettings, extracted: str) -> Ended:
-    """End a response whose runs cannot be explained, where a control's can."""
+    """End a response whose runs cannot be explained while those of a control can."""
     evidence = Evidence(
         verdict="broke_the_run",
         extracted=bounded_text(extracted),
@@ -98,10 +98,10 @@ def broke_the_run(error: Exception, *, settings: CodeSettings, extracted: str) -
 
 
 def bounded_text(text: str) -> str:
-    """The beginning of a text, without the surrogates that UTF-8 cannot say."""
+    """The beginning of a text, without surrogates, which UTF-8 cannot encode."""
     return text[:TEXT_CHARS_MAX].encode("utf-8", "replace").decode("utf-8")
 
 
 def text_tail(data: bytes) -> str:
-    """The end of what a program wrote, as bounded text."""
+    """The end of a program's output, as bounded text."""
     return data[-TEXT_CHARS_MAX:].decode("utf-8", "replace")[-TEXT_CHARS_MAX:]

@@ -1,8 +1,8 @@
-"""The pipeline `python_function`: a function of the user's own, run isolated.
+"""The pipeline `python_function`: the user's own function, run in isolation.
 
-The function is code that the operator put in one of `verifiers.function_paths`; the response that
-it reads is not to be trusted, so each call has a fresh box without network, with limits, and with
-nothing in sight but the standard library and those directories.
+The function is code that the operator put in one of `verifiers.function_paths`. The response that
+it reads is untrusted, so each call gets a fresh box without network, with limits, in which only the
+standard library and those directories are visible.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class FunctionSettings(PipelineSettings):
     cpu_s: float = Field(default=10.0, gt=0, le=_CPU_S_MAX)
     """CPU time of one call, the import of the module included."""
     blocked_s: float = Field(default=5.0, gt=0, le=60)
-    """Time that one call may sleep or wait for itself; waiting for a core is never counted."""
+    """Time that one call may sleep or be blocked by itself; waiting for a core never counts."""
     memory_bytes: int = Field(default=512 * MIB, ge=32 * MIB, le=8_192 * MIB)
     """Memory of one call."""
 
@@ -61,7 +61,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
     yield PipelineDefinition(
         spec=PipelineSpec(
             name=PipelineName("python_function"),
-            description="A Python function of the operator's judges the response.",
+            description="An operator's Python function judges the response.",
             stages=(FUNCTION_RUN,),
         ),
         stages=(stage,),

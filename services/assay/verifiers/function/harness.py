@@ -1,6 +1,6 @@
-"""The harness of `python_function`: calls one function in a box and reports what it gave.
+"""The harness of `python_function`: calls one function in a box and reports its result.
 
-Loaded by the zygote as a file of its own: standard library only.
+The zygote loads it as a single file: standard library only.
 """
 
 from __future__ import annotations

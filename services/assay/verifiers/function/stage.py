@@ -1,10 +1,10 @@
 """The stage `function.run`: one call of the user's function in a fresh box.
 
-A function that raises or returns no finite number says nothing about the response. Whose fault that
-is, a control decides (`assay.verifiers.total`): where the function gives a number for a trusted
-response under the same reference, the response that it cannot read is at fault; where it gives none
-for any, the function is, and its error names it. One that breaks a limit was led there by the
-response: RESOURCE_LIMIT.
+A function that raises or returns no finite number has not judged the response. A control decides
+where the fault lies (`assay.verifiers.total`): if the function returns a number for a trusted
+response under the same reference, the response that it cannot read is at fault; if it returns none
+for any, the function is at fault, and the error names it. A function that breaks a limit does so
+because of the response: RESOURCE_LIMIT.
 """
 
 import json
@@ -25,14 +25,14 @@ from assay.verifiers.total import total
 
 _HARNESS: Final = "function"
 _CONTROLS_MAX: Final = 4
-"""Trusted responses that the function may refuse before it is at fault."""
+"""Number of trusted responses without a number after which the function is at fault."""
 
 
 _NOTHING: Final = b'{"failed": "the function ended its process"}'
 
 
 class FunctionFailed(Exception):
-    """The user's function raised, or returned what is no reward."""
+    """The user's function raised, or returned something that is not a reward."""
 
 
 class FunctionHandler:
@@ -68,11 +68,11 @@ class FunctionHandler:
         )
 
     def _control(self, reference: FunctionReference, settings: FunctionSettings) -> None:
-        """Have the function judge trusted responses, until it gives a number for one.
+        """Call the function with trusted responses until it returns a number for one.
 
         Raises:
-            FunctionFailed: it gives none.
-            SandboxError: it cannot be run.
+            FunctionFailed: it returns none.
+            SandboxError: it cannot run.
         """
         for response in _trusted_responses(reference.value):
             try:
@@ -115,7 +115,7 @@ class FunctionHandler:
 
 
 def _trusted_responses(value: Any) -> Sequence[str]:  # noqa: ANN401 - any JSON
-    """What no one can object to: nothing, and what the reference itself holds, as text."""
+    """Trusted responses: the empty one, and the value of the reference as text."""
     held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
     texts = [each if isinstance(each, str) else json.dumps(each) for each in (value, *held)]
     return list(dict.fromkeys(["", *texts]))[:_CONTROLS_MAX]

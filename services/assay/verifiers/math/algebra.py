@@ -1,7 +1,7 @@
-"""One element against another: math-verify's equality on expressions that latex2sympy reads.
+"""Compares single elements: math-verify's equality on expressions parsed by latex2sympy.
 
-Parsing is remembered by text. Nothing here bounds the time that an expression takes; the worker
-does, from outside.
+Parse results are cached by text. The time of an expression is not bounded here; the worker bounds
+it from outside.
 """
 
 import math
@@ -15,8 +15,8 @@ from latex2sympy2_extended import (  # type: ignore[import-untyped]  # ships no 
     normalize_latex,
 )
 from math_verify import verify  # type: ignore[import-untyped]  # ships no types
-from math_verify.grader import should_treat_as_complex  # type: ignore[import-untyped]  # likewise
-from sympy import Basic, MatrixBase, Number  # type: ignore[import-untyped]  # likewise
+from math_verify.grader import should_treat_as_complex  # type: ignore[import-untyped]  # ships no types
+from sympy import Basic, MatrixBase, Number  # type: ignore[import-untyped]  # ships no types
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.definition import MathSettings
@@ -31,34 +31,34 @@ _NORMAL: Final = NormalizationConfig(
 )
 _EQUALS: Final = re.compile(r"(?a)(?<![\\<!>])=")
 DEPTH_MAX: Final = 24
-"""Brackets inside brackets; the parser's time grows fast with them."""
+"""Maximum bracket depth; the parser's time grows fast with it."""
 _PARSED_MAX: Final = 2_048
 _POWER: Final = re.compile(
     r"(?a)(?P<base>\d+)\)?\s*\^[\s{(]*(?P<power>\d+)(?:\)?\s*\^[\s{(]*(?P<tower>\d+))?"
 )
 _FACTORIAL: Final = re.compile(r"(?a)(?P<digits>\d{6,})[\s)}]*!")
 _DIGITS_MAX: Final = 10**7
-"""Of an integer power; computing more is one step that no timer can interrupt."""
+"""Maximum digits of an integer power; computing more is one step that no timer can interrupt."""
 _TINY: Final = 1e-3
 _SCALED_DIGITS: Final = 30
 
 
 class Unreadable(Exception):
-    """latex2sympy cannot read it; the text means nothing to the computer algebra system."""
+    """latex2sympy cannot parse the text."""
 
 
 @lru_cache(maxsize=_PARSED_MAX)
 def _parsed(text: str) -> Any:  # noqa: ANN401 - sympy's classes have no common type
-    """The sympy object, or the exception's text where there is none."""
+    """The sympy object, or the exception's text if there is none."""
     try:
         return _parse(text)
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - the parser raises anything on what it cannot read
+    except Exception as error:  # noqa: BLE001 - the parser may raise anything on text that it cannot read
         return f"{type(error).__name__}"
 
 
-def _parse(text: str) -> Any:  # noqa: ANN401 - likewise
+def _parse(text: str) -> Any:  # noqa: ANN401 - a sympy object
     normal = normalize_latex(text, _NORMAL)
     try:
         return _sympy_of(normal)
@@ -68,10 +68,10 @@ def _parse(text: str) -> Any:  # noqa: ANN401 - likewise
         sides = _EQUALS.split(normal)
         if len(sides) < 3 or "," in normal or ";" in normal:
             raise
-        return _sympy_of(sides[-1])  # of a chain the end is what was found
+        return _sympy_of(sides[-1])  # the end of a chain is its result
 
 
-def _sympy_of(latex: str) -> Any:  # noqa: ANN401 - likewise
+def _sympy_of(latex: str) -> Any:  # noqa: ANN401 - a sympy object
     return latex2sympy(
         latex,
         is_real=not should_treat_as_complex(latex),
@@ -80,11 +80,11 @@ def _sympy_of(latex: str) -> Any:  # noqa: ANN401 - likewise
     )
 
 
-def parsed(text: str) -> Any:  # noqa: ANN401 - likewise
+def parsed(text: str) -> Any:  # noqa: ANN401 - a sympy object
     """Read one element.
 
     Raises:
-        Unreadable: nothing that the computer algebra system knows.
+        Unreadable: the computer algebra system cannot read it.
     """
     if max((token.depth for token in notation.tokens(text)), default=0) > DEPTH_MAX:
         message = f"brackets nest deeper than {DEPTH_MAX}"
@@ -108,7 +108,7 @@ def _is_huge(text: str) -> bool:
 
 
 def _digits(base: str, power: str, tower: str | None) -> float:
-    """About how many digits `base^power^tower` has."""
+    """Approximate number of digits of `base^power^tower`."""
     size = math.log10(max(2, int(base[:300]))) + max(0, len(base) - 300)
     exponent = _log10(power) * (float(tower[:300]) if tower else 1)
     return size * 10 ** min(exponent, 300)
@@ -139,8 +139,8 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
     return same
 
 
-def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - likewise
-    """Numbers that rounding would make zero are compared as multiples of the gold."""
+def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - a sympy object
+    """Compare numbers that rounding would make zero as multiples of the gold."""
     if not (_is_constant(gold) and _is_constant(answer)) or isinstance(gold, Number):
         return gold, answer
     size = _size(gold)
@@ -150,11 +150,11 @@ def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - likewi
     return (gold * factor).evalf(_SCALED_DIGITS), (answer * factor).evalf(_SCALED_DIGITS)
 
 
-def _is_constant(value: Any) -> bool:  # noqa: ANN401 - likewise
+def _is_constant(value: Any) -> bool:  # noqa: ANN401 - a sympy object
     return bool(getattr(value, "is_number", False))
 
 
-def _size(value: Any) -> float | None:  # noqa: ANN401 - likewise
+def _size(value: Any) -> float | None:  # noqa: ANN401 - a sympy object
     try:
         return float(abs(value.evalf(20)))
     except (TypeError, ValueError, OverflowError, AttributeError):
@@ -170,5 +170,5 @@ def _magnitude(size: float) -> int:
 
 
 def remembered_clear() -> None:
-    """Forget what was parsed."""
+    """Clear the parse cache."""
     _parsed.cache_clear()

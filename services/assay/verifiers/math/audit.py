@@ -1,8 +1,8 @@
-"""Each distinct reference is tested once, by its own controls, when it is first seen.
+"""Tests each distinct reference once, with its own controls, when it is first seen.
 
-A timer bounds the test, because a slow gold must not use up the response's CPU time: what is not
-decided when it rings did not pass, as a response so slow would not. It is the only timer of the
-process, it is off while responses are judged, and it counts the process's own CPU time.
+A timer bounds the test, because a slow gold must not use up the response's CPU time. Controls that
+are not decided when it expires did not pass, just as such a slow response would not. It is the only
+timer of the process, is off while responses are judged, and counts the process's CPU time.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from assay.verifiers.math.extract import final_answer
 from assay.verifiers.text.bounds import OutOfTime, cpu_time
 
 REMEMBERED_MAX: Final = 8_192
-"""References whose result is remembered."""
+"""Number of references whose result is cached."""
 CONTROLS_MAX: Final = 256
 _RESERVE_S: Final = 0.05
 
@@ -24,14 +24,14 @@ Judge = Callable[[MathReference, str, MathSettings], bool | None]
 
 
 class Audits:
-    """Results by content of reference and settings. One a process."""
+    """Results by content of reference and settings. One instance per process."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._known: LruCache[bytes, str] = LruCache(weight_max=REMEMBERED_MAX)
 
     def fault(self, reference: MathReference, settings: MathSettings) -> str:
-        """Which control fails, in words with the field's path; "" where all are as they should."""
+        """The control that fails, with the field's path; empty if none fails."""
         key = _key(reference, settings)
         fault = self._known.get(key)
         if fault is None:

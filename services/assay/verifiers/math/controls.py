@@ -1,8 +1,8 @@
-"""Responses whose verdict is known, made from a reference: they test the reference.
+"""Creates responses with a known verdict from a reference, to test the reference.
 
-A gold has to pass in every usual carrier. Its mutants must not: another sign, another digit, a part
-of a list, a list in another order where order counts. A mutant that is the same value is left out
-(`-0`, `\\pm`, a digit beyond the rounding). Pure text to text; nothing is judged here.
+A gold must pass in every usual carrier. Its mutants must fail: another sign, another digit, a part
+of a list, a list in another order if order matters. Mutants with the same value are left out (`-0`,
+`\\pm`, a digit beyond the rounding). Pure text to text; nothing is judged here.
 """
 
 import re
@@ -64,22 +64,22 @@ def _of_one(text: str, settings: MathSettings) -> Iterator[tuple[str, str, bool]
 
 
 def is_solution(text: str) -> bool:
-    """Whether the reference is a worked solution, whose carrier it brings along."""
+    """Whether the reference is a worked solution, which contains its own carrier."""
     return "\\boxed" in text or "####" in text or "<answer>" in text or len(text) > _SOLUTION_CHARS
 
 
 def carried(text: str, strategy: Strategy) -> str:
-    """`text` as a response would bring it; a box takes no dollars inside."""
+    """`text` as in a response; a box contains no dollar signs."""
     if strategy is Strategy.BOXED:
         text = notation.peel(text) if text.strip().startswith(("$", "\\(", "\\[")) else text
     return CARRIERS[strategy].format(text)
 
 
 def mutants(text: str, settings: MathSettings) -> Iterator[tuple[str, str]]:
-    """Wrong answers that differ little from `text`: `(what was done, the wrong answer)`."""
+    """Wrong answers that differ little from `text`: `(name of the change, wrong answer)`."""
     gold = read_gold(text, settings.option_strings)
     if gold is None or gold.form != gold.answer.form:
-        return  # the answer stands somewhere in it; a mutant might change another part
+        return  # the position of the answer is unknown; a mutant might change another part
     for name, mutant in (
         ("sign_flipped", _sign_flipped(text, gold.answer)),
         ("digit_changed", _digit_changed(text)),
@@ -120,7 +120,7 @@ def _is_relation(text: str) -> bool:
 
 
 def _digit_changed(text: str) -> str | None:
-    """The first digit that leads a number becomes another one; of a chain, in the last value."""
+    """Change the first leading digit of a number; in a chain, that of the last value."""
     commands = [match.span() for match in _IN_COMMAND.finditer(text)]
     last_side = max((match.end() for match in _EQUALS.finditer(text)), default=0)
     for match in _DIGIT.finditer(text, last_side):
@@ -159,7 +159,7 @@ def _items_text(answer: Items, parts: Sequence[str]) -> str:
 
 
 def text_of(answer: Answer) -> str:
-    """An answer as text that reads as the same answer."""
+    """An answer as text that parses to the same answer."""
     match answer:
         case Items():
             return _items_text(answer, [text_of(item) for item in answer.items])
@@ -171,7 +171,7 @@ def text_of(answer: Answer) -> str:
 
 
 def _is_same(gold: Read, mutant: str, settings: MathSettings) -> bool:
-    """Whether the mutant is the gold after all, by rules that need no algebra."""
+    """Whether the mutant equals the gold, by rules that need no algebra."""
     read = read_gold(mutant, settings.option_strings)
     if read is None or read.form == gold.form:
         return True
@@ -201,7 +201,7 @@ def _plainly_equal(gold: Answer, other: Answer, settings: MathSettings) -> bool:
 
 
 def _is_another_gold(response: str, golds: Sequence[Read | None], settings: MathSettings) -> bool:
-    """Several golds are alternatives: what is wrong for one may be right for another."""
+    """Several golds are alternatives: a mutant of one may be right for another."""
     if len(golds) < 2:
         return False
     read = read_gold(response, settings.option_strings)

@@ -1,8 +1,8 @@
 """The pipeline `math`: `extract` finds the answer, `math.verify` reads and compares it.
 
 `extract` is one linear pass over text and takes many requests at once. `math.verify` runs a
-computer algebra system on hostile text, so it lives in a warm process that an answer can cost: when
-one takes longer than `verifiers.math_cpu_s`, the worker kills the process from outside and the
+computer algebra system on hostile text, so it runs in a warm process that may be killed: when an
+answer takes longer than `verifiers.math_cpu_s`, the worker kills the process from outside and the
 request ends as RESOURCE_LIMIT.
 """
 
@@ -27,8 +27,8 @@ from assay.verifiers.text.answers import Strategy
 EXTRACT: Final = StageName("extract")
 VERIFY: Final = StageName("math.verify")
 AUDIT_CPU_S_MAX: Final = 1.0
-"""CPU time for the controls of one reference. It comes on top of what a response may use, so that
-a slow reference takes nothing from the response that brings it first."""
+"""CPU time for the controls of one reference. It is added to the limit of the response, so that a
+slow reference takes no time from the first response that uses it."""
 
 
 class MathSettings(PipelineSettings):
@@ -45,8 +45,8 @@ class MathSettings(PipelineSettings):
         ),
         min_length=1,
     )
-    """Where the answer is looked for, in this order. In what `tail` and `whole` hand over, it is
-    the last run of mathematics."""
+    """Where to look for the answer, in this order. In the text from `tail` and `whole`, it is the
+    last run of mathematics."""
     answer_chars_max: int = Field(default=2_000, gt=0)
     """A longer answer ends as RESOURCE_LIMIT."""
     float_rounding: int = Field(default=6, ge=0, le=50)
@@ -54,14 +54,14 @@ class MathSettings(PipelineSettings):
     numeric_precision: int = Field(default=15, ge=1, le=200)
     """Significant digits of numeric evaluation."""
     strict: bool = True
-    """Names of variables matter, and a set is not a tuple."""
+    """Variable names must match, and a set is not a tuple."""
     allow_set_relation_comp: bool = False
-    """Take `1 < x < 2` and `(1, 2)` for the same even where the reference is the relation."""
+    """Treat `1 < x < 2` and `(1, 2)` as equal even if the reference is the relation."""
     option_strings: tuple[str, ...] = Field(default=(), max_length=64)
     """Words that are answers themselves (`A`, `B`, `yes`)."""
     second_judge_share: float = Field(default=0.01, ge=0, le=1)
-    """Share of the answers, drawn by content, that a second judge looks at; its opinion is
-    evidence and a metric, never a reward."""
+    """Share of the answers, selected by a hash of their content, that a second judge also judges;
+    its result is evidence and a metric, never a reward."""
 
 
 class MathReference(Reference):
@@ -72,7 +72,7 @@ class MathReference(Reference):
 
 
 def _controls(reference: MathReference, settings: MathSettings) -> Sequence[Control]:
-    """Made where they are needed: whoever only lists pipelines does without the grammar."""
+    """Created on demand: listing pipelines does not load the grammar."""
     made: Sequence[Control] = import_module("assay.verifiers.math.controls").controls(
         reference, settings
     )

@@ -1,7 +1,7 @@
-"""Whether a response's answer is the reference's: structure by our rules, elements by algebra.
+"""Compares a response's answer with the reference: structure by rules, elements by algebra.
 
-Gold first. Two texts of one form are equal whatever they mean; plain numbers are compared exactly
-(decimals to `float_rounding` places) without a computer algebra system.
+Gold first. Two texts with the same form are equal, whatever they mean. Plain numbers are compared
+exactly (decimals to `float_rounding` places) without a computer algebra system.
 """
 
 import math
@@ -34,18 +34,18 @@ _SMALL: Final = Fraction(1, 1_000)
 _PLACES_MAX: Final = 1_000
 _HALF_DAY_S: Final = 12 * 3_600
 _COMPARISONS_MAX: Final = 4_096
-"""Of elements, in one comparison of lists."""
+"""Maximum number of element comparisons in one comparison of lists."""
 _RANKED_ITEMS_MAX: Final = 64
 
 
 @dataclass(slots=True)
 class Comparison:
-    """One gold against one answer; counts its work."""
+    """Compares one gold with one answer; counts its work."""
 
     settings: MathSettings
     elements: int = 0
     error: str = ""
-    """What the algebra could not do."""
+    """Errors of the computer algebra."""
 
     def equal(self, gold: Answer, answer: Answer) -> bool:
         """Whether `answer` passes for `gold`."""
@@ -110,7 +110,7 @@ class Comparison:
             return algebra.equal(left, right, self.settings)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - sympy raises anything on what it cannot compare
+        except Exception as error:  # noqa: BLE001 - sympy may raise anything on values that it cannot compare
             self.error = f"{type(error).__name__}: {_said(error)}"
             return False
 
@@ -125,7 +125,7 @@ class Comparison:
         return all(self.equal(left, right) for left, right in pairs)
 
     def _quotient(self, ratio: Ratio | None, other: Answer, *, gold_first: bool) -> bool:
-        """A ratio of two is its quotient, unless it is a time of day."""
+        """A ratio of two terms equals its quotient, unless it is a time of day."""
         if ratio is None or len(ratio.terms) != 2:
             return False
         left, right = (_text_of(term) for term in ratio.terms)
@@ -206,7 +206,7 @@ class Comparison:
         return self._any_order(gold.items, answer.items)
 
     def _matrices(self, gold: Answer, answer: Answer) -> bool:
-        """Row by row; a single row or column is a point as well."""
+        """Row by row; a single row or column is also a point."""
         match gold, answer:
             case Matrix(rows=left), Matrix(rows=right):
                 return self._rows(left, right)
@@ -302,7 +302,7 @@ def _close(gold: Fraction, answer: Fraction, is_decimal: bool, settings: MathSet
 
 
 def _exponent(value: Fraction) -> int:
-    """Of its leading decimal digit."""
+    """Exponent of the leading decimal digit."""
     return math.floor(math.log10(abs(value.numerator)) - math.log10(value.denominator))
 
 
@@ -336,11 +336,11 @@ def _ratio_of(answer: Answer) -> Ratio | None:
     return None
 
 
-# -- what fits what ------------------------------------------------------------------------------
+# -- units and names -----------------------------------------------------------------------------
 
 
 def _units_fit(gold: Answer, answer: Answer) -> bool:
-    """A unit may be left out; two that are both units of measure have to be the same."""
+    """A unit may be left out; two units of measure must be the same."""
     left, right = getattr(gold, "unit", ""), getattr(answer, "unit", "")
     if not left or not right or left == right:
         return True
@@ -393,7 +393,7 @@ def number_text(number: Number) -> str:
 
 
 def _decimal_text(value: Fraction) -> str:
-    """All digits; the denominator has no primes but 2 and 5."""
+    """All digits; the denominator has only the prime factors 2 and 5."""
     places = 0
     while value.denominator != 1 and places < _PLACES_MAX:
         value *= 10
@@ -461,7 +461,7 @@ def _surely_equal(one: Answer, other: Answer) -> bool:
 
 
 def _nearest_first(item: Answer, others: Sequence[Answer]) -> list[int]:
-    """Where in `others` an equal one most likely stands."""
+    """The position in `others` where an equal one is most likely."""
     order = list(range(len(others)))
     if len(others) > _RANKED_ITEMS_MAX:
         return order
@@ -488,10 +488,10 @@ def _approximate(answer: Answer) -> float | None:
 
 
 def _said(error: BaseException) -> str:
-    """The error's text; making it may fail as well."""
+    """The error's text; creating it may fail too."""
     try:
         return str(error)[:200]
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - an exception whose text cannot be made is still only that
+    except Exception:  # noqa: BLE001 - the text of an exception may not be available
         return "(no text)"

@@ -1,7 +1,7 @@
-"""The stage `extract`: the answer out of the response, in time linear in its length.
+"""The stage `extract`: finds the answer in the response, in linear time.
 
-A response that was cut off or that repeats itself to its end has no answer. What is handed over is
-the strategy that found the answer, a line feed, and the answer.
+A response that was cut off or that ends in repetition has no answer. The artifact is the strategy
+that found the answer, a line feed, and the answer.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,18 @@ _ENDS_WITH_RESPONSE: Final = frozenset(
 
 
 class ExtractHandler:
-    """Hands the answer on as UTF-8, or ends the request where there is none."""
+    """Hands over the answer as UTF-8, or ends the request if there is none."""
 
     def __init__(self, context: HandlerContext) -> None:
-        """Take the operator's bound on the length of a response."""
+        """Read the operator's bound on the length of a response."""
         self._response_chars_max = context.verifiers.response_chars_max
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
-        """Extract from each response by itself."""
+        """Extract the answer of each response."""
         return [self._one(work) for work in works]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
     def _one(self, work: Work) -> StageVerdict:
         settings: MathSettings = work.settings
@@ -55,7 +55,7 @@ class ExtractHandler:
 def final_answer(response: str, settings: MathSettings) -> Extracted | str:
     """The answer that the response ends with, or why it has none."""
     if repeats(response):
-        return "the response repeats itself to its end"
+        return "the response ends in one phrase repeated many times"
     if unfinished(response):
         return "the response was cut off inside its answer"
     found = extract(response, settings.strategies)
@@ -72,7 +72,7 @@ def pack(found: Extracted) -> bytes:
 
 
 def unpack(artifact: bytes) -> tuple[Strategy, str]:
-    """Undo `pack`."""
+    """Decode the result of `pack`."""
     strategy, _, text = artifact.decode("utf-8").partition("\n")
     return Strategy(strategy), text
 

@@ -1,9 +1,9 @@
-"""What an answer is: numbers, lists, sets, tuples, ratios, times, units, words.
+"""The grammar of answers: numbers, lists, sets, tuples, ratios, times, units, words.
 
-The grammar with examples: docs/verdicts.md. `read` turns text into a tree of the classes below. The
-same rules hold for references and responses. Invariants: total (any text gives a tree, and `Prose`
-where no rule fits), pure, and linear in the text but for the depth of nesting, which is bounded.
-What one element means as mathematics is not decided here: an `Element` that is no plain number
+docs/verdicts.md describes the grammar with examples. `read` turns text into a tree of the classes
+below. The same rules apply to references and responses. Invariants: total (any text has a tree,
+`Prose` if no rule matches), pure, and linear in the text times the nesting depth, which is bounded.
+The mathematical meaning of an element is not decided here: an `Element` that is not a plain number
 keeps its text.
 """
 
@@ -17,11 +17,11 @@ from assay.verifiers.math import notation
 from assay.verifiers.math.lexicon import spelled, units
 
 DEPTH_MAX: Final = 12
-"""Brackets inside brackets that are read as structure; deeper ones stay text."""
+"""Maximum bracket depth that is read as structure; deeper brackets stay text."""
 CHARS_MAX: Final = 4_000
 """A longer text is prose."""
 ITEMS_MAX: Final = 256
-"""Items of one list; a longer one is read as text."""
+"""Maximum number of items of a list; a longer one is read as text."""
 _DIGITS_MAX: Final = 400
 _NAME_CHARS_MAX: Final = 60
 _EXPONENT_MAX: Final = 400
@@ -65,7 +65,7 @@ class Items:
     brackets: str = ""
     form: str = ""
     decimal: Number | None = None
-    """`1,22` may be a decimal comma as well, and `12,34,567` one number."""
+    """`1,22` may also be a decimal comma, and `12,34,567` one number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Time:
 
     seconds: int
     half: str = ""
-    """`am`, `pm`, or nothing said."""
+    """`am`, `pm`, or empty."""
     terms: tuple[int, ...] = ()
     form: str = ""
 
@@ -126,7 +126,7 @@ class Based:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """`x = 5`, `(p, q) = (3, 2)`, `x \\in [0, 1]`: a value and what it is the value of."""
+    """`x = 5`, `(p, q) = (3, 2)`, `x \\in [0, 1]`: a name and its value."""
 
     name: str
     value: "Answer"
@@ -136,7 +136,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Sentences; the answer has to be looked for."""
+    """Sentences, in which the answer must be searched."""
 
     text: str
     form: str = ""
@@ -309,7 +309,7 @@ _CUP: Final = frozenset({"\\cup"})
 
 
 def read(text: str) -> Answer:
-    """The answer that `text` is."""
+    """Parse `text` as an answer."""
     if len(text) > CHARS_MAX:
         return Prose(text=text, form=notation.form(text))
     return _read(notation.tidy(text), 0)
@@ -352,7 +352,7 @@ def _ascending(text: str) -> str:
 
 
 def _whole(text: str, depth: int) -> Answer | None:
-    """What reads as one although words or commas in it could part it."""
+    """Forms that are one element although they contain words or commas."""
     if _OUTER.fullmatch(text) and (text[0], text[-1]) != ("[", "]"):
         return _bracketed(text, depth)
     return (
@@ -375,7 +375,7 @@ def _mixed(text: str) -> Answer | None:
 
 
 def _foreign_decimal(text: str) -> Answer | None:
-    """`1.234.567` and `1.234,5`: no other reading has two points, or a comma behind one."""
+    """`1.234.567` and `1.234,5`: no other form has two points, or a comma after one."""
     if not _POINTS.fullmatch(text):
         return None
     return _decimal(text.replace(".", "").replace(",", "."))
@@ -385,7 +385,7 @@ def _foreign_decimal(text: str) -> Answer | None:
 
 
 def _listed(text: str, depth: int) -> Answer | None:
-    """A list without brackets: parts between `;`, `,`, `and`, `or`, or blanks between numbers."""
+    """A list without brackets: parts between `;`, `,`, `and`, `or`, or spaces between numbers."""
     if _SPACED_NUMBERS.fullmatch(text) and not (
         _MIXED.fullmatch(text) or _SPACED_THOUSANDS.fullmatch(text)
     ):
@@ -411,8 +411,8 @@ def _listed(text: str, depth: int) -> Answer | None:
 
 
 def _comma_parts(text: str, *, bracketed: bool = False) -> list[str]:
-    """A comma in front of exactly three digits is part of a number, save between brackets where
-    commas with blanks tell the items apart."""
+    """A comma before exactly three digits is part of a number, except inside brackets if commas
+    with spaces separate the items."""
     spaced = re.search(r"(?a),\s", text) is not None
     if not bracketed or spaced:
         text = _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
@@ -422,7 +422,7 @@ def _comma_parts(text: str, *, bracketed: bool = False) -> list[str]:
 
 
 def _top_level_and(text: str) -> str:
-    """`and` and `or` outside of brackets become commas."""
+    """Replace `and` and `or` outside brackets by commas."""
     if "and" not in text and "or" not in text and "\\&" not in text:
         return text
     depths = {token.start: token.depth for token in notation.tokens(text)}
@@ -449,7 +449,7 @@ def _items(kind: str, parts: list[str], text: str, depth: int, brackets: str = "
 
 
 def _is_sentence(text: str, parts: list[str]) -> bool:
-    """Words between commas, with verbs and all, are prose, not a list of answers."""
+    """Clauses between commas are prose, not a list of answers."""
     return any(len(_WORD.findall(_bare(part))) > 4 for part in parts) or len(
         _WORD.findall(_bare(text))
     ) > 4 * len(parts)
@@ -551,7 +551,7 @@ def _fraction(text: str) -> Answer | None:
 
 
 def _unit(text: str) -> str | None:
-    """The unit that `text` is, in one spelling; "" for none, `None` where it is something else."""
+    """The normalised unit of `text`; "" for no unit, `None` if it is something else."""
     text = text.strip()
     if not text:
         return ""
@@ -724,7 +724,7 @@ def _plus_minus(text: str, depth: int) -> Answer | None:
 
 
 def _named(text: str, depth: int) -> Answer | None:
-    """`name = value` where the value is more than an expression."""
+    """`name = value` with a value that is more than an expression."""
     point = _POINT.fullmatch(text)
     if point:
         at = _read(point["at"], depth + 1)
@@ -799,13 +799,13 @@ def _words(text: str, _depth: int) -> Answer | None:
 
 
 def words_form(said: str) -> str:
-    """Words without case, punctuation, blanks; a single letter keeps its case."""
+    """Words without case, punctuation and spaces; a single letter keeps its case."""
     letters = re.sub(r"[^A-Za-z0-9]+", " ", said).strip()
     return letters if len(letters) == 1 else letters.casefold()
 
 
 def _quantity(text: str, depth: int) -> Answer | None:
-    """An expression with a unit behind it."""
+    """An expression followed by a unit."""
     match = _TRAILING_TEXT.fullmatch(text)
     if match is None:
         match = _TRAILING_WORD.fullmatch(text)

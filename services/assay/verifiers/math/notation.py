@@ -1,7 +1,7 @@
-"""One spelling for what LaTeX, Unicode and plain text spell in many ways. Text to text, linear.
+"""Normalises the many spellings of LaTeX, Unicode and plain text to one. Text to text, linear.
 
-`tidy` gives the spelling that `grammar` reads; `form` the one under which two texts are the same
-text. Neither changes what a text says: signs, digits and brackets all stay.
+`tidy` returns the spelling that `grammar` reads; `form` returns the one in which equal texts are
+identical. Neither changes the meaning: signs, digits and brackets all stay.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from assay.verifiers.math.lexicon.unicode import ascii_of
 
 CURRENCY: Final = "\N{CURRENCY SIGN}"
-"""What `\\$` becomes, so that a dollar is not taken for a delimiter."""
+"""Replacement for `\\$`, so that a dollar sign is not mistaken for a delimiter."""
 _SPELLINGS: Final = {
     "dfrac": "frac",
     "tfrac": "frac",
@@ -99,7 +99,7 @@ _THOUSANDS: Final = re.compile(
 
 
 def _listed_cases(match: re.Match[str]) -> str:
-    """Equations that hold together, as a list."""
+    """Systems of equations, as a list."""
     return ", ".join(row.strip() for row in match[1].split("\\\\") if row.strip())
 
 
@@ -132,7 +132,7 @@ _PLAIN_TEXT: Final = (
     (re.compile(r"(?ai)^\s*(?:negative|minus)\s+(?=[\d.\\$])"), lambda _: "-"),
     (re.compile(r"(?ai)(?<=\d)\s+(?:\\text\s*\{\s*)?to(?:\s*\})?\s+(?=\d)"), lambda _: ":"),
 )
-"""What plain text and rarer LaTeX say, each with the spelling that is read."""
+"""Spellings in plain text and rarer LaTeX, with the normalised spelling of each."""
 _REPEATED_IN: Final = re.compile(
     r"(?a)(\d*\.\d*)(?:\\(?:bar|dot|overline)\s*\{?|\()(\d+)(?:\}|\)|(?<=\d)(?![\d}]))"
 )
@@ -161,13 +161,13 @@ _WRAPPERS: Final = (
 _END_MARKS: Final = " \t\r\n.,;:"
 _PEELED_MAX: Final = 12
 _APART: Final = re.compile(r"(?a)(\d,?)\s+(?=\d)")
-"""Blanks that tell numbers apart: `1 2` is not `12`, `1, 234` is not `1,234`."""
+"""Spaces that separate numbers: `1 2` is not `12`, `1, 234` is not `1,234`."""
 _SUB_BRACES: Final = re.compile(r"(?a)([_^])\{(\w)\}")
 _FRAC_BARE: Final = re.compile(r"(?a)\\frac\s*(?:\{(\w)\}|(\d))\s*(?:\{(\w)\}|(\d))")
 
 
 class Token(NamedTuple):
-    """One character or command of a text, and how deep in brackets it stands."""
+    """One character or command of a text, and its bracket depth."""
 
     text: str
     start: int
@@ -175,7 +175,7 @@ class Token(NamedTuple):
 
 
 def tidy(text: str) -> str:
-    """One spelling of `text`: no delimiters of mathematics, no sizes, one minus, one fraction."""
+    """The normalised `text`: no math delimiters, no sizes, one minus, one fraction."""
     text = undoubled(ascii_of(text)).replace("!=", "\\neq ")
     for pattern, replacement in _PLAIN_TEXT:
         text = pattern.sub(replacement, text)
@@ -209,7 +209,7 @@ def _braced_roots(text: str) -> str:
 def _braced_fractions(text: str) -> str:
     """`\\frac\\pi2` as `\\frac{\\pi}{2}`: each argument is one token or one group.
 
-    What stands behind an argument that never closes stays as it is.
+    Text after an unclosed argument stays unchanged.
     """
     parts: list[str] = []
     began = 0
@@ -227,7 +227,7 @@ def _braced_fractions(text: str) -> str:
 
 
 def _argument(text: str, start: int) -> tuple[str, int]:
-    """A command's argument and where it ends: empty where there is none, -1 where it stays open."""
+    """A command's argument and its end: empty if there is none, -1 if it is unclosed."""
     match = _BARE_ARGUMENT.match(text, start)
     if match is None:
         return "", start
@@ -238,12 +238,12 @@ def _argument(text: str, start: int) -> tuple[str, int]:
 
 
 def undoubled(text: str) -> str:
-    """Commands whose backslash was escaped once too often; in a matrix it is a new row."""
+    """Fix commands with a doubled backslash; in a matrix a double backslash is a new row."""
     return text if "\\begin" in text else _DOUBLED.sub(r"\\", text)
 
 
 def form(text: str) -> str:
-    """What two texts share that differ in spaces and needless braces only."""
+    """The form shared by texts that differ only in spaces and redundant braces."""
     text = _SUB_BRACES.sub(r"\1\2", _SPACE.sub("", _APART.sub(r"\1|", text)))
     return _FRAC_BARE.sub(lambda m: f"\\frac{{{m[1] or m[2]}}}{{{m[3] or m[4]}}}", text).replace(
         "\\text", ""
@@ -251,7 +251,7 @@ def form(text: str) -> str:
 
 
 def peel(text: str) -> str:
-    """Take off what only wraps an answer: `$`, `**`, quotes, a box, a full stop."""
+    """Remove the wrapping of an answer: `$`, `**`, quotes, a box, a full stop."""
     for _ in range(_PEELED_MAX):
         before = text
         text = text.strip()
@@ -306,7 +306,7 @@ def _respell(match: re.Match[str]) -> str:
 
 
 def _dollars(text: str) -> str:
-    """Take the delimiters away; one that has no partner and stands before a digit is money."""
+    """Remove the delimiters; an unpaired one before a digit is money."""
     if text.count("$") % 2:
         text = re.sub(r"(?a)\$(?=\s*\.?\d)", CURRENCY, text, count=1)
     return text.replace("$", " ")
@@ -325,7 +325,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def closing(text: str, start: int) -> int:
-    """Where the bracket closes that opens at `start`; -1 where it does not."""
+    """Position at which the bracket at `start` closes; -1 if it does not."""
     for token in tokens(text[start:]):
         if token.depth == 0 and token.start and token.text in {")", "]", "}", "\\}", "\\rangle"}:
             return start + token.start + len(token.text) - 1
@@ -333,7 +333,7 @@ def closing(text: str, start: int) -> int:
 
 
 def split(text: str, separators: frozenset[str]) -> list[str]:
-    """The parts between `separators` that stand outside all brackets."""
+    """The parts between `separators` outside all brackets."""
     parts: list[str] = []
     began = 0
     for token in tokens(text):

@@ -1,8 +1,8 @@
-"""A second, independent opinion: both answers as numbers at random points.
+"""The second judge: compares both answers as numbers at random points.
 
-A parser and an evaluator of their own, on the standard library's complex floats; nothing of sympy,
-of latex2sympy or of math-verify. It says equal, different, or nothing (`None`) where it cannot read
-an answer or the values say too little. Bounded: tokens, depth, points.
+It has a separate parser and evaluator on the standard library's complex floats, without sympy,
+latex2sympy or math-verify. The result is equal, different, or `None` if an answer cannot be read or
+the values do not decide. Bounded: tokens, depth, points.
 """
 
 import cmath
@@ -27,7 +27,7 @@ TOKENS_MAX: Final = 400
 DEPTH_MAX: Final = 30
 POINTS: Final = 4
 _NEAR: Final = 1e-7
-"""Relative difference of values that count as the same; floats differ less, answers more."""
+"""Maximum relative difference of equal values: above float errors, below real differences."""
 _SIZE_MAX: Final = 1e60
 
 Value = complex
@@ -88,7 +88,7 @@ class _Unread(Exception):
 
 
 def judge(gold: Answer, answer: Answer, seed: str) -> bool | None:
-    """Whether they have the same values at points drawn from `seed`; `None` = no opinion."""
+    """Whether they have the same values at points drawn from `seed`; `None` if undecided."""
     try:
         left, right = _leaves(gold), _leaves(answer)
         names = sorted(set().union(*(tree.names for tree in (*left.trees, *right.trees))))
@@ -112,7 +112,7 @@ def approximate(text: str) -> float | None:
     return value.real if abs(value.imag) < _NEAR * max(1.0, abs(value.real)) else None
 
 
-# -- what is compared ------------------------------------------------------------------------------
+# -- comparison ------------------------------------------------------------------------------------
 
 
 class _Expression:
@@ -249,7 +249,7 @@ class _Parser:
                 tree = _over(tree, self._signed(depth))
             elif self._begins_atom(said):
                 if said[0].isdigit():
-                    raise _Unread  # two numbers side by side say nothing sure
+                    raise _Unread  # two adjacent numbers are ambiguous
                 tree = _times(tree, self._power(depth))
             else:
                 return tree
@@ -287,7 +287,7 @@ class _Parser:
         return lambda scope: _raised(base(scope), exponent(scope))
 
     def _argument(self, depth: int) -> Tree:
-        """A braced group, or one said."""
+        """A braced group, one digit, a signed argument, or an atom."""
         if self.peek() == "{":
             return self._group("{", "}", depth)
         said = self.peek()
@@ -357,7 +357,7 @@ class _Parser:
         return lambda scope: _trigonometric_power(function, inner(scope), raised(scope))
 
     def _operand(self, depth: int) -> Tree:
-        """What a function is applied to: a group, or factors up to the next sign."""
+        """The argument of a function: a group, or factors up to the next sign."""
         if self.peek() in {"(", "{", "["}:
             return self._power(depth)
         tree = self._power(depth)
@@ -367,7 +367,7 @@ class _Parser:
 
     def _logarithm(self, depth: int) -> Tree:
         if self.peek() != "_":
-            raise _Unread  # of which base is not said
+            raise _Unread  # the base is not given
         self._take()
         base = self._argument(depth)
         inner = self._operand(depth)

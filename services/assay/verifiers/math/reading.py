@@ -1,7 +1,7 @@
-"""From a reference, or from what was extracted, to the tree of `grammar`; the same rules for both.
+"""Parses references and extracted answers into trees of `grammar`, by the same rules.
 
-A reference that is itself a worked solution is read as a response would be. A short one in words
-stays what it is: nothing is searched in it.
+A reference that is itself a worked solution is read like a response. A short one in words is not
+searched.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from assay.verifiers.text.answers import Strategy, extract
 _REMEMBERED_MAX: Final = 2_048
 _REMEMBERED_CHARS_MAX: Final = 4_000
 _SOLUTION_CHARS_MIN: Final = 60
-"""A reference in sentences that is longer may be a solution, in which the answer is searched."""
+"""A longer reference in sentences may be a solution, which is searched for its answer."""
 _MARKED: Final = (
     Strategy.TAG,
     Strategy.BOXED,
@@ -27,14 +27,14 @@ _MARKED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An answer, and the form of the text that it was read from."""
+    """An answer, and the normalised form of its text."""
 
     form: str
     answer: Answer
 
 
 def read_gold(text: str, options: tuple[str, ...] = ()) -> Read | None:
-    """Read a reference answer; `None` where it is empty."""
+    """Read a reference answer; `None` if it is empty."""
     if not text.strip():
         return None
     if len(text) > _REMEMBERED_CHARS_MAX:
@@ -49,7 +49,7 @@ def _gold(text: str, options: tuple[str, ...]) -> Read:
 
 
 def read_answer(text: str, options: tuple[str, ...] = ()) -> Read:
-    """Read what was extracted from a response."""
+    """Read an answer extracted from a response."""
     return _read(text, options, is_gold=False)
 
 
@@ -73,13 +73,13 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
 
 
 def _closed(text: str) -> str:
-    """A reference whose box was cut off by whoever made the data set."""
+    """Whether the reference's box was truncated in the data set."""
     missing = text.count("{") - text.count("}")
     return text + "}" * missing if 0 < missing <= 2 and "\\boxed" in text else text
 
 
 def _option(text: str, options: tuple[str, ...]) -> Answer | None:
-    """One of the words that are answers themselves."""
+    """Whether it is one of the words that are answers themselves."""
     if not options:
         return None
     said = grammar.words_form(notation.words_of(notation.tidy(text))).casefold()

@@ -1,6 +1,6 @@
-"""Where in sentences the answer stands, when nothing marks it: the last run of mathematics.
+"""Finds an unmarked answer in sentences: the last run of mathematics.
 
-Values that only separators part are one run and so one answer with several parts.
+Values with only separators between them are one run, so one answer with several parts.
 """
 
 import re
@@ -16,7 +16,7 @@ _SPAN: Final = re.compile(
 )
 _SPANS_MAX: Final = 16
 _CHARS_MAX: Final = 4_000
-"""From the end; what stands earlier is not searched."""
+"""Characters from the end that are searched."""
 _GAP: Final = re.compile(r"(?a)(?:[\s,;]|\\?%|and|or|\\text\{\s*(?:and|or)\s*\})*", re.IGNORECASE)
 _GAP_CHARS_MAX: Final = 24
 _PERCENT_BEHIND: Final = re.compile(r"(?a)\s*(?:\\?%|percent|pct)")
@@ -32,7 +32,7 @@ _RUN: Final = re.compile(
 
 
 def find(text: str) -> Answer | None:
-    """Read the last run of mathematics in `text`; `None` where there is none."""
+    """Read the last run of mathematics in `text`; `None` if there is none."""
     text = text[-_CHARS_MAX:]
     found = _last_spans(text) or _last_numbers(text)
     if found is None:
@@ -42,7 +42,7 @@ def find(text: str) -> Answer | None:
 
 
 def _last_spans(text: str) -> str | None:
-    """`$...$` and its like; several with separators between them belong together."""
+    """`$...$` and similar; several with only separators between them belong together."""
     spans = list(_SPAN.finditer(text))
     if not spans:
         return None

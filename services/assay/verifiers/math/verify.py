@@ -1,10 +1,10 @@
-"""The stage `math.verify`: reads and compares, in a warm process that the worker may kill.
+"""The stage `math.verify`: parses and compares, in a warm process that the worker may kill.
 
-The worker counts CPU time from outside and ends what takes too long as RESOURCE_LIMIT. The alarm of
-math-verify, which turns a hang into "wrong", is off. Invariants: whatever text a response holds, it
-ends with a reward; an exception that it provokes is a wrong answer. A reference that fails its own
-controls is refused (`assay.verifiers.math.audit`). The process is confined once warm, and all that
-a comparison may import is imported by then.
+The worker counts CPU time from outside and ends slow requests as RESOURCE_LIMIT. The alarm of
+math-verify, which turns a hang into "wrong", is off. Invariants: every response ends with a reward;
+an exception that it causes is a wrong answer. A reference that fails its own controls is refused
+(`assay.verifiers.math.audit`). The process is confined once warm; all modules that a comparison may
+import are loaded before that.
 """
 
 import hashlib
@@ -39,37 +39,37 @@ _log = logging.getLogger(__name__)
 
 
 _SENTENCES: Final = frozenset({Strategy.ANSWER_IS, Strategy.ANSWER_COLON, Strategy.TAIL})
-"""Where an exclamation mark at the end may be the sentence's, and not a factorial."""
+"""Strategies whose answer may end with an exclamation mark that is not a factorial."""
 
 
 class Judged(NamedTuple):
-    """What the comparison says."""
+    """The result of the comparison."""
 
     passed: bool | None
-    """`None` where no reference answer can be read."""
+    """Whether the answer passes; `None` if no reference answer can be read."""
     answer: Read
     gold: Read | None
-    """The one that it equals, or the first."""
+    """The gold answer that it equals, otherwise the first."""
     error: str
 
 
 class LateImports:
-    """Sees every import of a module that is not loaded; changes nothing."""
+    """Records every import of a module that is not loaded; changes nothing."""
 
     def __init__(self) -> None:
-        """Nothing seen."""
+        """Start empty."""
         self._names: set[str] = set()
 
     def find_spec(
         self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Note `name` and leave the finding to the others."""
+        """Record `name` and leave the search to the other finders."""
         if name.partition(".")[0] in warm.PACKAGES:
             self._names.add(name)
         return None
 
     def take_failed(self) -> list[str]:
-        """Names looked for since the last call that are still not there."""
+        """Names searched since the last call that are still not loaded."""
         failed = sorted(name for name in self._names if name not in sys.modules)
         self._names.clear()
         return failed
@@ -128,7 +128,7 @@ class VerifyHandler:
         return scored(passed=said.passed, settings=settings, evidence=evidence)
 
     def _check_imports(self, said: Judged) -> None:
-        """A module that is missing for the gold itself is our fault, and not the response's.
+        """A module that is missing for the gold itself is an infrastructure failure.
 
         Raises:
             ImportError: the gold cannot be compared with itself either.
@@ -144,7 +144,7 @@ class VerifyHandler:
 
 
 def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
-    """Compare one extracted answer with the golds; total, but for memory that runs out."""
+    """Compare one extracted answer with the golds; total, except for out of memory."""
     answer = read_answer(text, settings.option_strings)
     first: Read | None = None
     error = ""
@@ -173,12 +173,12 @@ def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]
         return comparison.equal(gold.answer, answer.answer), comparison.error
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - the response is hostile text; its error is its own
+    except Exception as error:  # noqa: BLE001 - the response is hostile text and at fault for its errors
         return False, f"{type(error).__name__} while comparing"
 
 
 def _second_opinion(said: Judged, settings: MathSettings) -> str:
-    """What the second judge says, where the answer belongs to the sample; evidence only."""
+    """The second judge's result, if the answer is in the sample; evidence only."""
     if said.gold is None or not settings.second_judge_share:
         return ""
     seed = f"{said.gold.form}\n{said.answer.form}"

@@ -1,10 +1,10 @@
-"""What `math.verify` loads and exercises before it is confined.
+"""Loads and exercises everything that `math.verify` needs before it is confined.
 
-sympy imports many of its modules inside functions, when they are first needed; by then a confined
-process may read no files that the confinement hides. So all modules of the packages below are
-imported at once, but for those that no comparison can reach (plotting, code printers, test suites,
-physics). What sympy uses only where it happens to be installed is kept out, now and later: it costs
-memory in every process, and no verdict may depend on it.
+sympy imports many of its modules inside functions, on first use. By then a confined process may not
+be able to read them. So all modules of the packages below are imported in advance, except those
+that no comparison can reach (plotting, code printers, test suites, physics). Packages that sympy
+uses only if installed are blocked permanently: they cost memory in every process, and no verdict
+may depend on them.
 """
 
 import importlib
@@ -103,7 +103,7 @@ PAIRS: Final = (
 
 
 def import_all() -> None:
-    """Import every module that a comparison may want later."""
+    """Import every module that a comparison may need later."""
     with warnings.catch_warnings(), without_optional():
         warnings.simplefilter("ignore")
         for name in PACKAGES:
@@ -113,7 +113,7 @@ def import_all() -> None:
 
 
 class _Absent:
-    """Finder by which the optional packages are not installed, for the thread that made it."""
+    """Finder that hides the optional packages from the thread that created it."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
@@ -128,7 +128,7 @@ class _Absent:
 
 @contextmanager
 def without_optional() -> Iterator[None]:
-    """Keep out what sympy takes where it happens to be installed (`lambdify` in sums: numpy)."""
+    """Block packages that sympy uses only if installed (`lambdify` in sums: numpy)."""
     absent = _Absent()
     sys.meta_path.insert(0, absent)
     try:
@@ -138,7 +138,7 @@ def without_optional() -> Iterator[None]:
 
 
 def _modules(paths: list[str], prefix: str) -> list[str]:
-    """Names of all modules below, without those left out and all that is below them."""
+    """Names of all modules below, without the excluded ones and their submodules."""
     found: list[str] = []
     for module in pkgutil.iter_modules(paths, prefix):
         last = module.name.rpartition(".")[2]
@@ -152,7 +152,7 @@ def _modules(paths: list[str], prefix: str) -> list[str]:
 
 
 def _try_import(name: str) -> None:
-    """A module that needs what is not installed cannot be needed here either."""
+    """Ignore a module with missing dependencies: no comparison can need it."""
     try:
         importlib.import_module(name)
     except (ImportError, AttributeError, SyntaxError):

@@ -1,10 +1,10 @@
-"""Where in a response the answer stands.
+"""Finds the answer in a response.
 
-Every strategy is one linear pass over the text, is total (any text gives an answer or `None`) and
-takes the *last* statement. Statements that follow one another with nothing between them but `and`,
-`or`, commas and their like are one answer with several parts: naming two values names both, never
-the last one. A box that is not closed, and a text that repeats itself to its end, have no answer
-(`unfinished`, `repeats`), which is for the caller to ask.
+Every strategy is one linear pass over the text, is total (any text has an answer or `None`) and
+uses the *last* statement. Consecutive statements with only `and`, `or`, commas and similar words
+between them are one answer with several parts: naming two values names both, not only the last. An
+unclosed box, or a text that ends in repetition, has no answer; callers check this with `unfinished`
+and `repeats`.
 """
 
 import re
@@ -18,10 +18,10 @@ class Strategy(StrEnum):
     """How an answer is marked."""
 
     TAG = "tag"
-    """`<answer>18</answer>`; a `\\boxed{}` inside is opened too."""
+    """`<answer>18</answer>`; a `\\boxed{}` inside is unwrapped too."""
     BOXED = "boxed"
-    """`\\boxed{18}` or `\\fbox{18}` with balanced braces. Boxes that only `and`, commas and their
-    like part are one answer with several parts: naming two values to be safe names both."""
+    """`\\boxed{18}` or `\\fbox{18}` with balanced braces. Boxes separated only by `and`, commas and
+    similar words are one answer with several parts: naming two values to be safe names both."""
     HASHES = "hashes"
     """`#### 18`, to the end of the line."""
     ANSWER_IS = "answer_is"
@@ -29,11 +29,11 @@ class Strategy(StrEnum):
     ANSWER_COLON = "answer_colon"
     """A line `A: 18`, `Answer: 18` or `**Final answer:** 18`."""
     LAST_NUMBER = "last_number"
-    """The last number of the text, wherever it stands."""
+    """The last number of the text, at any position."""
     TAIL = "tail"
-    """The last lines (at most 500 characters), for a judge that looks for the answer by itself."""
+    """The last lines (at most 500 characters), for a judge that searches for the answer itself."""
     WHOLE = "whole"
-    """The response as it is, without white space around it."""
+    """The whole response without surrounding white space."""
 
 
 class Extracted(NamedTuple):
@@ -59,7 +59,7 @@ class _Statement(NamedTuple):
 
 TAIL_CHARS_MAX: Final = 500
 REPEATED_MIN: Final = 12
-"""So many times the same words at the end of a response, and it has lost its way."""
+"""Number of repetitions of a phrase at the end after which a response has no answer."""
 _REPEATED_CHARS_MIN: Final = 120
 _REPETITION_CHARS_MAX: Final = 12_000
 _BOXES_MAX: Final = 16
@@ -72,7 +72,7 @@ _FILLER: Final = (
     r"therefore|then|another|other|second|third|correct|is|it"
 )
 _GAP: Final = re.compile(
-    r"(?:\s{0,3}[A-Za-z]{2,20}(?=\s{1,3}(?:and|or)\b))?"  # what was counted: `\boxed{1} cups and`
+    r"(?:\s{0,3}[A-Za-z]{2,20}(?=\s{1,3}(?:and|or)\b))?"  # the counted noun: `\boxed{1} cups and`
     r"(?:[\s,;.:!?$&*+|]|\\[()\[\]\\,;!: ]|\\q?quad|"
     r"\\(?:text|mbox|textbf|mathrm)\s?\{[^{}]{0,40}\}|"
     r"\\?[A-Za-z](?:_\{?\w{1,8}\}?)?\s{0,3}=|"
@@ -83,7 +83,7 @@ _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BRACES: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{|\\.|[{}]", re.DOTALL)
 _ANSWER_IS: Final = re.compile(r"\banswer\s{1,4}is\b[ \t]{0,4}:?", re.IGNORECASE)
 _ANSWER_COLON: Final = re.compile(
-    r"^(?:_|[^\w\n()\[\]{}<$\\]){0,12}"  # marks, also bytes that are no text, but no words
+    r"^(?:_|[^\w\n()\[\]{}<$\\]){0,12}"  # marks, also bytes that are not text, but not words
     r"(?:final[ ])?(?:answer|ans|a)[ \t*_]{0,4}:[*_]{0,4}",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -104,10 +104,10 @@ _CUT: Final = re.compile(
 
 
 def extract(response: str, strategies: Sequence[Strategy]) -> Extracted | None:
-    """Return the answer by the first strategy that finds a non-empty one.
+    """Return the answer of the first strategy that finds a non-empty one.
 
-    Boxes in front of a later `final answer is` are intermediate results where that statement is
-    looked for too.
+    Boxes before a later `final answer is` are intermediate results if a strategy for that statement
+    is listed too.
     """
     for strategy in strategies:
         if strategy is Strategy.BOXED and _stated_after_boxes(response, strategies):
@@ -136,7 +136,7 @@ def is_cut(text: str) -> bool:
 
 
 def repeats(response: str) -> bool:
-    """Whether the end of the response is one phrase, over and over."""
+    """Whether the response ends in one phrase that is repeated."""
     text = response.rstrip()[-_REPETITION_CHARS_MAX:][::-1]
     if len(text) < _REPEATED_CHARS_MIN:
         return False
@@ -148,8 +148,8 @@ def repeats(response: str) -> bool:
 
 
 def _period(text: str) -> int:
-    """Length of the shortest piece of whose repetition `text` is a beginning (Knuth, Morris and
-    Pratt's failure function; linear)."""
+    """Shortest period of `text`: `text` is a prefix of its repetition (Knuth, Morris and Pratt's
+    failure function; linear)."""
     border = [0] * len(text)
     length = 0
     for at in range(1, len(text)):
@@ -174,7 +174,7 @@ def _tag(response: str) -> str | None:
 
 
 def _joined(response: str, statements: Sequence[_Statement]) -> str | None:
-    """The last statement, and those that it only continues."""
+    """The last statement together with those that it continues."""
     if not statements:
         return None
     run = [statements[-1]]
@@ -188,7 +188,7 @@ def _joined(response: str, statements: Sequence[_Statement]) -> str | None:
 
 
 def _stated_after_boxes(response: str, strategies: Sequence[Strategy]) -> bool:
-    """Whether a final answer is stated in plain words behind the last box."""
+    """Whether a final answer is stated in plain words after the last box."""
     if not {Strategy.ANSWER_IS, Strategy.ANSWER_COLON} & set(strategies):
         return False
     last = _last(_FINAL, response)
@@ -203,7 +203,7 @@ def _stated_after_boxes(response: str, strategies: Sequence[Strategy]) -> bool:
 
 
 def _last_boxes(response: str) -> tuple[str, ...]:
-    """Contents of the last box and of those that it continues; empty ones are none."""
+    """Contents of the last box and of those that it continues, without empty ones."""
     boxes = [box for box in _boxes(response)[0] if box.content]
     run = boxes[-1:]
     for earlier in reversed(boxes[:-1]):
@@ -215,7 +215,7 @@ def _last_boxes(response: str) -> tuple[str, ...]:
 
 
 def _boxes(response: str) -> tuple[list[_Box], int]:
-    """Outer boxes, and where one opens that never closes (-1: none).
+    """Outer boxes, and the position of an unclosed one (-1 if none).
 
     One pass with a stack of open braces; a box inside a box is part of its content.
     """
@@ -238,7 +238,7 @@ def _boxes(response: str) -> tuple[list[_Box], int]:
 
 
 def _hashes(response: str) -> str | None:
-    """A line of a heading's form with text below it is a heading."""
+    """A line in the form of a heading with text below it is a heading."""
     found = [
         _Statement(match.start(), response.index(text, match.end()) + len(text), text.strip("# \t"))
         for match in _few_last(_HASHES, response)
@@ -298,7 +298,7 @@ def _last_number(response: str) -> str | None:
 
 
 def _tail(response: str) -> str:
-    """Whole lines where possible."""
+    """The tail of the text, in whole lines if possible."""
     text = response.rstrip()
     if len(text) <= TAIL_CHARS_MAX:
         return text.strip()
@@ -324,7 +324,7 @@ def _line_at(text: str, start: int) -> str:
 
 
 def _lines_at(text: str, start: int) -> str:
-    """The rest of the line; the next one where that is empty; more while something stays open."""
+    """The rest of the line, or the next line if that is empty; more while brackets are open."""
     end = start
     said = ""
     for _ in range(_STATEMENT_LINES_MAX):
@@ -349,7 +349,7 @@ def _is_closed(text: str) -> bool:
 
 
 _OPENED: Final = (Strategy.BOXED, Strategy.TAG)
-"""Where boxes are opened."""
+"""Positions at which boxes open."""
 _FIND: Final[dict[Strategy, Callable[[str], str | None]]] = {
     Strategy.TAG: _tag,
     Strategy.HASHES: _hashes,

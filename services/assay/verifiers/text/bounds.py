@@ -1,6 +1,6 @@
-"""Runs a judgement under bounds of its own: a deep stack, or little CPU time.
+"""Runs a judgement with its own bounds: a deep stack, or a CPU time limit.
 
-Both are for the main thread of a worker process, as everything in a handler is.
+Both are for the main thread of a worker process, like everything in a handler.
 """
 
 import contextlib
@@ -15,22 +15,22 @@ T = TypeVar("T")
 
 STACK_BYTES: Final = 64 * 1024**2
 FRAMES_MAX: Final = 40_000
-"""Python frames; measured to need less than half of `STACK_BYTES`."""
+"""Number of Python frames; measured to need less than half of `STACK_BYTES`."""
 
 
 REPEAT_S: Final = 0.05
-"""CPU time from one signal to the next, while the body has not ended."""
+"""CPU time between two signals until the body has ended, in seconds."""
 
 
 class OutOfTime(BaseException):
-    """The CPU time is used up. Not an `Exception`: libraries that judge catch those."""
+    """The CPU time is used up. Not an `Exception`, because validator libraries catch those."""
 
 
 def on_deep_stack(call: Callable[[], T]) -> T:
-    """Return what `call` returns, run where recursion may go to `FRAMES_MAX` frames.
+    """Return the result of `call`, run with a recursion limit of `FRAMES_MAX` frames.
 
     Raises:
-        RecursionError: even that is not enough.
+        RecursionError: `FRAMES_MAX` frames are not enough.
     """
     ended: list[tuple[T] | BaseException] = []
 
@@ -57,10 +57,10 @@ def on_deep_stack(call: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def cpu_time(seconds: float) -> Iterator[None]:
-    """Bound the CPU time of the body; outside the main thread, where no signal comes, unbounded.
+    """Bound the CPU time of the body; no bound outside the main thread, which gets no signals.
 
-    The interpreter swallows what is raised in a finalizer or a callback of the garbage collector:
-    nothing is raised while it collects, and the signal repeats until the body has ended.
+    The interpreter discards exceptions in finalizers and callbacks of the garbage collector. So
+    nothing is raised during a collection, and the signal repeats until the body has ended.
 
     Raises:
         OutOfTime: it took longer.
@@ -90,7 +90,7 @@ def cpu_time(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _collections_watched() -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether the garbage collector is at work right now."""
+    """Yield a function that reports whether the garbage collector is running."""
     at_work = False
 
     def on_start(phase: str, _info: dict[str, int]) -> None:
@@ -101,7 +101,7 @@ def _collections_watched() -> Iterator[Callable[[], bool]]:
         nonlocal at_work
         at_work = at_work and phase != "stop"
 
-    # First of all callbacks at the start and last of all at the stop, so that theirs are covered.
+    # The first callback at the start and the last at the stop, so that all others are covered.
     gc.callbacks.insert(0, on_start)
     gc.callbacks.append(on_stop)
     try:

@@ -1,21 +1,21 @@
-"""Which label of a multiple choice a response names. Total: any text has a reading.
+"""Finds the label of a multiple choice that a response names. Total on any text.
 
 The rules, in the order in which they are applied (docs/pipelines.md has them as a table):
 
-1. What stands before the last `</think>` is not read; a `<think>` that is never closed holds all.
-2. The first strategy that finds *statements* is the one that counts. Statements of one strategy
-   are read each by itself; together they must name exactly one label.
-3. A sentence that begins by taking back (`Wait`, `Actually`, `Correction`) makes what was said
-   before it count no more, if a label is named after it.
-4. A statement whose clause denies it (`I doubt that the answer is B`) names nothing, and so does
-   one that only considers it (`if the answer is B`, `I thought the answer was B`) or asks.
-5. In a statement a label is *rejected* by words before it (`not B`, `instead of B`, `ruled out A
-   and B`) or after it (`B is wrong`); it is *named* otherwise. A rejected label is never the
-   reading.
-   Where the statements of a strategy only reject, the next strategy is asked for the rest.
-6. `A`, `I` and `a` before a word in lower case are words, not labels, unless the word is one that
-   follows a label (`A because`, `A is`).
-7. Two labels or more in the form of a list of options (`A) Paris B) Rome`) repeat the question.
+1. Text before the last `</think>` is ignored; an unclosed `<think>` hides the rest.
+2. The first strategy that finds *statements* counts. Each statement is read separately; together
+   they must name exactly one label.
+3. A sentence that begins with a correction (`Wait`, `Actually`, `Correction`) cancels everything
+   before it, if a label is named after it.
+4. A statement in a clause that denies it (`I doubt that the answer is B`), only considers it
+   (`if the answer is B`, `I thought the answer was B`) or asks names nothing.
+5. In a statement a label is *rejected* by words before it (`not B`, `instead of B`,
+   `ruled out A and B`) or after it (`B is wrong`); otherwise it is *named*. A rejected label is
+   never the result. If the statements of a strategy only reject, the next strategy decides among
+   the rest.
+6. `A`, `I` and `a` before a lower-case word are words, not labels, unless the word is one that
+   follows labels (`A because`, `A is`).
+7. Two or more labels in the form of a list of options (`A) Paris B) Rome`) repeat the question.
 """
 
 import re
@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from assay.verifiers.text.answers import Strategy, extract
 
 SEARCHED_CHARS_MAX: Final = 60
-"""How far back from a statement its clause is looked at."""
+"""Characters before a statement that are searched for its clause."""
 _TAIL_CHARS_MAX: Final = 500
 _STATEMENT_CHARS_MAX: Final = 500
 _STATEMENTS_MAX: Final = 256
@@ -41,7 +41,7 @@ _PLAIN: Final[dict[int, int | str]] = {
     0x2018: "'",
     0x3000: " ",
 }
-"""Full-width letters are plain ones; marks of Markdown and LaTeX are space."""
+"""Full-width letters become plain ones; Markdown and LaTeX marks become spaces."""
 _LATEX: Final = re.compile(r"\\(?:text\w{0,6}|math\w{1,6}|mbox|boxed|fbox)[ ]?\{|\\[()\[\],;!]")
 _QUOTE: Final = re.compile(r"(?<!\w)'|'(?!\w)")
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
@@ -74,7 +74,7 @@ _DENIED: Final = re.compile(
     r"|\b(?:no[ ]way|never|doubt|deny|wrong|incorrect|false|disagree|hardly|unlikely|reject)\b",
     re.IGNORECASE,
 )
-"""In the clause of a statement, before it."""
+"""Words before a statement, in its clause, that make it name nothing."""
 _CONSIDERED: Final = re.compile(
     r"\b(?:if|suppos\w+|assum\w+|whether|unless|thought|initially|at[ ]first|first|might|could|may"
     r"|maybe|perhaps|claim\w*|says|some[ ]say|people[ ]say|said|guess(?:ed|ing)|tempt\w+"
@@ -116,7 +116,7 @@ _SINGULAR: Final = re.compile(
     r"|contradicts|makes)\b",
     re.IGNORECASE,
 )
-"""Speaks of one label, not of the list before it: `B, and A is wrong`."""
+"""Refers to one label, not to the list before it: `B, and A is wrong`."""
 _REASON: Final = re.compile(
     r"\b(?:because|since|as|due[ ]to|given|where|which|for)\b", re.IGNORECASE
 )
@@ -125,12 +125,12 @@ _JOINT: Final = re.compile(
     r"(?:(?:options?|choices?)\s)?[\s(\[]*",
     re.IGNORECASE,
 )
-"""Between two labels of one list; and before the second:"""
+"""Separators between two labels of one list."""
 _JOINT_BEFORE: Final = re.compile(
     r"[\s)\]]*(,\s*(?:and|or|nor)|,|/|&|\band|\bor|\bnor)[\s(\[]*$", re.IGNORECASE
 )
 _TAKES_ONE: Final = re.compile(r"(?:instead|rather|other|than|over)\b", re.IGNORECASE)
-"""What rejects one label, not the list behind it: `instead of B, A`."""
+"""Rejects one label, not the list after it: `instead of B, A`."""
 _HEADED: Final = re.compile(r"\s?[).:]\s*\S|\s[-\u2013\u2014]\s")
 _JOINED: Final = re.compile(r"[\s).:]*(?:,|/|&|\band\b|\bor\b)[\s(]*", re.IGNORECASE)
 _LINE_END: Final = re.compile(r"[ ]*\n+[ ]*")
@@ -144,18 +144,18 @@ _PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|
 
 
 class Reading(NamedTuple):
-    """What a response says."""
+    """The result of reading a response."""
 
     labels: frozenset[str]
-    """One = that is its answer; several = it names several; none = it names none."""
+    """One = the answer; several = the response names several; empty = it names none."""
     text: str | None
-    """The statement that was read last; `None` = there is nothing to read."""
+    """The last statement that was read; `None` if there is none."""
 
 
 class _Statement(NamedTuple):
     text: str
     is_direct: bool
-    """It begins with the answer, as after `Answer:`; else the answer stands anywhere in it."""
+    """It begins with the answer, as after `Answer:`; otherwise the answer may be anywhere in it."""
     end: int
     is_denied: bool = False
 
@@ -172,7 +172,7 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
     text = _answer_part(response)
     for part in _parts(text, labels):
         rejected: set[str] = set()
-        for strategy in strategies:  # one that only rejects leaves the rest to the next
+        for strategy in strategies:  # a strategy that only rejects leaves the rest to the next
             statements = list(_statements(part, strategy))[-_STATEMENTS_MAX:]
             if not statements:
                 continue
@@ -197,7 +197,7 @@ def _answer_part(response: str) -> str:
 
 
 def _parts(text: str, labels: "_Labels") -> Iterator[str]:
-    """The response from its last taking back on that names a label, else all of it."""
+    """The response after its last correction that names a label, otherwise all of it."""
     plain = _plain(text)
     begins = [match.end() for match in _RETRACTION.finditer(plain)]
     for begin in reversed(begins[-16:]):
@@ -209,12 +209,12 @@ def _parts(text: str, labels: "_Labels") -> Iterator[str]:
 
 
 def text_from(text: str, plain: str, begin: int) -> str:
-    """The rest of `text` that the rest of `plain` stands for."""
+    """The rest of `text` that corresponds to the rest of `plain`."""
     return text[begin:] if len(text) == len(plain) else plain[begin:]
 
 
 def _plain(text: str) -> str:
-    """As it is read: the same length, marks of Markdown and LaTeX blank."""
+    """The text for matching: the same length, with Markdown and LaTeX marks as spaces."""
     blank = _LATEX.sub(lambda match: " " * len(match[0]), text).translate(_PLAIN)
     return _QUOTE.sub(" ", blank)
 
@@ -231,7 +231,7 @@ def _statements(text: str, strategy: Strategy) -> Iterator[_Statement]:
     elif strategy is Strategy.ANSWER_COLON:
         for match in _COLON.finditer(plain):
             end = _line_end(plain, match.end())
-            if not plain[match.end() : end].strip():  # the answer stands on the next line
+            if not plain[match.end() : end].strip():  # the answer is on the next line
                 end = _line_end(plain, end + 1)
             yield _Statement(plain[match.end() : end], is_direct=True, end=end)
     elif strategy in _WIDE:
@@ -280,7 +280,7 @@ def _answers_is(plain: str) -> Iterator[_Statement]:
 
 
 def _past_line_end(plain: str, at: int) -> int:
-    """A statement may go on behind a colon and the end of its line: `The answer is:` ... `B`."""
+    """A statement may continue after a colon and a line end: `The answer is:` ... `B`."""
     rest = _LINE_END.match(plain, at)
     return rest.end() if rest is not None else at
 
@@ -300,7 +300,7 @@ def _line_end(text: str, at: int) -> int:
 
 # -- labels --------------------------------------------------------------------------------------
 class _Labels:
-    """The labels of one choice, and how a text is searched for them."""
+    """The labels of one choice, and the search for them in a text."""
 
     def __init__(self, choices: tuple[str, ...]) -> None:
         self._by_form = {_form(choice): choice for choice in choices}
@@ -325,8 +325,7 @@ class _Labels:
         self._head = re.compile(rf"{head}({words})(?![\w-]|'\w)", re.IGNORECASE)
 
     def named_by(self, text: str) -> str | None:
-        """The label that `text` is, in its own case or, where no two labels differ in case only,
-        in any."""
+        """The label that `text` is: case-sensitive only if two labels differ only in case."""
         form = _form(text)
         return self._by_form.get(form) or self._by_folded.get(form.casefold())
 
@@ -343,7 +342,7 @@ class _Labels:
         return named, rejected
 
     def _after_denial(self, text: str) -> tuple[set[str], set[str]]:
-        """`not B but A`: read with the word that denies in front."""
+        """`not B but A`: read with the negating word in front."""
         return self.read(f"not {text}", is_direct=False)
 
     def read(self, text: str, *, is_direct: bool) -> tuple[set[str], set[str]]:
@@ -415,7 +414,7 @@ class _Labels:
         return ending is not None and ending[0] == "?"
 
     def _options(self, text: str) -> frozenset[int]:
-        """Where labels begin that repeat the question: two or more in the form of a list."""
+        """Start positions of labels that repeat the question: two or more in the form of a list."""
         found = list(self._listed.finditer(text))
         forms = {_form(match[0].rstrip(" ).:")).casefold() for match in found}
         return frozenset(match.start() for match in found) if len(forms) > 1 else frozenset()
@@ -428,16 +427,16 @@ class _Labels:
         return _JOINED.fullmatch(between) is not None
 
     def _before_reasons(self, text: str, kept: list[_Mention]) -> list[_Mention]:
-        """`B because A says ...`: what follows the reason's first word is no answer."""
+        """`B because A says ...`: text after the first word of a reason is not an answer."""
         if not kept:
             return kept
         reason = _REASON.search(text, kept[0].end)
         return [m for m in kept if reason is None or m.start < reason.start()]
 
 
-# -- what rejects a label ------------------------------------------------------------------------
+# -- rejecting words -----------------------------------------------------------------------------
 def _rejected_before(text: str, mention: _Mention, ends: Mapping[int, _Mention]) -> bool:
-    """Back over fillers and over labels that are joined to this one, to a word that rejects."""
+    """Go back over fillers and joined labels to a rejecting word."""
     at = mention.start
     crossed_comma = False
     for _ in range(_HOPS_MAX):
@@ -459,7 +458,7 @@ def _rejected_before(text: str, mention: _Mention, ends: Mapping[int, _Mention])
 
 
 def _rejected_after(text: str, mention: _Mention, starts: Mapping[int, _Mention]) -> bool:
-    """On over labels that are joined to this one, to words that reject them all."""
+    """Go on over joined labels to words that reject them all."""
     at = mention.end
     crossed_comma = False
     for _ in range(_HOPS_MAX):

@@ -1,7 +1,7 @@
-"""Pipelines over text that need no tool: `exact`, `choice`, `regex`, `json_schema`.
+"""Text pipelines that need no tools: `exact`, `choice`, `regex`, `json_schema`.
 
-They share one stage, `match`: cheap, in a process that can be killed, since a pattern or a schema
-can be made to take for ever.
+They share one stage, `match`. It is cheap and runs in a process that can be killed, because a
+pattern or a schema can take unlimited time.
 """
 
 import hashlib
@@ -39,13 +39,13 @@ CONTROL_CPU_SHARE: Final = 0.5
 
 
 class TextReference(Reference):
-    """What all references here have."""
+    """Base of all references in this module."""
 
     _digest: str = PrivateAttr(default="")
 
     @property
     def digest(self) -> str:
-        """Names the content."""
+        """Set a key that identifies the content."""
         if not self._digest:
             content = self.model_dump_json(by_alias=True)
             self._digest = hashlib.sha256(content.encode()).hexdigest()
@@ -60,7 +60,7 @@ class ExactSettings(PipelineSettings):
     ignore_case: bool = False
     """Compare case-folded text."""
     ignore_space: bool = False
-    """Compare with every run of white space taken as one blank."""
+    """Compare with every run of white space as one space."""
 
 
 class ExactReference(TextReference):
@@ -115,7 +115,7 @@ class RegexReference(TextReference):
     pattern: str = Field(min_length=1, max_length=_PATTERN_CHARS_MAX)
     """In the syntax of Python's `re`."""
     flags: tuple[RegexFlag, ...] = ()
-    """How it is read."""
+    """Flags of the pattern."""
     whole: bool = False
     """The pattern has to match the whole response, not a part of it."""
 
@@ -134,21 +134,21 @@ class JsonSchemaSettings(PipelineSettings):
     """Settings of `json_schema`."""
 
     fenced: bool = True
-    """Take the last fenced block named `json` of the response, else its last fenced block, where
-    there is one; false = the response must be JSON as it is."""
+    """Use the last fenced block of the response named `json`, otherwise its last fenced block, if
+    any; false = the whole response must be JSON."""
 
 
 class JsonSchemaReference(TextReference):
     """Reference of `json_schema`."""
 
     json_schema: dict[str, Any] | StrictBool = Field(alias="schema")
-    """JSON Schema. `$schema` says in which dialect: draft 4, 6, 7, 2019-09 or 2020-12."""
+    """JSON Schema. `$schema` selects the dialect: draft 4, 6, 7, 2019-09 or 2020-12."""
     dialect: Dialect = Dialect.DRAFT_2020_12
-    """Of a schema without `$schema`."""
+    """Dialect of a schema without `$schema`."""
     documents: dict[str, dict[str, Any] | StrictBool] = Field(
         default_factory=dict, max_length=_DOCUMENTS_MAX
     )
-    """Other documents that the schema refers to, by URI, in the same dialect. None is fetched."""
+    """Other documents that the schema references, by URI, in the same dialect; none is fetched."""
     _judge: Any = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -161,13 +161,13 @@ class JsonSchemaReference(TextReference):
         except SchemaRefused as refused:
             place = "schema" if refused.document is None else f"documents[{refused.document!r}]"
             field = f"reference.{place}{shown(refused.path)}"
-            # Not a ValueError: it names a field that pydantic does not know of.
+            # Not a ValueError: it names a field that pydantic does not know.
             raise InvalidRequest(f"{field}: {refused}", field=field) from None
         return self
 
     @property
     def judge(self) -> Judge:
-        """The schema, ready to judge."""
+        """The compiled schema."""
         return self._judge
 
 
@@ -182,7 +182,7 @@ _ANSWERED: Final[Mapping[Strategy, str]] = {
 
 
 def _answered(answer: str, strategies: Sequence[Strategy]) -> str:
-    """A response that gives `answer` where the first strategy looks for it."""
+    """A response with `answer` where the first strategy looks for it."""
     return _ANSWERED.get(strategies[0], "{}").format(answer)
 
 
@@ -203,7 +203,7 @@ def _choice_controls(reference: ChoiceReference, settings: ChoiceSettings) -> Se
 def _schema_controls(
     reference: JsonSchemaReference, _settings: JsonSchemaSettings
 ) -> Sequence[Control]:
-    """What the schema itself gives as examples has to pass."""
+    """The schema's own `const` and `examples`, which must pass."""
     schema = reference.json_schema
     if isinstance(schema, bool):
         return ()

@@ -1,9 +1,9 @@
-"""The five dialects of JSON Schema, as `jsonschema` judges them, corrected where it is wrong.
+"""The five dialects of JSON Schema, based on `jsonschema` with corrections.
 
 Numbers are exact: an instance holds `int` and `Number` (a decimal), never a binary float, so that
-`multipleOf`, bounds and integers are decided by the digits that stand in the text. `unevaluated*`
-is judged by one collector for both dialects that have it. The classes are registered with the
-library, which then uses them for schemas inside schemas as well.
+`multipleOf`, bounds and integers are decided by the digits of the text. One collector implements
+`unevaluated*` for both dialects that have it. The classes are registered with the library, which
+then also uses them for nested schemas.
 """
 
 import re
@@ -20,11 +20,11 @@ from referencing.jsonschema import lookup_recursive_ref
 
 Json: TypeAlias = Any
 Judge: TypeAlias = Any
-"""A validator of the library, or its class; their type says nothing of what keywords need."""
+"""A validator of the library, or its class; their types lack what keywords need."""
 
 
 class Dialect(StrEnum):
-    """Of JSON Schema; the names are those of the official test suite."""
+    """Dialects of JSON Schema, named as in the official test suite."""
 
     DRAFT_4 = "draft4"
     DRAFT_6 = "draft6"
@@ -39,7 +39,7 @@ class Number(Decimal):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """As JSON writes it, for messages."""
+        """The number as JSON text, for messages."""
         return str(self)
 
 
@@ -74,12 +74,12 @@ def dialect_named(uri: object) -> Dialect | None:
 
 # -- keywords ------------------------------------------------------------------------------------
 def is_number(_checker: object, value: object) -> bool:
-    """Of JSON: true is no number."""
+    """A JSON number: true is not one."""
     return isinstance(value, (int, Decimal)) and not isinstance(value, bool)
 
 
 def is_integer(_checker: object, value: object) -> bool:
-    """From draft 6 on 1.0 is an integer."""
+    """From draft 6 on, 1.0 is an integer."""
     if isinstance(value, Decimal):
         return _scaled(value)[1] >= 0
     return isinstance(value, int) and not isinstance(value, bool)
@@ -91,7 +91,7 @@ def is_written_integer(_checker: object, value: object) -> bool:
 
 
 def is_multiple(value: int | Decimal, divisor: int | Decimal) -> bool:
-    """Exactly, in time and memory that do not grow with the exponents."""
+    """Exact, in time and memory that do not grow with the exponents."""
     digits, exponent = _scaled(value)
     divisor_digits, divisor_exponent = _scaled(divisor)
     if not digits or not divisor_digits:
@@ -99,12 +99,12 @@ def is_multiple(value: int | Decimal, divisor: int | Decimal) -> bool:
     shift = exponent - divisor_exponent
     if shift >= 0:
         return digits * pow(10, shift, divisor_digits) % divisor_digits == 0
-    # `digits` ends in no zero, so nothing that is divided by ten can come out whole.
+    # `digits` has no trailing zero, so a quotient by ten is never whole.
     return False
 
 
 def _scaled(value: int | Decimal) -> tuple[int, int]:
-    """`m, e` with value = m * 10^e and m without a zero at its end; 0, 0 for zero."""
+    """`m, e` with value = m * 10^e and no trailing zero in m; 0, 0 for zero."""
     number = value if isinstance(value, Decimal) else Decimal(value)
     _, digits, exponent = number.as_tuple()
     count = len(digits)
@@ -133,7 +133,7 @@ def _unique_items(
             before = len(seen)
             seen.add(_identity(item))
             if len(seen) == before:
-                yield ValidationError(f"item {index} is there twice")
+                yield ValidationError(f"item {index} is a duplicate")
                 return
 
 
@@ -148,7 +148,7 @@ def _identity(value: object) -> Hashable:
     return value if isinstance(value, (str, int, Decimal)) else ("other", repr(value))
 
 
-# -- what other keywords have evaluated ----------------------------------------------------------
+# -- evaluated by other keywords -----------------------------------------------------------------
 def _unevaluated_properties(
     validator: Judge, rest: Json, instance: Json, _schema: Json
 ) -> Iterator[ValidationError]:
@@ -173,7 +173,7 @@ def _rest(
     validator: Judge, value: Json, schema: Json, path: str | int, keyword: str
 ) -> Iterator[ValidationError]:
     if schema is False:
-        error = ValidationError(f"nothing is said about it, and {keyword} is false")
+        error = ValidationError(f"it was not evaluated, and {keyword} is false")
         error.path.appendleft(path)
         yield error
     else:
@@ -181,7 +181,7 @@ def _rest(
 
 
 def _evaluated(validator: Judge, instance: Json, *, skip: str = "") -> set[str | int]:
-    """Names or indexes of `instance` that the validator's schema, which accepts it, has looked at.
+    """Names or indexes of `instance` that the validator's schema, which accepts it, evaluated.
 
     Core specification 2019-09 and 2020-12, section 11; `skip` is the keyword that asks.
     """
@@ -227,7 +227,7 @@ def _own_items(validator: Judge, schema: Json, instance: Json, skip: str) -> set
 
 def _in_place(validator: Judge, schema: Json, instance: Json) -> Iterator[Judge]:
     """Validators of the schemas that are applied to the same instance."""
-    resolver = validator._resolver  # noqa: SLF001 - all keywords of the library take it from there
+    resolver = validator._resolver  # noqa: SLF001 - all keywords of the library read it there
     for keyword in ("$ref", "$dynamicRef"):
         if keyword in schema:
             yield _at(validator, resolver.lookup(schema[keyword]))
@@ -265,7 +265,7 @@ def _at(validator: Judge, resolved: Json) -> Judge:
 _CORRECTED: Final[dict[str, Any]] = {
     "multipleOf": _multiple_of,
     "uniqueItems": _unique_items,
-    # Kept by the metaschemas of later dialects, and what older schemas mean by it.
+    # Later metaschemas keep it, with the meaning of older schemas.
     "dependencies": validators.Draft7Validator.VALIDATORS["dependencies"],
 }
 _UNEVALUATED: Final[dict[str, Any]] = {
@@ -279,7 +279,7 @@ def _corrected(base: Judge, dialect: Dialect) -> Judge:
     checker = base.TYPE_CHECKER.redefine_many({"number": is_number, "integer": integer})
     keywords = dict(_CORRECTED)
     keywords |= {name: judge for name, judge in _UNEVALUATED.items() if name in base.VALIDATORS}
-    extend: Callable[..., Judge] = validators.extend  # the stubs say nothing of its types
+    extend: Callable[..., Judge] = validators.extend  # the stubs do not declare its types
     return extend(base, keywords, version=dialect.value, type_checker=checker)
 
 

@@ -1,10 +1,11 @@
-"""Regular expressions of JSON Schema (ECMA-262, Unicode mode) as Python's `re` reads them.
+"""Translates regular expressions of JSON Schema (ECMA-262, Unicode mode) to Python's `re`.
 
-Exact or refused: what the two languages read alike is copied; what they read differently (`\\d`,
-`\\w`, `\\s`, `\\b`, `.`, `$`, classes, names, `\\p{...}`, `\\u{...}`) is rewritten; what cannot be
-said in Python (scripts, look-behind of variable length, captures that a repetition resets) or is no
-ECMA-262 (`\\A`, `\\Z`, `(?i)`, `a++`) raises. Rules: ECMA-262, "Patterns" and its Annex B, of which
-lone `]`, `{` and `}` and escaped ASCII punctuation are taken (as themselves).
+Exact or refused. Syntax with the same meaning in both is copied; syntax with a different meaning
+(`\\d`, `\\w`, `\\s`, `\\b`, `.`, `$`, classes, names, `\\p{...}`, `\\u{...}`) is rewritten. Syntax
+that Python cannot express (scripts, look-behind of variable length, captures that a repetition
+resets) or that is not ECMA-262 (`\\A`, `\\Z`, `(?i)`, `a++`) raises. Rules: ECMA-262, "Patterns"
+and its Annex B, from which lone `]`, `{` and `}` and escaped ASCII punctuation are accepted (as
+literals).
 """
 
 import re
@@ -16,11 +17,11 @@ from typing import Final, NamedTuple
 
 
 class Untranslatable(ValueError):
-    """The pattern is malformed, or means what Python's `re` cannot say."""
+    """The pattern is malformed, or Python's `re` cannot express it."""
 
 
 Ranges = tuple[tuple[int, int], ...]
-"""Sorted, disjoint, ends included."""
+"""Sorted, disjoint, inclusive ranges of code points."""
 
 _LAST: Final = sys.maxunicode
 _DIGIT: Final[Ranges] = ((48, 57),)
@@ -63,19 +64,19 @@ _SHORT_CATEGORIES: Final = frozenset(
 
 class _Group(NamedTuple):
     number: int
-    """0 = it does not capture."""
+    """Number of the group; 0 if it does not capture."""
     is_look: bool
 
 
 def translate(pattern: str, *, serial: int = 0) -> str:
-    """Return the pattern for `re.search`, anchored and read as ECMA-262 says.
+    """Return the pattern for `re.search`, with the meaning of ECMA-262.
 
     Args:
-        pattern: as it stands in a schema.
-        serial: makes the names of groups unique, where patterns are joined into one.
+        pattern: the pattern of the schema.
+        serial: makes the names of groups unique if patterns are joined into one.
 
     Raises:
-        Untranslatable: malformed, or what `re` cannot say.
+        Untranslatable: it is malformed, or `re` cannot express it.
     """
     translated = _Translation(pattern, serial).run()
     try:
@@ -96,7 +97,7 @@ class _Translation:
         self._names: dict[str, int] = {}
         self._groups = 0
         self._is_atom = False
-        """What was read last may be repeated."""
+        """Whether the last term may be repeated."""
         self._last_group: _Group | None = None
         self._repeats_capture = False
         self._refers_back = False
@@ -107,7 +108,7 @@ class _Translation:
         if self._open:
             raise Untranslatable("a group is not closed")
         if self._refers_back and self._repeats_capture:
-            raise Untranslatable("a reference back in a pattern that repeats groups")
+            raise Untranslatable("a back-reference in a pattern that repeats groups")
         return "".join(self._out)
 
     def _term(self) -> None:
@@ -122,7 +123,7 @@ class _Translation:
             self._at += 1
             self._atom(re.escape(char))
             if char == "{" and self._pattern.startswith(",", self._at):
-                raise Untranslatable("'{,' is no repetition in ECMA-262")
+                raise Untranslatable("'{,' is not a repetition in ECMA-262")
 
     def _atom(self, text: str, *, may_repeat: bool = True) -> None:
         self._out.append(text)
@@ -204,7 +205,7 @@ class _Translation:
             self._atom(_class_of(self._escaped_set()))
 
     def _refer(self, number: int) -> None:
-        """A group that took no part is matched as the empty text in ECMA-262."""
+        """A group that did not participate matches the empty text in ECMA-262."""
         if number not in self._closed:
             raise Untranslatable(f"a reference to group {number} before its end")
         self._refers_back = True
@@ -248,7 +249,7 @@ class _Translation:
         return self._escaped_set()
 
     def _escaped_set(self) -> Ranges:
-        """What stands after a backslash at `_at`, as the characters that it matches."""
+        """The escape after a backslash at `_at`, as the characters that it matches."""
         char = self._pattern[self._at : self._at + 1]
         self._at += 1
         if char.lower() in _SETS and char:
@@ -272,7 +273,7 @@ class _Translation:
             return self._hex(re.compile("([0-9A-Fa-f]{2})"))
         if char == "u":
             return self._unicode()
-        raise Untranslatable(f"\\{char} is no escape of ECMA-262")
+        raise Untranslatable(f"\\{char} is not an escape of ECMA-262")
 
     def _unicode(self) -> int:
         if self._pattern.startswith("{", self._at):
@@ -383,7 +384,7 @@ def _property_ranges(name: str | None, value: str) -> Ranges:
             for code in range(_LAST + 1)
             if unicodedata.category(chr(code)).startswith(wanted)
         )
-    raise Untranslatable(f"the property {value}, of which Python has no table")
+    raise Untranslatable(f"the property {value}, for which Python has no table")
 
 
 _WORD_CLASS: Final = _class_of(_WORD)

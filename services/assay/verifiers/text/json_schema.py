@@ -1,8 +1,8 @@
 """Judges a response by a JSON Schema.
 
-Every text has a verdict. An exception of the validator is blamed by a control: values that any
-sound schema can judge (`CONTROLS`) are judged by the same schema; where one of them fails as well,
-the schema is at fault, else the response.
+Every text gets a verdict. If the validator raises, a control decides the fault: values that any
+sound schema can judge (`CONTROLS`) are judged by the same schema. If one of them fails too, the
+schema is at fault, otherwise the response.
 """
 
 from typing import Any, Final, NamedTuple
@@ -45,14 +45,14 @@ def judge_json(text: str, validator: Judge) -> Evidence:
 
 
 def fault_of(validator: Judge, *, cpu_s: float) -> str | None:
-    """Why the schema cannot judge, found by judging `CONTROLS` within `cpu_s`; `None` = it can."""
+    """Why the schema cannot judge `CONTROLS` within `cpu_s`; `None` if it can."""
     try:
         with cpu_time(cpu_s):
             for value in CONTROLS:
                 next(validator.iter_errors(value), None)
     except OutOfTime:
         return f"reference.schema: more than {cpu_s} s of CPU time for a trivial value"
-    except Exception as error:  # noqa: BLE001 - whatever it is, no response is its cause
+    except Exception as error:  # noqa: BLE001 - no response can be the cause
         return f"reference.schema: cannot judge a trivial value: {type(error).__name__}: {error}"[
             :500
         ]

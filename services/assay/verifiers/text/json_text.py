@@ -1,9 +1,9 @@
-"""JSON as a response holds it: where it stands, and which value it is.
+"""Finds and parses the JSON in a response.
 
 Rules. The text is RFC 8259: no NaN or Infinity, no byte order mark, no comments, nothing after the
-value. What is not UTF-8 (lone surrogates, see `assay.core.response`) is no JSON; an
-escaped lone surrogate (`"\\ud800"`) is a character. Of a name that stands twice in an object the
-last value counts, as in Python and JavaScript. Numbers are exact, whatever their size.
+value. Text that is not UTF-8 (lone surrogates, see `assay.core.response`) is not JSON; an escaped
+lone surrogate (`"\\ud800"`) is a character. The last value of a duplicate name counts, as in Python
+and JavaScript. Numbers are exact, whatever their size.
 """
 
 import json
@@ -14,33 +14,33 @@ from typing import Final, NoReturn
 from assay.verifiers.text.dialects import BigInteger, Number
 
 NESTING_MAX: Final = 1_000
-"""Objects and arrays inside each other that are judged."""
+"""Maximum nesting depth of objects and arrays."""
 _INTEGER_DIGITS_MAX: Final = 4_000
-"""Below Python's own bound on reading an `int`."""
+"""Below Python's limit on the digits of an `int`."""
 _FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\n]*)")
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class NotJson(ValueError):
-    """The text is no JSON; the response is wrong."""
+    """The text is not JSON; the response is wrong."""
 
 
 class TooDeep(Exception):
-    """It nests deeper than `NESTING_MAX`; the response broke a limit."""
+    """The text nests deeper than `NESTING_MAX`; the response broke a limit."""
 
 
 class TooLarge(Exception):
-    """A number whose exponent nothing can hold; the response broke a limit."""
+    """A number with an exponent out of range; the response broke a limit."""
 
 
 def parse(text: str) -> object:
     """Return the value; its numbers are `int` or `Number`.
 
     Raises:
-        NotJson: it is none.
-        TooDeep: it nests too deep to be judged.
-        TooLarge: a number is beyond what can be held.
+        NotJson: the text is not JSON.
+        TooDeep: it nests too deeply.
+        TooLarge: a number is out of range.
         RecursionError: this thread's stack is too small; see `deep.py`.
     """
     found = _SURROGATE.search(text)
@@ -83,11 +83,10 @@ def _no_constant(word: str) -> NoReturn:
 
 
 def fenced(response: str) -> str:
-    """The last fenced block named `json`, else the last fenced block, else the response.
+    """The last fenced block named `json`, otherwise the last fenced block, otherwise the response.
 
-    A fence is a line of three or more backticks or tildes, however far indented; it is closed by
-    one of the same character and at least the same length, or by the end of a response that was
-    cut off.
+    A fence is a line of three or more backticks or tildes with any indentation. It is closed by a
+    fence of the same character and at least the same length, or by the end of a truncated response.
     """
     last: str | None = None
     last_json: str | None = None

@@ -1,9 +1,9 @@
 """The stage `match`: exact text, multiple choice, regular expression, JSON schema.
 
 Runs in a confined process that the worker kills when a pattern or schema takes too long. Every
-response has a verdict. A reference is looked at once, when it is first seen: one that cannot judge
-(out of CPU time or an exception for a trivial response) is refused, and so is one that fails its
-own controls, unless the setting `reference_audit` says otherwise.
+response gets a verdict. Each reference is checked once, when it is first seen. A reference that
+cannot judge (out of CPU time or an exception for a trivial response) is refused, and so is one that
+fails its own controls, unless the setting `reference_audit` says otherwise.
 """
 
 import re
@@ -52,14 +52,14 @@ _RE_FLAGS: Final = {
     RegexFlag.DOTALL: re.DOTALL,
 }
 _TRIVIAL: Final = ("", "a", "0", " \n")
-"""What any pattern has to decide in time."""
+"""Responses that any pattern must decide in time."""
 
 
 class MatchHandler:
-    """Judges by the type of the reference."""
+    """Selects the judge by the type of the reference."""
 
     def __init__(self, context: HandlerContext) -> None:
-        """Take the operator's bounds."""
+        """Read the operator's bounds."""
         self._response_chars_max = context.verifiers.response_chars_max
         self._control_cpu_s = CONTROL_CPU_SHARE * context.verifiers.match_cpu_s
         self._faults: LruCache[tuple[str, str, str], tuple[str, str]] = LruCache(
@@ -71,7 +71,7 @@ class MatchHandler:
         return [self._one(work) for work in works]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
     def _one(self, work: Work) -> StageVerdict:
         if len(work.response) > self._response_chars_max:
@@ -95,7 +95,7 @@ class MatchHandler:
 
     # -- references ----------------------------------------------------------------------------
     def _faults_of(self, work: Work) -> tuple[str, str]:
-        """Why the reference cannot judge, and which of its controls it fails; empty = neither."""
+        """Why the reference cannot judge, and which of its controls fail; empty if neither."""
         reference: TextReference = work.reference
         settings: PipelineSettings = work.settings
         key = (type(reference).__name__, reference.digest, settings.model_dump_json())

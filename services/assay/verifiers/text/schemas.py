@@ -1,10 +1,10 @@
-"""From a schema as a caller sent it to one that can judge, or the reason why not.
+"""Compiles a caller's schema into a validator, or reports why it cannot.
 
-Everything that could fail while a response is judged fails here, at the intake: an unknown
-dialect, a keyword with a malformed value, a reference to what is not there, a pattern that Python
-cannot say, a schema that would apply itself to the same value without end. Only what can be reached
-from the root is looked at. References to other documents are never fetched: they are found among
-`documents` and the metaschemas, or refused.
+Everything that could fail while a response is judged fails here, on submission: an unknown dialect,
+a keyword with a malformed value, an unresolved reference, a pattern that Python cannot express, a
+schema that would apply itself to the same value endlessly. Only schemas reachable from the root are
+checked. Referenced documents are never fetched: they are found among `documents` and the
+metaschemas, or refused.
 """
 
 import re
@@ -52,8 +52,8 @@ Resolver: TypeAlias = Any
 class SchemaRefused(ValueError):
     """The schema cannot judge.
 
-    `path` leads to the value at fault, from the root of `document`, or of the schema where that is
-    `None`; a step `$ref` goes to what is referred to.
+    `path` leads to the faulty value from the root of `document`, or of the schema if that is
+    `None`; a step `$ref` follows the reference.
     """
 
     def __init__(self, why: str, path: Path = (), document: str | None = None) -> None:
@@ -74,7 +74,7 @@ def prepare(schema: Json, documents: Mapping[str, Json], dialect: Dialect) -> Ju
     Args:
         schema: an object or a truth value.
         documents: other documents by the URI that references name.
-        dialect: what the schema is written in where it does not say.
+        dialect: the dialect of a schema without `$schema`.
 
     Raises:
         SchemaRefused: it cannot judge.
@@ -107,7 +107,7 @@ def _dialect_of(schema: Json, default: Dialect) -> Dialect:
 
 
 def _exact(value: Json) -> Json:
-    """A copy with numbers as they are judged: the shortest decimal that means the same double."""
+    """A copy with exact numbers: the shortest decimal for the same double."""
     if isinstance(value, dict):
         return {key: _exact(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -129,7 +129,7 @@ def _check_form(schema: Json, dialect: Dialect, document: str | None = None) -> 
 
 
 class _Walk:
-    """Over every schema that can be reached, each once."""
+    """Visits every reachable schema once."""
 
     def __init__(
         self, root: Json, others: Sequence[Json], dialect: Dialect, resolver: Resolver
@@ -146,7 +146,7 @@ class _Walk:
         self._references: list[tuple[_Place, str]] = []
 
     def run(self) -> None:
-        """Check, then write patterns as Python reads them.
+        """Check the schemas, then translate their patterns to Python.
 
         Raises:
             SchemaRefused: it cannot judge.
@@ -165,7 +165,7 @@ class _Walk:
             self._seen[key] = place
             self._waiting.append(place)
         elif not isinstance(place.schema, (dict, bool)):
-            raise SchemaRefused("refers to what is no schema", place.path)
+            raise SchemaRefused("refers to something that is not a schema", place.path)
         return key
 
     def _look(self, place: _Place) -> None:
@@ -178,7 +178,7 @@ class _Walk:
                 self._references.append((place, keyword))
                 edges += [self._add(target) for target in self._targets(place, keyword)]
         if "$ref" in schema and self._dialect in _REF_STANDS_ALONE:
-            return  # what stands beside it is not looked at
+            return  # its siblings are ignored
         for inner, is_in_place, steps in self._inner(schema):
             if isinstance(inner, bool):
                 continue
@@ -190,7 +190,7 @@ class _Walk:
         self._note_patterns(schema, place.path)
 
     def _inner(self, schema: Mapping[str, Json]) -> Iterator[tuple[Json, bool, Path]]:
-        """Schemas in `schema`, whether they are applied to the same value, and where they stand."""
+        """Subschemas of `schema`, whether they apply to the same value, and their paths."""
         known = VALIDATORS[self._dialect].VALIDATORS
         for keyword in schema.keys() & known.keys() | (schema.keys() & {"then", "else"}):
             value = schema[keyword]
@@ -217,14 +217,14 @@ class _Walk:
                 found.append(lookup_recursive_ref(place.resolver))
         except (Unresolvable, ValueError, RecursionError) as error:
             why = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-            message = f"refers to {reference[:200]!r}, which is not there ({why}); references are "
-            raise SchemaRefused(message + "not fetched, give `documents`", path) from None
+            message = f"refers to {reference[:200]!r}, which does not exist ({why}); references "
+            raise SchemaRefused(message + "are not fetched, give `documents`", path) from None
         if keyword != "$ref":
             found += self._dynamic_targets(resolved, keyword)
         return [_Place(one.contents, one.resolver, path) for one in found]
 
     def _dynamic_targets(self, resolved: Json, keyword: str) -> Iterable[Json]:
-        """Wherever a dynamic reference may lead, for any way on which it is reached."""
+        """All possible targets of a dynamic reference, for any path that reaches it."""
         anchor = resolved.contents
         if keyword == "$dynamicRef" and isinstance(anchor, dict) and "$dynamicAnchor" in anchor:
             fragment = f"#{anchor['$dynamicAnchor']}"
@@ -244,7 +244,7 @@ class _Walk:
                     continue
 
     def _refuse_endless(self) -> None:
-        """A circle of schemas on one and the same value would never come to an end."""
+        """A cycle of schemas on the same value would never end."""
         state: dict[int, int] = {}
         for start in self._in_place:
             stack = [(start, iter(self._in_place[start]))] if start not in state else []
@@ -256,7 +256,7 @@ class _Walk:
                     state[node] = 2
                     stack.pop()
                 elif state.get(after) == 1:
-                    message = "it applies itself to the same value without end"
+                    message = "it applies itself to the same value endlessly"
                     raise SchemaRefused(message, self._seen[after].path)
                 elif after not in state:
                     state[after] = 1
@@ -271,13 +271,13 @@ class _Walk:
             self._patterns.append((schema, "patternProperties", pattern, place))
 
     def _translate_patterns(self) -> bool:
-        """True = names in `patternProperties` are others now."""
+        """True if names in `patternProperties` changed."""
         renamed = False
         for serial, (schema, keyword, pattern, path) in enumerate(self._patterns):
             try:
                 translated = translate(pattern, serial=serial)
             except Untranslatable as error:
-                message = f"{pattern[:100]!r} is no pattern that can be judged: {error}"
+                message = f"{pattern[:100]!r} is not a supported pattern: {error}"
                 raise SchemaRefused(message[:300], path) from None
             if keyword == "pattern":
                 schema[keyword] = translated
@@ -289,7 +289,7 @@ class _Walk:
 
 def _rename(named: dict[str, Json], old: str, new: str) -> None:
     while new in named:
-        new += "(?:)"  # two patterns that mean the same stay two
+        new += "(?:)"  # two patterns with the same meaning stay separate
     named[new] = named.pop(old)
 
 
@@ -310,7 +310,7 @@ def _nodes(tree: Json) -> Iterator[Json]:
 
 
 def shown(path: Sequence[str | int]) -> str:
-    """A path as errors name it: `.properties.a[0]`."""
+    """A path in the form of error messages: `.properties.a[0]`."""
     plain = re.compile(r"[A-Za-z0-9_$-]{1,80}")
     return "".join(
         f".{step}" if isinstance(step, str) and plain.fullmatch(step) else f"[{step!r}]"

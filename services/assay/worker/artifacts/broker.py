@@ -1,7 +1,7 @@
 """Answers slots that ask for artifacts: from disk, from the store, or with leave to make them.
 
-Invariants: on one host one question to the store per key, however many slots ask; over all hosts
-one maker per key, by the store's lease on the making. A maker that dies gives its leave back.
+Invariants: one request to the store per key and host, however many slots ask; one maker per key
+over all hosts, by a lease in the store. A maker that dies gives its leave back.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ from assay.store.port import Store
 from assay.worker.artifacts.cache import ArtifactCache
 
 MAKING_LEASE_S: Final = 30.0
-"""How long others wait for a maker whose host died. One that is slower than that gets a second
-beside it, which makes the same."""
+"""How long others wait for a maker whose host died. If a live maker is slower, a second one makes
+the same artifact in parallel."""
 WAIT_S: Final = 30.0
 ROUNDS_MAX: Final = 8
-"""Waits for one artifact before its asker is turned away."""
+"""Number of waits for one artifact before the request is refused."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactReply:
-    """The content, or leave to make it, or neither."""
+    """The answer to a request: the content, or leave to make it, or neither."""
 
     content: bytes | None = None
     make: bool = False
 
 
 class ArtifactBroker:
-    """One per host."""
+    """One instance per host."""
 
     def __init__(self, *, store: Store, cache: ArtifactCache, metrics: Metrics) -> None:
         self._store = store
@@ -43,10 +43,10 @@ class ArtifactBroker:
         self._metrics = metrics
         self._cache_lock = asyncio.Lock()
         self._made_here: dict[str, asyncio.Future[None]] = {}
-        """Keys that a slot of this host makes now."""
+        """Keys that a slot of this host is making now."""
 
     async def find(self, key: str) -> ArtifactReply:
-        """Look; never make."""
+        """Look the artifact up; never make it."""
         async with self._cache_lock:
             cached = await asyncio.to_thread(self._cache.get, key)
         if cached is not None:
@@ -55,7 +55,7 @@ class ArtifactBroker:
         return ArtifactReply(content=await self._fetch(key, self._store.artifact_get(key)))
 
     async def ask(self, key: str) -> ArtifactReply:
-        """Look; where nothing is, one slot makes it and the others wait for that."""
+        """Look the artifact up; if missing, one slot makes it and the others wait."""
         for _ in range(ROUNDS_MAX):
             making = self._made_here.get(key)
             if making is not None:
@@ -100,19 +100,19 @@ class ArtifactBroker:
             making.set_result(None)
 
     async def made(self, key: str, content: bytes) -> None:
-        """Keep what a slot of this host has made."""
+        """Store an artifact that a slot of this host has made."""
         try:
             await self._keep(key, content)
             await self._store.artifact_put(key, content)
             self._metrics.artifact_had(result="made")
         except AssayError as error:
-            # Its maker has it; the others make it again.
+            # Its maker has it; the others will make it again.
             log.warning("artifact_not_kept", key=key, error=error.message)
         finally:
             self._done_here(key)
 
     async def given_up(self, key: str) -> None:
-        """A slot of this host could not make it, or died over it."""
+        """A slot of this host could not make it, or died while making it."""
         try:
             await self._store.artifact_abandon(key)
         except AssayError as error:

@@ -1,8 +1,8 @@
 """Artifacts on this machine's disk, so that a program crosses the network once per host.
 
-Invariants: what is read is what was written (its hash stands before it, a file that does not fit is
-dropped); files together hold at most `bytes_max`, what was not used for longest goes first. Losing
-the whole directory costs time only.
+Invariants: what is read is what was written (each file begins with the hash of its content, and a
+file that does not match is dropped). The files together hold at most `bytes_max`; the least
+recently used are removed first. Losing the whole directory only costs time.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class ArtifactCache:
         self._make_room()
 
     def get(self, key: str) -> bytes | None:
-        """What is kept under `key`; `None` when nothing, or something damaged, is."""
+        """The content under `key`; `None` if it is missing or damaged."""
         name = _name(key)
         if name not in self._sizes:
             return None
@@ -56,7 +56,7 @@ class ArtifactCache:
         return body
 
     def put(self, key: str, content: bytes) -> None:
-        """Keep, if the disk lets us."""
+        """Store the content; failures of the disk are ignored."""
         name = _name(key)
         size = len(content) + _HASH_BYTES
         if size > self._bytes_max:
@@ -66,7 +66,7 @@ class ArtifactCache:
         try:
             fresh.write_bytes(hashlib.sha256(content).digest() + content)
             fresh.replace(self._directory / name)
-        except OSError:  # a full disk: the store has it
+        except OSError:  # a full disk: the store has the content
             fresh.unlink(missing_ok=True)
             return
         self._sizes[name] = size
@@ -85,5 +85,5 @@ class ArtifactCache:
 
 
 def _name(key: str) -> str:
-    """Keys come from handlers; what becomes a file name does not."""
+    """The file of a key; keys come from handlers, so the name is not taken from them directly."""
     return hashlib.sha256(key.encode()).hexdigest()

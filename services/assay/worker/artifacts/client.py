@@ -1,6 +1,6 @@
-"""A handler's view of artifacts: asks the host over the slot's channel, remembers what came last.
+"""A handler's view of artifacts: asks the host over the slot's channel, caches recent ones.
 
-Invariant: at most one ask is open, and its answer is the next frame that arrives.
+Invariant: at most one request is open, and its answer is the next frame that arrives.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from assay.worker.slots.frames import BlockingFrames, ProtocolError
 
 BYTES_REMEMBERED_MAX: Final = 32 * 1024**2
 BYTES_REMEMBERED_EACH: Final = 1_024
-"""Counted for every artifact beside its bytes."""
+"""Added to the size of every artifact in the cache."""
 
 
 class ArtifactUnavailable(Exception):
-    """The host has neither the artifact nor leave to make it; the attempt may be tried again."""
+    """The host has neither the artifact nor leave to make it; the attempt may be retried."""
 
 
 class SlotArtifacts:
@@ -30,7 +30,7 @@ class SlotArtifacts:
         )
 
     def connect(self, frames: BlockingFrames) -> None:
-        """Say where the host is; a stage server made this object before its slots were forked."""
+        """Set the channel to the host; the stage server made this object before it forked slots."""
         self._frames = frames
 
     def get(self, key: str) -> bytes | None:
@@ -70,11 +70,11 @@ class SlotArtifacts:
 
     def _ask(self, *parts: object) -> tuple[bytes | None, bool]:
         if self._frames is None:
-            raise RuntimeError("artifacts are asked for before the slot is connected")
+            raise RuntimeError("an artifact was requested before the slot was connected")
         self._frames.send(*parts)
         match self._frames.receive():
             case None:
                 raise ConnectionResetError("the host is gone")
             case ["artifact", None | bytes() as content, bool() as is_ours]:
                 return content, is_ours
-        raise ProtocolError("not an answer about an artifact")
+        raise ProtocolError("not an answer to an artifact request")

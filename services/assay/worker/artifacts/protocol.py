@@ -1,6 +1,6 @@
-"""Between a slot that asks for artifacts and the host's broker.
+"""The exchange between a slot that asks for artifacts and the host's broker.
 
-Invariant: a slot that was told to make an artifact and ends without a word gives its leave back.
+Invariant: a slot that got leave to make an artifact and ends silently gives its leave back.
 """
 
 from collections.abc import Awaitable, Coroutine
@@ -18,7 +18,7 @@ WORDS: Final = frozenset({messages.FIND, messages.ASK, messages.MADE, messages.G
 
 
 class ArtifactProtocol:
-    """One per stage."""
+    """One instance per stage."""
 
     def __init__(self, broker: ArtifactBroker, *, health: StoreHealth, spawn: Spawn) -> None:
         self._broker = broker
@@ -26,10 +26,10 @@ class ArtifactProtocol:
         self._spawn = spawn
 
     def take(self, slot: SlotProcess, frame: list[object]) -> None:
-        """ArtifactReply one of `WORDS`, when the answer is there.
+        """Answer one of `WORDS` once the answer is available.
 
         Raises:
-            ProtocolError: the slot may not say that now.
+            ProtocolError: the request is not allowed now.
         """
         key = messages.read_key(frame)
         if frame[0] == messages.FIND:
@@ -56,7 +56,7 @@ class ArtifactProtocol:
         self, slot: SlotProcess, key: str, frame: list[object]
     ) -> Coroutine[object, object, None]:
         if slot.making != key:
-            raise ProtocolError("it made what it was not asked for")
+            raise ProtocolError("it sent an artifact that it had no leave to make")
         content = messages.read_content(frame) if frame[0] == messages.MADE else None
         slot.making = None
         done = self._broker.given_up(key) if content is None else self._broker.made(key, content)
@@ -70,7 +70,7 @@ class ArtifactProtocol:
         slot.send(messages.ARTIFACT, answer.content, answer.make)
 
     def on_ended(self, slot: SlotProcess) -> None:
-        """The slot is no more."""
+        """The slot has ended."""
         if slot.making is not None:
             key, slot.making = slot.making, None
             self._spawn(self._broker.given_up(key), name="give up")

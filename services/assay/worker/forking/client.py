@@ -1,6 +1,6 @@
 """The host's end of the fork servers: starts the root server, keeps one server per stage.
 
-Each level is started when first needed and again when it has died; a request in between raises
+Each level is started on first use and restarted after it died. A request in between raises
 `ForkFailed` and may be repeated. A slot costs a fork of its stage's warm server: milliseconds.
 """
 
@@ -36,7 +36,7 @@ ENVIRONMENT_KEPT: Final = frozenset(
         *("PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH"),
     }
 )
-"""What slots see of the host's environment; nothing else, for that may hold credentials."""
+"""Environment variables that slots inherit; the others may hold credentials."""
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ class ForkFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forked:
-    """A new process. Who receives it closes `pidfd` and `channel`."""
+    """A new process. The receiver closes `pidfd` and `channel`."""
 
     pid: int
     pidfd: int
@@ -92,21 +92,21 @@ class Forked:
 
 
 class SlotForks(Protocol):
-    """Where a host's slots come from."""
+    """The source of a host's slots."""
 
     async def fork_slot(self, stage: StageName, number: int) -> ForkedSlot:
-        """Start a slot of `stage`; `number` is its own for the life of the host.
+        """Start a slot of `stage`; `number` is unique for the life of the host.
 
         Raises:
-            ForkFailed: not now; says why.
+            ForkFailed: no slot can be forked now; the message gives the reason.
         """
 
     async def close(self) -> None:
-        """End all that was started."""
+        """End all processes that were started."""
 
 
 class ForkClient:
-    """Asks one fork server; answers come in the order of the questions."""
+    """Sends requests to one fork server; replies arrive in the order of the requests."""
 
     def __init__(
         self, control: socket.socket, *, on_gone: Callable[[], None] = lambda: None
@@ -121,10 +121,10 @@ class ForkClient:
         self._loop.add_reader(control.fileno(), self._on_readable)
 
     async def until_warm(self) -> None:
-        """Wait until it serves.
+        """Wait until the server is ready.
 
         Raises:
-            ForkFailed: it cannot; says why.
+            ForkFailed: it cannot serve; the message gives the reason.
         """
         try:
             async with asyncio.timeout(WARM_S_MAX):
@@ -133,7 +133,7 @@ class ForkClient:
             raise ForkFailed(f"not warm after {WARM_S_MAX} s") from None
 
     async def fork(self, name: str, kind: socket.SocketKind) -> Forked:
-        """Have a child forked, with a channel of this kind.
+        """Request a child with a channel of this kind.
 
         Raises:
             ForkFailed: the server is gone, or does not answer.
@@ -194,7 +194,7 @@ class ForkClient:
         self._asked.clear()
 
     def close(self) -> None:
-        """Let go of the server, which ends it and all below it."""
+        """Close the connection to the server, which ends it and all processes below it."""
         if not self.is_gone:
             self.is_gone = True
             self._loop.remove_reader(self._control.fileno())
@@ -205,7 +205,7 @@ class ForkClient:
 
 def _fail_quietly(future: asyncio.Future[Any], error: ForkFailed) -> None:
     future.set_exception(error)
-    future.exception()  # perhaps no one waits any more
+    future.exception()  # the caller may have stopped waiting
 
 
 class ForkServers:
@@ -222,10 +222,10 @@ class ForkServers:
         self._pidfds: dict[StageName, int] = {}
 
     async def fork_slot(self, stage: StageName, number: int) -> Forked:
-        """Fork a slot of `stage`; `number` is its own for the life of the host.
+        """Fork a slot of `stage`; `number` is unique for the life of the host.
 
         Raises:
-            ForkFailed: not now; says why.
+            ForkFailed: no slot can be forked now; the message gives the reason.
         """
         server = await self._stage_server(stage)
         return await server.fork(str(number), socket.SOCK_STREAM)
@@ -245,7 +245,7 @@ class ForkServers:
             return server
 
     def _forget(self, stage: StageName) -> None:
-        """End what is left of an earlier server of the stage."""
+        """End the remains of an earlier server of the stage."""
         if (pidfd := self._pidfds.pop(stage, None)) is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -266,7 +266,7 @@ class ForkServers:
             return self._root
 
     def _end_stage_servers(self) -> None:
-        """Without the root server no process would kill what a dead stage server leaves."""
+        """Without the root server nothing would kill the processes of a dead stage server."""
         for server in self._stage_servers.values():
             server.close()
 
@@ -274,12 +274,12 @@ class ForkServers:
         if self._root is not None:
             self._root.close()
         if self._process is not None:
-            # It ends all below it first, and then itself.
+            # It ends all processes below it, then itself.
             await asyncio.to_thread(_wait, self._process)
             self._process = None
 
     async def close(self) -> None:
-        """End all that was forked."""
+        """End all forked processes."""
         self._end_stage_servers()
         await self._end_root()
         for stage in list(self._pidfds):
@@ -304,6 +304,6 @@ def _start(channel: socket.socket, environment: Mapping[str, str]) -> subprocess
 
 
 def environment_for_slots(environment: Mapping[str, str], more: Sequence[str]) -> dict[str, str]:
-    """What slots may see of `environment`: the harmless, and what the operator names."""
+    """The part of `environment` for slots: harmless variables and those that the operator names."""
     kept = ENVIRONMENT_KEPT.union(more)
     return {name: value for name, value in environment.items() if name in kept}

@@ -1,8 +1,9 @@
-"""What the host knows and does about processes: their CPU clock, their state, their end.
+"""Processes as the host sees them: CPU clock, state, and how to kill them.
 
-A tree is killed from its root downwards. Untrusted code lives in pid namespaces of its own, whose
-init is one of the processes seen here, so nothing of it can hide from the walk; what is orphaned
-meanwhile falls to the fork server above it, which ends strays (`assay.worker.forking.server`).
+A tree is killed from its root downwards. Untrusted code lives in separate pid namespaces, whose
+init is one of the processes seen here, so none of it can hide from the walk. Processes orphaned
+meanwhile are adopted by the fork server above them, which kills strays
+(`assay.worker.forking.server`).
 """
 
 import contextlib
@@ -19,7 +20,7 @@ _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _CPU_CLOCK_OF_PROCESS: Final = 2
 _PROCESSES_MAX: Final = 10_000
-"""Bound of one walk."""
+"""Maximum number of processes in one walk."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -54,7 +55,7 @@ def children(pid: int) -> list[int]:
 
 
 def kill_tree(pid: int, pidfd: int) -> None:
-    """Kill -9 the process and all below it; nothing when it is gone (its pid may be another's)."""
+    """Kill -9 the process and all below it; does nothing if it is gone (its pid may be reused)."""
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(pidfd, 0)
         below = _descendants(pid)
@@ -90,17 +91,17 @@ class Condition:
 
     @property
     def is_stopped(self) -> bool:
-        """By a signal or a tracer, until somebody says otherwise."""
+        """Stopped by a signal or a tracer, until continued."""
         return self.state in {"T", "t"}
 
     @property
     def is_held_up(self) -> bool:
-        """Stopped, or stuck in the kernel: not by its own doing."""
+        """Stopped, or stuck in the kernel: not caused by the process itself."""
         return self.is_stopped or self.state == "D"
 
 
 def condition(pid: int) -> Condition:
-    """Look at the process's main thread."""
+    """Read the state of the process's main thread."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -109,5 +110,5 @@ def condition(pid: int) -> Condition:
 
 
 def set_name(name: str) -> None:
-    """What `ps -o comm` and `top` show of this process."""
+    """Set the name of this process in `ps -o comm` and `top`."""
     _libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)

@@ -1,14 +1,14 @@
-"""Where slots come from: `python -m assay.worker.forking.server FD`, started by the host.
+"""The fork servers of slots: `python -m assay.worker.forking.server FD`, started by the host.
 
-Two levels of one small fork server. The root server, started with a scrubbed environment, forks one
+One small fork server on two levels. The root server, started with a scrubbed environment, forks one
 server per stage; a stage server imports the stage's handler once and forks the stage's slots.
-Neither holds anything that a slot may not have: no credentials, no connection but the channel to
-the host.
+Neither holds anything that a slot must not have: no credentials, no connection except the channel
+to the host.
 
-Invariants: when the host ends, all below it ends; when a stage server ends, its slots end; an
-orphan (what a killed slot leaves) is adopted by the server above it and killed as a stray. Both
-notice the host's end by the end of their channel: a signal from the kernel would kill them before
-they could kill what is below.
+Invariants: when the host ends, all processes below it end; when a stage server ends, its slots end;
+an orphan (left by a killed slot) is adopted by the server above it and killed as a stray. Both
+detect the end of the host by the end of their channel: a parent-death signal would kill them before
+they could kill the processes below.
 """
 
 import contextlib
@@ -36,11 +36,11 @@ from assay.worker.slots.main import SlotSettings, Workshop, be_slot
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 
 BeChild = Callable[[str, socket.socket], Never]
-"""Takes the name that the host gave, and the child's own channel to the host."""
+"""Runs in the child, with the name that the host gave and the child's channel to the host."""
 
 
 class ForkServer:
-    """ForkServers a child for every message on `control`, and reaps; ends when `control` closes."""
+    """Forks a child for every message on `control`, and reaps; ends when `control` closes."""
 
     def __init__(self, control: socket.socket, be_child: BeChild) -> None:
         self._control = control
@@ -49,7 +49,7 @@ class ForkServer:
         processes.adopt_orphans()
 
     def serve(self) -> None:
-        """Serve until the host is gone, then end all that was forked."""
+        """Serve until the host is gone, then end all forked processes."""
         bell, ring = socket.socketpair()
         with bell, ring:
             bell.settimeout(0)
@@ -71,7 +71,7 @@ class ForkServer:
         self._end_all()
 
     def _end_all(self) -> None:
-        """Kill all below, and what becomes our child because of that."""
+        """Kill all processes below, including those adopted meanwhile."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 for child in processes.children(os.getpid()):
@@ -111,7 +111,7 @@ class ForkServer:
 
 
 def _forget_signals() -> None:
-    """In a child: be without the parent's signal handling."""
+    """In a child: reset the parent's signal handling."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
@@ -127,7 +127,7 @@ class RootServer:
         self._stages = stages_of(self._pipelines)
 
     def be_stage_server(self, stage: str, control: socket.socket) -> Never:
-        """Import the stage's handler, say so, and fork slots; in a process forked for it."""
+        """Import the stage's handler, report ready, and fork slots; runs in a forked process."""
         code = 1
         try:
             processes.set_name(f"stage:{stage}")
@@ -143,7 +143,7 @@ class RootServer:
 
             ForkServer(control, be_child).serve()
             code = 0
-        except BaseException:  # noqa: BLE001 - whatever it is, the host must hear of it
+        except BaseException:  # noqa: BLE001 - every failure is reported to the host
             with contextlib.suppress(OSError):
                 control.send(pack(("broken", traceback.format_exc()[-TEXT_CHARS_MAX:])))
         finally:
@@ -187,7 +187,7 @@ def slot_settings(packed: bytes) -> SlotSettings:
 
 
 def packed_settings(settings: SlotSettings) -> bytes:
-    """What the host sends first."""
+    """The host's first message."""
     return pack(
         (
             settings.sandbox.model_dump_json(),
@@ -198,11 +198,11 @@ def packed_settings(settings: SlotSettings) -> bytes:
 
 
 def main() -> None:
-    """Set up as the first message says, then serve."""
+    """Set up from the first message, then serve."""
     os.setsid()
     processes.set_name("fork-server")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.dup2(2, 1)  # what a handler prints is a line of the log
+    os.dup2(2, 1)  # output of a handler goes to the log
     control = socket.socket(fileno=int(sys.argv[1]))
     root = RootServer(slot_settings(control.recv(MESSAGE_BYTES_MAX)))
     gc.collect()

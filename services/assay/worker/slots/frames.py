@@ -1,8 +1,8 @@
-"""Frames between the host and its slots: one packed list each (`core.codec`).
+"""Frames between the host and its slots; each is one packed list (`core.codec`).
 
-Never pickle: a slot reads hostile text, and what it sends is data. Invariants: no one reads a frame
-longer than `FRAME_BYTES_MAX`, and what is not a frame of packed values raises `ProtocolError`, for
-which the peer is killed.
+Never pickle: a slot reads hostile text, so its frames are treated as data. Invariants: a frame
+longer than `FRAME_BYTES_MAX` is never read, and anything that is not a frame of packed values
+raises `ProtocolError`, for which the peer is killed.
 """
 
 import socket
@@ -13,12 +13,12 @@ from assay.core.codec import CodecError, pack, unpack
 from assay.core.tools import framing
 
 FRAME_BYTES_MAX: Final = 96 * 1024**2
-"""The largest artifact, and room around it."""
+"""The largest artifact plus headroom."""
 _RECEIVE_BYTES: Final = 256 * 1024
 
 
 class ProtocolError(Exception):
-    """The peer does not keep to the protocol."""
+    """The peer violated the protocol."""
 
 
 def encode(*parts: object) -> bytes:
@@ -34,7 +34,7 @@ def encode(*parts: object) -> bytes:
 
 
 class FrameReader:
-    """Puts frames together from whatever pieces arrive."""
+    """Assembles frames from the pieces that arrive."""
 
     def __init__(self) -> None:
         self._reader = framing.FrameReader(_decode, bytes_max=FRAME_BYTES_MAX)
@@ -43,7 +43,7 @@ class FrameReader:
         """Yield the frames that `data` completes.
 
         Raises:
-            ProtocolError: the bytes are no frames of ours.
+            ProtocolError: the bytes are not frames.
         """
         try:
             yield from self._reader.feed(data)
@@ -70,7 +70,7 @@ class BlockingFrames:
         self._waiting: list[list[object]] = []
 
     def receive(self) -> list[object] | None:
-        """Wait for the next frame; `None` when the host is gone."""
+        """Wait for the next frame; `None` if the host is gone."""
         while not self._waiting:
             try:
                 data = self._channel.recv(_RECEIVE_BYTES)

@@ -1,11 +1,11 @@
-"""Keeps the limits of running work: CPU time and blocked time, counted from outside.
+"""Enforces the limits of running work: CPU time and blocked time, counted from outside.
 
-No slot is looked at before it could have passed a limit, so ten thousand short requests cost no
-look at all. A limit ends a request as its own doing for its CPU time, or because its slot was
-blocked (`BlockedTime`) for half of the stage's `timeout_s` after the other half had
-passed. A slot that a signal or the kernel holds up, one that gets no CPU, and one whose own sandbox
-keeps the limits of its programs, is given up when it takes too long: the attempt has failed, and
-that is never the request's fault.
+No slot is checked before it could have exceeded a limit, so ten thousand short requests cost no
+check at all. A request ends at its limit for its own CPU time, or because its slot was blocked
+(`BlockedTime`) for half of the stage's `timeout_s` after the other half had passed. A slot that a
+signal or the kernel holds up, one that gets no CPU, and one whose own sandbox enforces the limits
+of its programs is given up when it takes too long: the attempt has failed, and that is never the
+request's fault.
 """
 
 import asyncio
@@ -19,25 +19,25 @@ from assay.worker.assignment import Assignment
 from assay.worker.slots.process import SlotProcess
 
 LOOK_S_MIN: Final = 0.02
-"""Between two looks."""
+"""Minimum time between two checks, in seconds."""
 BLOCKED_LOOK_S: Final = 0.25
-"""Between two looks at whether a slot is blocked."""
+"""Time between two checks whether a slot is blocked, in seconds."""
 SLOWED_MAX: Final = 20.0
-"""A slot that is not blocked may take so many times `timeout_s`: the machine is busy."""
+"""A slot that is not blocked may take this multiple of `timeout_s`: the machine is busy."""
 
 
 class LimitKeeper(Protocol):
-    """Who is told; both end with the slot dead."""
+    """Receives broken limits; after both callbacks the slot is dead."""
 
     def on_limit(self, slot: SlotProcess, limit: RunStatus, cpu_s: float) -> None:
-        """What the slot is at has passed a limit by its own doing."""
+        """The current work exceeded a limit and is at fault."""
 
     def on_held_up(self, slot: SlotProcess, why: str) -> None:
-        """The slot does not get on, and that is not the request's doing."""
+        """The slot makes no progress, and the request is not at fault."""
 
 
 class LimitWatch:
-    """One a stage."""
+    """One instance per stage."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LimitWatch:
         self._look_next: asyncio.TimerHandle | None = None
 
     def begin(self, slot: SlotProcess, assignment: Assignment) -> None:
-        """The slot is at a new work now."""
+        """The slot has begun a new work."""
         assignment.begun_ns = self._clock.monotonic_ns()
         assignment.blocked = None
         if self._spec.cpu_s_max is not None:
@@ -70,7 +70,7 @@ class LimitWatch:
         return half_s if self._spec.cpu_s_max is None else min(half_s, self._spec.cpu_s_max)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._look_next is not None:
             self._look_next.cancel()
 
@@ -79,7 +79,7 @@ class LimitWatch:
         self._look_next = loop.call_later(max(LOOK_S_MIN, seconds), self._look)
 
     def _look(self) -> None:
-        """Whatever begins from now on passes its limits later than what is looked at here."""
+        """Check all due slots; work that begins later reaches its limits later."""
         self._look_next = None
         left_s = [
             self._check(slot, slot.assignment)
@@ -87,14 +87,14 @@ class LimitWatch:
             if slot.assignment is not None
         ]
         left_s = [left for left in left_s if left > 0]
-        if self._look_next is not None:  # work begun meanwhile, in the place of what was killed
+        if self._look_next is not None:  # work begun meanwhile in place of killed work
             self._look_next.cancel()
             left_s.append(self._first_look_s)
         if left_s:
             self._look_in(min(left_s))
 
     def _check(self, slot: SlotProcess, assignment: Assignment) -> float:
-        """Seconds until the slot is to be looked at again; 0 when it was given up."""
+        """Seconds until the next check of the slot; 0 if it was given up."""
         now_ns = self._clock.monotonic_ns()
         wall_s = (now_ns - assignment.begun_ns) / 1e9
         left_s = self._left_s(slot, assignment, now_ns, wall_s)
@@ -109,7 +109,7 @@ class LimitWatch:
     def _left_s(
         self, slot: SlotProcess, assignment: Assignment, now_ns: int, wall_s: float
     ) -> float:
-        """Likewise, for all but CPU time."""
+        """The same for all limits except CPU time."""
         timeout_s, half_s = self._spec.timeout_s, self._spec.timeout_s / 2
         if wall_s >= timeout_s and (self._has_own_sandbox or slot.condition().is_held_up):
             return self._give_up(slot, wall_s)
@@ -125,7 +125,7 @@ class LimitWatch:
         return min(BLOCKED_LOOK_S, half_s / 4)
 
     def _blocked_s(self, slot: SlotProcess, assignment: Assignment, now_ns: int) -> float:
-        """How long the slot has been blocked since half of its time had passed."""
+        """How long the slot has been blocked since half of its time passed, in seconds."""
         if assignment.blocked is None:
             assignment.blocked = slot.blocked_time()
             assignment.blocked.begin(now_ns)
@@ -142,7 +142,7 @@ class LimitWatch:
         return 0.0
 
     def look_for_stopped(self, *, longer_than_s: float) -> None:
-        """A slot that somebody stopped is given up without waiting for its wall limit."""
+        """A stopped slot is given up without waiting for its wall limit."""
         now_ns = self._clock.monotonic_ns()
         for slot in self._busy():
             at = slot.assignment

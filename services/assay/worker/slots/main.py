@@ -1,9 +1,9 @@
 """A slot: one process that runs the requests of one stage.
 
-It holds no credentials and no connection but its channel to the host, and works one assignment
-after the other until that channel closes. What a handler raises is a failed attempt; what memory
-runs out under is the request's fault only where nothing else used that memory: alone, in a process
-that has served nothing before.
+It holds no credentials and no connection except its channel to the host, and processes one
+assignment after another until that channel closes. An exception of a handler is a failed attempt.
+Running out of memory is the request's fault only if nothing else used that memory: alone, in a
+process that has served nothing before.
 """
 
 import contextlib
@@ -42,12 +42,12 @@ from assay.worker.slots.frames import BlockingFrames
 SETTINGS_REMEMBERED_MAX: Final = 256
 REFERENCE_BYTES_REMEMBERED_MAX: Final = 16 * 1024**2
 REFERENCE_BYTES_REMEMBERED_EACH: Final = 1_024
-"""Counted for every reference beside its bytes, so that small ones are bounded in number too."""
+"""Added to the size of every reference, so that small ones are bounded in number too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSettings:
-    """What every slot of a host is given."""
+    """Configuration of every slot of a host."""
 
     sandbox: SandboxSettings
     verifiers: VerifierSettings
@@ -56,7 +56,7 @@ class SlotSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """What a stage server has ready for its slots."""
+    """What a stage server prepares for its slots."""
 
     stage: StageDefinition
     pipelines: Mapping[PipelineName, PipelineDefinition]
@@ -66,18 +66,18 @@ class Workshop:
 
 
 class _Retire(Exception):
-    """This process should serve no more; what it was given is somebody else's."""
+    """This process must stop serving; another slot gets its remaining work."""
 
 
 class _Opened(NamedTuple):
-    """A work, ready for the handler, and what earlier stages used for it."""
+    """A work, ready for the handler, and the usage of earlier stages."""
 
     work: Work
     before: ResourceUse
 
 
 class SlotWorker:
-    """Works assignments. Used from one thread."""
+    """Processes assignments. Used from one thread."""
 
     def __init__(
         self, workshop: Workshop, handler: StageHandler, frames: BlockingFrames, clock: Clock
@@ -100,7 +100,7 @@ class SlotWorker:
         )
 
     def serve(self) -> None:
-        """Work until told to end, or until the host is gone."""
+        """Serve until an END frame arrives or the host is gone."""
         while (frame := self._frames.receive()) is not None:
             if frame[0] == messages.END:
                 return
@@ -112,7 +112,7 @@ class SlotWorker:
                 return
 
     def _assignment(self, frame: Sequence[object]) -> bool:
-        """Work it; True = and no other."""
+        """Process it; True means that the slot retires."""
         tasks, works, individually = messages.read_works(frame)
         if not individually and len(works) > 1:
             return self._say(self._together(works, tasks), is_last=True)
@@ -141,7 +141,7 @@ class SlotWorker:
             if self._served or not self._workshop.stage.confined:
                 raise _Retire from None
             said = self._out_of_memory(wire, task)
-        except Exception as error:  # noqa: BLE001 - the boundary: whatever a handler raises
+        except Exception as error:  # noqa: BLE001 - the boundary for exceptions of handlers
             said = messages.failed(_last_lines(error))
         self._served += 1
         return (index, started_ns, self._clock.monotonic_ns(), said)
@@ -159,13 +159,13 @@ class SlotWorker:
     def _together(
         self, works: Sequence[messages.WireWork], tasks: Sequence[messages.WireTask]
     ) -> list[tuple[object, ...]]:
-        """One call of the handler for all; where it raises, one for each, to find who it was."""
+        """One call of the handler for all; if it raises, one call for each, to find the cause."""
         started_ns = self._clock.monotonic_ns()
         try:
             said = self._judge([self._open(wire, tasks[wire.task]) for wire in works])
         except MemoryError:
             raise _Retire from None
-        except Exception:  # noqa: BLE001 - said again, and then reported, by the one it is about
+        except Exception:  # noqa: BLE001 - raised again for the work that causes it, and reported then
             return [self._alone(index, wire, tasks[wire.task]) for index, wire in enumerate(works)]
         finished_ns = self._clock.monotonic_ns()
         self._served += len(works)
@@ -225,9 +225,9 @@ def be_slot(workshop: Workshop, channel: socket.socket, number: str) -> Never:
         processes.set_name(f"slot:{workshop.stage.spec.name}")
         _serve(workshop, frames, number)
         code = 0
-    except ConnectionError:  # the host is gone; so is what it wanted
+    except ConnectionError:  # the host is gone, and its request with it
         code = 0
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the host must hear of it
+    except BaseException as error:  # noqa: BLE001 - every failure is reported to the host
         with contextlib.suppress(Exception):
             frames.send(messages.BROKEN, _last_lines(error))
     finally:

@@ -1,4 +1,4 @@
-"""What the host and a slot say to each other, checked on arrival.
+"""Messages between the host and a slot, checked on arrival.
 
     host -> slot    WORK       tasks, works, individually    one assignment; one at a time
                     ARTIFACT   content or None, make         answer to the ask before
@@ -11,8 +11,9 @@
                     MADE       key, content                  the making asked for is done
                     GIVEN_UP   key                           ... has failed
 
-Invariant: whatever a slot sends becomes one of the values below or raises `ProtocolError`; nothing
-of it is believed further (times are cut to what the host measured, texts and sizes are bounded).
+Invariant: everything that a slot sends becomes one of the values below or raises `ProtocolError`.
+Its contents are not trusted (times are capped by the host's measurements, texts and sizes are
+bounded).
 """
 
 import math
@@ -45,7 +46,7 @@ _OUTCOMES: Final = {
     outcome.value: outcome
     for outcome in (Outcome.SCORED, Outcome.RESOURCE_LIMIT, Outcome.REJECTED_INVALID)
 }
-"""What a stage may end a request with; the others are the platform's own words."""
+"""Outcomes that a stage may report; the others are reserved for the platform."""
 
 
 class WireWork(NamedTuple):
@@ -59,7 +60,7 @@ class WireWork(NamedTuple):
 
 
 class WireTask(NamedTuple):
-    """What requests of one task share."""
+    """The data that requests of one task share."""
 
     pipeline: str
     settings_json: bytes
@@ -92,7 +93,7 @@ Said = SaidEnded | SaidHandedOver | SaidFailed
 
 
 class Verdict(NamedTuple):
-    """About one work of the assignment; instants of the machine's monotonic clock."""
+    """The result of one work of the assignment; times are of the machine's monotonic clock."""
 
     at: int
     """Its index in the assignment."""
@@ -105,7 +106,7 @@ class Verdict(NamedTuple):
 
 
 def read_works(frame: Sequence[object]) -> tuple[list[WireTask], list[WireWork], bool]:
-    """Undo the host's WORK frame.
+    """Decode the host's WORK frame.
 
     Raises:
         ProtocolError: it is none.
@@ -121,7 +122,7 @@ def read_works(frame: Sequence[object]) -> tuple[list[WireTask], list[WireWork],
 
 
 def said_by(verdict: StageVerdict, before: ResourceUse) -> tuple[object, ...]:
-    """A handler's verdict as it goes over the wire; `before` is what earlier stages used."""
+    """A handler's verdict in wire form; `before` is the usage of earlier stages."""
     use = before.plus(verdict.use)
     if isinstance(verdict, HandedOver):
         return (_HANDED_OVER, pack_handover(verdict.artifact, use))
@@ -132,16 +133,16 @@ def said_by(verdict: StageVerdict, before: ResourceUse) -> tuple[object, ...]:
 
 def _unfit(ended: Ended) -> str | None:
     if ended.outcome is Outcome.INFRA_FAILED:
-        return ended.evidence.error[-TEXT_CHARS_MAX:] or "the handler says INFRA_FAILED"
+        return ended.evidence.error[-TEXT_CHARS_MAX:] or "the handler returned INFRA_FAILED"
     if ended.outcome.value not in _OUTCOMES:
-        return f"the handler says {ended.outcome}, which is not a stage's to say"
+        return f"the handler returned {ended.outcome}, which a stage may not report"
     if ended.reward is not None and not math.isfinite(ended.reward):
-        return f"the handler says reward {ended.reward}"
+        return f"the handler returned reward {ended.reward}"
     return None
 
 
 def failed(error: str) -> tuple[object, ...]:
-    """What goes over the wire when the handler raised."""
+    """The wire form of a handler's exception."""
     return (_FAILED, error[-TEXT_CHARS_MAX:])
 
 
@@ -149,15 +150,15 @@ def failed(error: str) -> tuple[object, ...]:
 
 
 def read_verdicts(frame: Sequence[object], works: int) -> tuple[list[Verdict], bool]:
-    """Check a VERDICTS frame about an assignment of so many works; True = the slot retires.
+    """Check a VERDICTS frame for an assignment of that many works; True = the slot retires.
 
     Raises:
-        ProtocolError: it is none, or says what cannot be.
+        ProtocolError: it is not such a frame, or its contents are impossible.
     """
     match frame:
         case ["verdicts", list() as verdicts, bool() as retiring] if len(verdicts) <= works:
             return [_verdict(verdict, works) for verdict in verdicts], retiring
-    raise ProtocolError("not a frame of verdicts")
+    raise ProtocolError("not a verdicts frame")
 
 
 def _verdict(fields: object, works: int) -> Verdict:
@@ -209,7 +210,7 @@ def read_key(frame: Sequence[object]) -> str:
     """
     if len(frame) >= 2 and isinstance(frame[1], str) and 0 < len(frame[1]) <= KEY_CHARS_MAX:
         return frame[1]
-    raise ProtocolError("no key of an artifact")
+    raise ProtocolError("no artifact key")
 
 
 def read_content(frame: Sequence[object]) -> bytes:
@@ -220,4 +221,4 @@ def read_content(frame: Sequence[object]) -> bytes:
     """
     if len(frame) == 3 and isinstance(frame[2], bytes):
         return frame[2]
-    raise ProtocolError("no content of an artifact")
+    raise ProtocolError("no artifact content")

@@ -1,8 +1,8 @@
-"""The slots of one stage: as many as wanted, replaced when they end.
+"""The slots of one stage: kept at the desired number, replaced when they end.
 
-Invariants: slots that start or serve number `desired`, but while some start and while busy ones
-that are not wanted any more finish what they hold; a slot that ends before it served is replaced
-after a pause that grows, so that a broken handler costs no more than a start now and then.
+Invariants: the number of starting and serving slots is `desired`, except while slots start or
+surplus busy ones finish their work. A slot that ends before it served is replaced after a growing
+pause, so a broken handler costs only an occasional start.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.process import SlotProcess, SlotState
 
 START_S_MAX: Final = 120.0
-"""How long a handler may take to be made."""
+"""How long the creation of a handler may take."""
 END_S_MAX: Final = 10.0
 """How long a handler may take to close."""
 PAUSE_S_FIRST: Final = 0.1
 PAUSE_S_MAX: Final = 10.0
 
-NOT_WANTED: Final = "not wanted any more"
+NOT_WANTED: Final = "no longer needed"
 _DISMISSED_FIRST: Final = {SlotState.STARTING: 0, SlotState.IDLE: 1, SlotState.BUSY: 2}
 
 log = structlog.get_logger(__name__)
@@ -44,26 +44,26 @@ class PoolState:
     stage: StageName
     desired: int
     ready: int
-    """Idle or busy."""
+    """Slots that are idle or busy."""
     busy: int
     starting: int
 
 
 class PoolUser(Protocol):
-    """Who gives the slots work."""
+    """Gives work to the slots."""
 
     def on_idle(self) -> None:
         """A slot became idle."""
 
     def on_said(self, slot: SlotProcess, frame: list[object]) -> None:
-        """A slot said something that is not about its own life."""
+        """A slot sent a frame that is not about its own life cycle."""
 
     def on_ended(self, slot: SlotProcess, why: str) -> None:
-        """A slot is no more; its assignment is still on it."""
+        """A slot has ended; its assignment is still attached."""
 
 
 class Spawn(Protocol):
-    """Starts a task whose failure is a bug that ends the host."""
+    """Starts a task; its failure is a bug and ends the host."""
 
     def __call__(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
         """Start it."""
@@ -91,7 +91,7 @@ class SlotPool:
         self._spawn = spawn
         self._user = user
         self._desired = 0
-        self._slots: dict[SlotProcess, None] = {}  # oldest first: its order decides who goes
+        self._slots: dict[SlotProcess, None] = {}  # oldest first: the order decides which slots end
         self._ending: dict[SlotProcess, None] = {}
         self._idle: list[SlotProcess] = []
         self._number = 0
@@ -130,7 +130,7 @@ class SlotPool:
         asyncio.get_running_loop().call_later(END_S_MAX, slot.kill, "it did not end")
 
     def state(self) -> PoolState:
-        """Count."""
+        """Return the number of slots in each state."""
         states = [slot.state for slot in self._slots]
         busy = states.count(SlotState.BUSY)
         return PoolState(
@@ -144,18 +144,18 @@ class SlotPool:
     # -- work ----------------------------------------------------------------------------------
     @property
     def idle(self) -> int:
-        """Slots that could take work now."""
+        """Number of slots that could take work now."""
         return len(self._idle)
 
     @property
     def busy(self) -> list[SlotProcess]:
-        """Slots that work."""
+        """Number of slots that are working."""
         return [slot for slot in self._slots if slot.state is SlotState.BUSY]
 
     def take_idle(self, *, fresh: bool) -> SlotProcess | None:
-        """An idle slot, now busy: the last used, or one that has served nothing.
+        """Mark an idle slot busy and return it: the last used, or one that has served nothing.
 
-        Where a fresh one is wanted and all idle ones have served, one of them is replaced.
+        If a fresh one is needed and all idle ones have served, one of them is replaced.
         """
         if not fresh:
             slot = self._idle.pop() if self._idle else None
@@ -265,12 +265,12 @@ class SlotPool:
 
         def check() -> None:
             if slot.state is SlotState.STARTING:
-                slot.kill("it did not get ready")
+                slot.kill("it did not become ready")
 
         asyncio.get_running_loop().call_later(START_S_MAX, check)
 
     async def close(self) -> None:
-        """End all slots: idle ones in order, others at once."""
+        """End all slots: idle ones gracefully, others immediately."""
         self._desired = 0
         if self._restocking is not None:
             self._restocking.cancel()

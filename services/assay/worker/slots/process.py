@@ -1,7 +1,7 @@
 """The host's handle on one slot: its process and its channel.
 
-Reports every frame to its owner, and its end once, whichever is seen first: the channel closes, the
-process dies, or it breaks the protocol (then it is killed).
+Reports every frame to its owner, and its end exactly once, by the first sign of it: the channel
+closes, the process dies, or it breaks the protocol (then it is killed).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ LAST_WORDS_S: Final = 1.0
 
 
 class SlotState(enum.Enum):
-    """Where a slot stands."""
+    """The state of a slot."""
 
     STARTING = "starting"
     IDLE = "idle"
@@ -30,21 +30,21 @@ class SlotState(enum.Enum):
 
 
 class SlotOwner(Protocol):
-    """Receives what happens to a slot."""
+    """Receives the events of a slot."""
 
     def on_frame(self, slot: "SlotProcess", frame: list[object]) -> None:
-        """The slot said something.
+        """The slot sent a frame.
 
         Raises:
-            ProtocolError: it may not say that now.
+            ProtocolError: the frame is not allowed now.
         """
 
     def on_gone(self, slot: "SlotProcess", why: str) -> None:
-        """The slot is no more; called once."""
+        """The slot has ended; called once."""
 
 
 class ForkedSlot(Protocol):
-    """A slot's process and the channel to it; all that a host asks of the machine."""
+    """A slot's process and the channel to it: the host's interface to the machine."""
 
     def watch(self, on_end: Callable[[], None]) -> None:
         """Call `on_end` once the process has ended, until `close`."""
@@ -56,7 +56,7 @@ class ForkedSlot(Protocol):
         """Kill the process and all below it."""
 
     def close(self) -> None:
-        """Give up the handle on the process."""
+        """Release the handle of the process."""
 
     def cpu_ns(self) -> int:
         """CPU time that it has used."""
@@ -78,12 +78,12 @@ class SlotProcess(asyncio.Protocol):
         self.assignment: Assignment | None = None
         self.served = 0
         self.is_leaving = False
-        """Busy, and not wanted any more when done."""
+        """Busy, and to end when done."""
         self.is_retiring = False
-        """Said RETIRE."""
+        """Has sent RETIRE."""
         self.last_words = ""
         self.making: str | None = None
-        """The artifact that it was told to make."""
+        """The artifact that it has leave to make."""
         self._forked = forked
         self._owner = owner
         self._reader = FrameReader()
@@ -115,7 +115,7 @@ class SlotProcess(asyncio.Protocol):
         self._end("the channel closed")
 
     def send(self, *parts: object) -> None:
-        """Send one frame; into nothing when the slot is gone."""
+        """Send one frame; dropped if the slot is gone."""
         if self._transport is not None and not self.is_gone:
             self._transport.write(encode(*parts))
 
@@ -125,7 +125,7 @@ class SlotProcess(asyncio.Protocol):
         self.send(messages.END)
 
     def kill(self, why: str) -> None:
-        """Kill the whole tree, at once."""
+        """Kill the whole process tree immediately."""
         if not self.is_gone:
             self._end(why)
 
@@ -142,14 +142,14 @@ class SlotProcess(asyncio.Protocol):
         return self._forked.condition()
 
     def _on_dead(self) -> None:
-        """Its last words may still be in the channel, whose end follows; unless an heir has it."""
+        """Its last frames may still be in the channel, which closes next unless a child has it."""
         self._loop.call_later(LAST_WORDS_S, self._end, "the process died")
 
     def _end(self, why: str) -> None:
         if self.is_gone:
             return
         self.is_gone = True
-        # It may have closed its channel and live on, and so may what it has started.
+        # It, or a process that it started, may outlive its channel.
         self._forked.kill()
         self._forked.close()
         if self._transport is not None:

@@ -28,12 +28,12 @@ from assay.verifiers.code.referee.values import (
 MODULE: Final = "solution"
 HANDLES_MAX: Final = 200_000
 _ARGUMENTS_CHARS_MAX: Final = 1024 * 1024
-"""Of an exception's arguments; a larger one keeps the beginning of its text."""
+"""Bound on an exception's arguments; a larger argument is cut to the beginning of its text."""
 _MRO: Final = type.__dict__["__mro__"]
 
 
 def _at_once() -> None:
-    """The candidate waits for as long as it takes."""
+    """The candidate waits for messages without a time limit."""
 
 
 class Candidate:
@@ -44,7 +44,7 @@ class Candidate:
         self._objects: list[object] = []
         self._number_of: dict[int, int] = {}
         self._given: dict[int, tuple[object, Form]] = {}
-        """What the tests sent and what it was sent as, by `id`."""
+        """Objects that the tests sent and the forms in which they were sent, by `id`."""
         self._redirected: Form = [False, None, None]
         self._streams = (sys.stdin, sys.stdout, builtins.input)
         self._module = ModuleType(MODULE)
@@ -52,16 +52,16 @@ class Candidate:
     def serve(self, payload: str) -> None:
         """Run the program, then answer until the referee hangs up.
 
-        `payload` is a preamble, a NUL, which no Python text holds, and the program.
+        `payload` is a preamble, a NUL (which Python text cannot contain), and the program.
         """
         preamble, _, source = payload.partition("\0")
         self._module.__file__ = f"/box/{MODULE}.py"
         sys.modules[MODULE] = self._module
         try:
             _leave_source(self._module.__file__, source)
-            exec(compile(preamble, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - likewise
+            exec(compile(preamble, "preamble", "exec", dont_inherit=True), {})  # noqa: S102 - as below
             code = compile(source, self._module.__file__, "exec", dont_inherit=True)
-            exec(code, self._module.__dict__)  # noqa: S102 - what the box is for
+            exec(code, self._module.__dict__)  # noqa: S102 - this is the purpose of the box
         except BaseException as error:  # noqa: BLE001 - the program may raise anything
             _show(error)
             self._send_raised(error)
@@ -94,7 +94,7 @@ class Candidate:
             self._send_raised(error)
 
     def _redirect(self, streams: Form) -> None:
-        """Use the standard streams that the tests have put in place of theirs."""
+        """Use the standard streams that the tests substituted for their own."""
         if streams == self._redirected:
             return
         self._redirected = streams
@@ -109,7 +109,7 @@ class Candidate:
         vars(builtins)["input"] = self._resolve(asked) if asked else own_input
 
     def _made(self, result: object) -> Form:
-        """An object of the program's class as that, also where its class derives from data."""
+        """Encode instances of the program's classes as objects, even if derived from data types."""
         if type_of(result).__module__ == MODULE:
             return self._numbered(result)
         return Encoder(self._handle).encode(result)
@@ -150,7 +150,7 @@ class Candidate:
         ]
 
     def _brief(self, value: Value) -> Form:
-        """The form in which the referee sent it."""
+        """The form in which the referee sent this object."""
         given = self._given.get(id(value))
         if given is not None:
             return given[1]
@@ -171,7 +171,7 @@ class Candidate:
         raise Malformed("an unknown form")
 
     def _remembered(self, value: object, form: Form) -> object:
-        """The object that this number stood for before, where it did."""
+        """The object that this number referred to before, if any."""
         known = self._number_of.get(-1 - form[1])
         if known is not None:
             return self._objects[known]
@@ -183,7 +183,7 @@ class Candidate:
         return value
 
     def _send_raised(self, error: BaseException) -> None:
-        """Say what was raised; where the program's own class makes that impossible, that it was."""
+        """Describe the exception; if its class prevents that, report only that one was raised."""
         try:
             given = self._given.get(id(error))
             self._frames.send(["again", given[1][1]] if given else self._raised(error))
@@ -193,7 +193,7 @@ class Candidate:
             self._frames.send(["raise", "Exception", None, ["l", 0, []], "", self._numbered(None)])
 
     def _raised(self, error: BaseException) -> Form:
-        """Say what was raised: its builtin class, its own class where it has one, its arguments."""
+        """Describe the exception: its builtin class, the program's class if any, its arguments."""
         kind = type_of(error)
         base = builtin_base(kind)
         own = None if getattr(builtins, base) is kind else self._class_of(kind)
@@ -210,7 +210,7 @@ class Candidate:
         return ["raise", base, own, arguments, text, self._numbered(error)]
 
     def _class_of(self, kind: type) -> Form:
-        """An exception class by its place in the standard library, or as one of the program's."""
+        """Describe an exception class: as one of the standard library, or as one of the program."""
         module: Value = kind.__module__
         if type_of(module) is str and module.partition(".")[0] in sys.stdlib_module_names:
             return ["xs", module, kind.__name__]
@@ -225,14 +225,14 @@ class Candidate:
             raise NameError(message) from None
 
     def names(self) -> list[str]:
-        """Public globals of the program, as `import *` takes them."""
+        """Public globals of the program, as `import *` imports them."""
         listed: Value = self._module.__dict__.get("__all__")
         if type_of(listed) is list:
             return [name for name in listed if type_of(name) is str]
         return [name for name in self._module.__dict__ if not name.startswith("_")]
 
     def touch(self, number: int, operation: str, operands: list[Value]) -> object:
-        """Do something with an object of the tests."""
+        """Ask the referee for an operation on an object of the tests."""
         form = Encoder(self._handle).encode(operands)
         self._frames.send(["touch", number, operation, form])
         while True:
@@ -248,7 +248,7 @@ class Candidate:
 
 
 def _exception(candidate: Candidate, form: list[Any]) -> BaseException:
-    """An exception of the tests', with its builtin class: `["x", number, class, arguments]`."""
+    """An exception from the tests, with its builtin class: `["x", number, class, arguments]`."""
     kind = getattr(builtins, form[2])
     arguments: Value = Decoder(candidate._resolve).decode(form[3])  # noqa: SLF001 - its own
     try:
@@ -260,7 +260,7 @@ def _exception(candidate: Candidate, form: list[Any]) -> BaseException:
 
 
 def _leave_source(path: str, source: str) -> None:
-    """Let tracebacks and `inspect` find the program; a full scratch file system is no failure."""
+    """Let tracebacks and `inspect` find the program; a full scratch file system is ignored."""
     try:
         with open(path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             file.write(source)
@@ -269,7 +269,7 @@ def _leave_source(path: str, source: str) -> None:
 
 
 def _show(error: BaseException) -> None:
-    """Leave a traceback on stderr, where its exceptions let themselves be printed."""
+    """Write a traceback to stderr, if the exceptions can be printed."""
     try:
         traceback.print_exception(error)
     except BaseException:  # noqa: BLE001 - the program's own exception classes may do anything

@@ -1,6 +1,6 @@
 """Names of attributes that values of data types have.
 
-Tests that use no others on a result treat it as data.
+Tests that use only these attributes of a result treat it as data.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque

@@ -1,6 +1,6 @@
-"""Is a returned value the expected one, which came as JSON?
+"""Compares a returned value with the expected one, which was given as JSON.
 
-Total on what `Decoder` makes; knows exact types only, so that nothing of the program's takes part.
+Total on the output of `Decoder`. It handles exact types only, so no code of the program runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from assay.verifiers.code.referee.values import Record, type_of
 _LISTS: Final = (list, tuple, Record)
 _NUMBERS: Final = (int, float, Fraction, Decimal)
 _DIGITS_MAX: Final = 5_000
-"""Of a Decimal that is looked at; its exponent would cost more than its text."""
+"""Bound on a Decimal that is compared; its exponent could cost more than its text."""
 _KEY_BITS_MAX: Final = 4_096
 _JSON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 _JSON_KEYS: Final = (int, float, bool, type(None))
@@ -24,10 +24,10 @@ _JSON_KEYS: Final = (int, float, bool, type(None))
 def value_equal(actual: object, expected: object, float_tolerance: float) -> bool:
     """Tell whether a returned value is the expected one.
 
-    Types are kept apart as Python keeps them, with three allowances for what JSON cannot say: a
-    tuple may stand for a list, a number for one of the same value but of another type (never a
-    bool), and a key that is no string for its JSON form. An expected integer is met by an equal
-    number only; the tolerance is for expected floats.
+    Types are distinguished as in Python, with three allowances for what JSON cannot express: a
+    tuple matches a list, a number matches one of the same value but another type (never a bool),
+    and a key that is not a string matches its JSON form. An expected integer needs an equal number;
+    the tolerance applies to expected floats only.
     """
     waiting: list[tuple[Any, Any]] = [(actual, expected)]
     while waiting:
@@ -47,7 +47,7 @@ def value_equal(actual: object, expected: object, float_tolerance: float) -> boo
 
 
 def close(one: float | Fraction, other: float | Fraction, tolerance: float) -> bool:
-    """Tell whether two numbers differ by `tolerance` at most, absolute or relative."""
+    """Tell whether two numbers differ by at most `tolerance`, absolute or relative."""
     if not tolerance or not (_is_finite(one) and _is_finite(other)):
         return False
     exact, wanted = Fraction(one), Fraction(other)
@@ -85,7 +85,7 @@ def _is_finite(number: float | Fraction) -> bool:
 
 
 def _with_text_keys(value: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any value
-    """The dict with its keys as JSON would write them; `None` where two would become one."""
+    """The dict with its keys in JSON form; `None` if two keys would become the same."""
     if not issubclass(type_of(value), dict):
         return None
     found: dict[str, Any] = {}
@@ -100,5 +100,5 @@ def _with_text_keys(value: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any 
 
 
 def _is_short(key: Any) -> bool:  # noqa: ANN401 - any key
-    """False for an integer too long to be written out."""
+    """False for an integer that is too long to convert to text."""
     return type_of(key) is not int or int(key).bit_length() < _KEY_BITS_MAX

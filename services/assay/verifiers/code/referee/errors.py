@@ -1,4 +1,4 @@
-"""Exceptions of the program's, as the tests see them: real ones, with a builtin base class."""
+"""The program's exceptions as the tests see them: real exceptions with a builtin base class."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _LIBRARY: Final = frozenset(
     | {"concurrent.futures._base", "statistics", "struct", "zlib", "configparser", "_csv", "re"}
     | {"re._constants", "copy", "graphlib", "ipaddress", "binascii", "sqlite3", "subprocess"}
 )
-"""Modules whose exceptions are told apart; none that a runner of tests takes for anything but an
-error, such as `unittest.SkipTest`."""
+"""Modules whose exception classes are kept. Modules with exceptions that a test runner does not
+treat as errors, such as `unittest.SkipTest`, are left out."""
 
 
 def exception_class(link: Link, form: list[Any]) -> type[BaseException]:
-    """A class of the program's: `["h", number, "exception", name, base]`."""
+    """A class of the program: `["h", number, "exception", name, base]`."""
     _, number, _, name, base = form
     name = name[:80] if type_of(name) is str and name.isidentifier() else "object"
     return _exception_class(link, number, name, exception_named(base))
 
 
 def library_exception(form: list[Any]) -> type[BaseException] | None:
-    """A class of the standard library, `["xs", module, name]`, where the tests have it loaded."""
+    """A class of the standard library, `["xs", module, name]`, if the tests have loaded it."""
     _, module, name = form
     if type_of(module) is not str or type_of(name) is not str:
-        raise Malformed("no name of a class")
+        raise Malformed("an invalid class name")
     if module not in _LIBRARY or module not in sys.modules:
         return None
     found = vars(sys.modules[module]).get(name)
@@ -49,12 +49,12 @@ def exception_named(name: object) -> type[BaseException]:
 def _exception_class(
     link: Link, number: int, name: str, base: type[BaseException]
 ) -> type[BaseException]:
-    """Stands in the tests for an exception class of the program's own."""
+    """Represents an exception class of the program in the tests."""
 
     def attribute(self: Value, wanted: str) -> Value:
         if wanted.startswith("__"):
             raise AttributeError(wanted)
-        if "_assay_proxy" not in self.__dict__:  # made by the tests: have the program make it too
+        if "_assay_proxy" not in self.__dict__:  # created by the tests: the program creates it too
             made = link.ask("call", type_of(self), self.args, {})
             self.__dict__["_assay_proxy"] = getattr(made, "__dict__", {}).get("_assay_proxy")
         if self.__dict__["_assay_proxy"] is None:
@@ -72,7 +72,7 @@ def _exception_class(
 
 
 def said_by(error: BaseException) -> str:
-    """Describe an exception without asking the program for anything; never raises."""
+    """Describe an exception without a request to the program; never raises."""
     text = error.__dict__.get("_assay_text")
     if type_of(text) is not str:
         text = " ".join(_shown(given) for given in error.args[:5])

@@ -1,4 +1,4 @@
-"""JSON messages between candidate and referee, with a length before each."""
+"""Length-prefixed JSON messages between candidate and referee."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class Frames:
-    """JSON messages with a length before each, over one socket."""
+    """Length-prefixed JSON messages over one socket."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -27,7 +27,7 @@ class Frames:
 
         Raises:
             Malformed: it is too large.
-            OSError: the other side is gone.
+            OSError: the peer is gone.
         """
         body = json.dumps(message, check_circular=False, separators=(",", ":")).encode("ascii")
         if len(body) > FRAME_BYTES_MAX:
@@ -41,8 +41,8 @@ class Frames:
         """Read a message, calling `wait` before each read.
 
         Raises:
-            EOFError: the other side is gone.
-            Malformed: it is none.
+            EOFError: the peer is gone.
+            Malformed: the bytes are not a message.
         """
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, wait))
         if length > FRAME_BYTES_MAX:

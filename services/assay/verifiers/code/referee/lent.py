@@ -1,8 +1,9 @@
-"""Objects of the tests that the program was given, and what it may do with them.
+"""Objects of the tests that the program received, and the operations it may request on them.
 
-The program names an object by number and an operation of the table below. Always true: no name that
-begins with an underscore is read or set, and attributes only of objects whose class the tests
-define or that is on the list, so that no frame, module or class of the referee can be reached.
+The program names an object by number and an operation from the table below. Invariants: no name
+that begins with an underscore is read or set. Attributes are read or set only on objects whose
+class the tests define or the list below contains. So no frame, module or class of the referee can
+be reached.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 LENT_MAX: Final = 200_000
 TESTS: Final = "tests"
-"""Module name of what the tests define."""
+"""Module name of the classes and functions that the tests define."""
 _OPEN_TYPES: Final = (SimpleNamespace, io.StringIO, io.BytesIO, re.Pattern, re.Match)
 _COMPARED: Final = frozenset(
     {"eq", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "mod", "contains"}
@@ -31,14 +32,14 @@ _COMPARED: Final = frozenset(
 
 
 class Lent:
-    """The objects, each with one number for as long as the run lasts."""
+    """The objects; each keeps its number until the run ends."""
 
     def __init__(self) -> None:
         self._objects: list[Any] = []
         self._number_of: dict[int, int] = {}
 
     def form(self, value: Value) -> Form | None:
-        """How an object goes to the program; `None`: it cannot."""
+        """The form in which an object is sent to the program; `None` if it cannot be sent."""
         tag = _tag(value)
         if not tag:
             return None
@@ -59,17 +60,17 @@ class Lent:
         return number
 
     def resolve(self, number: Form) -> Value:
-        """The object that the program names."""
+        """The object with the number that the program sent."""
         try:
             return self._objects[index_of(number, len(self._objects))]
         except ValueError:
             raise Malformed("an unknown object of the tests") from None
 
     def touch(self, number: Form, operation: Form, operands: list[Value]) -> Value:
-        """Do what the program asks.
+        """Carry out the operation that the program requests.
 
         Raises:
-            Malformed: that may not be asked.
+            Malformed: the operation is unknown or not allowed.
         """
         value = self.resolve(number)
         if type_of(operation) is not str or operation not in _OPERATIONS or not _tag(value):
@@ -80,7 +81,7 @@ class Lent:
 
 
 def _tag(value: Value) -> str:
-    """`k` can be called, `I` is an iterator, `o` has attributes; empty: none of these."""
+    """`k` is callable, `I` is an iterator, `o` has attributes; empty if none of these."""
     kind = type_of(value)
     if _is_open(value):
         return "k" if callable(value) and not isinstance(value, type) else "o"
@@ -101,15 +102,15 @@ def _defines(kind: type, method: str) -> bool:
 
 def _check_attribute(value: Value, name: Value) -> None:
     if type_of(name) is not str or name.startswith("_") or not _is_open(value):
-        raise Malformed("an attribute that may not be asked for")
+        raise Malformed("a forbidden attribute")
 
 
 def _set(value: Value, name: Value, given: Value) -> None:
-    """Set an attribute; no method of the tests is replaced, nor anything of their mocks."""
+    """Set an attribute; methods of the tests and attributes of their mocks cannot be replaced."""
     if type_of(value).__module__ == "unittest.mock" or callable(
         getattr(type_of(value), name, None)
     ):
-        raise Malformed("a method of the tests to be replaced")
+        raise Malformed("the replacement of a method of the tests")
     setattr(value, name, given)
 
 
@@ -121,7 +122,7 @@ def _operated(value: Value, name: Value, other: Value) -> Value:
 
 def _called(value: Value, arguments: Value, keywords: Value) -> Value:
     if not callable(value):
-        raise Malformed("a call of what is no function")
+        raise Malformed("a call of an object that is not callable")
     return value(*arguments, **{str(word): given for word, given in keywords.items()})
 
 
@@ -150,14 +151,14 @@ _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 class Streams:
-    """Which standard streams the tests have put in place of the referee's own."""
+    """The standard streams that the tests substituted for the referee's own."""
 
     def __init__(self, lent: Lent) -> None:
         self._lent = lent
         self._own = (sys.stdin, sys.stdout, builtins.input)
 
     def form(self) -> Form:
-        """Whether output is captured, and what stands for stdin and for `input`."""
+        """Whether output is captured, and the substitutes for stdin and for `input`."""
         stdin, stdout, asked = self._own
         return [
             sys.stdout is not stdout,

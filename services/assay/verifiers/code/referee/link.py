@@ -1,4 +1,4 @@
-"""The referee's end of the socket: requests to the candidate within the time of the running test.
+"""The referee's end of the socket: requests to the candidate within the running test's time.
 
 Messages are bounded and checked; a malformed one is the candidate's failure.
 """
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from assay.sandbox.port import BlockedMeter
 
 CALLS_NESTED_MAX: Final = 100
-"""Calls between the two that wait for each other."""
+"""Depth of nested calls between tests and program."""
 _TYPES: Final = (
     *(int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset),
     *(object, range, slice),
 )
-"""Builtins that the program may name; none that looks up, compiles or opens anything."""
+"""Builtins that the program may name; none of them looks up, compiles or opens anything."""
 _TICK_S: Final = 0.05
 _HANG_UP_S: Final = 1.0
 
@@ -57,7 +57,7 @@ KILLED: Final = DIED.format(signal=int(signal.SIGKILL))
 
 class CandidateGone(BaseException):
     """The candidate's process ended, broke the protocol or ran out of time. Not an `Exception`, so
-    that no test takes it for what it expects."""
+    that no test mistakes it for an expected exception."""
 
     def __init__(self, verdict: str, error: str) -> None:
         super().__init__(error)
@@ -66,11 +66,11 @@ class CandidateGone(BaseException):
 
 
 class InvalidTests(BaseException):
-    """The tests themselves cannot be run. Not an `Exception`, for the same reason."""
+    """The tests themselves cannot run. Not an `Exception`, for the same reason."""
 
 
 class Link:
-    """The referee's end: requests to the candidate, within the time of the running test."""
+    """The referee's end: sends requests to the candidate within the running test's time."""
 
     def __init__(
         self, descriptor: int, pid: int, cpu_s: float, blocked_s: float, meter: BlockedMeter
@@ -88,18 +88,18 @@ class Link:
         self._proxies: dict[int, object] = {}
         self._errors: dict[int, BaseException] = {}
         self._handles: dict[int, int] = {}
-        """`id` of what stands for an object of the program's, though it is no `Proxy` -> number."""
+        """`id` of an object that represents a program's object but is no `Proxy` -> its number."""
         self._lent = Lent()
         self._streams = Streams(self._lent)
         self._turn = threading.RLock()
-        """Tests may have threads; what one asks is answered before another asks."""
+        """Tests may have threads; requests are serialised."""
         self.asked = 0
         """Requests so far."""
         self.gone: CandidateGone | None = None
         self.invalid: InvalidTests | None = None
 
     def start_test(self) -> None:
-        """Give the test that begins its full time."""
+        """Start the full time of the next test."""
         cpu_s, blocked_s = self._limits_s
         self._ends_s = (self._cpu_s() + cpu_s, self._meter.blocked_ns / 1e9 + blocked_s)
 
@@ -118,15 +118,15 @@ class Link:
             raise self._lost(verdict, said_by(error)) from None
 
     def ask(self, operation: str, *operands: object) -> Value:
-        """Have the candidate do something; returns or raises what came of it.
+        """Send a request to the candidate; return its result or raise its exception.
 
         Raises:
-            CandidateGone: nothing came of it.
+            CandidateGone: there is no result.
         """
         if self.gone is not None:
             raise self.gone
         if self._depth >= CALLS_NESTED_MAX:
-            message = "tests and program call each other without end"
+            message = "calls between tests and program are nested too deeply"
             raise RecursionError(message)
         with self._turn:
             return self._asked(operation, operands)
@@ -146,7 +146,7 @@ class Link:
             self._depth -= 1
 
     def _reply(self) -> Form:
-        """The answer, after what the program prints and asks of the tests before it."""
+        """The answer; output and requests that the program sends before it are handled first."""
         message = self._receive()
         while type_of(message) is list and message[:1] in (["touch"], ["printed"]):
             if message[0] == "touch":
@@ -157,10 +157,10 @@ class Link:
         return message
 
     def ask_for(self, kind: type, operation: str, *operands: object) -> Value:
-        """Ask, and take nothing but a value of exactly this type.
+        """Send a request and accept only a value of exactly this type.
 
         Raises:
-            CandidateGone: as `ask`; or the answer is of another type.
+            CandidateGone: as for `ask`, or the answer has another type.
         """
         answer = self.ask(operation, *operands)
         if type_of(answer) is not kind:
@@ -185,9 +185,9 @@ class Link:
             raise self._lost("protocol_error", f"the program sent {error}") from None
 
     def _wait(self) -> None:
-        """Wait for input, looking at the candidate now and then.
+        """Wait for input and check the candidate periodically.
 
-        Whether it is blocked is counted from the first look on: most answers come before that.
+        Blocked time is counted from the first check on; most answers arrive before it.
         """
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
@@ -216,14 +216,14 @@ class Link:
             return 0.0
 
     def _reap(self) -> bool:
-        """Tell whether the candidate's first process has ended, whoever still holds its socket."""
+        """Tell whether the candidate's first process has ended, even if others hold its socket."""
         if self._status is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self._status = status if pid else None
         return self._status is not None
 
     def _ended(self) -> CandidateGone:
-        """Say how it ended; one that only hung up is given a moment, then killed."""
+        """Describe how it ended; if it only closed the socket, kill it after a short wait."""
         deadline_s = time.monotonic() + _HANG_UP_S  # noqa: TID251 - no clock to be passed in here
         while not self._reap():
             if time.monotonic() > deadline_s:  # noqa: TID251 - no clock to be passed in here
@@ -270,7 +270,7 @@ class Link:
         return result
 
     def _rebuilt(self, message: list[Any]) -> BaseException:
-        """The exception with its builtin class; a class of the program's own derives from it."""
+        """The exception with its builtin class, or a class of the program derived from it."""
         _, base_name, own, arguments, text, handle = message
         kind = exception_named(base_name)
         number = _handle_number(handle)
@@ -282,7 +282,7 @@ class Link:
             kind = found
         try:
             made = kind(*given) if type_of(given) is list else kind(str(text))
-        except Exception:  # noqa: BLE001 - some builtin exceptions want other arguments
+        except Exception:  # noqa: BLE001 - some builtin exceptions need other arguments
             made = plain_exception(kind, str(text))
         if own is not None:
             made.__dict__["_assay_text"] = str(text)
@@ -291,10 +291,10 @@ class Link:
         return made
 
     def _own_error(self, number: Form) -> BaseException:
-        """An exception of the tests' that went through the program."""
+        """An exception of the tests that passed through the program."""
         found = self._lent.resolve(number)
         if not isinstance(found, BaseException):
-            raise Malformed("no exception of the tests")
+            raise Malformed("an unknown exception of the tests")
         return found
 
     def _touched(self, message: list[Form]) -> Form:
@@ -308,7 +308,7 @@ class Link:
             if self.invalid is not None or not isinstance(error, Malformed):
                 return ["error", self._sent_error(error)]
             raise self._lost("protocol_error", f"the program asked for {error}") from None
-        except Exception as error:  # noqa: BLE001 - the program sees it as it would have
+        except Exception as error:  # noqa: BLE001 - it is passed on to the program
             return ["error", self._sent_error(error)]
 
     def _touch(self, number: Form, operation: Form, operands: Value) -> Value:
@@ -317,7 +317,7 @@ class Link:
         return self._lent.touch(number, operation, operands)
 
     def _sent_error(self, error: BaseException) -> Form:
-        """An exception of the tests': `["x", number, builtin class, arguments]`."""
+        """An exception of the tests: `["x", number, builtin class, arguments]`."""
         proxied = error.__dict__.get("_assay_proxy")
         if isinstance(proxied, Proxy):
             return ["h", proxied._assay_number]  # noqa: SLF001 - a proxy's own link
@@ -328,7 +328,7 @@ class Link:
         return ["x", self._lent.number(error), builtin_base(type_of(error)), arguments]
 
     def _in(self, form: list[Any]) -> object:
-        """A handle of the candidate's, or an object of ours that comes back."""
+        """A handle of the candidate, or an object of the tests that the candidate returns."""
         tag = form[0]
         if tag in ("k", "o", "I") and len(form) == 2:
             return self._lent.resolve(form[1])
@@ -350,7 +350,7 @@ class Link:
         return self._proxies[number]
 
     def _out(self, value: Value) -> Form:
-        """A value that is no data goes as a reference, which the other side can use."""
+        """Values that are not data are sent as references that the peer can resolve."""
         if isinstance(value, Proxy):
             return ["h", value._assay_number]  # noqa: SLF001 - a proxy's own link
         if id(value) in self._handles:
@@ -367,9 +367,9 @@ class Link:
         return form
 
     def unusable(self, why: str) -> InvalidTests:
-        """Make the error that says that no program can be judged by these tests.
+        """Create the error for tests that cannot judge any program.
 
-        Tests may catch anything, so that it is remembered here.
+        It is also stored here, because the tests may catch any exception.
         """
         self.invalid = InvalidTests(why)
         return self.invalid
@@ -392,7 +392,7 @@ def _builtin_type(name: Form) -> type:
 
 
 def _text_of(error: BaseException) -> str:
-    """What the tests' own exception says; it may hold an object that has to be asked."""
+    """The text of an exception of the tests; it may hold an object of the program."""
     try:
         return str(error)[:TEXT_CHARS_MAX]
     except Exception:  # noqa: BLE001 - whatever the program raises

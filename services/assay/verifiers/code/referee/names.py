@@ -1,6 +1,6 @@
-"""Names that tests use without defining them: entry points, the library's, or no one's.
+"""Names that tests use without defining them: entry points, library names, or undefined.
 
-Which is which was decided from the tests alone, before any program was seen (`entry_points.py`).
+They are classified from the tests alone, before any program is seen (`entry_points.py`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Program:
         self._classes = frozenset(classes)
 
     def lookup(self, name: str) -> Value:
-        """A global; one that the tests use as a class makes objects that are used as such."""
+        """A global of the program, marked as a class if the tests use it as one."""
         found = self._link.ask("lookup", name)
         if name in self._classes and isinstance(found, CallableProxy):
             found.__dict__["_assay_class"] = True
         return found
 
     def offered(self) -> list[str]:
-        """What `import *` brings: entry points, and nothing else that the program defines."""
+        """The names that `import *` imports: entry points only."""
         named = self._link.ask("names")
         if type_of(named) is not list:
             return []
@@ -44,7 +44,7 @@ class Program:
 
 
 class Builtins(dict[str, Any]):
-    """What tests find under a name that they do not define."""
+    """The value of a name that the tests do not define."""
 
     def __init__(self, program: Program, library: Mapping[str, str]) -> None:
         super().__init__(builtins.__dict__)

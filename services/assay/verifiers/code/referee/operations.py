@@ -1,4 +1,4 @@
-"""What the referee can ask the candidate to do with its objects. Nothing here is trusted by it."""
+"""Operations on the candidate's objects that the referee can request; it trusts none of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LOOPS: Final[list[asyncio.AbstractEventLoop]] = []
-"""The one event loop, once there is one: what a coroutine leaves running runs on in the next."""
+"""The one event loop, once created: tasks left by one coroutine continue with the next."""
 _BY_TYPE: Final = {
     CoroutineType: "coroutine",
     GeneratorType: "generator",
@@ -25,7 +25,7 @@ _BY_TYPE: Final = {
 
 
 def kind_of(value: Value) -> str:
-    """What the tests can do with an object of the program's."""
+    """Operations that the tests can perform on an object of the program."""
     if isinstance(value, type):
         return "exception" if issubclass(value, BaseException) else "callable"
     if inspect.isroutine(value):
@@ -38,7 +38,7 @@ def kind_of(value: Value) -> str:
 
 
 def _run(awaitable: Value) -> object:
-    import asyncio  # few programs need it, and it is slow to load
+    import asyncio  # few programs need it, and it loads slowly
 
     if not _LOOPS:
         _LOOPS.append(asyncio.new_event_loop())
@@ -52,17 +52,17 @@ def _run(awaitable: Value) -> object:
         raise
     except RuntimeError as error:
         if isinstance(error.__cause__, StopAsyncIteration):
-            raise error.__cause__ from None  # a coroutine may not let it through
+            raise error.__cause__ from None  # a coroutine may not propagate it
         raise
 
 
 def _equal(one: Value, other: Value) -> bool:
-    """Equality as the program's classes define it; one that holds with anything is none."""
+    """Equality as the program's classes define it, except that matching everything is False."""
     if not bool(one == other):
         return False
     try:
         return not bool(one == object())
-    except Exception:  # noqa: BLE001 - a comparison that expects its like may raise for others
+    except Exception:  # noqa: BLE001 - a comparison may raise for operands of another type
         return True
 
 

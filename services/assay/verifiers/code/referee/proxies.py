@@ -1,11 +1,11 @@
-"""Objects of the candidate's, as the tests see them.
+"""The candidate's objects as the tests see them.
 
-An operand of the tests' own reaches the program by a call, an attribute or an index that the tests
-write out. An operator would tell the program what the tests expect (`abs(f(2) - 4) < 1e-6`), also
-for later tests. So it does so only for objects of a class that the tests use as one
-(`entry_points.py`), whose operators are what is tested; and no comparison ever does. Two objects of
-the program's are compared by it. Length, text, hash and numbers that it gives are checked for their
-exact type before use.
+An operand from the tests reaches the program only through a call, an attribute or an index that the
+tests write out. An operator would reveal to the program what the tests expect
+(`abs(f(2) - 4) < 1e-6`), also for later tests. So operators send operands only for objects of a
+class that the tests use as a class (`entry_points.py`), because its operators are under test.
+Comparisons never send an operand of the tests. The program compares two of its own objects. The
+exact type of lengths, texts, hashes and numbers from the program is checked before use.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CLASSES_MAX: Final = 512
 _SHOWN: Final = frozenset(
     f"__{name}__" for name in ("name", "qualname", "defaults", "kwdefaults", "dict", "wrapped")
 )
-"""Special attributes that are asked for; others would make the standard library take an object for
-something else."""
+"""Special attributes that are requested from the program; others would make the standard library
+treat a proxy as another kind of object."""
 
 
 def _operator(operation: str, *, swapped: bool = False) -> Callable[[Proxy, object], Value]:
-    """An operator; `swapped` where the object is the right operand."""
+    """An operator; `swapped` if the object is the right operand."""
 
     def method(self: Proxy, other: object) -> Value:
         one, two = (other, self) if swapped else (self, other)
@@ -44,7 +44,7 @@ _ORDER: Final = frozenset({"lt", "le", "gt", "ge"})
 
 
 def _kept(made_by: Proxy, result: Value) -> Value:
-    """An object that an operator of the tests' own class made is one like it."""
+    """The result of an operator of a class under test is an object of the same kind."""
     if _is_object(result) and made_by.__dict__.get("_assay_own"):
         result.__dict__["_assay_own"] = True
     return result
@@ -62,7 +62,7 @@ def _is_object(value: object) -> bool:
 
 
 class Proxy:
-    """An object of the candidate's: what it does is asked for."""
+    """An object of the candidate; each operation on it is a request."""
 
     def __init__(self, link: Link, number: int, name: str) -> None:
         self.__dict__.update(_assay_link=link, _assay_number=number, __name__=name)
@@ -97,7 +97,7 @@ class Proxy:
         return _counted(self, found, _length_said(self))
 
     def __mro_entries__(self, _bases: tuple[object, ...]) -> tuple[type, ...]:
-        raise self._assay_link.unusable("tests derive a class from one of the program's")
+        raise self._assay_link.unusable("tests derive a class from a class of the program")
 
     def __len__(self) -> int:
         return int(self._assay_link.ask_for(int, "len", self))
@@ -238,22 +238,22 @@ class Proxy:
 
 
 def _counted(container: Proxy, found: Iterator[Any], said: int | None) -> Iterator[Any]:
-    """What a container holds. Where it says how much that is, it holds as much.
+    """The items of a container. If it reports a length, it must yield that many items.
 
     Raises:
-        AssertionError: as many items as it says neither before nor after.
+        AssertionError: the number of items equals its reported length neither before nor after.
     """
     count = 0
     for item in found:
         count += 1
         yield item
     if said is not None and count not in (said, _length_said(container)):
-        message = f"the object says that it holds {said} items, and gave {count}"
+        message = f"the object reports a length of {said}, but yielded {count} items"
         raise AssertionError(message)
 
 
 def _length_said(container: Proxy) -> int | None:
-    """`None`: the object has no length, or its class fails to say it."""
+    """The length; `None` if the object has none, or its class fails to return it."""
     try:
         return len(container)
     except Exception:  # noqa: BLE001 - whatever its class raises
@@ -261,7 +261,7 @@ def _length_said(container: Proxy) -> int | None:
 
 
 class CallerProxy(Proxy):
-    """An object of a class of the program's that can be called."""
+    """A callable object of a class of the program."""
 
     def __call__(self, *arguments: Value, **keywords: Value) -> Value:
         """Call it in the candidate's process."""
@@ -269,7 +269,7 @@ class CallerProxy(Proxy):
 
 
 class CallableProxy(Proxy):
-    """A function or class; equal to itself alone."""
+    """A function or class; equal only to itself."""
 
     __hash__ = object.__hash__
 
@@ -287,7 +287,7 @@ class CallableProxy(Proxy):
 
 
 class IteratorProxy(Proxy):
-    """A generator or iterator; it runs only as far as the tests ask. Equal to itself alone."""
+    """A generator or iterator; advances only as far as the tests ask. Equal only to itself."""
 
     __hash__ = object.__hash__
 
@@ -299,11 +299,11 @@ class IteratorProxy(Proxy):
 
 
 def proxy(link: Link, form: list[Any]) -> object:
-    """What stands for an object: `["h", number, kind, name, _]`."""
+    """The proxy for an object: `["h", number, kind, name, _]`."""
     _, number, kind, name, _ = form
     name = name[:80] if type_of(name) is str and name.isidentifier() else "object"
     if type_of(kind) is not str:
-        raise Malformed("no kind of object")
+        raise Malformed("an unknown kind of object")
     if kind in _NATIVE:
         return _NATIVE[kind](Proxy(link, number, name))
     return _named(kind, name)(link, number, name)
@@ -311,19 +311,19 @@ def proxy(link: Link, form: list[Any]) -> object:
 
 @lru_cache(maxsize=_CLASSES_MAX)
 def _named(kind: str, name: str) -> type[Proxy]:
-    """A class whose name is that of the program's class, or of its function."""
+    """A class with the name of the program's class or function."""
     text = property(lambda self: self._assay_link.ask("get", self, "__doc__"))
     base = _KINDS.get(kind, Proxy)
     return type_of(name, (base,), {"__doc__": text, "__module__": "solution"})
 
 
 async def _coroutine(held: Proxy) -> Value:
-    """A coroutine of the program's as one of the tests' own, so that `asyncio` takes it."""
+    """Wraps the program's coroutine in a real one, so that `asyncio` accepts it."""
     return held._assay_link.ask("await", held)  # noqa: SLF001 - a proxy's own link
 
 
 def _generator(held: Proxy) -> Generator[Any, Any, Any]:
-    """A generator of the program's as one of the tests' own, which can be sent to and closed."""
+    """Wraps the program's generator in a real one, which supports `send` and `close`."""
     ask = held._assay_link.ask  # noqa: SLF001 - a proxy's own link
     request: tuple[Any, ...] = ("next", held)
     while True:
@@ -342,7 +342,7 @@ def _generator(held: Proxy) -> Generator[Any, Any, Any]:
 
 
 async def _async_generator(held: Proxy) -> AsyncGenerator[Any, Any]:
-    """Likewise."""
+    """Wraps the program's asynchronous generator in a real one."""
     ask = held._assay_link.ask  # noqa: SLF001 - a proxy's own link
     request: tuple[Any, ...] = ("async_next", held)
     while True:

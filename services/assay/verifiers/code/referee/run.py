@@ -1,7 +1,7 @@
 """The harness itself: forks the candidate, unseals the tests, runs them, writes records.
 
-Every test gets one record with a verdict, at most `TEXT_CHARS_MAX` of text, and nothing else of the
-program's: what functions return is compared here, where memory and time are the box's.
+Every test gets one record with a verdict and at most `TEXT_CHARS_MAX` of text, and nothing else
+from the program: return values are compared here, within the memory and time of the box.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from assay.sandbox.port import Box
 
 Verdict = tuple[str, str]
-"""A word of `docs/verdicts.md`, and its error."""
+"""A verdict word (`docs/verdicts.md`) and its error."""
 PASS: Final = ("pass", "")
 
 
 class Records:
-    """What the worker will believe."""
+    """Writes the records that the worker trusts."""
 
     def __init__(self, box: Box, nonce: str) -> None:
         self._box = box
@@ -76,8 +76,8 @@ def _run_asserts(link: Link, tests: dict[str, Any], records: Records) -> None:
 
 
 def _be_the_runner() -> None:
-    """Test cases are run by `_unittest_verdict`; `unittest.main` would look in another module."""
-    import unittest  # few tests need it, and it is slow to load
+    """`_unittest_verdict` runs the test cases; `unittest.main` would search another module."""
+    import unittest  # few tests need it, and it loads slowly
 
     unittest.main = lambda *_, **__: None  # type: ignore[assignment]
 
@@ -103,7 +103,7 @@ def _verdict_of(code: CodeType, namespace: dict[str, Any], link: Link) -> Verdic
 
 
 def _unittest_verdict(namespace: dict[str, Any], known: dict[str, Any]) -> Verdict:
-    """Run the test cases that the code defined and left to a runner."""
+    """Run the test cases that the code defined but did not run."""
     unittest = sys.modules.get("unittest")
     if unittest is None:
         return PASS
@@ -126,7 +126,7 @@ def _unittest_verdict(namespace: dict[str, Any], known: dict[str, Any]) -> Verdi
 
 
 def _place(error: BaseException) -> str:
-    """Name the line of the tests that failed."""
+    """The line of the tests that failed."""
     lines = [
         f"{frame.filename}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
@@ -144,10 +144,10 @@ def _compiled(text: str, name: str) -> CodeType:
 
 
 def _setup_verdict(code: CodeType, namespace: dict[str, Any], link: Link) -> Verdict | None:
-    """Run the setup; `None` where it raises nothing.
+    """Run the setup; `None` if it raises nothing.
 
     Raises:
-        InvalidTests: it fails without having asked the program for anything.
+        InvalidTests: it fails without any request to the program.
     """
     verdict = _verdict_of(code, namespace, link)
     if verdict == PASS:
@@ -169,7 +169,7 @@ def _run_calls(link: Link, tests: dict[str, Any], records: Records) -> None:
     except (NameError, AttributeError) as error:
         records.judged(0, ("missing_name", said_by(error)))
         return
-    except BaseException as error:  # noqa: BLE001 - a class that wants arguments raises here
+    except BaseException as error:  # noqa: BLE001 - a class that needs arguments raises here
         records.judged(0, _raised(link, error))
         return
     for index, case in enumerate(tests["cases"]):
@@ -202,7 +202,7 @@ def _raised(link: Link, error: BaseException) -> Verdict:
 
 
 def _function_named(link: Link, path: str) -> Value:
-    """A function of the program; or a method of its class `Solution`, as some data sets write."""
+    """A function of the program, or a method of its class `Solution`, as in some data sets."""
     first, *rest = path.split(".")
     try:
         found = link.ask("lookup", first)

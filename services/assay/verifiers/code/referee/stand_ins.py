@@ -1,7 +1,7 @@
-"""Functions, iterators and objects of the tests, as the program sees them.
+"""The tests' functions, iterators and objects as the program sees them.
 
-Each holds a number; what is done with it is asked of the referee, which decides what may be asked.
-They live in the candidate's process and are trusted by no one.
+Each holds a number. Every operation is a request to the referee, which decides whether to allow it.
+They live in the candidate's process and nothing trusts them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Touch = "Callable[[int, str, list[Value]], Value]"
 
 
 class StandIn:
-    """An object of the tests; it has what its class has, private names aside."""
+    """An object of the tests, with the public attributes of its class."""
 
     def __init__(self, touch: Value, number: int, name: str) -> None:
         self.__dict__.update(_touch=touch, _number=number, __name__=name)
@@ -52,7 +52,7 @@ class CallableStandIn(StandIn):
 
 
 class IteratorStandIn(StandIn):
-    """An iterator of the tests; it runs only as far as the program asks."""
+    """An iterator of the tests; it advances only as far as the program asks."""
 
     def __iter__(self) -> Value:
         return self
@@ -103,11 +103,11 @@ SPECIAL: Final[dict[str, Callable[..., Value]]] = {
         for name in ("lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "mod")
     },
 }
-"""Methods that a stand-in has where the class of its object defines them."""
+"""Methods that a stand-in has if the class of its object defines them."""
 
 
 def stand_in(touch: Value, form: list[Any]) -> StandIn:
-    """Make one from `["k" | "o" | "I", number, name, names of special methods]`."""
+    """Create one from `["k" | "o" | "I", number, name, names of special methods]`."""
     tag, number, name, special = form
     base: type[StandIn] = {"k": CallableStandIn, "I": IteratorStandIn}.get(tag, StandIn)
     methods = {method: SPECIAL[method] for method in special}

@@ -1,12 +1,12 @@
-"""Values on the wire between candidate and referee: inert data of a closed list of types.
+"""The wire format between candidate and referee: inert data of a closed list of types.
 
-Always true:
+Invariants:
 
-* what is read is made of exact types of Python's own and of `Record`; nothing that the sender names
-  (a type, a field, a key) is ever looked up, called, or put where Python looks for a method;
-* a subclass travels as the nearest base in the list, read by that base's own methods;
-* reading is total: what is no value raises `Malformed`;
-* anything else is what `foreign` makes of it.
+* decoded values consist of exact builtin types and `Record`; nothing that the sender names (a type,
+  a field, a key) is ever looked up, called, or stored where Python looks for a method;
+* an instance of a subclass is sent as the nearest base in the list, read by that base's methods;
+* decoding is total: anything that is not a value raises `Malformed`;
+* any other object is encoded by `foreign`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NESTING_MAX: Final = 100
 TEXT_CHARS_MAX: Final = 2_000
 Form = Any
-"""JSON as it came or as it will go; perhaps hostile."""
+"""JSON as received or as it will be sent; may be hostile."""
 Value = Any
 """Any value of a program or a test."""
 _SMALL_INT: Final = 1 << 62
@@ -34,20 +34,20 @@ type_of: Final = type
 
 
 class Malformed(Exception):
-    """A message that follows no rule; or a value that cannot be one."""
+    """A malformed message, or a value that cannot be sent."""
 
 
 class Encoder:
     """Turns values into JSON: exact builtin types by value, anything else through `foreign`.
 
-    Mutable containers are numbered in the order in which they are met, so that one that is met
-    again is a reference: identity and cycles survive.
+    Mutable containers are numbered in the order of their first occurrence. A repeated one is
+    encoded as a reference, so identity and cycles are preserved.
     """
 
     def __init__(self, foreign: Callable[[object], Any], known: Sequence[object] = ()) -> None:
         self._foreign = foreign
         self.numbered: list[object] = list(known)
-        """Keeps the objects alive, so that an `id` means one object."""
+        """Keeps the objects alive, so that each `id` stays unique."""
         self._number_of = {id(value): number for number, value in enumerate(known)}
 
     def encode(self, value: Value, depth: int = 0) -> Form:
@@ -70,7 +70,7 @@ class Encoder:
         return self._other(value, kind, depth)
 
     def contents(self, value: Value, depth: int = 0) -> Form:
-        """Return the JSON form of what a numbered container holds."""
+        """Return the JSON form of the contents of a numbered container."""
         kind = type_of(value)
         if issubclass(kind, bytearray):
             return bytearray.decode(value, "latin-1")
@@ -96,7 +96,7 @@ class Encoder:
         return [self.encode(value, depth) for value in values]
 
     def _other(self, value: Value, kind: type, depth: int) -> Form:
-        """A subclass counts as its nearest base in the list, read by that base's own methods."""
+        """A subclass is treated as its nearest base in the list, read by that base's methods."""
         for base in type.__dict__["__mro__"].__get__(kind)[1:-1]:
             if base in _PLAIN_BASES:
                 return self.encode(_PLAIN_BASES[base](value), depth)
@@ -173,7 +173,7 @@ _FILLED: Final = (list, dict, set, bytearray, deque)
 
 
 class Decoder:
-    """Rebuilds values from JSON that may be hostile; raises `Malformed` for whatever is not one."""
+    """Rebuilds values from JSON that may be hostile; raises `Malformed` for anything else."""
 
     def __init__(
         self, foreign: Callable[[list[Any]], object], known: Sequence[object] = ()
@@ -185,13 +185,13 @@ class Decoder:
         """Return the value.
 
         Raises:
-            Malformed: no value has this form.
+            Malformed: the form is not that of a value.
         """
         try:
             return self._value(form, 0)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever reading raises, it was no value
+        except Exception as error:  # noqa: BLE001 - any exception means that it was not a value
             raise Malformed(f"no value: {type_of(error).__name__}") from None
 
     def refill(self, number: Form, contents: Form) -> None:
@@ -200,7 +200,7 @@ class Decoder:
             self._fill(self.numbered[index_of(number, len(self.numbered))], contents, 1)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever reading raises, it was no contents
+        except Exception as error:  # noqa: BLE001 - any exception means that it was not contents
             raise Malformed(f"no contents: {type_of(error).__name__}") from None
 
     def _value(self, form: Form, depth: int) -> Value:
@@ -258,14 +258,14 @@ def index_of(number: Form, count: int) -> int:
 
 
 class Record(tuple[Value, ...]):
-    """A tuple whose items have names; equal to any tuple with the same items, like a namedtuple.
+    """A tuple with named items; equal to any tuple with the same items, like a namedtuple.
 
-    The names are data: Python finds every method and dunder of this class before it asks
-    `__getattr__`, so that no name shadows one.
+    The names are data: Python finds every method of this class before it calls `__getattr__`, so no
+    name can shadow a method.
     """
 
     def __new__(cls, name: str, fields: Sequence[str], items: Sequence[Value]) -> Record:
-        """Make one; `fields` are as `field_names` gives them."""
+        """Create one; `fields` are as `field_names` returns them."""
         made = tuple.__new__(cls, items)
         made.__dict__["_named"] = (name, dict(zip(fields, items, strict=True)))
         return made
@@ -301,7 +301,7 @@ class Record(tuple[Value, ...]):
 
 
 def _record(name: Form, fields: Form, items: list[Value]) -> Value:
-    """Return a `Record`, or a plain tuple where the names are not what names can be."""
+    """Return a `Record`, or a plain tuple if the names are not valid."""
     word = name if type_of(name) is str and name.isidentifier() and len(name) <= _NAME_MAX else "T"
     if type_of(fields) is not list or not all(_is_field(field) for field in fields):
         return tuple(items)
@@ -334,7 +334,7 @@ def _text(form: Form) -> str:
 
 
 def _view(which: str, items: list[Value]) -> Value:
-    """A view of a dict that nothing else holds."""
+    """A view of a dict that has no other reference."""
     if which == "vi":
         return dict(items).items()
     return dict.fromkeys(items).keys() if which == "vk" else dict(enumerate(items)).values()

@@ -38,7 +38,7 @@ _SCALED: Final = re.compile(r"(?a)(-?\d{1,15}(?:,\d{3})*(?:\.\d{1,15})?)\s*([a-z
 
 
 def number(text: str) -> Fraction | None:
-    """The value of `text`; `None` where it says anything else."""
+    """The value of `text`; `None` if it is not a number in words."""
     said = text.strip().lower()
     scaled = _SCALED.fullmatch(said)
     if scaled and scaled[2].rstrip("s") in _SCALES:
@@ -62,7 +62,7 @@ def _unsigned(words: list[str]) -> Fraction | None:
 
 
 def _whole(words: list[str]) -> int | None:
-    """Thousands in front of hundreds in front of tens; `and` only behind a hundred or a scale."""
+    """Thousands before hundreds before tens; `and` only after a hundred or a scale."""
     if not words or words[0] == "and" or words[-1] == "and":
         return None
     total, group, last = 0, 0, 10**18

@@ -1,4 +1,4 @@
-"""Unicode's mathematics in ASCII and LaTeX: digits, signs, fractions, powers. Linear, total."""
+"""Converts Unicode mathematics to ASCII and LaTeX: digits, signs, powers. Linear, total."""
 
 import re
 import unicodedata
@@ -56,7 +56,7 @@ _SLASHED: Final = re.compile("([0-9]+)\u2044([0-9]+)")
 
 
 def ascii_of(text: str) -> str:
-    """Spell in ASCII and LaTeX what Unicode has characters for; other characters stay."""
+    """Replace Unicode mathematics by ASCII and LaTeX; other characters stay."""
     if text.isascii():
         return text
     text = _RAISED.sub(lambda m: f"^{{{_plain(m[0])}}}", text)

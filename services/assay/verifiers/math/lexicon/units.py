@@ -1,4 +1,4 @@
-"""Units of measure: one spelling for each, and quantities that several of them make up."""
+"""Units of measure: one spelling for each, and quantities of several units."""
 
 import re
 from fractions import Fraction
@@ -66,7 +66,7 @@ _SCALES: Final = (
     {"cent": 1, "$": 100},
     {"month": 1, "year": 12},
 )
-"""Units of one kind, each as a number of the smallest."""
+"""Units of one kind, each as a multiple of the smallest."""
 _PART: Final = re.compile(
     r"(?a)\s*(?:,|and(?![A-Za-z])|\\text\s*\{\s*,?\s*and\s*\})?\s*(?P<value>\d+(?:\.\d+)?)\s*"
     r"(?:\\text\s*\{\s*(?P<said>[A-Za-z]+)\.?\s*(?:,|and)?\s*\}|(?P<word>[A-Za-z]+)\.?(?![A-Za-z]))"
@@ -103,7 +103,7 @@ def compound(text: str) -> Compound | None:
 
 
 def is_plain(said: str) -> bool:
-    """A unit of several letters, or letters with a power, may stand without `\\text`."""
+    """A unit of several letters, or letters with a power, needs no `\\text`."""
     words = [word for word in said.split() if word not in _POWER_WORDS]
     base = re.sub(r"(?a)[\s^{}\d.]", "", "".join(words))
     return base in PLAIN or ("/" in base and all(part in _UNIT_OF for part in base.split("/")))
@@ -127,6 +127,6 @@ def unit_form(said: str) -> str:
 
 
 def is_known_unit(unit: str) -> bool:
-    """Whether it is a unit of measure, and not just a word for what was counted."""
+    """Whether it is a unit of measure, not just a counted noun."""
     base = unit.split("^")[0]
     return base in _UNITS or ("/" in base and all(part in _UNIT_OF for part in base.split("/")))
