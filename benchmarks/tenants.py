@@ -88,7 +88,7 @@ class Attacker:
         return True
 
     async def again(self, width: int, act: Callable[[], Awaitable[Any]]) -> None:
-        """Do `act` for ever, `width` at once; a failure is followed by a short pause."""
+        """Do `act` forever, `width` at once; a failure is followed by a short pause."""
 
         async def one() -> None:
             while True:

@@ -222,7 +222,7 @@ def test_sleeping_within_the_limit_is_allowed_and_told(way: Way) -> None:
 def test_a_run_that_the_machine_holds_up_is_nobodys_fault(way: Way) -> None:
     """Busy all the time, far from its limits, and out of the time that anybody waits."""
     limits = Limits(cpu_s=60.0, blocked_s=60.0, wall_s=0.3)
-    with pytest.raises(HeldUp, match="held up by the machine"):
+    with pytest.raises(HeldUp, match="delayed by the machine"):
         way.python("while True: pass", limits=limits)
 
 

@@ -108,8 +108,10 @@ def test_a_value_that_cannot_be_sent_back_is_the_programs_fault(judge: Judge) ->
     assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0), ended
 
 
-UNSENDABLE = "class C: pass\nassert f(C()) == 3"
-UNSENDABLE_LATER = "def check(c):\n    c(1)\n    class C: pass\n    assert c(C()) == 3\ncheck(f)"
+UNSENDABLE = "import ctypes\nassert f(ctypes.c_int(3)) == 3"
+UNSENDABLE_LATER = (
+    "import ctypes\ndef check(c):\n    c(1)\n    assert c(ctypes.c_int(3)) == 3\ncheck(f)"
+)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ async def test_nonsense_from_a_slot_costs_the_slot_and_an_attempt(
     await run_host("patient", slots=1)
     results = await trainer.judge("patient", "nonsense", "pass")
     assert outcomes(results) == [Outcome.INFRA_FAILED, SCORED]
-    assert "nonsense" in results[0].record.error
+    assert "broke the protocol" in results[0].record.error
 
 
 async def test_a_slot_that_died_by_accident_costs_an_attempt_not_the_result(

@@ -120,7 +120,7 @@ class Activation:
 
 
 class RolloutRef(NamedTuple):
-    """Identifies one rollout for ever: a slot and the slot's generation."""
+    """Identifies one rollout forever: a slot and the slot's generation."""
 
     slot: int
     generation: int

@@ -8,7 +8,7 @@ afterwards:
 * the control also fails: the infrastructure or the reference is at fault, and its error is raised;
 * the control succeeds: the response is retried, and after `RUNS_MAX` such pairs it is at fault.
 
-A run that the machine held up (`HeldUp`) is no one's fault and is raised unchanged: a control may
+A run that the machine delayed (`HeldUp`) is no one's fault and is raised unchanged: a control may
 be short enough to pass where the response was not.
 
 So a transient fault costs no reward, and no response can make itself unscorable. Nothing is

@@ -55,7 +55,7 @@ _OF_LISTS: Final = (
     "assert len({e}) == len({v}) and all(a == b for a, b in zip({e}, {v}))",
 )
 _UNDEFINED: Final = (
-    "assert isclose({e}, {v})",
+    "assert isclose({e}, {v}, rel_tol=0.0, abs_tol=1e-9)",
     "assert math.isclose(float({e}), 0.125)",
     "assert np.allclose({e}, {v})",
     "assert approx({e}) == {v}",

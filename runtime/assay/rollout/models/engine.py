@@ -204,7 +204,7 @@ class Engine(Lending):
         The slot's old content is lost from the first tensor on: a rollback to it needs staging.
 
         Args:
-            version: 0 to 2^32 - 1; a number identifies the same weights for ever.
+            version: 0 to 2^32 - 1; a number identifies the same weights forever.
             tensors: every tensor of the model, in any order. Rotary frequencies stay as they are.
             share_max: share of one core's time for staging, 0.001 to 1.
 

@@ -4,7 +4,7 @@ Invariants:
   - one staging at a time writes to the second slot, and no activation happens during it;
   - a tensor is checked (name, shape, dtype, checksum, finite values) before it counts; after any
     error the slot holds nothing that can be activated, and the active slot is untouched;
-  - a version number identifies one set of weights for ever, so that keys and values cached under it
+  - a version number identifies one set of weights forever, so that keys and values cached under it
   can be used again when it returns. The last `VERSIONS_MAX` numbers are remembered; numbers below
   the forgotten ones are refused.
 

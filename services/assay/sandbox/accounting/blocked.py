@@ -5,7 +5,7 @@ idle machine, so blocked time is wall time minus all delays that others cause:
 
 * time on a CPU, and time ready to run without a CPU (run-queue delay, `/proc/.../schedstat`), of
   every task of the tree;
-* an interval at whose end a task is held up in the kernel (page faults, reclaim);
+* an interval at whose end a task is delayed in the kernel (page faults, reclaim);
 * time by which the observer was late without having waited for a core itself: the machine stalled.
 
 The kernel accounts for a wait for a core when it ends. So an interval with a task ready to run at
@@ -59,7 +59,7 @@ class Interval(NamedTuple):
     is_ready: bool
     """At its end a task was ready to run."""
     is_held: bool
-    """At its end a task was held up in the kernel."""
+    """At its end a task was delayed in the kernel."""
     is_unclear: bool
     """Tasks started or ended while the machine was busy."""
 

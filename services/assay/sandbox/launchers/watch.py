@@ -2,7 +2,7 @@
 
 The output is read while the program runs, so a full pipe never slows the program. The verdict
 depends only on the tree's own CPU time and blocked time (`blocked.py`), so a busy machine does not
-change a reward. Wall time only protects the caller: a run that exceeds it was held up by the
+change a reward. Wall time only protects the caller: a run that exceeds it was delayed by the
 machine and may be retried, unless blocked time explains it. The tree is dead when `until_dead`
 returns: its root is pid 1 of its namespace, and the kernel reports the end of that process only
 after all others.
@@ -297,7 +297,7 @@ class Watch:
         if seen.is_held_up:
             blocked_s = self._blocked.blocked_ns / 1e9
             raise HeldUp(
-                f"held up by the machine: {self._run.limits.wall_s_max:.0f} s passed after "
+                f"delayed by the machine: {self._run.limits.wall_s_max:.0f} s passed after "
                 f"{usage.cpu_s:.1f} s of CPU time and {blocked_s:.1f} s blocked"
             )
         if seen.failure or seen.wait_status is None:

@@ -556,7 +556,7 @@ local function bound_results(uid, b)
 end
 
 local function release_quota(tenant, requests, bytes, batches)
-  local key = P .. 'quota:' .. tenant -- 0 - x, because -0 is no integer to the server
+  local key = P .. 'quota:' .. tenant -- 0 - x, because -0 is not an integer to the server
   local requests_left = call('HINCRBY', key, 'requests', 0 - requests)
   local batches_left = call('HINCRBY', key, 'batches', 0 - batches)
   call('HINCRBY', key, 'bytes', 0 - bytes)

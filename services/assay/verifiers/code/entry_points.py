@@ -257,8 +257,8 @@ def _read_scope(scope: symtable.SymbolTable, defined: set[str], loaded: set[str]
 def _objects_in(tree: ast.AST) -> tuple[set[str], set[str]]:
     """Names whose results are used as objects, and names whose results are compared with data.
 
-    Uses as objects: `T(2).area`, `t = T(2)` with `t.area` (data types have no `area`), and
-    `2 * T(3) == T(6)`.
+    Uses as objects: `T(2).area`, `t = T(2)` with `t.area` (data types have no `area`). A name on
+    both sides of a comparison, as in `2 * T(3) == T(6)`, proves nothing: `T` may be a function.
     """
     made: dict[str, set[str]] = {}
     for node in ast.walk(tree):
@@ -274,8 +274,6 @@ def _objects_in(tree: ast.AST) -> tuple[set[str], set[str]]:
             objects |= made.get(held, set()) | _bare_calls(node.value)
         sides = _compared(node)
         called = [_bare_calls(side) for side in sides]
-        if len(sides) == 2:
-            objects |= called[0] & called[1]
         if any(not _names_in(side) for side in sides):
             data.update(*called)
     return objects, data

@@ -3,7 +3,7 @@
 No slot is checked before it could have exceeded a limit, so ten thousand short requests cost no
 check at all. A request ends at its limit for its own CPU time, or because its slot was blocked
 (`BlockedTime`) for half of the stage's `timeout_s` after the other half had passed. A slot that a
-signal or the kernel holds up, one that gets no CPU, and one whose own sandbox enforces the limits
+signal or the kernel delays, one that gets no CPU, and one whose own sandbox enforces the limits
 of its programs is given up when it takes too long: the attempt has failed, and that is never the
 request's fault.
 """
@@ -137,7 +137,7 @@ class LimitWatch:
 
     def _give_up(self, slot: SlotProcess, wall_s: float) -> float:
         self._keeper.on_held_up(
-            slot, f"held up for {wall_s:.1f} s (state {slot.condition().state})"
+            slot, f"delayed for {wall_s:.1f} s (state {slot.condition().state})"
         )
         return 0.0
 

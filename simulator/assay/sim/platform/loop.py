@@ -26,7 +26,7 @@ class Deadlock(Exception):
 
 
 class Livelock(Exception):
-    """Work continues for ever without time advancing."""
+    """Work continues forever without time advancing."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):

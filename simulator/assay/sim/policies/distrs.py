@@ -157,7 +157,7 @@ class Distrs(PoolPolicy):
         """Workers per pool (pools are shared, so pool = stage).
 
         At least one if a batch may come, as in the paper's search from 1: an unforeseen request
-        would otherwise wait for ever."""
+        would otherwise wait forever."""
         future = assemble(
             observation.now_ns, [batch for _, batch in active], guesses, [t for t, _ in active]
         )
