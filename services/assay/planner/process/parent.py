@@ -8,6 +8,7 @@ failure; a question without an answer raises `PlanningDown`.
 
 import asyncio
 import contextlib
+import os
 import sys
 from enum import StrEnum
 from typing import Final
@@ -19,7 +20,7 @@ from assay.core.tools.backoff import pause_s
 from assay.core.tools.framing import HEAD, FramingError
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.planner.process import frames
+from assay.planner.process import code_cache, frames
 from assay.planner.session.messages import READY, Change, Decision, Failed, Snapshot
 from assay.planner.session.plan_view import PlanView
 
@@ -160,6 +161,7 @@ class PlanningProcess:
                     *(sys.executable, "-m", "assay.planner.process.child"),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
+                    env=code_cache.environment(os.environ),
                 )
                 ready = await self._exchange(self._settings)
         except (TimeoutError, FramingError, OSError, EOFError) as error:

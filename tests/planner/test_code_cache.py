@@ -4,7 +4,13 @@ import os
 from pathlib import Path
 
 import assay
-from assay.model.jit import KEPT_MAX, cache_dir, sources_digest
+from assay.planner.process.code_cache import (
+    KEPT_MAX,
+    VARIABLE,
+    cache_dir,
+    environment,
+    sources_digest,
+)
 
 
 def tree(root: Path, **files: str) -> Path:
@@ -44,3 +50,12 @@ def test_only_the_latest_states_are_kept(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert cache_dir(tmp_path / "file", "state") is None
+
+
+def test_a_process_is_given_the_directory_of_these_sources(tmp_path: Path) -> None:
+    found = environment({"XDG_CACHE_HOME": str(tmp_path), "PATH": "/bin"})
+    assert found["PATH"] == "/bin"
+    assert Path(found[VARIABLE]).is_dir()
+    assert Path(found[VARIABLE]).is_relative_to(tmp_path)
+    own = {VARIABLE: "/mine"}
+    assert environment(own) == own

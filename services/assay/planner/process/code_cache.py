@@ -1,0 +1,57 @@
+"""Where the planning process keeps machine code: one directory per state of the sources.
+
+numba itself looks only at the file of the compiled function. After an upgrade it would run code
+that was compiled with functions or record types of another release.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import assay
+
+COMPILED_PACKAGES: Final = ("model", "planner/core", "sim/pools")
+"""Where compiled functions, and what they are compiled with, are defined."""
+KEPT_MAX: Final = 4
+"""States of the sources of which machine code is kept."""
+VARIABLE: Final = "NUMBA_CACHE_DIR"
+
+
+def environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that compiles; one that names a directory itself keeps it."""
+    if inherited.get(VARIABLE):
+        return dict(inherited)
+    home = inherited.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - a user without a home is no error here
+    found = cache_dir(Path(home, "assay", "compiled"), sources_digest(assay.__path__))
+    return {**inherited, VARIABLE: str(found)} if found is not None else dict(inherited)
+
+
+def sources_digest(roots: Iterable[str | Path]) -> str:
+    """SHA-256 of the compiled packages below these roots; names and contents."""
+    digest = hashlib.sha256()
+    for root in sorted(map(str, roots)):
+        for package in COMPILED_PACKAGES:
+            for file in sorted(Path(root, package).glob("*.py")):
+                content = file.read_bytes()
+                digest.update(f"{package}/{file.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def cache_dir(base: Path, digest: str) -> Path | None:
+    """The directory for these sources, made; those of all but the latest others are deleted.
+
+    `None`: it cannot be written.
+    """
+    chosen = base / digest
+    try:
+        chosen.mkdir(parents=True, exist_ok=True)
+        os.utime(chosen)
+        others = sorted(base.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        return None
+    for old in others[KEPT_MAX:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return chosen if os.access(chosen, os.W_OK) else None
