@@ -16,7 +16,7 @@ import pytest
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState
 from assay.edge.metrics import Metrics
-from assay.v1 import common_pb2, planner_pb2, reward_pb2, worker_pb2
+from assay.v1 import common_pb2, planner_pb2, reward_pb2, rollout_pb2, worker_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -25,6 +25,7 @@ PROTO_FILES: tuple[Any, ...] = (
     common_pb2.DESCRIPTOR,
     planner_pb2.DESCRIPTOR,
     reward_pb2.DESCRIPTOR,
+    rollout_pb2.DESCRIPTOR,
     worker_pb2.DESCRIPTOR,
 )
 LOG_CALLS = frozenset(
