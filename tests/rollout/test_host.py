@@ -188,7 +188,7 @@ def test_a_dropped_runtime_leaves_no_thread_and_its_engine_free() -> None:
         gc.collect()
         assert gone() is None
         assert not engine.lent
-    assert threads_of_this_process() == before
+    assert threads_of_this_process() <= before
 
 
 def test_one_engine_serves_one_runtime() -> None:

@@ -257,8 +257,9 @@ def _read_scope(scope: symtable.SymbolTable, defined: set[str], loaded: set[str]
 def _objects_in(tree: ast.AST) -> tuple[set[str], set[str]]:
     """Names whose results are used as objects, and names whose results are compared with data.
 
-    Uses as objects: `T(2).area`, `t = T(2)` with `t.area` (data types have no `area`). A name on
-    both sides of a comparison, as in `2 * T(3) == T(6)`, proves nothing: `T` may be a function.
+    Uses as objects: `T(2).area`, `t = T(2)` with `t.area` (data types have no `area`), and
+    `2 * T(3) == T(6)`, where the tests make the expected object themselves. A name on both sides
+    proves no more than that: in `F(2) - 4 == (F(2) - 4) * 0`, `F` may be a function.
     """
     made: dict[str, set[str]] = {}
     for node in ast.walk(tree):
@@ -274,6 +275,8 @@ def _objects_in(tree: ast.AST) -> tuple[set[str], set[str]]:
             objects |= made.get(held, set()) | _bare_calls(node.value)
         sides = _compared(node)
         called = [_bare_calls(side) for side in sides]
+        if len(sides) == 2:
+            objects |= called[0] & called[1] & (_made_by(sides[0]) | _made_by(sides[1]))
         if any(not _names_in(side) for side in sides):
             data.update(*called)
     return objects, data
@@ -287,6 +290,13 @@ def _compared(node: ast.AST) -> list[ast.expr]:
 
 def _names_in(node: ast.AST) -> bool:
     return any(isinstance(inner, ast.Name) for inner in ast.walk(node))
+
+
+def _made_by(side: ast.AST) -> set[str]:
+    """The name whose call is the whole side, or each element of it."""
+    parts = side.elts if isinstance(side, ast.List | ast.Tuple) else [side]
+    names = {_called_name(part) for part in parts}
+    return names - {""} if len(names) == 1 else set()
 
 
 def _bare_calls(node: ast.AST) -> set[str]:
