@@ -85,7 +85,8 @@ async def test_without_its_store_it_is_up_but_not_ready(run_api: RunApi, tmp_pat
         assert (await http.get("/healthz")).status_code == 200
 
 
-async def test_a_service_that_stops_is_no_longer_ready(api: Running) -> None:
+async def test_a_service_that_stops_is_no_longer_ready(run_api: RunApi) -> None:
+    api = await run_api(drain_s=30.0)  # streams are not cut before they have said so
     async with grpc.aio.insecure_channel(api.addresses.grpc) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
         watch = stub.Watch(health_pb2.HealthCheckRequest(service="assay.v1.RewardService"))
