@@ -25,7 +25,9 @@ def durations(report: Path) -> dict[str, float]:
     seconds: defaultdict[str, float] = defaultdict(float)
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - written by pytest
         parts = case.attrib["classname"].split(".")
-        depth = next(n for n in range(len(parts), 0, -1) if _file(parts[:n]).exists())
+        depth = next((n for n in range(len(parts), 0, -1) if _file(parts[:n]).exists()), 0)
+        if not depth:  # a module that was skipped as a whole
+            continue
         names = [*parts[depth:], case.attrib["name"].partition("[")[0]]
         path = _file(parts[:depth]).relative_to(ROOT)
         seconds["::".join([str(path), *names])] += float(case.attrib["time"])
