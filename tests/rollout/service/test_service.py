@@ -483,3 +483,33 @@ async def test_an_engine_that_dies_ends_what_it_had_without_a_reward(
     assert all(t.reward is None for g in groups for t in g.trajectories)
     with pytest.raises(DependencyDown):
         await session.submit([Prompt(group_id="late", prompt_ids=[1], k=1, seed=1)])
+
+
+async def test_a_session_that_closes_under_its_rollouts_disturbs_no_other(
+    run_rollouts: RunRollouts, api: Running, run_worker: RunWorker
+) -> None:
+    await run_worker(by_its_last_digit)
+    own = await run_rollouts(api.addresses.grpc)
+    for turn in range(8):
+        closing, staying = [
+            await own.client.open_session(name, sampling=SAMPLED, pipeline="noop")
+            for name in (f"closing{turn}", f"staying{turn}")
+        ]
+        await closing.submit(prompts(3, k=4, reference={}))
+        await staying.submit(prompts(2, k=4, reference={}))
+        await asyncio.sleep(0.004 * turn)
+        await closing.close()
+        assert len(await take(staying, 2)) == 2
+    async with asyncio.timeout(S_MAX):
+        while own.runtime.stats().in_flight:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_session_opened_twice_at_once_is_one(
+    run_rollouts: RunRollouts, api: Running
+) -> None:
+    own = await run_rollouts(api.addresses.grpc)
+    opened = [own.client.open_session("s", sampling=SAMPLED, pipeline="noop") for _ in range(8)]
+    sessions = await asyncio.gather(*opened)
+    assert sum([await session.submit(prompts(2, reference={})) for session in sessions]) == 2
+    assert (await own.client.status()).sessions == 1

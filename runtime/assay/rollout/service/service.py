@@ -139,6 +139,8 @@ class RolloutService:
         self._clock = clock
         self._new_id = new_id
         self._sessions: dict[SessionKey, Session] = {}
+        self._changing_sessions = asyncio.Lock()
+        """No two calls open or close sessions at the same time."""
         self._turns: deque[SessionKey] = deque()
         self._flights: dict[int, _Flight] = {}
         self._numbers = 0
@@ -185,6 +187,10 @@ class RolloutService:
             NotFound, InvalidRequest, DependencyDown: from the reward service, see `RewardDesk`.
         """
         self.check()
+        async with self._changing_sessions:
+            return await self._open(key, spec, token)
+
+    async def _open(self, key: SessionKey, spec: SessionSpec, token: str | None) -> bool:
         known = self._sessions.get(key)
         if known is not None:
             if known.spec != spec:
@@ -192,26 +198,22 @@ class RolloutService:
             return False
         if len(self._sessions) >= SESSIONS_MAX:
             raise Saturated(f"at most {SESSIONS_MAX} sessions", retry_after_s=1.0)
-        session = Session(key=key, spec=spec, groups=Groups(spec))
-        self._sessions[key] = session
         if spec.reward is not None:
-            try:
-                await self._desk.open_session(key, spec.reward, token=token)
-            except BaseException:
-                del self._sessions[key]
-                raise
+            await self._desk.open_session(key, spec.reward, token=token)
+        self._sessions[key] = Session(key=key, spec=spec, groups=Groups(spec))
         self._turns.append(key)
         return True
 
     async def close_session(self, key: SessionKey) -> int:
         """Cancel what has not ended, drop the rest; return how many rollouts were cancelled."""
-        session = self._session(key)
-        cancelled = self.cancel(key, None)
-        session.closed = True
-        session.changed.set()
-        del self._sessions[key]
-        self._turns.remove(key)
-        await self._desk.close_session(key)
+        async with self._changing_sessions:
+            session = self._session(key)
+            cancelled = self.cancel(key, None)
+            session.closed = True
+            session.changed.set()
+            del self._sessions[key]
+            self._turns.remove(key)
+            await self._desk.close_session(key)
         return cancelled
 
     def spec(self, key: SessionKey) -> SessionSpec:
@@ -421,6 +423,9 @@ class RolloutService:
         if flight is None:
             return
         flight.member.decoded_ns = self._clock.now_ns()
+        if self._sessions.get(flight.session.key) is not flight.session:
+            self._cancel(flight)  # its session was closed while it decoded
+            return
         spec = flight.running.spec
         response = Response(
             number=request.reward_id,

@@ -130,7 +130,9 @@ def names_of(code: Sequence[str], setup: str, functions: Sequence[str]) -> Names
     program = functions or _entry_points(undefined, library, reading)
     kept = {name: place for name, place in library.items() if name not in program}
     classes = [
-        name for name in program if name[:1].isupper() and name in reading.objects - reading.data
+        name
+        for name in program
+        if name[:1].isupper() and "_" not in name and name in reading.objects - reading.data
     ]
     return Names(program=tuple(program), classes=tuple(classes), library=MappingProxyType(kept))
 
