@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -485,31 +485,51 @@ async def test_an_engine_that_dies_ends_what_it_had_without_a_reward(
         await session.submit([Prompt(group_id="late", prompt_ids=[1], k=1, seed=1)])
 
 
-async def test_a_session_that_closes_under_its_rollouts_disturbs_no_other(
+async def test_responses_of_a_session_that_was_closed_disturb_no_other(
     run_rollouts: RunRollouts, api: Running, run_worker: RunWorker
 ) -> None:
     await run_worker(by_its_last_digit)
     own = await run_rollouts(api.addresses.grpc)
-    for turn in range(8):
-        closing, staying = [
-            await own.client.open_session(name, sampling=SAMPLED, pipeline="noop")
-            for name in (f"closing{turn}", f"staying{turn}")
-        ]
-        await closing.submit(prompts(3, k=4, reference={}))
-        await staying.submit(prompts(2, k=4, reference={}))
-        await asyncio.sleep(0.004 * turn)
-        await closing.close()
-        assert len(await take(staying, 2)) == 2
+    closing, staying = [
+        await own.client.open_session(name, sampling=SAMPLED, pipeline="noop")
+        for name in ("closing", "staying")
+    ]
+    late: list[tuple[Sequence[ScoreRequest], Sequence[Completed]]] = []
+    listener = own.service.on_ready
+    own.service.on_ready = lambda *ready: late.append(ready)  # type: ignore[method-assign]
+    await closing.submit(prompts(1, k=4, reference={}))
+    await staying.submit(prompts(1, k=4, reference={}))
+    async with asyncio.timeout(S_MAX):
+        while sum(len(responses) for responses, _ in late) < 8:
+            await asyncio.sleep(0.01)
+    await closing.close()
+    own.service.on_ready = listener  # type: ignore[method-assign]
+    listener([one for responses, _ in late for one in responses], [])
+    assert len(await take(staying, 1)) == 1
     async with asyncio.timeout(S_MAX):
         while own.runtime.stats().in_flight:
             await asyncio.sleep(0.01)
 
 
-async def test_a_session_opened_twice_at_once_is_one(
-    run_rollouts: RunRollouts, api: Running
+async def test_no_one_has_a_session_before_the_reward_service_knows_it(
+    run_rollouts: RunRollouts, api: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = await run_rollouts(api.addresses.grpc)
-    opened = [own.client.open_session("s", sampling=SAMPLED, pipeline="noop") for _ in range(8)]
-    sessions = await asyncio.gather(*opened)
-    assert sum([await session.submit(prompts(2, reference={})) for session in sessions]) == 2
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    desk = own.service._desk
+    open_session = desk.open_session
+
+    async def slowly(*arguments: Any, **named: Any) -> None:
+        asked.set()
+        await go_on.wait()
+        await open_session(*arguments, **named)
+
+    monkeypatch.setattr(desk, "open_session", slowly)
+    first = asyncio.create_task(own.client.open_session("s", pipeline="noop"))
+    await asked.wait()
+    second = asyncio.create_task(own.client.open_session("s", pipeline="noop"))
+    done, _ = await asyncio.wait([second], timeout=0.3)
+    assert not done
+    go_on.set()
+    await asyncio.gather(first, second)
     assert (await own.client.status()).sessions == 1
