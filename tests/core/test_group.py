@@ -1,12 +1,13 @@
 """Group statistics: over present rewards only, population deviation, stable under order."""
 
+import itertools
 import math
 import statistics
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.group import summarize
+from assay.core.group import can_vary, summarize
 from assay.core.ids import GroupId
 
 REWARDS = st.lists(
@@ -49,3 +50,28 @@ def test_a_group_without_rewards_is_degenerate() -> None:
 def test_equal_rewards_deviate_by_exactly_nothing(reward: float, size: int) -> None:
     summary = summarize(GroupId("g"), [reward] * size)
     assert (summary.mean, summary.std, summary.degenerate) == (reward, 0.0, True)
+
+
+FEW = st.lists(st.sampled_from([None, 0.0, 0.5, 1.0]), max_size=5)
+
+
+@given(FEW, st.integers(0, 3), st.integers(1, 3))
+def test_a_group_can_vary_exactly_if_some_rewards_to_come_make_it(
+    rewards: list[float | None], left: int, minority_min: int
+) -> None:
+    values = [0.0, 0.5, 1.0, 2.0, 3.0, 4.0]  # enough for new ones
+
+    def minority(ended: list[float | None]) -> int:
+        present = [reward for reward in ended if reward is not None]
+        return len(present) - max((present.count(value) for value in present), default=0)
+
+    possible = any(
+        minority([*rewards, *more]) >= minority_min
+        for more in itertools.product(values, repeat=left)
+    )
+    assert can_vary(rewards, left, minority_min) == possible
+
+
+@given(REWARDS)
+def test_a_group_that_ended_can_vary_if_it_is_not_degenerate(rewards: list[float | None]) -> None:
+    assert can_vary(rewards, 0, 1) != summarize(GroupId("g"), rewards).degenerate

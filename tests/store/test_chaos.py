@@ -9,7 +9,7 @@ import random
 from collections import Counter
 
 import pytest
-from tests.store.conftest import FIRST, SECOND, TASK, TENANT, Driver, request
+from tests.store.driver import FIRST, SECOND, TASK, TENANT, Driver, request
 
 from assay.config.settings import StoreSettings
 from assay.core.ids import JobId, StageName, WorkerId

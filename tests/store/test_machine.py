@@ -29,11 +29,11 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.store.conftest import ENTRIES_MAX, FIRST, SECOND, TASK, TENANT, WORKER, request
+from tests.store.driver import ENTRIES_MAX, FIRST, SECOND, TASK, TENANT, WORKER, request
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import AssayError
-from assay.core.ids import BatchId, JobId, StageName, TenantId
+from assay.core.ids import BatchId, GroupId, JobId, RequestId, StageName, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchSpec,
@@ -401,6 +401,25 @@ class StoreMachine(RuleBasedStateMachine):
         tenant, _ = TENANTS[name]
         self.both(
             self.store.cancel(tenant, name), lambda: self.model.cancel(tenant, name, self.now_ns)
+        )
+
+    @may_be_spent("cancel requests", 3)
+    @rule(
+        data=st.data(),
+        ids=st.lists(
+            st.sampled_from([RequestId(name) for name in "abcde"]), max_size=2, unique=True
+        ),
+        groups=st.lists(st.sampled_from([GroupId("g"), GroupId("h")]), max_size=1),
+    )
+    def cancel_requests(
+        self, data: st.DataObject, ids: list[RequestId], groups: list[GroupId]
+    ) -> None:
+        self.spend("cancel requests")
+        name = self.a_batch(data)
+        tenant, _ = TENANTS[name]
+        self.both(
+            self.store.cancel_requests(tenant, name, request_ids=ids, group_ids=groups),
+            lambda: self.model.cancel_requests(tenant, name, ids, groups, self.now_ns),
         )
 
     @may_be_spent("prioritize", 4)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from redis.asyncio import Redis
-from tests.store.conftest import TENANT, Driver, eventually, request, requests
+from tests.store.driver import TENANT, Driver, eventually, request, requests
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import Conflict

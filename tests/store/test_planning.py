@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from tests.store.conftest import (
+from tests.store.driver import (
     FIRST,
     PATIENCE_S,
     SECOND,

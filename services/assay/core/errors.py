@@ -7,6 +7,7 @@
     +-- FailedPrecondition  the thing is not in a state for this (a sealed batch)
     +-- NotFound            the caller names something that is not there
     +-- Unauthenticated     the caller shows no or a wrong token
+    +-- PermissionDenied    the operator: this tenant may not do that
     +-- Saturated           the caller comes back after `retry_after_s`
     +-- DeadlinePassed      the caller's own time limit ran out
     +-- DependencyDown      the operator: the store cannot be reached; safe to send again
@@ -67,6 +68,12 @@ class Unauthenticated(AssayError):
     """No token, or an unknown one."""
 
     reason = "unauthenticated"
+
+
+class PermissionDenied(AssayError):
+    """The caller is known and may not do this."""
+
+    reason = "permission_denied"
 
 
 class Saturated(AssayError):

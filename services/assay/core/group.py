@@ -1,6 +1,7 @@
 """Statistics over the rewards of one group (the K responses to one prompt)."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,23 @@ class GroupSummary:
     """Population standard deviation."""
     degenerate: bool
     """All present rewards are equal (or none is present): the group gives no training signal."""
+
+
+def can_vary(rewards: Sequence[float | None], left: int, minority_min: int) -> bool:
+    """Whether a group can still have `minority_min` rewards besides its most common one.
+
+    With n rewards present, of which the most common one c times, and `left` requests to come, at
+    best each of those brings another value: n + left - max(c, 1) rewards differ from the most
+    common one. `minority_min` 1 means: the group is not degenerate.
+
+    Args:
+        rewards: of the requests that ended; `None` = it ended without a reward.
+        left: requests that have not ended.
+        minority_min: at least 1.
+    """
+    present = [reward for reward in rewards if reward is not None]
+    common = max(Counter(present).values(), default=1)
+    return len(present) + left - common >= minority_min
 
 
 def summarize(group_id: GroupId, rewards: Sequence[float | None]) -> GroupSummary:

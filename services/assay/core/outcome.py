@@ -16,7 +16,6 @@ class Outcome(StrEnum):
     EXPIRED = "EXPIRED"
     CANCELLED = "CANCELLED"
     REJECTED_INVALID = "REJECTED_INVALID"
-    REJECTED_SATURATED = "REJECTED_SATURATED"
 
     @property
     def carries_reward(self) -> bool:

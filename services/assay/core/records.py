@@ -295,6 +295,14 @@ class BatchHistory:
     deadline_ns: int
     requests: tuple[RequestHistory, ...]
 
+    @property
+    def natural_span_ns(self) -> int:
+        """T: from the opening to the last `t_i`; 0 without requests."""
+        return max(
+            (request.arrived_after_ns + sum(request.service_ns) for request in self.requests),
+            default=0,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:

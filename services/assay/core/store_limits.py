@@ -13,6 +13,8 @@ HINTS_MAX: Final = 1_000
 """Beyond that, the oldest is removed first."""
 HINTS_PER_TENANT_MAX: Final = 100
 """Beyond that, the tenant's oldest is removed first."""
+NATURAL_SPANS_KEPT: Final = 5
+"""Batches per task from which the deadline of the next is estimated."""
 BATCH_REQUESTS_MAX: Final = 1_000_000
 """Requests per batch, also of a batch without a size."""
 

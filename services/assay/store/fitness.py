@@ -14,10 +14,9 @@ import re
 import secrets
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-import structlog
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -43,7 +42,12 @@ WATCH_EVERY_S: Final = 5.0
 RETRY_S: Final = 0.25
 _INFO_NEEDED: Final = ("aof_enabled", "maxmemory", "maxmemory_policy", "role")
 
-log = structlog.get_logger(__name__)
+
+def _log() -> Any:  # noqa: ANN401 its type is not exported
+    """The logger; imported on use, for commands that only read the store log nothing."""
+    import structlog
+
+    return structlog.get_logger(__name__)
 
 
 def parse_info(text: bytes) -> Mapping[str, str]:
@@ -178,7 +182,7 @@ class Examiner:
             await self.examine()
         except FailedPrecondition as error:
             if error.message != self._why:
-                log.warning("store_unfit", why=error.message)
+                _log().warning("store_unfit", why=error.message)
             self._why = error.message
             raise DependencyDown(error.message, field=error.field) from error
 
@@ -286,7 +290,7 @@ async def until_fit(store: Store, *, wait_s: float) -> Fitness:
             await asyncio.sleep(RETRY_S)
         else:
             for note in fitness.notes:
-                log.warning("store_risk", note=note)
+                _log().warning("store_risk", note=note)
             return fitness
 
 

@@ -9,7 +9,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
+from assay.core.ids import (
+    BatchId,
+    GroupId,
+    JobId,
+    RequestId,
+    StageName,
+    TaskId,
+    TenantId,
+    WorkerId,
+)
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -105,6 +114,19 @@ class Store(Protocol):
         """End all requests that have not ended as CANCELLED; idempotent (0 the second time). Their
         leases are lost, which the next `beat` reports to the workers."""
 
+    async def cancel_requests(
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        *,
+        request_ids: Sequence[RequestId],
+        group_ids: Sequence[GroupId],
+    ) -> tuple[BatchRecord, int]:
+        """End as CANCELLED the requests with these ids, or of these groups, that have not ended;
+        return how many. Ids that the batch does not have are ignored; idempotent. The batch stays
+        as it is, and is complete when it is sealed and its other requests have ended. It takes time
+        in proportion to the batch's requests that have not ended: name many at once."""
+
     async def get_batch(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
         """Raises NotFound."""
 
@@ -170,6 +192,10 @@ class Store(Protocol):
     ) -> Sequence[BatchHistory]:
         """The last finished batches, newest first, at most `history_batches` of the settings. It
         survives restarts, and lasts as long as its task is registered; batches differ in size."""
+
+    async def natural_spans_ns(self, tenant: TenantId, task_id: TaskId) -> Sequence[int]:
+        """T of the last `NATURAL_SPANS_KEPT` completed batches that had requests, in no particular
+        order: nanoseconds from the opening to the last `t_i`. A few bytes, whatever their size."""
 
     # -- planners ------------------------------------------------------------------------------
     async def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:

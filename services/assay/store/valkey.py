@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from assay.config.settings import StoreSettings
+from assay.core.codec import pack
 from assay.core.errors import (
     Conflict,
     DependencyDown,
@@ -24,7 +25,9 @@ from assay.core.errors import (
 )
 from assay.core.ids import (
     BatchId,
+    GroupId,
     JobId,
+    RequestId,
     StageName,
     TaskId,
     TenantId,
@@ -51,6 +54,7 @@ from assay.core.records import (
 from assay.core.store_limits import (
     HINTS_MAX,
     HINTS_PER_TENANT_MAX,
+    NATURAL_SPANS_KEPT,
     PLANS_MAX,
     check_plan,
     too_many_tasks,
@@ -151,6 +155,7 @@ class ValkeyStore:
         self._beat = load_script("beat")
         self._finish = load_script("finish")
         self._settle = load_script("settle")
+        self._cancel_requests = load_script("cancel_requests")
         self._reap = load_script("reap")
         self._replay = load_script("replay")
         self._depths = load_script("depths")
@@ -347,6 +352,28 @@ class ValkeyStore:
     async def cancel(self, tenant: TenantId, batch_id: BatchId) -> tuple[BatchRecord, int]:
         """See `Store.cancel`."""
         return await self._settle_on(tenant, batch_id, "CANCEL")
+
+    async def cancel_requests(
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        *,
+        request_ids: Sequence[RequestId],
+        group_ids: Sequence[GroupId],
+    ) -> tuple[BatchRecord, int]:
+        """See `Store.cancel_requests`."""
+        names = pack(list(request_ids)), pack(list(group_ids))
+        ended_in_all, cursor = 0, b"0"
+        while True:
+            reply = await self._link.run(
+                self._cancel_requests, tenant, batch_id, cursor, SLICE, *names
+            )
+            if reply[0] == b"NOT_FOUND":
+                raise _no_batch(batch_id)
+            _, flat, ended, cursor = reply
+            ended_in_all += ended
+            if cursor == b"0":
+                return codec.batch_record(flat), ended_in_all
 
     async def get_batch(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
         """See `Store.get_batch`."""
@@ -565,6 +592,12 @@ class ValkeyStore:
             return []
         task = await self.get_task(tenant, task_id)
         return [codec.batch_history(one, task.stages) for one in packed]
+
+    async def natural_spans_ns(self, tenant: TenantId, task_id: TaskId) -> Sequence[int]:
+        """See `Store.natural_spans_ns`."""
+        fields = [f"span{place}" for place in range(NATURAL_SPANS_KEPT)]
+        spans = await self._link.call("HMGET", self._key("t", tenant, task_id), *fields)
+        return [int(span) for span in spans if span is not None]
 
     # -- planners ------------------------------------------------------------------------------
 

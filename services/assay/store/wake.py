@@ -3,6 +3,11 @@
 Events are hints. A watcher is woken by the event of its topic (a batch, or planning), when events
 may have been missed (the connection broke), and every `recheck_s` in any case; the state is in the
 store.
+
+The recheck is needed: the stream is trimmed, so a reader that is overtaken by `EVENTS_MAX` events
+misses some without noticing it, and a server that failed over or lost its last second has lost
+events with it. It costs one small read per watcher and `recheck_s`, only while nothing happens, and
+the watcher reads pages only if the batch has moved.
 """
 
 import asyncio

@@ -36,26 +36,34 @@ local function lease(job, j)
   j.attempts, j.claims = j.attempts + 1, j.claims + 1
   write_job(job, j)
   leases[2 * n - 1], leases[2 * n] = expiry, job
-  touch(j.uid).running = touch(j.uid).running + 1
+  local t = touch(j.uid)
+  t.running = t.running + 1
   claims[n] = { index[j.uid], job, j.fence, j.attempts, j.static, call('GET', P .. 'p:' .. job),
     j.stages_gone > 0 and call('GET', P .. 'o:' .. job) or '', j.enqueued }
 end
 
--- The clock is the lower bound, so that a server that lost its last writes issues no fence twice.
-local function last_fence()
-  return math.max(tonumber(call('GET', P .. 'fence') or 0), NOW_US)
+-- Take this many fences; returns the one before the first. The clock is the lower bound, so that a
+-- server that lost its last writes issues no fence twice.
+local function take_fences(count)
+  local last = tonumber(call('SET', P .. 'fence', NOW_US + count, 'GET') or 0)
+  if last <= NOW_US then return NOW_US end
+  call('SET', P .. 'fence', last + count)
+  return last
 end
 
+-- No other tenant waits, so virtual times are not kept.
 local function claim_alone(tenant)
-  local popped = call('ZPOPMIN', P .. 'q:' .. stage .. ':' .. tenant, claims_max)
-  fence = last_fence()
-  call('SET', P .. 'fence', fence + #popped / 2)
+  local queue = P .. 'q:' .. stage .. ':' .. tenant
+  local popped = call('ZPOPMIN', queue, claims_max)
+  fence = take_fences(#popped / 2)
   for i = 1, #popped, 2 do
-    local j = read_job(popped[i])
+    local j = read_job(popped[i], true)
     j.charged = 0
     lease(popped[i], j)
   end
-  return leave_if_empty(stage, tenant)
+  if #popped == 2 * claims_max and call('EXISTS', queue) == 1 then return true end
+  call('DEL', waiting)
+  return false
 end
 
 local function in_bytes(one, other)
@@ -94,7 +102,7 @@ end
 
 local function claim_in_turn(since, now_us)
   local heap, costs, moved = {}, {}, {}
-  fence = last_fence()
+  fence = take_fences(0)
   for i = 1, #first, 2 do -- sorted, so already a heap
     heap[#heap + 1] = { tenant = first[i], virtual_us = tonumber(first[i + 1]) }
   end
@@ -106,7 +114,7 @@ local function claim_in_turn(since, now_us)
       heap[1] = heap[#heap]
       heap[#heap] = nil
     else
-      local j = read_job(job)
+      local j = read_job(job, true)
       if j.charged == 0 or j.fence <= since then
         now_us = math.max(now_us, top.virtual_us)
         j.weight = tonumber(batch_of(j.uid)[6] or 1)

@@ -15,7 +15,7 @@ if there[1] then
 end
 local task_name = tenant .. ':' .. task
 local task_key = P .. 't:' .. task_name
-local registered = call('HMGET', task_key, 'n', 'first')
+local registered = call('HMGET', task_key, 'n', 'first', 'kept', 'until', 'refreshed')
 if not registered[1] then return { 'NOT_FOUND' } end
 local quota = P .. 'quota:' .. tenant
 if tonumber(call('HGET', quota, 'batches') or 0) >= tonumber(ARGV[7]) then
@@ -35,8 +35,8 @@ call('HSET', key, 'tenant', tenant, 'batch', batch, 'task', task, 'tn', register
   'weight', ARGV[11], 'results_max', ARGV[12])
 call('ZADD', P .. 'open', deadline_ms, uid)
 call('ZADD', P .. 'due', deadline_ms + tonumber(ARGV[8]), uid)
-use_task(task_name, tonumber(ARGV[6]) + tonumber(ARGV[8]) + tonumber(ARGV[9]))
-call('HDEL', P .. 'hints', task_name)
-call('ZREM', P .. 'hinted', task_name)
+use_task(task_name, tonumber(ARGV[6]) + tonumber(ARGV[8]) + tonumber(ARGV[9]),
+  { unpack(registered, 3, 5) })
+if call('ZREM', P .. 'hinted', task_name) == 1 then call('HDEL', P .. 'hints', task_name) end
 tell_planners()
 return { 'NEW', call('HGETALL', key) }

@@ -18,6 +18,7 @@ end
 try('TIME')
 try('EXISTS', text)
 try('SET', text, '1')
+try('SET', text, '1', 'GET')
 try('GET', text)
 try('GETRANGE', text, 0, 1)
 try('INCR', text)

@@ -6,13 +6,15 @@
 
 local name = ARGV[1] .. ':' .. ARGV[2]
 local key, own = P .. 't:' .. name, P .. 'tt:' .. ARGV[1]
-local there = call('HGET', key, 'rec')
+local facts = call('HMGET', key, 'kept', 'until', 'refreshed', 'rec')
+local there = facts[4]
 if there and there ~= ARGV[3] then return { 'CONFLICT' } end
 if not there then
   call('ZREMRANGEBYSCORE', own, '-inf', NOW_MS)
   if call('ZCARD', own) >= tonumber(ARGV[5]) then return { 'SATURATED' } end
   call('HSET', key, 'rec', ARGV[3], 'first', ARGV[4], 'n', call('INCR', P .. 'tasks'),
     'kept', ARGV[6])
+  facts = { ARGV[6] }
 end
-use_task(name, 0)
+use_task(name, 0, facts)
 return { there and 'THERE' or 'NEW' }

@@ -4,7 +4,9 @@
 -- so all are in one slot. A batch is called `<tenant>:<batch>` (<uid>), a request `%016d` (<job>).
 --
 --   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)  batches (opened so far)
---                              kept (ms after its last use)
+--                              kept (ms after its last use)  done (batches with requests)
+--                              until, refreshed (ms: see `use_task`)
+--                              span0 ... span4 (ns: `natural` of the last five of them)
 --   tt:<tenant>        ZSET    its tasks -> when they are forgotten (ms)
 --   h:<tenant>:<task>  LIST    finished batches, newest first; each packed for the planner
 --   b:<uid>            HASH    tenant batch task tn first state closing size k opened deadline
@@ -76,10 +78,13 @@ local SLICE = 1000 -- values per call; Lua's stack holds about 8,000
 local EVENTS_MAX = 10000
 local PLANNING_EVENTS_MAX = 1000
 local TASK_KEPT_MS = 30 * 86400 * 1000 -- after its last batch was opened or ended
+local TASK_REFRESH_MS = 3600 * 1000 -- expiries of a task are written at most so often
+local EXTRA_PART = 16 -- of the time that a task is kept: how much longer it may be kept
 local TASKS_LISTED_MAX = 10000
 local BATCH_REQUESTS_MAX = 1000000
 local RESULTS_KEPT_MAX = 1000000 -- of a tenant whose batch has no value
 local FORGOTTEN_MAX = 16 -- batches per call
+local SPANS_KEPT = 5 -- as in core/store_limits.py
 local COST_US_MIN, LEARNT_FROM = 1000, 16 -- as in core/ordering.py
 local KEPT_KINDS = { 'b:', 'd:', 'gs:', 'g:', 'r:', 'pl:' } -- of a batch, as long as its results
 
@@ -105,9 +110,11 @@ local function read_slices(key, fields)
   return all
 end
 
--- A job as a table. What never changes stays packed in `static` until it is needed.
-local function read_job(job)
-  local stored = call('HMGET', P .. 'j:' .. job, 'D', 'S', 'm', 'v')
+-- A job as a table. What never changes stays packed in `static` until it is needed. A claim needs no
+-- timings of the stages gone; `bare` leaves them out.
+local function read_job(job, bare)
+  local key = P .. 'j:' .. job
+  local stored = bare and call('HMGET', key, 'D', 'S') or call('HMGET', key, 'D', 'S', 'm', 'v')
   if not stored[1] then return nil end
   local j = { static = stored[2], timings = stored[3] or '', services = stored[4] or '' }
   j.uid, j.stage, j.state, j.attempts, j.claims, j.fence, j.enqueued, j.claimed, j.arrived,
@@ -157,21 +164,36 @@ local function tell_planners()
   call('XADD', P .. 'pev', 'MAXLEN', '~', PLANNING_EVENTS_MAX, '*', 't', 'planning')
 end
 
--- A task was used: keep it for at least `needed_ms` more, and list it first.
-local function use_task(name, needed_ms)
+-- Write a task's expiries; they last `extra_ms` longer than they must.
+local function refresh_task(name, kept_ms, extra_ms)
   local key = P .. 't:' .. name
   local own = P .. 'tt:' .. string.match(name, '^[^:]*')
-  local kept_ms = tonumber(call('HGET', key, 'kept') or TASK_KEPT_MS)
-  kept_ms = math.max(kept_ms, needed_ms, call('PTTL', key))
+  local used, common_ms = P .. 'used', TASK_KEPT_MS + TASK_REFRESH_MS -- until the next refresh
+  kept_ms = math.max(kept_ms + extra_ms, call('PTTL', key))
+  call('HSET', key, 'until', NOW_MS + kept_ms, 'refreshed', NOW_MS)
   call('PEXPIRE', key, kept_ms)
   call('ZADD', own, NOW_MS + kept_ms, string.match(name, '[^:]*$'))
-  call('PEXPIRE', own, math.max(kept_ms, TASK_KEPT_MS))
-  call('ZADD', P .. 'used', NOW_US, name)
-  call('PEXPIRE', P .. 'used', TASK_KEPT_MS)
-  call('ZREMRANGEBYRANK', P .. 'used', 0, -TASKS_LISTED_MAX - 1)
+  call('PEXPIRE', own, math.max(kept_ms, common_ms))
+  call('PEXPIRE', P .. 'h:' .. name, common_ms)
+  call('PEXPIRE', used, common_ms)
+  call('ZREMRANGEBYRANK', used, 0, -TASKS_LISTED_MAX - 1)
   local old = NOW_US - TASK_KEPT_MS * 1000
-  local gone = call('ZRANGEBYSCORE', P .. 'used', '-inf', old, 'LIMIT', 0, SLICE)
-  if #gone > 0 then call('ZREM', P .. 'used', unpack(gone)) end
+  local gone = call('ZRANGEBYSCORE', used, '-inf', old, 'LIMIT', 0, SLICE)
+  if #gone > 0 then call('ZREM', used, unpack(gone)) end
+end
+
+-- A task was used: list it first, and keep it for at least `needed_ms` more. `facts` are its fields
+-- kept, until, refreshed. The expiries are written for longer than they must last, and again only
+-- when they are too early for this use, or `TASK_REFRESH_MS` after the last time.
+local function use_task(name, needed_ms, facts)
+  local listed = call('ZADD', P .. 'used', NOW_US, name) == 0
+  local own_ms = tonumber(facts[1] or TASK_KEPT_MS)
+  local kept_ms = math.max(own_ms, needed_ms)
+  local refreshed_ms = tonumber(facts[3] or 0)
+  local recent = refreshed_ms <= NOW_MS and NOW_MS < refreshed_ms + TASK_REFRESH_MS
+  if listed and recent and NOW_MS + kept_ms <= tonumber(facts[2]) then return end
+  local extra_ms = math.min(TASK_REFRESH_MS, math.floor(own_ms / EXTRA_PART))
+  refresh_task(name, kept_ms, extra_ms)
 end
 
 -- Shares of tenants: `Shares` and `Costs` of core/ordering.py, number for number -----------------
@@ -246,16 +268,15 @@ end
 local function learn(stage, tenant, total_us, count)
   local key = P .. 'cost:' .. stage
   local known = call('HMGET', key, tenant, '')
-  local mean_us = total_us / count
+  local mean_us, changed = total_us / count, false
   for i = 1, 2 do
     local old = tonumber(known[i] or 0)
-    if old == 0 then
-      known[i] = math.floor(mean_us)
-    else
-      known[i] = math.floor(old + (mean_us - old) * count / (count + LEARNT_FROM))
-    end
+    local new = math.floor(mean_us)
+    if old > 0 then new = math.floor(old + (mean_us - old) * count / (count + LEARNT_FROM)) end
+    changed = changed or new ~= old
+    known[i] = new
   end
-  if call('HSET', key, tenant, known[1], '', known[2]) > 0 then
+  if changed and call('HSET', key, tenant, known[1], '', known[2]) > 0 then
     call('PEXPIRE', key, TASK_KEPT_MS)
   end
 end
@@ -434,8 +455,8 @@ end
 
 -- Groups ------------------------------------------------------------------------------------------
 
-local function tell_group(uid, group, rewards)
-  call('RPUSH', P .. 'r:' .. uid, array_head(3) .. cmsgpack.pack(1, group, rewards))
+local function group_entry(group, rewards)
+  return array_head(3) .. cmsgpack.pack(1, group, rewards)
 end
 
 local function split(text)
@@ -464,22 +485,24 @@ local function add_rewards(value, fresh)
   return #listed, told, table.concat(listed, ',')
 end
 
+-- Append the groups that are complete to `t.log`.
 local function settle_touched_groups(uid, t, open, k)
   local submitted = read_slices(P .. 'gs:' .. uid, t.groups)
   local states = read_slices(P .. 'g:' .. uid, t.groups)
-  local writes = {}
+  local writes, waiting = {}, {}
   for i, group in ipairs(t.groups) do
     local ended, told, rewards = add_rewards(states[i], t.rewards[group])
     local all = ended == tonumber(submitted[i])
     if told == '0' and (ended == k or (all and not open)) then
       told = '1'
-      tell_group(uid, group, rewards)
+      t.log[#t.log + 1] = group_entry(group, rewards)
     elseif told == '0' and all then
-      call('SADD', P .. 'gp:' .. uid, group)
+      waiting[#waiting + 1] = group
     end
     writes[#writes + 1] = group
     writes[#writes + 1] = ended .. ' ' .. told .. ' ' .. rewards
   end
+  in_slices('SADD', P .. 'gp:' .. uid, waiting)
   in_slices('HSET', P .. 'g:' .. uid, writes)
 end
 
@@ -490,15 +513,16 @@ local function tell_waiting_groups(uid, groups_max)
   table.sort(waiting)
   local submitted = read_slices(P .. 'gs:' .. uid, waiting)
   local states = read_slices(P .. 'g:' .. uid, waiting)
-  local writes = {}
+  local writes, log = {}, {}
   for i, group in ipairs(waiting) do
     local ended, told, rewards = string.match(states[i], '^(%d+) (%d) (.*)$')
     if told == '0' and ended == submitted[i] then
-      tell_group(uid, group, rewards)
+      log[#log + 1] = group_entry(group, rewards)
       writes[#writes + 1] = group
       writes[#writes + 1] = ended .. ' 1 ' .. rewards
     end
   end
+  in_slices('RPUSH', P .. 'r:' .. uid, log)
   in_slices('HSET', P .. 'g:' .. uid, writes)
   return #waiting
 end
@@ -520,12 +544,19 @@ end
 
 local function keep_history(uid, b)
   local name = b.tenant .. ':' .. b.task
-  local key = P .. 'h:' .. name
-  local requests = call('GET', P .. 'hb:' .. uid) or ''
-  call('LPUSH', key, cmsgpack.pack(b.batch, b.opened, NOW_US, b.deadline, requests))
-  call('LTRIM', key, 0, tonumber(b.history) - 1)
-  call('PEXPIRE', key, TASK_KEPT_MS)
-  use_task(name, 0)
+  local task, key = P .. 't:' .. name, P .. 'h:' .. name
+  local before = call('GET', P .. 'hb:' .. uid)
+  if before then call('DEL', P .. 'hb:' .. uid) end
+  local requests = (before or '') .. b.requests
+  local kept = call('LPUSH', key, cmsgpack.pack(b.batch, b.opened, NOW_US, b.deadline, requests))
+  if kept == 1 then call('PEXPIRE', key, TASK_KEPT_MS + TASK_REFRESH_MS) end
+  if kept > tonumber(b.history) then call('LTRIM', key, 0, tonumber(b.history) - 1) end
+  local facts = call('HMGET', task, 'kept', 'until', 'refreshed', 'done')
+  if tonumber(b.submitted) > 0 then
+    local done = tonumber(facts[4] or 0) + 1
+    call('HSET', task, 'done', done, 'span' .. done % SPANS_KEPT, b.natural or 0)
+  end
+  use_task(name, 0, facts)
 end
 
 -- Delete the keys of a batch completed at `completed`, unless it was opened again since.
@@ -555,26 +586,61 @@ local function bound_results(uid, b)
   end
 end
 
+local returned = {} -- tenant -> requests, bytes and batches that no longer count
+
 local function release_quota(tenant, requests, bytes, batches)
-  local key = P .. 'quota:' .. tenant -- 0 - x, because -0 is not an integer to the server
-  local requests_left = call('HINCRBY', key, 'requests', 0 - requests)
-  local batches_left = call('HINCRBY', key, 'batches', 0 - batches)
-  call('HINCRBY', key, 'bytes', 0 - bytes)
-  if requests_left <= 0 and batches_left <= 0 then call('DEL', key) end
+  local sums = returned[tenant] or { 0, 0, 0 }
+  returned[tenant] = sums
+  sums[1], sums[2], sums[3] = sums[1] + requests, sums[2] + bytes, sums[3] + batches
 end
 
-local function batch_facts(uid)
-  local names = { 'tenant', 'batch', 'task', 'state', 'closing', 'k', 'opened', 'deadline',
-    'submitted', 'ended', 'kept', 'history', 'natural', 'results_max' }
+local function write_quotas()
+  for tenant, sums in pairs(returned) do
+    local key = P .. 'quota:' .. tenant
+    local held = call('HMGET', key, 'requests', 'bytes', 'batches')
+    for i = 1, 3 do held[i] = tonumber(held[i] or 0) - sums[i] end
+    if held[1] <= 0 and held[3] <= 0 then
+      call('DEL', key)
+    else
+      call('HSET', key, 'requests', held[1], 'bytes', held[2], 'batches', held[3])
+    end
+  end
+  returned = {}
+end
+
+local BATCH_FACTS = { 'tenant', 'batch', 'task', 'state', 'closing', 'k', 'opened', 'deadline',
+  'submitted', 'ended', 'running', 'kept', 'history', 'natural', 'results_max' }
+
+-- A batch as a table, with its counts of these outcomes; `change` and `write_batch` write it.
+local function batch_facts(uid, outcomes)
+  local names = { unpack(BATCH_FACTS) }
+  for outcome in pairs(outcomes) do names[#names + 1] = 'o:' .. outcome end
   local values = call('HMGET', P .. 'b:' .. uid, unpack(names))
-  local b = {}
+  local b = { changes = {}, requests = '' }
   for i, name in ipairs(names) do b[name] = values[i] end
   return b
 end
 
+local function change(b, name, value)
+  b[name] = value
+  b.changes[#b.changes + 1] = name
+  b.changes[#b.changes + 1] = value
+end
+
+local function add(b, name, more)
+  change(b, name, string.format('%.0f', tonumber(b[name] or 0) + more))
+end
+
+local function write_batch(uid, b)
+  if #b.changes > 0 then call('HSET', P .. 'b:' .. uid, unpack(b.changes)) end
+  b.changes = {}
+end
+
 local function finish_batch(uid, b)
   local state = b.closing == 'CANCELLED' and 'CANCELLED' or 'COMPLETE'
-  call('HSET', P .. 'b:' .. uid, 'state', state, 'completed', NOW_US)
+  change(b, 'state', state)
+  change(b, 'completed', NOW_US)
+  write_batch(uid, b)
   call('ZREM', P .. 'open', uid)
   call('ZREM', P .. 'due', uid)
   call('ZREM', P .. 'closing', uid)
@@ -582,43 +648,46 @@ local function finish_batch(uid, b)
     keep_history(uid, b)
     completed[#completed + 1] = { b.tenant, b.batch,
       math.floor((tonumber(b.deadline) - NOW_US) / 1000) }
+  else
+    call('DEL', P .. 'hb:' .. uid)
   end
-  call('DEL', P .. 'hb:' .. uid)
+  b.requests = ''
   release_quota(b.tenant, 0, 0, 1)
   expire_batch(uid, tonumber(b.kept))
   bound_results(uid, b)
   tell_planners()
-  b.state = state
 end
 
--- A batch is complete when it is sealed, all its requests have ended and all its groups are logged.
+-- Write the changes. A batch is complete when it is sealed, all its requests have ended and all its
+-- groups are logged.
 local function finish_batch_if_done(uid, b)
-  if b.ended ~= b.submitted then return end
+  if b.ended ~= b.submitted then return write_batch(uid, b) end
   if b.state == 'SEALED' then
-    if call('EXISTS', P .. 'gp:' .. uid) == 0 then finish_batch(uid, b) end
+    if call('EXISTS', P .. 'gp:' .. uid) == 0 then return finish_batch(uid, b) end
   elseif b.state ~= 'OPEN' then -- a replayed request of a completed batch has ended again
     call('ZREM', P .. 'due', uid)
     call('ZREM', P .. 'closing', uid)
-    expire_batch(uid, tonumber(b.kept))
+    write_batch(uid, b)
+    return expire_batch(uid, tonumber(b.kept))
   end
+  write_batch(uid, b)
 end
 
+-- The changes of the batch itself are left to `finish_batch_if_done`.
 local function write_ends(uid, t, b)
-  local key = P .. 'b:' .. uid
-  b.ended = tostring(call('HINCRBY', key, 'ended', t.ended))
   local natural = t.natural + (NOW_US - tonumber(b.opened)) * 1000
   if natural > tonumber(b.natural or 0) then
-    call('HSET', key, 'natural', string.format('%.0f', natural))
+    change(b, 'natural', string.format('%.0f', natural))
   end
-  for outcome, count in pairs(t.outcomes) do call('HINCRBY', key, 'o:' .. outcome, count) end
-  in_slices('RPUSH', P .. 'r:' .. uid, t.log)
-  in_slices('SREM', P .. 'live:' .. uid, t.jobs)
-  if b.state == 'OPEN' or b.state == 'SEALED' then
-    call('APPEND', P .. 'hb:' .. uid, table.concat(t.history))
-  end
+  add(b, 'ended', t.ended)
+  if t.running ~= 0 then add(b, 'running', t.running) end
+  for outcome, count in pairs(t.outcomes) do add(b, 'o:' .. outcome, count) end
+  if b.state == 'OPEN' or b.state == 'SEALED' then b.requests = table.concat(t.history) end
   if #t.groups > 0 then
     settle_touched_groups(uid, t, b.state == 'OPEN', tonumber(b.k))
   end
+  in_slices('RPUSH', P .. 'r:' .. uid, t.log)
+  in_slices('SREM', P .. 'live:' .. uid, t.jobs)
   release_quota(b.tenant, t.ended, t.bytes, 0)
 end
 
@@ -637,14 +706,17 @@ local function write_touched()
   touched, order, queued = {}, {}, {}
   for _, uid in ipairs(uids) do
     local t = changes[uid]
-    if t.running ~= 0 then call('HINCRBY', P .. 'b:' .. uid, 'running', t.running) end
     if t.ended > 0 then
-      local b = batch_facts(uid)
+      local b = batch_facts(uid, t.outcomes)
       write_ends(uid, t, b)
       finish_batch_if_done(uid, b)
+      if b.requests ~= '' then call('APPEND', P .. 'hb:' .. uid, b.requests) end
       tell(uid)
+    elseif t.running ~= 0 then
+      call('HINCRBY', P .. 'b:' .. uid, 'running', t.running)
     end
   end
+  write_quotas()
 end
 
 -- Take a job out of its queue, or away from its worker; the time that it held the worker is charged
@@ -679,16 +751,19 @@ local function settle(uid, steps_max)
   return #jobs
 end
 
--- The second half of `settle`, after `write_touched`.
+-- The second half of `settle`, after `write_touched`. Returns whether groups are left.
 local function settle_groups(uid, steps_max)
   local told = tell_waiting_groups(uid, steps_max)
-  local b = batch_facts(uid)
+  local left = told == steps_max and call('EXISTS', P .. 'gp:' .. uid) == 1
+  local b = batch_facts(uid, {})
   finish_batch_if_done(uid, b)
+  write_quotas()
   local ending = b.closing ~= '' and call('EXISTS', P .. 'live:' .. uid) == 1
-  if ending or (b.state == 'SEALED' and call('EXISTS', P .. 'gp:' .. uid) == 1) then
+  if ending or (b.state == 'SEALED' and left) then
     call('ZADD', P .. 'closing', 'NX', NOW_MS, uid)
   else
     call('ZREM', P .. 'closing', uid)
   end
   if told > 0 or b.state ~= 'SEALED' then tell(uid) end
+  return left
 end

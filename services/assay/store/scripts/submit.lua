@@ -120,16 +120,13 @@ in_slices('HSET', P .. 'd:' .. uid, digest_writes)
 in_slices('HSET', P .. 'gs:' .. uid, group_writes)
 in_slices('SADD', P .. 'live:' .. uid, jobs)
 mark(stage)
-call('HINCRBY', P .. 'b:' .. uid, 'submitted', #fresh)
-call('HINCRBY', quota, 'requests', #fresh)
-call('HINCRBY', quota, 'bytes', bytes)
+local sealed, more = size > 0 and submitted + #fresh == size, false
+call('HSET', P .. 'b:' .. uid, 'submitted', submitted + #fresh, 'state', sealed and 'SEALED' or state)
+call('HSET', quota, 'requests', tonumber(held[1] or 0) + #fresh,
+  'bytes', tonumber(held[2] or 0) + bytes)
 if submitted == 0 then tell_planners() end
-local sealed, more = 0, 0
-if size > 0 and submitted + #fresh == size then
-  sealed = 1
-  call('HSET', P .. 'b:' .. uid, 'state', 'SEALED')
-  settle_groups(uid, SLICE)
-  more = call('EXISTS', P .. 'gp:' .. uid)
+if sealed then
+  more = settle_groups(uid, SLICE)
   tell(uid)
 end
-return { 'DONE', #fresh, count - #fresh, sealed, more }
+return { 'DONE', #fresh, count - #fresh, sealed and 1 or 0, more and 1 or 0 }
