@@ -38,8 +38,6 @@ class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.Value
     """The batch was cancelled before the request ended."""
     OUTCOME_REJECTED_INVALID: _Outcome.ValueType  # 6
     """The request could never be judged (detected after it was accepted, for example by a stage)."""
-    OUTCOME_REJECTED_SATURATED: _Outcome.ValueType  # 7
-    """The request was rejected because there was no capacity."""
 
 class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
     """How a request ended. Exactly one per request."""
@@ -59,8 +57,6 @@ OUTCOME_CANCELLED: Outcome.ValueType  # 5
 """The batch was cancelled before the request ended."""
 OUTCOME_REJECTED_INVALID: Outcome.ValueType  # 6
 """The request could never be judged (detected after it was accepted, for example by a stage)."""
-OUTCOME_REJECTED_SATURATED: Outcome.ValueType  # 7
-"""The request was rejected because there was no capacity."""
 Global___Outcome: _TypeAlias = Outcome  # noqa: Y015
 
 @_typing.final

@@ -340,6 +340,27 @@ class SubmitRequest(_message.Message):
 Global___SubmitRequest: _TypeAlias = SubmitRequest  # noqa: Y015
 
 @_typing.final
+class MessagePart(_message.Message):
+    """Consecutive bytes of one serialized message, 1 MiB at most."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MessagePart: _TypeAlias = MessagePart  # noqa: Y015
+
+@_typing.final
 class SubmitResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -444,6 +465,61 @@ class CancelBatchResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CancelBatchResponse: _TypeAlias = CancelBatchResponse  # noqa: Y015
+
+@_typing.final
+class CancelRequestsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    REQUEST_IDS_FIELD_NUMBER: _builtins.int
+    GROUP_IDS_FIELD_NUMBER: _builtins.int
+    batch_id: _builtins.str
+    @_builtins.property
+    def request_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Requests with these ids, and all requests of these groups. Ids that the batch does not have are
+        ignored. Requests that are submitted later are not affected.
+        """
+
+    @_builtins.property
+    def group_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        batch_id: _builtins.str = ...,
+        request_ids: _abc.Iterable[_builtins.str] | None = ...,
+        group_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "group_ids", b"group_ids", "request_ids", b"request_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelRequestsRequest: _TypeAlias = CancelRequestsRequest  # noqa: Y015
+
+@_typing.final
+class CancelRequestsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_FIELD_NUMBER: _builtins.int
+    CANCELLED_FIELD_NUMBER: _builtins.int
+    cancelled: _builtins.int
+    """Requests that this call ended."""
+    @_builtins.property
+    def batch(self) -> Global___Batch: ...
+    def __init__(
+        self,
+        *,
+        batch: Global___Batch | None = ...,
+        cancelled: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "cancelled", b"cancelled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelRequestsResponse: _TypeAlias = CancelRequestsResponse  # noqa: Y015
 
 @_typing.final
 class GetBatchRequest(_message.Message):

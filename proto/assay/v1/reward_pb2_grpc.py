@@ -5,7 +5,7 @@ import warnings
 
 from assay.v1 import reward_pb2 as assay_dot_v1_dot_reward__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.66.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in assay/v1/reward_pb2_grpc.py depends on'
+        + f' but the generated code in assay/v1/reward_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class RewardServiceStub:
+class RewardServiceStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -54,6 +54,11 @@ class RewardServiceStub:
                 request_serializer=assay_dot_v1_dot_reward__pb2.SubmitRequest.SerializeToString,
                 response_deserializer=assay_dot_v1_dot_reward__pb2.SubmitResponse.FromString,
                 _registered_method=True)
+        self.SubmitParts = channel.stream_unary(
+                '/assay.v1.RewardService/SubmitParts',
+                request_serializer=assay_dot_v1_dot_reward__pb2.MessagePart.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_reward__pb2.SubmitResponse.FromString,
+                _registered_method=True)
         self.SealBatch = channel.unary_unary(
                 '/assay.v1.RewardService/SealBatch',
                 request_serializer=assay_dot_v1_dot_reward__pb2.SealBatchRequest.SerializeToString,
@@ -69,10 +74,20 @@ class RewardServiceStub:
                 request_serializer=assay_dot_v1_dot_reward__pb2.ScoreRequest.SerializeToString,
                 response_deserializer=assay_dot_v1_dot_reward__pb2.ScoreResponse.FromString,
                 _registered_method=True)
+        self.ScoreParts = channel.stream_unary(
+                '/assay.v1.RewardService/ScoreParts',
+                request_serializer=assay_dot_v1_dot_reward__pb2.MessagePart.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_reward__pb2.ScoreResponse.FromString,
+                _registered_method=True)
         self.CancelBatch = channel.unary_unary(
                 '/assay.v1.RewardService/CancelBatch',
                 request_serializer=assay_dot_v1_dot_reward__pb2.CancelBatchRequest.SerializeToString,
                 response_deserializer=assay_dot_v1_dot_reward__pb2.CancelBatchResponse.FromString,
+                _registered_method=True)
+        self.CancelRequests = channel.unary_unary(
+                '/assay.v1.RewardService/CancelRequests',
+                request_serializer=assay_dot_v1_dot_reward__pb2.CancelRequestsRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_reward__pb2.CancelRequestsResponse.FromString,
                 _registered_method=True)
         self.GetBatch = channel.unary_unary(
                 '/assay.v1.RewardService/GetBatch',
@@ -91,7 +106,7 @@ class RewardServiceStub:
                 _registered_method=True)
 
 
-class RewardServiceServicer:
+class RewardServiceServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def RegisterTask(self, request, context):
@@ -121,6 +136,13 @@ class RewardServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SubmitParts(self, request_iterator, context):
+        """Submit for a SubmitRequest that is too large for one message (4 MiB by default).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SealBatch(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -141,8 +163,22 @@ class RewardServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ScoreParts(self, request_iterator, context):
+        """Score for a ScoreRequest that is too large for one message.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CancelBatch(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelRequests(self, request, context):
+        """Some of a batch's requests; the batch stays open, or sealed.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -189,6 +225,11 @@ def add_RewardServiceServicer_to_server(servicer, server):
                     request_deserializer=assay_dot_v1_dot_reward__pb2.SubmitRequest.FromString,
                     response_serializer=assay_dot_v1_dot_reward__pb2.SubmitResponse.SerializeToString,
             ),
+            'SubmitParts': grpc.stream_unary_rpc_method_handler(
+                    servicer.SubmitParts,
+                    request_deserializer=assay_dot_v1_dot_reward__pb2.MessagePart.FromString,
+                    response_serializer=assay_dot_v1_dot_reward__pb2.SubmitResponse.SerializeToString,
+            ),
             'SealBatch': grpc.unary_unary_rpc_method_handler(
                     servicer.SealBatch,
                     request_deserializer=assay_dot_v1_dot_reward__pb2.SealBatchRequest.FromString,
@@ -204,10 +245,20 @@ def add_RewardServiceServicer_to_server(servicer, server):
                     request_deserializer=assay_dot_v1_dot_reward__pb2.ScoreRequest.FromString,
                     response_serializer=assay_dot_v1_dot_reward__pb2.ScoreResponse.SerializeToString,
             ),
+            'ScoreParts': grpc.stream_unary_rpc_method_handler(
+                    servicer.ScoreParts,
+                    request_deserializer=assay_dot_v1_dot_reward__pb2.MessagePart.FromString,
+                    response_serializer=assay_dot_v1_dot_reward__pb2.ScoreResponse.SerializeToString,
+            ),
             'CancelBatch': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelBatch,
                     request_deserializer=assay_dot_v1_dot_reward__pb2.CancelBatchRequest.FromString,
                     response_serializer=assay_dot_v1_dot_reward__pb2.CancelBatchResponse.SerializeToString,
+            ),
+            'CancelRequests': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelRequests,
+                    request_deserializer=assay_dot_v1_dot_reward__pb2.CancelRequestsRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_reward__pb2.CancelRequestsResponse.SerializeToString,
             ),
             'GetBatch': grpc.unary_unary_rpc_method_handler(
                     servicer.GetBatch,
@@ -232,7 +283,7 @@ def add_RewardServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class RewardService:
+class RewardService(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
@@ -344,6 +395,33 @@ class RewardService:
             _registered_method=True)
 
     @staticmethod
+    def SubmitParts(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/assay.v1.RewardService/SubmitParts',
+            assay_dot_v1_dot_reward__pb2.MessagePart.SerializeToString,
+            assay_dot_v1_dot_reward__pb2.SubmitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def SealBatch(request,
             target,
             options=(),
@@ -425,6 +503,33 @@ class RewardService:
             _registered_method=True)
 
     @staticmethod
+    def ScoreParts(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/assay.v1.RewardService/ScoreParts',
+            assay_dot_v1_dot_reward__pb2.MessagePart.SerializeToString,
+            assay_dot_v1_dot_reward__pb2.ScoreResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def CancelBatch(request,
             target,
             options=(),
@@ -441,6 +546,33 @@ class RewardService:
             '/assay.v1.RewardService/CancelBatch',
             assay_dot_v1_dot_reward__pb2.CancelBatchRequest.SerializeToString,
             assay_dot_v1_dot_reward__pb2.CancelBatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelRequests(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.RewardService/CancelRequests',
+            assay_dot_v1_dot_reward__pb2.CancelRequestsRequest.SerializeToString,
+            assay_dot_v1_dot_reward__pb2.CancelRequestsResponse.FromString,
             options,
             channel_credentials,
             insecure,

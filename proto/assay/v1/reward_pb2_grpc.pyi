@@ -39,12 +39,18 @@ class RewardServiceStub:
     """Handles each message of the stream like Submit; the response has the totals. A message that is
     refused ends the call; those before it stay accepted.
     """
+    SubmitParts: _grpc.StreamUnaryMultiCallable[_reward_pb2.MessagePart, _reward_pb2.SubmitResponse]
+    """Submit for a SubmitRequest that is too large for one message (4 MiB by default)."""
     SealBatch: _grpc.UnaryUnaryMultiCallable[_reward_pb2.SealBatchRequest, _reward_pb2.SealBatchResponse]
     StreamResults: _grpc.UnaryStreamMultiCallable[_reward_pb2.StreamResultsRequest, _reward_pb2.StreamResultsResponse]
     """Pages of results in the order in which requests end, as they end, until the batch is complete."""
     Score: _grpc.UnaryUnaryMultiCallable[_reward_pb2.ScoreRequest, _reward_pb2.ScoreResponse]
     """Submit and wait, for simple trainers. If the caller disconnects, the work is cancelled."""
+    ScoreParts: _grpc.StreamUnaryMultiCallable[_reward_pb2.MessagePart, _reward_pb2.ScoreResponse]
+    """Score for a ScoreRequest that is too large for one message."""
     CancelBatch: _grpc.UnaryUnaryMultiCallable[_reward_pb2.CancelBatchRequest, _reward_pb2.CancelBatchResponse]
+    CancelRequests: _grpc.UnaryUnaryMultiCallable[_reward_pb2.CancelRequestsRequest, _reward_pb2.CancelRequestsResponse]
+    """Some of a batch's requests; the batch stays open, or sealed."""
     GetBatch: _grpc.UnaryUnaryMultiCallable[_reward_pb2.GetBatchRequest, _reward_pb2.GetBatchResponse]
     ListPipelines: _grpc.UnaryUnaryMultiCallable[_reward_pb2.ListPipelinesRequest, _reward_pb2.ListPipelinesResponse]
     Hint: _grpc.UnaryUnaryMultiCallable[_reward_pb2.HintRequest, _reward_pb2.HintResponse]
@@ -61,12 +67,18 @@ class RewardServiceAsyncStub(RewardServiceStub):
     """Handles each message of the stream like Submit; the response has the totals. A message that is
     refused ends the call; those before it stay accepted.
     """
+    SubmitParts: _aio.StreamUnaryMultiCallable[_reward_pb2.MessagePart, _reward_pb2.SubmitResponse]  # type: ignore[assignment]
+    """Submit for a SubmitRequest that is too large for one message (4 MiB by default)."""
     SealBatch: _aio.UnaryUnaryMultiCallable[_reward_pb2.SealBatchRequest, _reward_pb2.SealBatchResponse]  # type: ignore[assignment]
     StreamResults: _aio.UnaryStreamMultiCallable[_reward_pb2.StreamResultsRequest, _reward_pb2.StreamResultsResponse]  # type: ignore[assignment]
     """Pages of results in the order in which requests end, as they end, until the batch is complete."""
     Score: _aio.UnaryUnaryMultiCallable[_reward_pb2.ScoreRequest, _reward_pb2.ScoreResponse]  # type: ignore[assignment]
     """Submit and wait, for simple trainers. If the caller disconnects, the work is cancelled."""
+    ScoreParts: _aio.StreamUnaryMultiCallable[_reward_pb2.MessagePart, _reward_pb2.ScoreResponse]  # type: ignore[assignment]
+    """Score for a ScoreRequest that is too large for one message."""
     CancelBatch: _aio.UnaryUnaryMultiCallable[_reward_pb2.CancelBatchRequest, _reward_pb2.CancelBatchResponse]  # type: ignore[assignment]
+    CancelRequests: _aio.UnaryUnaryMultiCallable[_reward_pb2.CancelRequestsRequest, _reward_pb2.CancelRequestsResponse]  # type: ignore[assignment]
+    """Some of a batch's requests; the batch stays open, or sealed."""
     GetBatch: _aio.UnaryUnaryMultiCallable[_reward_pb2.GetBatchRequest, _reward_pb2.GetBatchResponse]  # type: ignore[assignment]
     ListPipelines: _aio.UnaryUnaryMultiCallable[_reward_pb2.ListPipelinesRequest, _reward_pb2.ListPipelinesResponse]  # type: ignore[assignment]
     Hint: _aio.UnaryUnaryMultiCallable[_reward_pb2.HintRequest, _reward_pb2.HintResponse]  # type: ignore[assignment]
@@ -106,6 +118,14 @@ class RewardServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def SubmitParts(
+        self,
+        request_iterator: _MaybeAsyncIterator[_reward_pb2.MessagePart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_reward_pb2.SubmitResponse, _abc.Awaitable[_reward_pb2.SubmitResponse]]:
+        """Submit for a SubmitRequest that is too large for one message (4 MiB by default)."""
+
+    @_abc_1.abstractmethod
     def SealBatch(
         self,
         request: _reward_pb2.SealBatchRequest,
@@ -129,11 +149,27 @@ class RewardServiceServicer(metaclass=_abc_1.ABCMeta):
         """Submit and wait, for simple trainers. If the caller disconnects, the work is cancelled."""
 
     @_abc_1.abstractmethod
+    def ScoreParts(
+        self,
+        request_iterator: _MaybeAsyncIterator[_reward_pb2.MessagePart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_reward_pb2.ScoreResponse, _abc.Awaitable[_reward_pb2.ScoreResponse]]:
+        """Score for a ScoreRequest that is too large for one message."""
+
+    @_abc_1.abstractmethod
     def CancelBatch(
         self,
         request: _reward_pb2.CancelBatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_reward_pb2.CancelBatchResponse, _abc.Awaitable[_reward_pb2.CancelBatchResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def CancelRequests(
+        self,
+        request: _reward_pb2.CancelRequestsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_reward_pb2.CancelRequestsResponse, _abc.Awaitable[_reward_pb2.CancelRequestsResponse]]:
+        """Some of a batch's requests; the batch stays open, or sealed."""
 
     @_abc_1.abstractmethod
     def GetBatch(

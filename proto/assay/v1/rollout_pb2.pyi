@@ -100,6 +100,80 @@ FINISH_REASON_FAILED: FinishReason.ValueType  # 5
 """The engine failed it; `outcome` is INFRA_FAILED."""
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
+class _Speaker:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SpeakerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Speaker.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SPEAKER_UNSPECIFIED: _Speaker.ValueType  # 0
+    SPEAKER_ENVIRONMENT: _Speaker.ValueType  # 1
+    """A tool, a user: masked 0, log-probs 0, no version."""
+    SPEAKER_POLICY: _Speaker.ValueType  # 2
+
+class Speaker(_Speaker, metaclass=_SpeakerEnumTypeWrapper):
+    """Who made the tokens of a segment."""
+
+SPEAKER_UNSPECIFIED: Speaker.ValueType  # 0
+SPEAKER_ENVIRONMENT: Speaker.ValueType  # 1
+"""A tool, a user: masked 0, log-probs 0, no version."""
+SPEAKER_POLICY: Speaker.ValueType  # 2
+Global___Speaker: _TypeAlias = Speaker  # noqa: Y015
+
+class _WeightsKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WeightsKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WeightsKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WEIGHTS_KIND_UNSPECIFIED: _WeightsKind.ValueType  # 0
+    WEIGHTS_KIND_FULL: _WeightsKind.ValueType  # 1
+    """Every tensor of the model; also if unspecified."""
+    WEIGHTS_KIND_LORA: _WeightsKind.ValueType  # 2
+    """Tensors of an adapter, by their names in peft's files. It is applied unmerged, and replaces an
+    active adapter.
+    """
+    WEIGHTS_KIND_OFT: _WeightsKind.ValueType  # 3
+
+class WeightsKind(_WeightsKind, metaclass=_WeightsKindEnumTypeWrapper): ...
+
+WEIGHTS_KIND_UNSPECIFIED: WeightsKind.ValueType  # 0
+WEIGHTS_KIND_FULL: WeightsKind.ValueType  # 1
+"""Every tensor of the model; also if unspecified."""
+WEIGHTS_KIND_LORA: WeightsKind.ValueType  # 2
+"""Tensors of an adapter, by their names in peft's files. It is applied unmerged, and replaces an
+active adapter.
+"""
+WEIGHTS_KIND_OFT: WeightsKind.ValueType  # 3
+Global___WeightsKind: _TypeAlias = WeightsKind  # noqa: Y015
+
+class _RolloutQueue:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RolloutQueueEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RolloutQueue.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ROLLOUT_QUEUE_UNSPECIFIED: _RolloutQueue.ValueType  # 0
+    ROLLOUT_QUEUE_PREFILL: _RolloutQueue.ValueType  # 1
+    """Admitted, without a token yet."""
+    ROLLOUT_QUEUE_DECODE: _RolloutQueue.ValueType  # 2
+    ROLLOUT_QUEUE_REWARD: _RolloutQueue.ValueType  # 3
+    """Its response waits for a reward."""
+    ROLLOUT_QUEUE_TRAJECTORY: _RolloutQueue.ValueType  # 4
+    """Its reward waits for room in the trajectory queue."""
+
+class RolloutQueue(_RolloutQueue, metaclass=_RolloutQueueEnumTypeWrapper): ...
+
+ROLLOUT_QUEUE_UNSPECIFIED: RolloutQueue.ValueType  # 0
+ROLLOUT_QUEUE_PREFILL: RolloutQueue.ValueType  # 1
+"""Admitted, without a token yet."""
+ROLLOUT_QUEUE_DECODE: RolloutQueue.ValueType  # 2
+ROLLOUT_QUEUE_REWARD: RolloutQueue.ValueType  # 3
+"""Its response waits for a reward."""
+ROLLOUT_QUEUE_TRAJECTORY: RolloutQueue.ValueType  # 4
+"""Its reward waits for room in the trajectory queue."""
+Global___RolloutQueue: _TypeAlias = RolloutQueue  # noqa: Y015
+
 @_typing.final
 class Sampling(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -204,6 +278,7 @@ class Session(_message.Message):
     GROUPS_OPEN_MAX_FIELD_NUMBER: _builtins.int
     STALENESS_MAX_FIELD_NUMBER: _builtins.int
     STALE_GROUPS_FIELD_NUMBER: _builtins.int
+    MINORITY_MIN_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The caller's name for it, unique for the tenant: [A-Za-z0-9._-]{1,128}."""
     model: _builtins.str
@@ -213,6 +288,10 @@ class Session(_message.Message):
     staleness_max: _builtins.int
     """Largest (current version - oldest version in the group) of a group that is read. Absent = any."""
     stale_groups: Global___StaleGroups.ValueType
+    minority_min: _builtins.int
+    """A group that can no longer have this many rewards besides its most common one is cut: its other
+    rollouts are cancelled. 1: groups that can only be degenerate. 0: never.
+    """
     @_builtins.property
     def sampling(self) -> Global___Sampling:
         """Default sampling parameters of its prompts."""
@@ -231,10 +310,11 @@ class Session(_message.Message):
         groups_open_max: _builtins.int = ...,
         staleness_max: _builtins.int | None = ...,
         stale_groups: Global___StaleGroups.ValueType = ...,
+        minority_min: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_staleness_max", b"_staleness_max", "reward", b"reward", "sampling", b"sampling", "staleness_max", b"staleness_max"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_staleness_max", b"_staleness_max", "groups_open_max", b"groups_open_max", "model", b"model", "reward", b"reward", "sampling", b"sampling", "session_id", b"session_id", "stale_groups", b"stale_groups", "staleness_max", b"staleness_max"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_staleness_max", b"_staleness_max", "groups_open_max", b"groups_open_max", "minority_min", b"minority_min", "model", b"model", "reward", b"reward", "sampling", b"sampling", "session_id", b"session_id", "stale_groups", b"stale_groups", "staleness_max", b"staleness_max"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__staleness_max: _TypeAlias = _typing.Literal["staleness_max"]  # noqa: Y015
     _WhichOneofArgType__staleness_max: _TypeAlias = _typing.Literal["_staleness_max", b"_staleness_max"]  # noqa: Y015
@@ -336,6 +416,37 @@ class CloseSessionResponse(_message.Message):
 Global___CloseSessionResponse: _TypeAlias = CloseSessionResponse  # noqa: Y015
 
 @_typing.final
+class NextTurn(_message.Message):
+    """The next turn of one trajectory of a group that ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    ENVIRONMENT_IDS_FIELD_NUMBER: _builtins.int
+    ENVIRONMENT_TEXT_FIELD_NUMBER: _builtins.int
+    member: _builtins.int
+    """Its position in that group."""
+    environment_ids: _builtins.bytes
+    """What the environment adds before the policy continues: int32 ids, or text for the model's
+    tokenizer. May be empty.
+    """
+    environment_text: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.int = ...,
+        environment_ids: _builtins.bytes = ...,
+        environment_text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["environment_ids", b"environment_ids", "environment_text", b"environment_text", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NextTurn: _TypeAlias = NextTurn  # noqa: Y015
+
+@_typing.final
 class Prompt(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -347,6 +458,9 @@ class Prompt(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     REFERENCE_JSON_FIELD_NUMBER: _builtins.int
     BATCH_ID_FIELD_NUMBER: _builtins.int
+    CONTINUES_FIELD_NUMBER: _builtins.int
+    TURNS_FIELD_NUMBER: _builtins.int
+    UNSCORED_FIELD_NUMBER: _builtins.int
     group_id: _builtins.str
     """Chosen by the caller; unique within its session: [A-Za-z0-9._:/-]{1,256}. Submitting it again with the
     same content is no error.
@@ -362,9 +476,19 @@ class Prompt(_message.Message):
     """What responses are judged against: a JSON object in the pipeline's schema."""
     batch_id: _builtins.str
     """The reward batch they belong to; empty = one batch for the whole session."""
+    continues: _builtins.str
+    """Instead of prompt_ids and text: the group of this session whose trajectories continue. It has
+    ended and is not yet acknowledged (this message may acknowledge it).
+    """
+    unscored: _builtins.bool
+    """True: no reward is requested, for a turn that is not the last one."""
     @_builtins.property
     def sampling(self) -> Global___Sampling:
         """Override those of the session."""
+
+    @_builtins.property
+    def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___NextTurn]:
+        """With `continues`: one per trajectory of the new group, which are K."""
 
     def __init__(
         self,
@@ -377,10 +501,13 @@ class Prompt(_message.Message):
         seed: _builtins.int = ...,
         reference_json: _builtins.bytes = ...,
         batch_id: _builtins.str = ...,
+        continues: _builtins.str = ...,
+        turns: _abc.Iterable[Global___NextTurn] | None = ...,
+        unscored: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "group_id", b"group_id", "k", b"k", "prompt_ids", b"prompt_ids", "reference_json", b"reference_json", "sampling", b"sampling", "seed", b"seed", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "continues", b"continues", "group_id", b"group_id", "k", b"k", "prompt_ids", b"prompt_ids", "reference_json", b"reference_json", "sampling", b"sampling", "seed", b"seed", "text", b"text", "turns", b"turns", "unscored", b"unscored"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -395,21 +522,31 @@ class RewardBatch(_message.Message):
     BATCH_ID_FIELD_NUMBER: _builtins.int
     DEADLINE_MS_FIELD_NUMBER: _builtins.int
     LAST_FIELD_NUMBER: _builtins.int
+    ENOUGH_GROUPS_FIELD_NUMBER: _builtins.int
+    ONLY_VARIED_FIELD_NUMBER: _builtins.int
     batch_id: _builtins.str
     deadline_ms: _builtins.int
     """When the trainer needs its rewards, from now; absent = the reward service's estimate."""
     last: _builtins.bool
     """No more prompts for it will follow this message."""
+    enough_groups: _builtins.int
+    """When this many of its groups have ended, the others are cancelled, with their queued reward
+    work. 0: never.
+    """
+    only_varied: _builtins.bool
+    """Only groups whose rewards differ count as enough."""
     def __init__(
         self,
         *,
         batch_id: _builtins.str = ...,
         deadline_ms: _builtins.int | None = ...,
         last: _builtins.bool = ...,
+        enough_groups: _builtins.int = ...,
+        only_varied: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "deadline_ms", b"deadline_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "batch_id", b"batch_id", "deadline_ms", b"deadline_ms", "last", b"last"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "batch_id", b"batch_id", "deadline_ms", b"deadline_ms", "enough_groups", b"enough_groups", "last", b"last", "only_varied", b"only_varied"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ms: _TypeAlias = _typing.Literal["deadline_ms"]  # noqa: Y015
     _WhichOneofArgType__deadline_ms: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms"]  # noqa: Y015
@@ -474,7 +611,7 @@ Global___SubmitPromptsResponse: _TypeAlias = SubmitPromptsResponse  # noqa: Y015
 
 @_typing.final
 class VersionRun(_message.Message):
-    """A run of tokens generated by one version of the weights."""
+    """A run of tokens generated by one version of the weights; -1 = tokens of the environment."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -497,6 +634,30 @@ class VersionRun(_message.Message):
 Global___VersionRun: _TypeAlias = VersionRun  # noqa: Y015
 
 @_typing.final
+class Segment(_message.Message):
+    """Consecutive tokens of one turn of one speaker."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPEAKER_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    speaker: Global___Speaker.ValueType
+    tokens: _builtins.int
+    def __init__(
+        self,
+        *,
+        speaker: Global___Speaker.ValueType = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["speaker", b"speaker", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Segment: _TypeAlias = Segment  # noqa: Y015
+
+@_typing.final
 class Trajectory(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -512,6 +673,7 @@ class Trajectory(_message.Message):
     DECODED_NS_FIELD_NUMBER: _builtins.int
     ENDED_NS_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
+    SEGMENTS_FIELD_NUMBER: _builtins.int
     member: _builtins.int
     """Position in the group, 0 to K - 1."""
     tokens: _builtins.int
@@ -531,6 +693,10 @@ class Trajectory(_message.Message):
     def evidence(self) -> _common_pb2.Evidence: ...
     @_builtins.property
     def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___VersionRun]: ...
+    @_builtins.property
+    def segments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Segment]:
+        """The response in turns, oldest first."""
+
     def __init__(
         self,
         *,
@@ -546,10 +712,11 @@ class Trajectory(_message.Message):
         decoded_ns: _builtins.int = ...,
         ended_ns: _builtins.int = ...,
         attempts: _builtins.int = ...,
+        segments: _abc.Iterable[Global___Segment] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "evidence", b"evidence", "reward", b"reward"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "decoded_ns", b"decoded_ns", "ended_ns", b"ended_ns", "evidence", b"evidence", "finish_reason", b"finish_reason", "member", b"member", "outcome", b"outcome", "reward", b"reward", "seed", b"seed", "submitted_ns", b"submitted_ns", "tokens", b"tokens", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "decoded_ns", b"decoded_ns", "ended_ns", b"ended_ns", "evidence", b"evidence", "finish_reason", b"finish_reason", "member", b"member", "outcome", b"outcome", "reward", b"reward", "seed", b"seed", "segments", b"segments", "submitted_ns", b"submitted_ns", "tokens", b"tokens", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reward: _TypeAlias = _typing.Literal["reward"]  # noqa: Y015
     _WhichOneofArgType__reward: _TypeAlias = _typing.Literal["_reward", b"_reward"]  # noqa: Y015
@@ -572,7 +739,9 @@ class Group(_message.Message):
     group_id: _builtins.str
     prompt_ids: _builtins.bytes
     response_ids: _builtins.bytes
-    """The responses one after the other, in the order of `trajectories`."""
+    """The responses one after the other, in the order of `trajectories`; everything after the prompt,
+    with the tokens of the environment between turns.
+    """
     response_mask: _builtins.bytes
     """1 = a token of the policy, 0 = excluded from training (its log-prob is 0)."""
     rollout_logp: _builtins.bytes
@@ -731,6 +900,35 @@ class TensorHead(_message.Message):
 Global___TensorHead: _TypeAlias = TensorHead  # noqa: Y015
 
 @_typing.final
+class AdapterConfig(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONFIG_JSON_FIELD_NUMBER: _builtins.int
+    BASE_VERSION_FIELD_NUMBER: _builtins.int
+    config_json: _builtins.str
+    """The content of peft's adapter_config.json: "r", "lora_alpha", "target_modules", "rank_pattern",
+    "use_rslora", "oft_block_size", "block_share" ... A target module must have its tensors.
+    "oft_transform": "exponential" instead of peft's Cayley transform.
+    """
+    base_version: _builtins.int
+    """Version of the whole weights that it belongs to; absent = those in use."""
+    def __init__(
+        self,
+        *,
+        config_json: _builtins.str = ...,
+        base_version: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_version", b"_base_version", "base_version", b"base_version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_version", b"_base_version", "base_version", b"base_version", "config_json", b"config_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__base_version: _TypeAlias = _typing.Literal["base_version"]  # noqa: Y015
+    _WhichOneofArgType__base_version: _TypeAlias = _typing.Literal["_base_version", b"_base_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__base_version) -> _WhichOneofReturnType__base_version | None: ...
+
+Global___AdapterConfig: _TypeAlias = AdapterConfig  # noqa: Y015
+
+@_typing.final
 class PushWeightsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -738,13 +936,27 @@ class PushWeightsRequest(_message.Message):
     CORE_SHARE_MAX_FIELD_NUMBER: _builtins.int
     TENSOR_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    ADAPTER_FIELD_NUMBER: _builtins.int
+    SHARED_FILE_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     """In the first message: the version of these weights."""
     core_share_max: _builtins.float
     """In the first message: share of one core that staging may take, 0 = all of it."""
     data: _builtins.bytes
+    kind: Global___WeightsKind.ValueType
+    """In the first message."""
+    shared_file: _builtins.str
+    """In the first message, which is then the only one: name of a safetensors file in the folder
+    `rollout.shared_dir` of the service, on the same machine. The file's metadata may have
+    "sha256.NAME": the SHA-256 of tensor NAME, in hex.
+    """
     @_builtins.property
     def tensor(self) -> Global___TensorHead: ...
+    @_builtins.property
+    def adapter(self) -> Global___AdapterConfig:
+        """In the first message, for LORA and OFT."""
+
     def __init__(
         self,
         *,
@@ -752,10 +964,13 @@ class PushWeightsRequest(_message.Message):
         core_share_max: _builtins.float = ...,
         tensor: Global___TensorHead | None = ...,
         data: _builtins.bytes = ...,
+        kind: Global___WeightsKind.ValueType = ...,
+        adapter: Global___AdapterConfig | None = ...,
+        shared_file: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["tensor", b"tensor"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "tensor", b"tensor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["core_share_max", b"core_share_max", "data", b"data", "policy_version", b"policy_version", "tensor", b"tensor"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "kind", b"kind", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -960,16 +1175,65 @@ Global___ContinueResponse: _TypeAlias = ContinueResponse  # noqa: Y015
 class GetStatusRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    ROLLOUTS_FIELD_NUMBER: _builtins.int
+    rollouts: _builtins.bool
+    """Also list the rollouts of the caller's sessions, oldest first, up to 1,024."""
     def __init__(
         self,
+        *,
+        rollouts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rollouts", b"rollouts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetStatusRequest: _TypeAlias = GetStatusRequest  # noqa: Y015
+
+@_typing.final
+class RolloutPlace(_message.Message):
+    """A rollout, and the queue that owns it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    SUBMITTED_NS_FIELD_NUMBER: _builtins.int
+    DECODED_NS_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    group_id: _builtins.str
+    member: _builtins.int
+    queue: Global___RolloutQueue.ValueType
+    submitted_ns: _builtins.int
+    """Unix time by the service's clock."""
+    decoded_ns: _builtins.int
+    """0 = it decodes."""
+    slot: _builtins.int
+    generation: _builtins.int
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        group_id: _builtins.str = ...,
+        member: _builtins.int = ...,
+        queue: Global___RolloutQueue.ValueType = ...,
+        submitted_ns: _builtins.int = ...,
+        decoded_ns: _builtins.int = ...,
+        slot: _builtins.int = ...,
+        generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decoded_ns", b"decoded_ns", "generation", b"generation", "group_id", b"group_id", "member", b"member", "queue", b"queue", "session_id", b"session_id", "slot", b"slot", "submitted_ns", b"submitted_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RolloutPlace: _TypeAlias = RolloutPlace  # noqa: Y015
 
 @_typing.final
 class GetStatusResponse(_message.Message):
@@ -1003,6 +1267,9 @@ class GetStatusResponse(_message.Message):
     GROUPS_ENDED_FIELD_NUMBER: _builtins.int
     REWARDS_WAITING_FIELD_NUMBER: _builtins.int
     ENGINE_FIELD_NUMBER: _builtins.int
+    ROLLOUTS_FIELD_NUMBER: _builtins.int
+    UNSUPPORTED_FIELD_NUMBER: _builtins.int
+    NOT_READY_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     policy_version: _builtins.int
     sessions: _builtins.int
@@ -1014,9 +1281,21 @@ class GetStatusResponse(_message.Message):
     """Groups that ended and are not acknowledged."""
     rewards_waiting: _builtins.int
     """Responses that wait for a reward."""
+    not_ready: _builtins.str
+    """Why no tokens are made now, although the service runs; empty = nothing is wrong."""
     @_builtins.property
     def engine(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The engine's counters, by name."""
+        """The engine's counters, by name: "queue_*" are lengths of its queues, "*_available" free credits,
+        "kv_*" its keys and values; a remote engine has fewer.
+        """
+
+    @_builtins.property
+    def rollouts(self) -> _containers.RepeatedCompositeFieldContainer[Global___RolloutPlace]: ...
+    @_builtins.property
+    def unsupported(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Calls that this engine cannot serve ("PushWeights", "StreamTrace"); they end as
+        FAILED_PRECONDITION.
+        """
 
     def __init__(
         self,
@@ -1029,11 +1308,89 @@ class GetStatusResponse(_message.Message):
         groups_ended: _builtins.int = ...,
         rewards_waiting: _builtins.int = ...,
         engine: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        rollouts: _abc.Iterable[Global___RolloutPlace] | None = ...,
+        unsupported: _abc.Iterable[_builtins.str] | None = ...,
+        not_ready: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["engine", b"engine", "groups_ended", b"groups_ended", "groups_running", b"groups_running", "groups_waiting", b"groups_waiting", "model", b"model", "policy_version", b"policy_version", "rewards_waiting", b"rewards_waiting", "sessions", b"sessions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["engine", b"engine", "groups_ended", b"groups_ended", "groups_running", b"groups_running", "groups_waiting", b"groups_waiting", "model", b"model", "not_ready", b"not_ready", "policy_version", b"policy_version", "rewards_waiting", b"rewards_waiting", "rollouts", b"rollouts", "sessions", b"sessions", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetStatusResponse: _TypeAlias = GetStatusResponse  # noqa: Y015
+
+@_typing.final
+class StreamTraceRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamTraceRequest: _TypeAlias = StreamTraceRequest  # noqa: Y015
+
+@_typing.final
+class TraceEvent(_message.Message):
+    """One instant in the life of a rollout, or of a step of the engine."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENT_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    MONOTONIC_NS_FIELD_NUMBER: _builtins.int
+    event: _builtins.str
+    """"posted", "consumed", "prefill_begin", "prefill_end", "step_begin", "step_end", "decode_done",
+    "reward_posted", "scored", "trajectory_taken", "trajectory_done", "completion_visible", "observed".
+    """
+    slot: _builtins.int
+    """Of a step: its number."""
+    generation: _builtins.int
+    """Of a step: its rows."""
+    monotonic_ns: _builtins.int
+    """CLOCK_MONOTONIC of the service's machine."""
+    def __init__(
+        self,
+        *,
+        event: _builtins.str = ...,
+        slot: _builtins.int = ...,
+        generation: _builtins.int = ...,
+        monotonic_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "generation", b"generation", "monotonic_ns", b"monotonic_ns", "slot", b"slot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceEvent: _TypeAlias = TraceEvent  # noqa: Y015
+
+@_typing.final
+class StreamTraceResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    lost: _builtins.int
+    """Events that were overwritten before they were read, since the last message."""
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___TraceEvent]: ...
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___TraceEvent] | None = ...,
+        lost: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "lost", b"lost"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamTraceResponse: _TypeAlias = StreamTraceResponse  # noqa: Y015

@@ -5,7 +5,7 @@ import warnings
 
 from assay.v1 import rollout_pb2 as assay_dot_v1_dot_rollout__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.66.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in assay/v1/rollout_pb2_grpc.py depends on'
+        + f' but the generated code in assay/v1/rollout_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class RolloutServiceStub:
+class RolloutServiceStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -89,9 +89,14 @@ class RolloutServiceStub:
                 request_serializer=assay_dot_v1_dot_rollout__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=assay_dot_v1_dot_rollout__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
+        self.StreamTrace = channel.unary_stream(
+                '/assay.v1.RolloutService/StreamTrace',
+                request_serializer=assay_dot_v1_dot_rollout__pb2.StreamTraceRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_rollout__pb2.StreamTraceResponse.FromString,
+                _registered_method=True)
 
 
-class RolloutServiceServicer:
+class RolloutServiceServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def OpenSession(self, request, context):
@@ -165,6 +170,13 @@ class RolloutServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamTrace(self, request, context):
+        """Events of the engine from now on, of all tenants. Tracing is on while a stream is open.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RolloutServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -223,6 +235,11 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     request_deserializer=assay_dot_v1_dot_rollout__pb2.GetStatusRequest.FromString,
                     response_serializer=assay_dot_v1_dot_rollout__pb2.GetStatusResponse.SerializeToString,
             ),
+            'StreamTrace': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamTrace,
+                    request_deserializer=assay_dot_v1_dot_rollout__pb2.StreamTraceRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_rollout__pb2.StreamTraceResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'assay.v1.RolloutService', rpc_method_handlers)
@@ -231,7 +248,7 @@ def add_RolloutServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class RolloutService:
+class RolloutService(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
@@ -521,6 +538,33 @@ class RolloutService:
             '/assay.v1.RolloutService/GetStatus',
             assay_dot_v1_dot_rollout__pb2.GetStatusRequest.SerializeToString,
             assay_dot_v1_dot_rollout__pb2.GetStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamTrace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/assay.v1.RolloutService/StreamTrace',
+            assay_dot_v1_dot_rollout__pb2.StreamTraceRequest.SerializeToString,
+            assay_dot_v1_dot_rollout__pb2.StreamTraceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,6 +52,8 @@ class RolloutServiceStub:
     Pause: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]
     Continue: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ContinueRequest, _rollout_pb2.ContinueResponse]
     GetStatus: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetStatusRequest, _rollout_pb2.GetStatusResponse]
+    StreamTrace: _grpc.UnaryStreamMultiCallable[_rollout_pb2.StreamTraceRequest, _rollout_pb2.StreamTraceResponse]
+    """Events of the engine from now on, of all tenants. Tracing is on while a stream is open."""
 
 @_typing.type_check_only
 class RolloutServiceAsyncStub(RolloutServiceStub):
@@ -73,6 +75,8 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     Pause: _aio.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]  # type: ignore[assignment]
     Continue: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ContinueRequest, _rollout_pb2.ContinueResponse]  # type: ignore[assignment]
     GetStatus: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetStatusRequest, _rollout_pb2.GetStatusResponse]  # type: ignore[assignment]
+    StreamTrace: _aio.UnaryStreamMultiCallable[_rollout_pb2.StreamTraceRequest, _rollout_pb2.StreamTraceResponse]  # type: ignore[assignment]
+    """Events of the engine from now on, of all tenants. Tracing is on while a stream is open."""
 
 class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -157,5 +161,13 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.GetStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.GetStatusResponse, _abc.Awaitable[_rollout_pb2.GetStatusResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def StreamTrace(
+        self,
+        request: _rollout_pb2.StreamTraceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_rollout_pb2.StreamTraceResponse], _abc.AsyncIterator[_rollout_pb2.StreamTraceResponse]]:
+        """Events of the engine from now on, of all tenants. Tracing is on while a stream is open."""
 
 def add_RolloutServiceServicer_to_server(servicer: RolloutServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

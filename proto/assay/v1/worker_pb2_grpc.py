@@ -5,7 +5,7 @@ import warnings
 
 from assay.v1 import worker_pb2 as assay_dot_v1_dot_worker__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.66.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in assay/v1/worker_pb2_grpc.py depends on'
+        + f' but the generated code in assay/v1/worker_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class PoolServiceStub:
+class PoolServiceStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -46,7 +46,7 @@ class PoolServiceStub:
                 _registered_method=True)
 
 
-class PoolServiceServicer:
+class PoolServiceServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def ResizePool(self, request, context):
@@ -83,7 +83,7 @@ def add_PoolServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class PoolService:
+class PoolService(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
