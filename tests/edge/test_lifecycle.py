@@ -1,4 +1,4 @@
-"""Signals become an event, once; a sign stands exactly while somebody listens."""
+"""Signals become an event, once; the ready file exists exactly while the service listens."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ async def test_a_second_signal_acts_in_the_ordinary_way() -> None:
 
 
 def test_a_sign_stands_while_somebody_listens(tmp_path: Path) -> None:
-    sign = tmp_path / "run" / "reward.json"
-    with listening(sign, {"grpc": "127.0.0.1:1"}):
-        assert json.loads(sign.read_text()) == {"grpc": "127.0.0.1:1", "pid": os.getpid()}
-        assert [path.name for path in sign.parent.iterdir()] == ["reward.json"]
-    assert not sign.exists()
+    ready = tmp_path / "run" / "reward.json"
+    with listening(ready, {"grpc": "127.0.0.1:1"}):
+        assert json.loads(ready.read_text()) == {"grpc": "127.0.0.1:1", "pid": os.getpid()}
+        assert [path.name for path in ready.parent.iterdir()] == ["reward.json"]
+    assert not ready.exists()
 
 
 async def test_a_sighup_that_is_ignored_stays_ignored() -> None:
@@ -104,14 +104,14 @@ async def test_what_keeps_a_service_from_starting_is_one_line_and_an_exit_code(
 
 
 def test_a_sign_that_another_has_put_up_is_left_alone(tmp_path: Path) -> None:
-    sign = tmp_path / "reward.json"
-    with listening(sign, {"grpc": "127.0.0.1:1"}):
-        sign.write_text('{"grpc": "127.0.0.1:2", "pid": 1}')
-    assert "127.0.0.1:2" in sign.read_text()
+    ready = tmp_path / "reward.json"
+    with listening(ready, {"grpc": "127.0.0.1:1"}):
+        ready.write_text('{"grpc": "127.0.0.1:2", "pid": 1}')
+    assert "127.0.0.1:2" in ready.read_text()
 
 
 def test_a_sign_of_one_who_was_killed_is_replaced(tmp_path: Path) -> None:
-    sign = tmp_path / "reward.json"
-    sign.write_text("{}")
-    with listening(sign, {"grpc": "127.0.0.1:1"}):
-        assert "127.0.0.1:1" in sign.read_text()
+    ready = tmp_path / "reward.json"
+    ready.write_text("{}")
+    with listening(ready, {"grpc": "127.0.0.1:1"}):
+        assert "127.0.0.1:1" in ready.read_text()

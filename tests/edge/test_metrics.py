@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
+from assay.config.ready_files import REPLACES
 from assay.edge import metrics as metrics_module
 from assay.edge.metrics import Metrics, open_metrics
 
@@ -58,3 +59,20 @@ def test_metrics_of_ones_own_need_no_directory() -> None:
     text = page(metrics)
     assert 'assay_batch_slack_seconds_bucket{le="-1.0",tenant="default"} 1.0' in text
     assert 'assay_wait_seconds_count{stage="noop"} 1.0' in text
+
+
+def test_a_part_that_was_started_again_is_counted_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REPLACES, "reward:hung")
+    code = (
+        "import pathlib, sys\n"
+        "from assay.edge.metrics import open_metrics\n"
+        "from prometheus_client import generate_latest\n"
+        "metrics = [open_metrics(pathlib.Path(sys.argv[1])) for _ in range(2)][0]\n"
+        "print(generate_latest(metrics.registry).decode())\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    ).stdout
+    assert 'assay_parts_replaced_total{part="reward",reason="hung"} 1.0' in told

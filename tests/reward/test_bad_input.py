@@ -10,8 +10,8 @@ import grpc
 import httpx
 import pytest
 import pytest_asyncio
-from tests.conftest import own_shard, running_api, working
-from tests.reward.conftest import GrpcFace, HttpFace, Item, Refusal, refused
+from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal, answer_of, refused
+from tests.running import own_shard, running_api, working
 
 from assay.config.settings import RewardSettings
 from assay.core.errors import (
@@ -22,12 +22,13 @@ from assay.core.errors import (
     NotFound,
     TooLarge,
 )
+from assay.v1 import reward_pb2
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.conftest import Running
-    from tests.reward.conftest import Face
+    from tests.reward.faces import Face
+    from tests.running import Running
 
     from assay.store.embedded import EmbeddedValkey
 
@@ -161,6 +162,8 @@ async def test_a_batch_that_is_not_there(face: Face, batch: str) -> None:
     await refused(face, face.submit("none", [Item("r")]), NotFound, "batch_id")
     await refused(face, face.rewards("none"), NotFound, "batch_id")
     await refused(face, face.cancel("none"), NotFound, "batch_id")
+    await refused(face, face.cancel_requests("none", ["r"], []), NotFound, "batch_id")
+    await refused(face, face.cancel_requests(batch, [], []), InvalidRequest, "request_ids")
     await refused(face, face.seal("none"), NotFound, "batch_id")
 
 
@@ -351,13 +354,17 @@ async def test_more_requests_than_the_batch_holds(face: Face, batch: str) -> Non
 async def test_a_message_over_the_limit(face: Face) -> None:
     field = "message" if face.transport == "grpc" else "body"
     await refused(face, face.send_bytes(RewardSettings().message_bytes_max + 1), TooLarge, field)
+    if isinstance(face, GrpcFace):  # in one piece
+        bytes_max = RewardSettings().grpc_message_bytes_max
+        request = reward_pb2.RewardRequest(request_id="r", response=b"x" * bytes_max)
+        single = reward_pb2.SubmitRequest(batch_id="b", requests=[request])
+        await refused(face, answer_of(face.stub.Submit(single)), TooLarge, field)
     assert await face.register("task", "exact")
 
 
 async def test_50_megabytes(face: Face) -> None:
-    with pytest.raises(Refusal) as caught:
-        await face.send_bytes(50 * 1024**2)
-    assert caught.value.code in {413, grpc.StatusCode.RESOURCE_EXHAUSTED}, "on gRPC by gRPC itself"
+    field = "message" if face.transport == "grpc" else "body"
+    await refused(face, face.send_bytes(50 * 1024**2), TooLarge, field)
     assert await face.register("task", "exact")
 
 

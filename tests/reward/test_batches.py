@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import httpx
 import pytest
-from tests.reward.conftest import GrpcFace, HttpFace, Item, Refusal
+from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal
 
 from assay.client.wire import batch_status
 from assay.core.codec import pack_body
@@ -23,8 +23,8 @@ from assay.v1 import common_pb2, reward_pb2
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.conftest import RunApi, Running, RunWorker
-    from tests.reward.conftest import Face
+    from tests.reward.faces import Face
+    from tests.running import RunApi, Running, RunWorker
 
     from assay.core.records import Claim
 
@@ -183,6 +183,20 @@ async def test_a_stream_of_a_cancelled_batch_ends_with_cancelled_requests(face: 
     async with asyncio.timeout(WAIT_S):
         assert await reading == {"r0": None, "r1": None, "r2": None}
     assert await face.state(batch) == "CANCELLED"
+
+
+async def test_some_requests_are_cancelled_and_the_batch_goes_on(face: Face) -> None:
+    await face.register("task", "noop")
+    batch = await face.open("task")
+    await face.submit(batch, _items(3))
+    assert await face.cancel_requests(batch, ["r0", "none"], []) == 1
+    assert await face.cancel_requests(batch, ["r0"], []) == 0
+    assert await face.state(batch) == "OPEN"
+    await face.seal(batch)
+    assert await face.cancel_requests(batch, ["r1", "r2"], ["no such group"]) == 2
+    async with asyncio.timeout(WAIT_S):
+        assert await face.rewards(batch) == {"r0": None, "r1": None, "r2": None}
+    assert await face.state(batch) == "COMPLETE"
 
 
 async def test_requests_may_be_streamed_in(grpc_face: GrpcFace) -> None:
@@ -382,8 +396,9 @@ async def test_the_openapi_page_has_every_operation_of_the_proto(http_face: Http
     operations = {summary.replace(" ", "").lower() for summary in summaries}
     service = reward_pb2.DESCRIPTOR.services_by_name["RewardService"]
     rpcs = {method.name.lower() for method in service.methods}
-    # A stream of submissions is a loop over HTTP; results are read page by page, too.
-    assert rpcs - {"submitstream"} == operations - {"listresults"}
+    # A stream of submissions is a loop over HTTP, and a large message one body; results are read
+    # page by page, too.
+    assert rpcs - {"submitstream", "submitparts", "scoreparts"} == operations - {"listresults"}
     assert (await http_face.http.get("/docs")).status_code == 200
 
 

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.reward.conftest import GrpcFace, HttpFace, Item, refused
+from tests.reward.faces import GrpcFace, HttpFace, Item, refused
 
 from assay.config.settings import RewardSettings, VerifierSettings
 from assay.core.errors import AssayError, InvalidRequest, Saturated, TooLarge
@@ -33,7 +33,7 @@ from assay.verifiers.registry import load_pipelines
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-    from tests.conftest import RunApi, Running, RunWorker
+    from tests.running import RunApi, Running, RunWorker
 
     from assay.core.records import NewRequest
 
@@ -91,7 +91,7 @@ def readers() -> Iterator[Callable[..., Readers]]:
 async def _read(readers: Readers, form: Form, body: bytes) -> tuple[object, ...]:
     """All that comes of a message, or its error."""
     try:
-        reading = await readers.read(form, body, RED)
+        reading = await readers.read(form, [body], RED)
     except AssayError as error:
         return (type(error), error.message, error.field)
     try:
@@ -164,7 +164,7 @@ async def test_what_costs_too_much_to_read_is_refused_and_nothing_else_notices(
     fine = _score(b'{"answers": ["%s"]}' % (b"x" * 100_000))
     results = await asyncio.gather(*(_read(tight, Form.SCORE, bomb) for _ in range(3)))
     assert {result[0] for result in results} <= {TooLarge, InvalidRequest}
-    reading = await readers().read(Form.SCORE, fine, RED)
+    reading = await readers().read(Form.SCORE, [fine], RED)
     assert len(await reading.requests(EXACT)) == 1
 
 
@@ -198,7 +198,7 @@ async def test_a_caller_that_leaves_gives_its_place_back(readers: Callable[..., 
     apart = readers(read_inline_bytes_max=0, readers_max=2)
     message = _score(b'{"answers": ["x"]}')
     for _ in range(10):
-        work = asyncio.ensure_future(apart.read(Form.SCORE, message, RED))
+        work = asyncio.ensure_future(apart.read(Form.SCORE, [message], RED))
         await asyncio.sleep(random.Random(1).random() * 0.01)
         work.cancel()
         with suppress(asyncio.CancelledError):

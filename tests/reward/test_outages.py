@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import httpx
-from tests.reward.conftest import GrpcFace, HttpFace, Item, refused
+from tests.reward.faces import GrpcFace, HttpFace, Item, refused
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, NotFound, Saturated, Unauthenticated
@@ -20,8 +20,8 @@ from assay.store.valkey import ValkeyStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import RunApi
-    from tests.reward.conftest import Face
+    from tests.reward.faces import Face
+    from tests.running import RunApi
 
 
 # -- tenants -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from assay.v1 import reward_pb2, reward_pb2_grpc
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import RunApi, Running, StartProcess
+    from tests.running import RunApi, Running, StartProcess
 
 
 async def _serving(channel: grpc.aio.Channel, service: str = "assay.v1.RewardService") -> int:

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import structlog
-
 from assay.config.settings import OperatorSettings, TenantSettings
 from assay.core.errors import Unauthenticated
 from assay.core.ids import NAME_FORM, TenantId
@@ -23,8 +21,6 @@ from assay.core.records import Quota
 DEFAULT_TENANT: Final = TenantId("default")
 _DIGEST_FORM = re.compile(r"[0-9a-fA-F]{64}")
 _BEARER = "bearer "
-
-log = structlog.get_logger(__name__)
 
 
 class OpenToAllError(ValueError):
@@ -39,6 +35,8 @@ class Tenant:
     quota: Quota
     weight: float = 1.0
     """Share of each stage relative to the other tenants."""
+    operate: bool = True
+    """Whether it may change the weights of the rollout service and pause it."""
 
 
 class Callers(Protocol):
@@ -161,6 +159,9 @@ def refuse_open_listener(
     if callers.ask_for_token or is_loopback(host):
         return
     if allow:
+        import structlog  # here: clients that only read a token log nothing
+
+        log = structlog.get_logger(__name__)
         log.warning("port_open_to_all", setting=setting, host=host, advice=f"set {needs}")
         return
     message = f"{setting}={host} is not loopback: set {needs}, or listen on 127.0.0.1"
@@ -217,4 +218,6 @@ def _tenant(name: str, settings: TenantSettings) -> Tenant:
         tasks_max=settings.tasks_max,
         results_kept_max=settings.results_kept_max,
     )
-    return Tenant(tenant_id=TenantId(name), quota=quota, weight=settings.weight)
+    return Tenant(
+        tenant_id=TenantId(name), quota=quota, weight=settings.weight, operate=settings.operate
+    )

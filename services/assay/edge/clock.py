@@ -21,7 +21,3 @@ class Clock:
     async def sleep(self, seconds: float) -> None:
         """Yield to other tasks for `seconds`."""
         await asyncio.sleep(seconds)
-
-    def sleep_blocking(self, seconds: float) -> None:
-        """Block this thread; for code outside an event loop."""
-        time.sleep(seconds)

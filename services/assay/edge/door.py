@@ -33,6 +33,11 @@ UPLOADS_MAX: Final = 4
 
 LARGE_BYTES: Final = 64 * 1024
 """Messages above this size count towards the rate in bytes."""
+DISCARD_FACTOR: Final = 4
+"""A body up to this many times its limit is read to its end and discarded, so that the answer
+reaches a client that does not listen while it sends."""
+PIECE_BYTES_MAX: Final = 256 * 1024
+"""Short pieces of a message are joined up to this size; a longer copy would block other calls."""
 BURST_S: Final = 1.0
 """Burst: how far a tenant may be ahead of its rate."""
 REFUSALS_MAX: Final = 2_048
@@ -135,6 +140,34 @@ class Pace:
         return max(0.0, free_s - now_s)
 
 
+class Pieces:
+    """The bytes of a message as they arrive; never one piece, because copying blocks other calls.
+
+    `taken` gives them away, so that no one holds a message longer than needed.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[bytes] = []
+
+    def add(self, piece: bytes) -> None:
+        """Append `piece`; tiny ones are joined, because each costs memory of its own."""
+        self.size += len(piece)
+        if self._pieces and len(self._pieces[-1]) + len(piece) <= PIECE_BYTES_MAX:
+            self._pieces[-1] += piece
+        elif piece:
+            self._pieces.append(piece)
+
+    def count(self, byte: bytes) -> int:
+        """Occurrences of one byte."""
+        return sum(piece.count(byte) for piece in self._pieces)
+
+    def taken(self) -> list[bytes]:
+        """Return the pieces and keep none."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorLimits:
     """Totals; `tenant_share` is what one of several tenants may hold of each."""
@@ -198,6 +231,12 @@ class Door:
             wait_s = self._bytes_pace.wait_s(tenant, bytes_read, now_s)
         else:
             wait_s = self._calls_pace.wait_s(tenant, not bytes_read, now_s)
+        if wait_s:
+            await asyncio.sleep(wait_s)
+
+    async def keep_pace_in_stream(self, tenant: TenantId, bytes_read: int) -> None:
+        """Wait until the next message of a stream is due, whatever its size."""
+        wait_s = self._bytes_pace.wait_s(tenant, bytes_read, asyncio.get_running_loop().time())
         if wait_s:
             await asyncio.sleep(wait_s)
 

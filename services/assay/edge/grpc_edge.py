@@ -6,6 +6,9 @@ trailers like every other. For this reason every method is served as one that ta
 bytes; on the wire there is no difference. The transport's own limit is above ours
 (`transport_bytes_max`); above it gRPC answers RESOURCE_EXHAUSTED by itself, without our trailers.
 Compressed messages are refused: gRPC would decompress them before any limit is checked.
+
+gRPC copies a message while it holds the interpreter's lock, some 0.4 ms per MiB, so the size of a
+message bounds how long it blocks other calls. A larger one is sent in parts (`parts`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from assay.core.errors import InvalidRequest, TooLarge
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
-from assay.edge.door import LARGE_BYTES, Kind, limited, within
+from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -34,6 +37,10 @@ HANDSHAKE_MS_MAX: Final = 10_000
 STREAMS_PER_CONNECTION_MAX: Final = 256
 CONTROL_BYTES_MAX: Final = 256 * 1024
 """Largest message of a method that carries no payloads."""
+PART_BYTES_MAX: Final = 1024**2
+"""Largest part of a message that is sent in parts."""
+PART_FRAME_BYTES_MAX: Final = 64
+"""Bytes that the message around a part may add to it."""
 OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})
 """Methods that need no token, on every port: they expose no data and return one word."""
 
@@ -88,7 +95,13 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
     """Puts every method behind the guard, except `OPEN_METHODS`."""
 
     def __init__(
-        self, *, guard: CallGuard, message_bytes_max: int, raw: frozenset[str] = frozenset()
+        self,
+        *,
+        guard: CallGuard,
+        message_bytes_max: int,
+        raw: frozenset[str] = frozenset(),
+        parts: frozenset[str] = frozenset(),
+        whole_bytes_max: int = 0,
     ) -> None:
         """Guard a server's methods.
 
@@ -96,11 +109,16 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
             guard: admits calls.
             message_bytes_max: largest message of the methods in `raw`.
             raw: names of methods whose servicer gets bytes, to parse them where it chooses.
+            parts: names of methods with a stream of `data` fields that together are one message;
+                the servicer gets a list of bytes.
+            whole_bytes_max: largest message of the methods in `parts`, all parts together.
         """
         self._guard = guard
         self._limits = guard.door.limits
         self._message_bytes_max = message_bytes_max
         self._raw = raw
+        self._parts = parts
+        self._whole_bytes_max = whole_bytes_max
 
     async def intercept_service(
         self,
@@ -162,7 +180,13 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
 
     async def _given(
         self, handler: Handler, arrival: Arrival, admitted: Call, context: Context
-    ) -> Any:  # noqa: ANN401 a message, its bytes, or a stream of either
+    ) -> Any:  # noqa: ANN401 a message, its bytes, a list of bytes, or a stream of messages
+        if arrival.method in self._parts:
+            return await within(
+                self._joined(handler, admitted, context),
+                seconds=self._limits.body_s_max,
+                what="sending the parts",
+            )
         if handler.request_streaming:
             return self._received(handler, arrival, admitted, context)
         body = await within(
@@ -183,22 +207,50 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
     async def _received(
         self, handler: Handler, arrival: Arrival, admitted: Call, context: Context
     ) -> AsyncIterator[Any]:
+        tenant, door = admitted.tenant.tenant_id, self._guard.door
         async for body in limited(_bodies(context), self._limits):
-            yield self._parsed(handler, arrival, admitted, body)
+            parsed = self._parsed(handler, arrival, admitted, body)
+            await door.keep_pace_in_stream(tenant, len(body))
+            yield parsed
             admitted.load.release()
+
+    async def _joined(self, handler: Handler, admitted: Call, context: Context) -> list[bytes]:
+        tenant, door = admitted.tenant.tenant_id, self._guard.door
+        parse = handler.request_deserializer
+        assert parse is not None  # noqa: S101 for the checker: generated code has one
+        pieces = Pieces()
+        async with door.turn_to_read(tenant):
+            async for body in _bodies(context):
+                _bound(len(body), PART_BYTES_MAX + PART_FRAME_BYTES_MAX, "a part")
+                _bound(pieces.size, DISCARD_FACTOR * self._whole_bytes_max, "message")
+                pieces.add(parsed_message(parse, body).data)
+                if pieces.size <= self._whole_bytes_max:
+                    admitted.load.add(len(body))
+                else:
+                    pieces.taken()
+                    admitted.load.release()
+                await door.keep_pace_in_stream(tenant, len(body))
+        _bound(pieces.size, self._whole_bytes_max, "message")
+        if not pieces.size:
+            raise InvalidRequest("message: missing", field="message")
+        return pieces.taken()
 
     def _parsed(self, handler: Handler, arrival: Arrival, admitted: Call, body: bytes) -> Any:  # noqa: ANN401 a message, or its bytes
         raw = arrival.method in self._raw
         bytes_max = (
             self._message_bytes_max if raw else min(self._message_bytes_max, CONTROL_BYTES_MAX)
         )
-        if len(body) > bytes_max:
-            message = f"message of {len(body)} bytes; at most {bytes_max}"
-            raise TooLarge(message, field="message")
+        _bound(len(body), bytes_max, "message")
         admitted.load.add(len(body))
         if raw or handler.request_deserializer is None:
             return body
         return parsed_message(handler.request_deserializer, body)
+
+
+def _bound(size: int, bytes_max: int, what: str) -> None:
+    if size > bytes_max:
+        message = f"{what} of {size} bytes; at most {bytes_max}"
+        raise TooLarge(message, field="message")
 
 
 def parsed_message(parse: Callable[[bytes], Any], body: bytes) -> Any:  # noqa: ANN401 a message

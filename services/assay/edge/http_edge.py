@@ -1,31 +1,32 @@
 """The edge of an HTTP service: one ASGI middleware before the routes.
 
-It admits a call before it reads the body, reads the body within its limits of size and time, and
-translates every error with the one table, including the framework's own (unknown path, body that
-is not JSON, missing field).
+It admits a call before it reads the body, reads the body within its limits of size and time (in
+pieces, as it arrives: a copy of it would block other calls), and translates every error with the
+one table, including the framework's own (unknown path, body that is not JSON, missing field).
 """
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
-from assay.edge.door import LARGE_BYTES, Kind, Load, within
+from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Load, Pieces, within
 from assay.edge.grpc_edge import CONTROL_BYTES_MAX
 from assay.edge.status import STATUS, ErrorDetail, Status, detail_of
 
 PATH_CHARS_MAX: Final = 256
 """Characters of a path in the logs."""
-DISCARD_FACTOR: Final = 4
-"""A body up to this many times the limit is read to its end and discarded, so that the answer
-reaches a client that does not listen while it sends."""
+CONTROL_COMMAS_MAX: Final = 2_048
+"""Bound of the values in a body without payloads, because it is parsed between other calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +41,42 @@ class Paths:
     """Paths that hold a stream slot."""
 
 
-def install(app: FastAPI, *, guard: CallGuard, paths: Paths, body_bytes_max: int) -> None:
-    """Put `app` behind the guard, and give its errors our form."""
-    app.add_middleware(_HttpEdge, guard=guard, paths=paths, body_bytes_max=body_bytes_max)
+ErrorBody = Callable[[ErrorDetail], Mapping[str, Any]]
+
+
+def install(
+    app: Starlette,
+    *,
+    guard: CallGuard,
+    paths: Paths,
+    body_bytes_max: int,
+    error_body: ErrorBody = ErrorDetail.body,
+) -> None:
+    """Put `app` behind the guard, and give its errors the form of `error_body`."""
+    app.state.error_body = error_body
+    app.add_middleware(
+        _HttpEdge,
+        guard=guard,
+        paths=paths,
+        body_bytes_max=body_bytes_max,
+        error_body=error_body,
+    )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _framework_error)
 
 
 class _HttpEdge:
     def __init__(
-        self, app: ASGIApp, *, guard: CallGuard, paths: Paths, body_bytes_max: int
+        self,
+        app: ASGIApp,
+        *,
+        guard: CallGuard,
+        paths: Paths,
+        body_bytes_max: int,
+        error_body: ErrorBody,
     ) -> None:
         self._app = app
+        self._error_body = error_body
         self._guard = guard
         self._paths = paths
         self._body_bytes_max = body_bytes_max
@@ -72,7 +97,7 @@ class _HttpEdge:
         with self._guard.call(self._arrival(scope)) as call:
             admitted = await call.admit()
             reading = self._read_in_turn(scope, receive, admitted)
-            body = [await within(reading, seconds=self._body_s_max, what="sending the body")]
+            body = await within(reading, seconds=self._body_s_max, what="sending the body")
             read = True
             try:
                 await self._app(scope, _replay(body, receive), sending)
@@ -80,9 +105,10 @@ class _HttpEdge:
                 call.method = _operation(scope)
         if call.error and not started:
             await self._guard.before_refusal(call)
-            await _answer(call, hang_up=not read)(scope, receive, send)
+            answer = _answer(call, self._error_body, hang_up=not read)
+            await answer(scope, receive, send)
 
-    async def _read_in_turn(self, scope: Scope, receive: Receive, admitted: Call) -> bytes:
+    async def _read_in_turn(self, scope: Scope, receive: Receive, admitted: Call) -> Pieces:
         declared = _declared_bytes(scope)
         if declared is not None and declared <= LARGE_BYTES:
             return await self._read(scope, receive, admitted.load, declared)
@@ -91,8 +117,8 @@ class _HttpEdge:
             admitted.load.add(declared)  # one that finds no room is refused unread
         async with door.turn_to_read(tenant):
             body = await self._read(scope, receive, admitted.load, declared)
-            if len(body) > LARGE_BYTES:  # the turn lasts this long: bodies of others continue
-                await door.keep_pace(tenant, len(body))
+            if body.size > LARGE_BYTES:  # the turn lasts this long: bodies of others continue
+                await door.keep_pace(tenant, body.size)
             return body
 
     def _bytes_max(self, scope: Scope) -> int:
@@ -102,7 +128,7 @@ class _HttpEdge:
 
     async def _read(
         self, scope: Scope, receive: Receive, load: Load, declared: int | None
-    ) -> bytes:
+    ) -> Pieces:
         """Read the whole body. If it is large, `load` already holds its declared bytes.
 
         Raises:
@@ -111,7 +137,7 @@ class _HttpEdge:
         """
         bytes_max = self._bytes_max(scope)
         held = declared is not None and LARGE_BYTES < declared <= bytes_max
-        parts: list[bytes] = []
+        pieces = Pieces()
         size = 0
         more = True
         while more and size <= DISCARD_FACTOR * bytes_max:
@@ -121,15 +147,17 @@ class _HttpEdge:
             if size <= bytes_max:
                 if not held:
                     load.add(len(part))
-                parts.append(part)
+                pieces.add(part)
             else:
-                parts.clear()
+                pieces.taken()
                 load.release()
             more = message["type"] == "http.request" and message.get("more_body", False)
         if size > bytes_max:
             text = f"body: more than {bytes_max} bytes"
             raise TooLarge(text, field="body")
-        return b"".join(parts)
+        if not self._paths.payload.fullmatch(scope["path"]):
+            _bound_values(pieces)
+        return pieces
 
     def _arrival(self, scope: Scope) -> Arrival:
         headers = {
@@ -146,6 +174,12 @@ class _HttpEdge:
         )
 
 
+def _bound_values(pieces: Pieces) -> None:
+    if pieces.count(b",") > CONTROL_COMMAS_MAX:
+        text = f"body: more than {CONTROL_COMMAS_MAX} commas"
+        raise TooLarge(text, field="body")
+
+
 def _declared_bytes(scope: Scope) -> int | None:
     """Length that the header declares; `None` if there is no reliable one."""
     for name, value in scope["headers"]:
@@ -154,24 +188,26 @@ def _declared_bytes(scope: Scope) -> int | None:
     return None
 
 
-def _replay(body: list[bytes], receive: Receive) -> Receive:
+def _replay(body: Pieces, receive: Receive) -> Receive:
     """Return the body once and keep no copy: a call may last much longer than its body."""
+    pieces = body.taken() or [b""]
+    pieces.reverse()
 
     async def replayed() -> Message:
-        if not body:
+        if not pieces:
             return await receive()
-        return {"type": "http.request", "body": body.pop(), "more_body": False}
+        return {"type": "http.request", "body": pieces.pop(), "more_body": bool(pieces)}
 
     return replayed
 
 
-def _answer(call: OpenCall, *, hang_up: bool) -> JSONResponse:
+def _answer(call: OpenCall, error_body: ErrorBody, *, hang_up: bool) -> JSONResponse:
     error = call.error
     assert error is not None  # noqa: S101 for the checker: the caller looked
     headers = {**error.headers(), "X-Request-Id": call.call_id}
     if hang_up:  # the rest of the body is not awaited
         headers["Connection"] = "close"
-    return JSONResponse(error.body(), status_code=error.status.http, headers=headers)
+    return JSONResponse(error_body(error), status_code=error.status.http, headers=headers)
 
 
 def _operation(scope: Scope) -> str:
@@ -181,11 +217,14 @@ def _operation(scope: Scope) -> str:
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     """Raised from the route, so that the middleware translates it like every other error."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 registered for this class
-    first = error.errors()[0]
-    field = (
-        "body" if first["type"] == "json_invalid" else field_path(first["loc"][1:] or first["loc"])
-    )
-    raise InvalidRequest(f"{field}: {first['msg']}", field=field)
+    raise malformed([{**fault, "loc": fault["loc"][1:]} for fault in error.errors()[:1]])
+
+
+def malformed(faults: Sequence[Mapping[str, Any]]) -> InvalidRequest:
+    """The error of a body with these faults, in pydantic's form; it names the first field."""
+    first = faults[0]
+    field = ("" if first["type"] == "json_invalid" else field_path(first["loc"])) or "body"
+    return InvalidRequest(f"{field}: {first['msg']}", field=field)
 
 
 async def _framework_error(request: Request, error: Exception) -> JSONResponse:
@@ -198,4 +237,5 @@ async def _framework_error(request: Request, error: Exception) -> JSONResponse:
         status = Status(grpc=STATUS[InvalidRequest].grpc, http=error.status_code)
         detail = ErrorDetail(status=status, reason=InvalidRequest.reason, message=str(error.detail))
     headers = {**detail.headers(), **(error.headers or {})}
-    return JSONResponse(detail.body(), status_code=detail.status.http, headers=headers)
+    body = request.app.state.error_body(detail)
+    return JSONResponse(body, status_code=detail.status.http, headers=headers)

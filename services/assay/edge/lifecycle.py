@@ -57,24 +57,24 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
 
 
 @contextmanager
-def listening(sign: Path, addresses: Mapping[str, str]) -> Iterator[None]:
-    """Keep `addresses` (and our pid) in the file `sign` for the duration of the block.
+def listening(ready: Path, addresses: Mapping[str, str]) -> Iterator[None]:
+    """Keep `addresses` (and our pid) in the file `ready` for the duration of the block.
 
     Raises:
         FailedPrecondition: the file cannot be written.
     """
     content = json.dumps({**addresses, "pid": os.getpid()})
     with starting():
-        sign.parent.mkdir(parents=True, exist_ok=True)
-        fresh = sign.with_suffix(f".{os.getpid()}.new")
+        ready.parent.mkdir(parents=True, exist_ok=True)
+        fresh = ready.with_suffix(f".{os.getpid()}.new")
         fresh.write_text(content, encoding="utf-8")
-        fresh.replace(sign)
+        fresh.replace(ready)
     try:
         yield
     finally:
         # Another process may have taken our place already.
-        if sign.exists() and sign.read_text(encoding="utf-8") == content:
-            sign.unlink()
+        if ready.exists() and ready.read_text(encoding="utf-8") == content:
+            ready.unlink()
 
 
 def run_service(

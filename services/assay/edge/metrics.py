@@ -9,17 +9,25 @@ What to do: depth or age rises -> more slots of that stage (or look at its failu
 the store is slow; slack below zero -> pools too small for the deadline; batches at risk -> `assay
 plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started
 again and again -> the planner's log; second judge `disagrees` -> look at those verdicts (the
-evidence has details); store seconds -> its disk; store fit 0 -> the API's log names the setting.
+evidence has details); parts replaced -> `data_dir/logs` of the part; loop lag above 5 ms -> one
+call computes too long, or the machine is overloaded; gateway turns `started` or `forked` rise
+against `joined` -> agents rewrite their history, so few turns share a trajectory; `released` ->
+clients give up: look at turns waiting; `drifted` -> the text of replies tokenizes to other ids; the
+sampled ones were kept; store seconds -> its disk; store fit 0 -> the
+API's log names the setting.
 """
 
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from assay.config.ready_files import REPLACES
 
 DIRECTORY: Final = "metrics"
 """Name of the directory in `data_dir`."""
@@ -28,6 +36,7 @@ FILES_OF_THE_DEAD_MAX: Final = 256
 _WAIT_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _SERVICE_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SLACK_S: Final = (-3600, -600, -60, -10, -1, 0, 1, 10, 60, 600, 3600)
+_VERSIONS: Final = (0, 1, 2, 4, 8, 16, 32)
 _CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
 
 
@@ -48,6 +57,24 @@ def _open_directory(directory: Path) -> None:
         file.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Definer:
+    """Defines metrics in one registry."""
+
+    registry: CollectorRegistry
+
+    def gauge(self, name: str, words: str, labels: tuple[str, ...], mode: str) -> Gauge:
+        return Gauge(name, words, labels, registry=self.registry, multiprocess_mode=mode)  # type: ignore[arg-type]  # one of the literals
+
+    def counter(self, name: str, words: str, labels: tuple[str, ...]) -> Counter:
+        return Counter(name, words, labels, registry=self.registry)
+
+    def histogram(
+        self, name: str, words: str, labels: tuple[str, ...], buckets: tuple[float, ...]
+    ) -> Histogram:
+        return Histogram(name, words, labels, registry=self.registry, buckets=buckets)
+
+
 class Metrics:
     """Counters, gauges and histograms, one method per event."""
 
@@ -62,94 +89,150 @@ class Metrics:
         else:
             values.ValueClass = values.MutexValue
         own = CollectorRegistry()
-        self._define(own)
+        new = _Definer(own)
+        self._define_queues(new)
+        self._define_workers(new)
+        self._define_planner(new)
+        self._define_calls(new)
+        self._define_rollouts(new)
+        self._define_gateway(new)
         self.registry: CollectorRegistry = own
         if directory is not None:
             self.registry = CollectorRegistry()
             MultiProcessCollector(self.registry, path=str(directory))  # type: ignore[no-untyped-call]  # unannotated
 
-    def _define(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, words: str, labels: tuple[str, ...], mode: str) -> Gauge:
-            return Gauge(name, words, labels, registry=registry, multiprocess_mode=mode)  # type: ignore[arg-type]  # one of the literals
-
-        def counter(name: str, words: str, *labels: str) -> Counter:
-            return Counter(name, words, labels, registry=registry)
-
-        def histogram(
-            name: str, words: str, labels: tuple[str, ...], buckets: tuple[float, ...]
-        ) -> Histogram:
-            return Histogram(name, words, labels, registry=registry, buckets=buckets)
-
-        self._queued = gauge("assay_queue_requests", "Requests waiting.", ("stage",), "mostrecent")
-        self._running = gauge(
+    def _define_queues(self, new: _Definer) -> None:
+        self._queued = new.gauge(
+            "assay_queue_requests", "Requests waiting.", ("stage",), "mostrecent"
+        )
+        self._running = new.gauge(
             "assay_running_requests", "Requests with a lease.", ("stage",), "mostrecent"
         )
-        self._oldest = gauge(
+        self._oldest = new.gauge(
             "assay_queue_oldest_age_seconds",
             "Age of the oldest waiting request.",
             ("stage",),
             "mostrecent",
         )
-        self._dead = gauge(
+        self._dead = new.gauge(
             "assay_dead_letters", "Requests that used up their attempts.", ("stage",), "mostrecent"
         )
-        self._slots = gauge("assay_slots", "Worker slots by state.", ("stage", "state"), "livesum")
-        self._sandbox = gauge(
-            "assay_sandbox_info", "Isolation of untrusted code, by mode.", ("mode",), "livemax"
-        )
-        self._wait = histogram(
-            "assay_wait_seconds", "Time from enqueue to claim.", ("stage",), _WAIT_S
-        )
-        self._service = histogram(
-            "assay_service_seconds", "Time from start to finish.", ("stage",), _SERVICE_S
-        )
-        self._requests = counter(
-            "assay_requests_total",
-            "Requests that ended, by outcome.",
-            "tenant",
-            "pipeline",
-            "outcome",
-        )
-        self._attempts = counter(
-            "assay_attempts_total", "Claims that ended, by reported result.", "stage", "result"
-        )
-        self._leases_lost = counter(
-            "assay_leases_lost_total", "Leases lost, by who detected it.", "stage", "seen_by"
-        )
-        self._slots_ended = counter(
-            "assay_slots_ended_total", "Worker slots that ended, by reason.", "stage", "reason"
-        )
-        self._artifacts = counter("assay_artifacts_total", "Artifact lookups by result.", "result")
-        self._second = counter(
-            "assay_second_judge_total",
-            "Verdicts checked by the second judge, by result.",
-            "pipeline",
-            "result",
-        )
-        self._slack = histogram(
+        self._slack = new.histogram(
             "assay_batch_slack_seconds", "Deadline minus completion.", ("tenant",), _SLACK_S
         )
-        self._store = histogram(
-            "assay_store_call_seconds", "Duration of calls to the store.", ("operation",), _CALL_S
+        self._requests = new.counter(
+            "assay_requests_total",
+            "Requests that ended, by outcome.",
+            ("tenant", "pipeline", "outcome"),
         )
-        self._store_fit = gauge(
-            "assay_store_fit", "1 while the store answers and is fit, else 0.", (), "livemin"
+
+    def _define_workers(self, new: _Definer) -> None:
+        self._slots = new.gauge(
+            "assay_slots", "Worker slots by state.", ("stage", "state"), "livesum"
         )
-        self._planned_slots = gauge(
+        self._sandbox = new.gauge(
+            "assay_sandbox_info", "Isolation of untrusted code, by mode.", ("mode",), "livemax"
+        )
+        self._wait = new.histogram(
+            "assay_wait_seconds", "Time from enqueue to claim.", ("stage",), _WAIT_S
+        )
+        self._service = new.histogram(
+            "assay_service_seconds", "Time from start to finish.", ("stage",), _SERVICE_S
+        )
+        self._attempts = new.counter(
+            "assay_attempts_total", "Claims that ended, by reported result.", ("stage", "result")
+        )
+        self._leases_lost = new.counter(
+            "assay_leases_lost_total", "Leases lost, by who detected it.", ("stage", "seen_by")
+        )
+        self._slots_ended = new.counter(
+            "assay_slots_ended_total", "Worker slots that ended, by reason.", ("stage", "reason")
+        )
+        self._artifacts = new.counter(
+            "assay_artifacts_total", "Artifact lookups by result.", ("result",)
+        )
+        self._second = new.counter(
+            "assay_second_judge_total",
+            "Verdicts checked by the second judge, by result.",
+            ("pipeline", "result"),
+        )
+
+    def _define_planner(self, new: _Definer) -> None:
+        self._planned_slots = new.gauge(
             "assay_planned_slots", "Slots per stage in the current plan.", ("stage",), "livemax"
         )
-        self._planners = gauge("assay_planners", "Planners by state.", ("state",), "livesum")
-        self._planning = histogram(
+        self._planners = new.gauge("assay_planners", "Planners by state.", ("state",), "livesum")
+        self._planning = new.histogram(
             "assay_planning_seconds", "Time to make one plan.", ("reason",), _CALL_S
         )
-        self._planning_lost = counter(
-            "assay_planning_lost_total", "Planning processes that failed, by reason.", "reason"
+        self._planning_lost = new.counter(
+            "assay_planning_lost_total", "Planning processes that failed, by reason.", ("reason",)
         )
-        self._at_risk = counter(
-            "assay_batches_at_risk_total", "Batches whose deadline may be missed.", "tenant"
+        self._at_risk = new.counter(
+            "assay_batches_at_risk_total", "Batches whose deadline may be missed.", ("tenant",)
         )
-        self._calls = histogram(
+
+    def _define_calls(self, new: _Definer) -> None:
+        self._store = new.histogram(
+            "assay_store_call_seconds", "Duration of calls to the store.", ("operation",), _CALL_S
+        )
+        self._store_fit = new.gauge(
+            "assay_store_fit", "1 while the store answers and is fit, else 0.", (), "livemin"
+        )
+        self._calls = new.histogram(
             "assay_api_call_seconds", "Duration of calls to the API.", ("method", "reason"), _CALL_S
+        )
+        self._loop_lag = new.histogram(
+            "assay_api_loop_lag_seconds", "Time that a call may wait for the API.", (), _CALL_S
+        )
+        self._replaced = new.counter(
+            "assay_parts_replaced_total",
+            "Processes of this machine that were started again, by reason.",
+            ("part", "reason"),
+        )
+
+    def _define_rollouts(self, new: _Definer) -> None:
+        self._rollouts = new.gauge(
+            "assay_rollouts", "Rollouts in the engine, by state.", ("state",), "livesum"
+        )
+        self._rollout_groups = new.gauge(
+            "assay_rollout_groups", "Groups of open sessions, by state.", ("state",), "livesum"
+        )
+        self._credits = new.gauge(
+            "assay_rollout_credits", "Free credits per limit of the engine.", ("limit",), "livesum"
+        )
+        self._tokens = new.counter("assay_rollout_tokens_total", "Tokens generated.", ())
+        self._groups_read = new.counter(
+            "assay_rollout_groups_read_total", "Groups that were read or dropped.", ("result",)
+        )
+        self._rollouts_again = new.counter(
+            "assay_rollouts_retried_total", "Rollouts generated again after a failure.", ()
+        )
+        self._staleness = new.histogram(
+            "assay_rollout_staleness_versions",
+            "Versions between the oldest tokens of a group and its reading.",
+            (),
+            _VERSIONS,
+        )
+        self._staged = new.histogram(
+            "assay_weights_stage_seconds", "Time of a push.", ("kind",), _WAIT_S
+        )
+        self._swapped = new.histogram(
+            "assay_weights_pause_seconds", "Time that an activation held the engine.", (), _CALL_S
+        )
+
+    def _define_gateway(self, new: _Definer) -> None:
+        self._gateway_sessions = new.gauge(
+            "assay_gateway_sessions", "Sessions of agents, by state.", ("state",), "livesum"
+        )
+        self._gateway_waiting = new.gauge(
+            "assay_gateway_turns_waiting", "Turns that wait for the engine.", (), "livesum"
+        )
+        self._gateway_turns = new.counter(
+            "assay_gateway_turns_total", "Turns of agents that ended, by place.", ("how",)
+        )
+        self._gateway_drifted = new.counter(
+            "assay_gateway_drifted_total", "Turns whose history was tokenized to other ids.", ()
         )
 
     # -- queues --------------------------------------------------------------------------------
@@ -230,6 +313,58 @@ class Metrics:
         """A plan shows that a batch may miss its deadline."""
         self._at_risk.labels(tenant).inc()
 
+    # -- rollouts ------------------------------------------------------------------------------
+    def rollouts_seen(
+        self, *, states: dict[str, int], groups: dict[str, int], credits: dict[str, int]
+    ) -> None:
+        """Current counts of the rollout service; name every state and limit each time."""
+        for gauge, counts in (
+            (self._rollouts, states),
+            (self._rollout_groups, groups),
+            (self._credits, credits),
+        ):
+            for name, count in counts.items():
+                gauge.labels(name).set(count)
+
+    def rollout_ended(self, *, tokens: int) -> None:
+        """A rollout ended with this many generated tokens."""
+        self._tokens.inc(tokens)
+
+    def group_read(self, *, result: str, staleness: int) -> None:
+        """A group was read: `varied`, `degenerate` or `unscored`."""
+        self._groups_read.labels(result).inc()
+        self._staleness.observe(staleness)
+
+    def groups_stale(self, *, dropped: int, retried: int) -> None:
+        """Groups were too stale to be read."""
+        self._groups_read.labels("stale_dropped").inc(dropped)
+        self._groups_read.labels("stale_retried").inc(retried)
+
+    def rollout_retried(self) -> None:
+        """A rollout that failed in the engine is generated again."""
+        self._rollouts_again.inc()
+
+    def weights_staged(self, *, kind: str, seconds: float) -> None:
+        """A push of kind `full`, `lora` or `oft` is staged."""
+        self._staged.labels(kind).observe(seconds)
+
+    def weights_activated(self, *, pause_s: float) -> None:
+        """The engine continues with other weights."""
+        self._swapped.observe(pause_s)
+
+    # -- gateway -------------------------------------------------------------------------------
+    def gateway_seen(self, *, sessions: dict[str, int], waiting: int) -> None:
+        """Current sessions of agents; name every state each time. Turns that wait."""
+        for state, count in sessions.items():
+            self._gateway_sessions.labels(state).set(count)
+        self._gateway_waiting.set(waiting)
+
+    def turn_ended(self, *, how: str, drifted: bool = False) -> None:
+        """A turn `started`, `joined` or `forked` a trajectory, or was `released`: no response."""
+        self._gateway_turns.labels(how).inc()
+        if drifted:
+            self._gateway_drifted.inc()
+
     # -- calls ---------------------------------------------------------------------------------
     def store_called(self, *, operation: str, seconds: float) -> None:
         """A call to the store finished."""
@@ -243,7 +378,19 @@ class Metrics:
         """A call of the API finished with `ok` or the reason of an error."""
         self._calls.labels(method, reason).observe(seconds)
 
+    def loop_lagged(self, seconds: float) -> None:
+        """The API's event loop ran a timer this much too late."""
+        self._loop_lag.observe(seconds)
+
+    def part_replaced(self, *, part: str, reason: str) -> None:
+        """A process `died`, `hung`, or was `not_ready` in time, and another one runs instead."""
+        self._replaced.labels(part, reason).inc()
+
 
 def open_metrics(data_dir: Path) -> Metrics:
     """Open the metrics of this process, in the directory that this machine's processes share."""
-    return Metrics(data_dir / DIRECTORY)
+    metrics = Metrics(data_dir / DIRECTORY)
+    part, _, reason = os.environ.pop(REPLACES, "").partition(":")
+    if reason:
+        metrics.part_replaced(part=part, reason=reason)
+    return metrics

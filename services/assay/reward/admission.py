@@ -36,6 +36,8 @@ BATCH_SIZE_MAX: Final = 1_000_000
 SPAN_MS_MAX: Final = 7 * 24 * 3600 * 1000
 """A week: the longest deadline and delay budget."""
 SETTINGS_BYTES_MAX: Final = 64 * 1024
+SETTINGS_COMMAS_MAX: Final = 1_024
+"""Bound of the values in settings, because they are parsed between other calls."""
 SOUND_BYTES_MAX: Final = 4 * 1024**2
 """Most valid references in the cache."""
 SOUND_ENTRY_BYTES: Final = 200
@@ -63,8 +65,11 @@ def check_settings_size(settings_json: bytes) -> None:
     """Bound the settings before they are parsed.
 
     Raises:
-        TooLarge: they are over `SETTINGS_BYTES_MAX`.
+        TooLarge: they are over `SETTINGS_BYTES_MAX` or `SETTINGS_COMMAS_MAX`.
     """
+    if settings_json.count(b",") > SETTINGS_COMMAS_MAX:
+        message = f"settings: more than {SETTINGS_COMMAS_MAX} commas"
+        raise TooLarge(message, field="settings")
     if len(settings_json) > SETTINGS_BYTES_MAX:
         message = f"settings: {len(settings_json)} bytes; at most {SETTINGS_BYTES_MAX}"
         raise TooLarge(message, field="settings")

@@ -8,9 +8,17 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    JsonValue,
+    PlainValidator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from assay.core.codec import unpack_body
@@ -22,18 +30,29 @@ from assay.core.response import response_bytes
 from assay.reward.drafts import (
     BatchDraft,
     RequestDraft,
-    ResultsPage,
     Scored,
     ScoreDraft,
     TaskDraft,
 )
 from assay.verifiers.port import PipelineDefinition
 
+UNKNOWN_NAMES_MAX: Final = 16
+"""Unknown names in one object that are each located."""
+
 
 class Body(BaseModel):
     """Base of all bodies. Unknown names are refused: most are misspelt known ones."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, from_attributes=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_unknown(cls, value: object) -> object:
+        """Report one unknown name where there are many: reporting each would block other calls."""
+        if isinstance(value, dict) and len(value) > len(cls.model_fields) + UNKNOWN_NAMES_MAX:
+            name = repr(next(name for name in value if name not in cls.model_fields)[:80])
+            raise PydanticCustomError("extra_forbidden", "unknown name {name}", {"name": name})
+        return value
 
 
 # -- in ------------------------------------------------------------------------------------------
@@ -127,7 +146,7 @@ class RewardRequestBody(Body):
 class SubmitBody(Body):
     """All requests are accepted or none."""
 
-    requests: list[RewardRequestBody]
+    requests: Annotated[list[RewardRequestBody], FailFast()]
 
     def drafts(self) -> list[RequestDraft]:
         """Convert to the core's type."""
@@ -141,7 +160,7 @@ class ScoreBody(Body):
     """A registered task; or leave it out and name a pipeline."""
     pipeline: str = ""
     settings: dict[str, JsonValue] = Field(default_factory=dict)
-    requests: list[RewardRequestBody]
+    requests: Annotated[list[RewardRequestBody], FailFast()]
     timeout_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
     """How long to wait before the work is cancelled."""
 
@@ -219,6 +238,14 @@ class SubmittedBody(Body):
     def of(cls, answer: Submitted) -> Self:
         """Convert from the core's type."""
         return cls(accepted=answer.accepted, duplicates=answer.duplicates)
+
+
+class CancelRequestsBody(Body):
+    """Requests to cancel, by id and by group."""
+
+    request_ids: list[str] = Field(default_factory=list)
+    group_ids: list[str] = Field(default_factory=list)
+    """All requests of these groups that were submitted so far."""
 
 
 class CancelledBody(Body):
@@ -317,17 +344,6 @@ class ResultsBody(Body):
     batch: BatchBody
     last: bool
     """The batch is complete and these are its last results."""
-
-    @classmethod
-    def of(cls, page: ResultsPage) -> Self:
-        """Convert from the core's type."""
-        return cls(
-            results=[ResultBody.of(record) for record in page.results],
-            groups=[GroupBody.of(summary) for summary in page.groups],
-            cursor=page.cursor,
-            batch=BatchBody.of(page.batch),
-            last=page.last,
-        )
 
 
 class ScoredBody(Body):

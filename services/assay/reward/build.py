@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -55,9 +56,9 @@ class RewardApi:
             await until_fit(self.store, wait_s=self.settings.store.start_wait_s)
             with lifecycle.starting():
                 addresses = await self.start()
-            sign = ready_file(self.settings.data_dir, Part.REWARD)
+            ready = ready_file(self.settings.data_dir, Part.REWARD)
             try:
-                with lifecycle.listening(sign, addresses.as_mapping()):
+                with lifecycle.listening(ready, addresses.as_mapping()):
                     await stop.wait()
             finally:
                 await self.stop()
@@ -81,26 +82,12 @@ def build(
     reward = settings.reward
     tenants = Tenants(reward.tenants)
     operator = Operator(settings.operator)
-    refuse_open_listener(
-        reward.host,
-        tenants,
-        setting="reward.host",
-        needs="reward.tenants",
-        allow=settings.operator.allow_open_ports,
-    )
-    if not is_loopback(reward.host) and reward.tls_certificate is None:
-        log.warning("tokens_in_the_clear", host=reward.host, advice="set reward.tls_certificate")
+    _check_listener(settings, tenants)
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
     door = Door(_limits(reward))
-    guard = CallGuard(
-        callers=tenants,
-        door=door,
-        clock=clock,
-        tracer=tracer or NoTracer(),
-        on_call=metrics.api_called,
-    )
+    guard = _guard(tenants, door, clock, tracer or NoTracer(), metrics)
     service = RewardService(
         store=store,
         pipelines=load_pipelines(settings.verifiers) if pipelines is None else pipelines,
@@ -110,7 +97,11 @@ def build(
         new_id=lambda: secrets.token_hex(16),
         pace=door.pace_requests if len(reward.tenants) > 1 else None,
     )
-    readers = Readers(reward, settings.verifiers)
+    readers = Readers(
+        reward,
+        settings.verifiers,
+        on_replaced=partial(metrics.part_replaced, part="reader", reason="died"),
+    )
     readiness = Readiness(store, metrics)
     app = build_app(
         service,
@@ -129,8 +120,30 @@ def build(
         readiness=readiness,
         settings=reward,
         clock=clock,
+        on_lag=metrics.loop_lagged,
     )
     return RewardApi(settings=settings, store=store, server=server)
+
+
+def _check_listener(settings: Settings, tenants: Tenants) -> None:
+    reward = settings.reward
+    refuse_open_listener(
+        reward.host,
+        tenants,
+        setting="reward.host",
+        needs="reward.tenants",
+        allow=settings.operator.allow_open_ports,
+    )
+    if not is_loopback(reward.host) and reward.tls_certificate is None:
+        log.warning("tokens_in_the_clear", host=reward.host, advice="set reward.tls_certificate")
+
+
+def _guard(
+    tenants: Tenants, door: Door, clock: Clock, tracer: Tracer, metrics: Metrics
+) -> CallGuard:
+    return CallGuard(
+        callers=tenants, door=door, clock=clock, tracer=tracer, on_call=metrics.api_called
+    )
 
 
 def _limits(reward: RewardSettings) -> DoorLimits:

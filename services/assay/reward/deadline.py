@@ -8,27 +8,16 @@ them counts: a deadline that would already have been missed in the past is usele
 from collections.abc import Sequence
 from typing import Final
 
-from assay.core.records import BatchHistory
-
 DELAY_BUDGET_DEFAULT_MS: Final = 5_000
 """D of a task that names none."""
 NS_PER_MS: Final = 1_000_000
 
 
 def deadline_after_ms(
-    history: Sequence[BatchHistory], *, delay_budget_ms: int | None, default_ms: int
+    spans_ns: Sequence[int], *, delay_budget_ms: int | None, default_ms: int
 ) -> int:
-    """Estimate T + D in milliseconds from the last batches; `default_ms` without history."""
-    spans_ns = [natural_span_ns(batch) for batch in history if batch.requests]
+    """Estimate T + D in milliseconds from T of the last batches; `default_ms` without any."""
     if not spans_ns:
         return default_ms
     budget_ms = DELAY_BUDGET_DEFAULT_MS if delay_budget_ms is None else delay_budget_ms
     return max(1, -(-max(spans_ns) // NS_PER_MS) + budget_ms)
-
-
-def natural_span_ns(batch: BatchHistory) -> int:
-    """T of one finished batch."""
-    return max(
-        (request.arrived_after_ns + sum(request.service_ns) for request in batch.requests),
-        default=0,
-    )

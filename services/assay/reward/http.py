@@ -9,7 +9,14 @@ when its caller disconnects.
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Sequence,
+)
 from contextlib import aclosing, closing
 from typing import Annotated, Any, Final, TypeVar
 
@@ -19,12 +26,14 @@ from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from assay.core.errors import AssayError, InvalidRequest
-from assay.edge import docs_page, http_edge
+from assay.core.group import GroupSummary
+from assay.core.records import ResultRecord
+from assay.edge import http_edge
 from assay.edge.auth import MetricsReader, Tenant
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.door import DoorLimits, limited
 from assay.edge.status import detail_of
-from assay.reward import bodies
+from assay.reward import bodies, docs_page
 from assay.reward.drafts import ResultsPage, Scored
 from assay.reward.readers import Readers, Reading
 from assay.reward.reading import Form
@@ -38,8 +47,8 @@ PATHS: Final = http_edge.Paths(
     stream=re.compile(r"/v1/batches/[^/]+/results/stream"),
 )
 JSON: Final = "application/json"
-RESULTS_AT_ONCE: Final = 64
-"""Results converted without a pause: about 3 ms."""
+RESULTS_AT_ONCE: Final = 16
+"""Results converted without a pause: less than a millisecond."""
 NDJSON = "application/x-ndjson"
 Ping = Callable[[], Awaitable[float]]
 Cursor = Annotated[int, Query(description="0, or the cursor of the last page that was handled")]
@@ -129,6 +138,16 @@ def _operations(service: RewardService) -> APIRouter:
         batch, cancelled = await service.cancel(_tenant(), batch_id)
         return bodies.CancelledBody(batch=bodies.BatchBody.of(batch), cancelled=cancelled)
 
+    @router.post("/batches/{batch_id}/requests/cancel", name="CancelRequests")
+    async def cancel_requests(
+        batch_id: str, body: bodies.CancelRequestsBody
+    ) -> bodies.CancelledBody:
+        """End some requests that have not ended."""
+        batch, cancelled = await service.cancel_requests(
+            _tenant(), batch_id, request_ids=body.request_ids, group_ids=body.group_ids
+        )
+        return bodies.CancelledBody(batch=bodies.BatchBody.of(batch), cancelled=cancelled)
+
     return router
 
 
@@ -170,20 +189,39 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
 async def _read(request: Request, readers: Readers, form: Form) -> Reading:
     if not request.headers.get("content-type", "").lower().startswith(JSON):
         raise InvalidRequest(f"content-type: expected {JSON}", field="body")
-    # Not `request.body()`, which would keep the body for the duration of the call.
-    body = b"".join([part async for part in request.stream()])
+    # Not `request.body()`, which would join it, and keep it for the duration of the call.
+    body = [piece async for piece in request.stream()]
     return await readers.read(form, body, _tenant().tenant_id)
 
 
 async def _scored(answer: Scored) -> str:
     """Make a `ScoredBody`, yielding to other calls."""
+    results = await _results_json(answer.results)
+    return f'{{"results":[{results}],"groups":[{_groups_json(answer.groups)}]}}'
+
+
+async def _page(page: ResultsPage) -> str:
+    """Make a `ResultsBody`, yielding to other calls."""
+    results, groups = await _results_json(page.results), _groups_json(page.groups)
+    batch = bodies.BatchBody.of(page.batch).model_dump_json()
+    last = "true" if page.last else "false"
+    return (
+        f'{{"results":[{results}],"groups":[{groups}],"cursor":{page.cursor},'
+        f'"batch":{batch},"last":{last}}}'
+    )
+
+
+async def _results_json(records: Sequence[ResultRecord]) -> str:
     results = []
-    for first in range(0, len(answer.results), RESULTS_AT_ONCE):
-        for result in answer.results[first : first + RESULTS_AT_ONCE]:
+    for first in range(0, len(records), RESULTS_AT_ONCE):
+        for result in records[first : first + RESULTS_AT_ONCE]:
             results.append(bodies.ResultBody.of(result).model_dump_json())
         await asyncio.sleep(0)
-    groups = [bodies.GroupBody.of(group).model_dump_json() for group in answer.groups]
-    return f'{{"results":[{",".join(results)}],"groups":[{",".join(groups)}]}}'
+    return ",".join(results)
+
+
+def _groups_json(groups: Sequence[GroupSummary]) -> str:
+    return ",".join(bodies.GroupBody.of(group).model_dump_json() for group in groups)
 
 
 def _described(body: type[bodies.Body]) -> dict[str, Any]:
@@ -204,15 +242,17 @@ def _described(body: type[bodies.Body]) -> dict[str, Any]:
 def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
     router = _router()
 
-    @router.get("/batches/{batch_id}/results", name="ListResults")
+    @router.get(
+        "/batches/{batch_id}/results", name="ListResults", response_model=bodies.ResultsBody
+    )
     async def results(
         batch_id: str,
         cursor: Cursor = 0,
         results_max: Annotated[int, Query()] = PAGE_RESULTS_MAX,
-    ) -> bodies.ResultsBody:
+    ) -> Response:
         """The results that there are from `cursor` on, without waiting."""
         page = await service.page(_tenant(), batch_id, cursor=cursor, results_max=results_max)
-        return bodies.ResultsBody.of(page)
+        return Response(await _page(page), media_type=JSON)
 
     @router.get(
         "/batches/{batch_id}/results/stream",
@@ -269,7 +309,7 @@ async def _ndjson(pages: AsyncGenerator[ResultsPage, None]) -> AsyncIterator[str
     async with aclosing(pages):
         try:
             async for page in pages:
-                yield bodies.ResultsBody.of(page).model_dump_json() + "\n"
+                yield await _page(page) + "\n"
         except AssayError as error:  # the status line is already sent; the last line reports it
             yield json.dumps(detail_of(error).body()) + "\n"
 

@@ -11,10 +11,11 @@ import asyncio
 import json
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,9 +34,15 @@ from assay.reward.reading import Form, Message
 from assay.verifiers.port import PipelineDefinition
 
 SMALL_BYTES_MAX: Final = 1024**2
+HERE_COMMAS_MAX: Final = 1_024
+HERE_REQUESTS_MAX: Final = 256
+"""Bounds of a message that is parsed in the API process, in addition to its bytes: about a
+millisecond. Each comma of a reference may be an error, and all of them are found before one is
+reported."""
 MIB: Final = 1024**2
 ANSWER_S_MAX: Final = 60.0
 """Timeout for a process whose CPU time is bounded; beyond it the machine is overloaded."""
+TIMEVAL: Final = struct.pack("@ll", int(ANSWER_S_MAX), 0)
 RETRY_AFTER_S: Final = 1.0
 ALLOWANCE_SHARE: Final = 0.05
 """CPU seconds per second in which each of several tenants may have its messages read at ordinary
@@ -180,7 +187,15 @@ class Allowance:
 class Readers:
     """Reads messages; owns the template process, which starts with the first large message."""
 
-    def __init__(self, settings: RewardSettings, verifiers: VerifierSettings) -> None:
+    def __init__(
+        self,
+        settings: RewardSettings,
+        verifiers: VerifierSettings,
+        *,
+        on_replaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare; `on_replaced` is called when the template had died."""
+        self._on_replaced = on_replaced
         self._settings = settings
         self._verifiers = verifiers
         self._check = RequestCheck(settings)
@@ -191,16 +206,26 @@ class Readers:
         self._template: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    async def read(self, form: Form, body: bytes, tenant: TenantId) -> Reading:
+    async def read(self, form: Form, body: list[bytes], tenant: TenantId) -> Reading:
         """Read a message's head; the caller closes what this returns.
+
+        Args:
+            form: format of the message.
+            body: its pieces; the list is emptied when they were sent to a reader process.
+            tenant: who sent it.
 
         Raises:
             InvalidRequest, TooLarge: the message is malformed, or costs too much to read.
             Saturated: it cannot be read now.
         """
-        if len(body) <= self._settings.read_inline_bytes_max:
-            return InlineReading(reading.read(form, body, self._check), self._check)
-        place = await self._places.take(tenant, large=len(body) > SMALL_BYTES_MAX)
+        size = sum(map(len, body))
+        if size <= self._settings.read_inline_bytes_max:
+            whole = b"".join(body)
+            if whole.count(b",") <= HERE_COMMAS_MAX:
+                with suppress(reading.TooManyHereError):
+                    message = reading.read(form, whole, self._check, here_max=HERE_REQUESTS_MAX)
+                    return InlineReading(message, self._check)
+        place = await self._places.take(tenant, large=size > SMALL_BYTES_MAX)
         apart = ReadingApart(self, place)
         try:
             await apart.begin(form, body)
@@ -220,7 +245,9 @@ class Readers:
             OSError: it cannot be started now.
         """
         ours, theirs = socket.socketpair()
-        ours.settimeout(ANSWER_S_MAX)
+        # The kernel's timeout: Python's own would make the socket non-blocking.
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, TIMEVAL)
         scheduling = self.allowance.scheduling(tenant, asyncio.get_running_loop().time())
         with theirs:
             try:
@@ -235,10 +262,10 @@ class Readers:
         self,
         channel: socket.socket,
         parts: Sequence[object],
-        body: bytes,
+        body: list[bytes],
         found: list[NewRequest],
     ) -> Future[list[object]]:
-        """Send `parts` and `body` and wait for the answer, in a thread.
+        """Send `parts` and `body` (which is emptied) and wait for the answer, in a thread.
 
         Requests that come before the answer are added to `found`. There are as many threads as
         messages in reader processes.
@@ -265,6 +292,7 @@ class Readers:
     def _be_up(self) -> socket.socket:
         if self._template is not None and self._template.poll() is not None:
             log.warning("reader_template_died", exit_code=self._template.returncode)
+            self._on_replaced()
             self.stop()
         if self._control is None:
             self._control, theirs = socket.socketpair()
@@ -290,11 +318,12 @@ class ReadingApart:
         self._charged = False
         self._exchange: Future[list[object]] | None = None
 
-    async def begin(self, form: Form, body: bytes) -> None:
+    async def begin(self, form: Form, body: list[bytes]) -> None:
         """Have the head read."""
-        self._cpu_s = self._readers.cpu_s(len(body))
+        size = sum(map(len, body))
+        self._cpu_s = self._readers.cpu_s(size)
         batch_id, task_id, pipeline, settings_json, timeout_s = await self._answer(
-            "head", form.value, self._cpu_s, len(body), body=body
+            "head", form.value, self._cpu_s, size, body=body
         )
         self.batch_id = str(batch_id)
         self.score = ScoreDraft(
@@ -333,14 +362,14 @@ class ReadingApart:
         self,
         kind: str,
         *parts: object,
-        body: bytes = b"",
+        body: list[bytes] | None = None,
         found: list[NewRequest] | None = None,
     ) -> list[object]:
         try:
             if self._channel is None:
                 self._channel = self._readers.connect(self._tenant)
             requests = [] if found is None else found
-            self._exchange = self._readers.exchange(self._channel, parts, body, requests)
+            self._exchange = self._readers.exchange(self._channel, parts, body or [], requests)
             answer = await asyncio.wrap_future(self._exchange)
         except (OSError, EOFError) as error:
             raise _unread(repr(error)) from error
@@ -379,18 +408,21 @@ def _unread(why: str) -> Saturated:
 
 
 def _exchange(
-    channel: socket.socket, parts: Sequence[object], body: bytes, found: list[NewRequest]
+    channel: socket.socket, parts: Sequence[object], body: list[bytes], found: list[NewRequest]
 ) -> list[object]:
     with suppress(BrokenPipeError, ConnectionResetError):  # its last frame may already be there
         reading.send(channel, *parts)
-        channel.sendall(body)
+        body.reverse()
+        while body:
+            channel.sendall(body.pop())
+    body.clear()
     while True:
         answer = reading.receive(channel)
         if answer[0] != "part":
             return answer
         _, rows = answer
         assert isinstance(rows, list)  # noqa: S101 for the checker: our own child packed it
-        found += reading.requests_of(rows)
+        found += reading.receive_part(channel, rows)
 
 
 def _plain(settings: RewardSettings) -> Mapping[str, object]:

@@ -53,9 +53,11 @@ PART_BYTES_MAX: Final = 256 * 1024
 """Bound of a frame of an answer: unpacking it blocks the API for less than a millisecond."""
 OUT_OF_MEMORY: Final = 3
 """Exit status of a child that ran out of memory."""
+FIELD_BYTES_MAX: Final = 64 * 1024
+"""A longer field of a request follows its frame unpacked: receiving it does not hold the
+interpreter's lock, unpacking it would."""
 FRAME_BYTES_MAX: Final = 2**31
 _LENGTH: Final = struct.Struct(">Q")
-_RECEIVE_BYTES: Final = 1024**2
 
 
 class Form(StrEnum):
@@ -78,16 +80,27 @@ class Message:
     requests: Sequence[RequestDraft]
 
 
-def read(form: Form, body: bytes, check: RequestCheck) -> Message:
+class TooManyHereError(Exception):
+    """More requests than this process reads by itself."""
+
+
+def read(form: Form, body: bytes, check: RequestCheck, *, here_max: int | None = None) -> Message:
     """Parse a message.
 
     Raises:
         InvalidRequest, TooLarge: it is malformed, or has too many requests.
+        TooManyHereError: it has more than `here_max` requests.
     """
+
+    def count(requests: int) -> None:
+        check.count(requests)
+        if here_max is not None and requests > here_max:
+            raise TooManyHereError
+
     match form:
         case Form.SUBMIT:
             submit = _parsed(reward_pb2.SubmitRequest, body)
-            check.count(len(submit.requests))
+            count(len(submit.requests))
             return Message(
                 score=ScoreDraft(),
                 batch_id=submit.batch_id,
@@ -95,7 +108,7 @@ def read(form: Form, body: bytes, check: RequestCheck) -> Message:
             )
         case Form.SCORE:
             score = _parsed(reward_pb2.ScoreRequest, body)
-            check.count(len(score.requests))
+            count(len(score.requests))
             return Message(
                 score=wire.score_draft(score),
                 batch_id="",
@@ -103,11 +116,11 @@ def read(form: Form, body: bytes, check: RequestCheck) -> Message:
             )
         case Form.SUBMIT_JSON:
             submit_body = _validated(bodies.SubmitBody, body)
-            check.count(len(submit_body.requests))
+            count(len(submit_body.requests))
             return Message(score=ScoreDraft(), batch_id="", requests=submit_body.drafts())
         case Form.SCORE_JSON:
             score_body = _validated(bodies.ScoreBody, body)
-            check.count(len(score_body.requests))
+            count(len(score_body.requests))
             return Message(score=score_body.draft(), batch_id="", requests=score_body.drafts())
 
 
@@ -149,25 +162,30 @@ def receive(channel: socket.socket) -> list[object]:
         EOFError: the peer is gone.
         OSError: likewise, or it took too long.
     """
-    (length,) = _LENGTH.unpack(_exactly(channel, _LENGTH.size))
+    (length,) = _LENGTH.unpack(exactly(channel, _LENGTH.size))
     if length > FRAME_BYTES_MAX:
         message = f"a frame of {length} bytes"
         raise OSError(message)
-    frame = unpack(_exactly(channel, length))
+    frame = unpack(exactly(channel, length))
     if not isinstance(frame, list) or not frame:
         raise OSError("not a frame")
     return frame
 
 
-def _exactly(channel: socket.socket, count: int) -> memoryview:
-    buffer = memoryview(bytearray(count))
-    done = 0
-    while done < count:
-        got = channel.recv_into(buffer[done : done + _RECEIVE_BYTES])
-        if not got:
+def exactly(channel: socket.socket, count: int) -> bytes:
+    """Wait for `count` bytes; they are copied without the interpreter's lock.
+
+    Raises:
+        EOFError: the peer is gone.
+        OSError: likewise, or it took too long.
+    """
+    got = channel.recv(count, socket.MSG_WAITALL)
+    while len(got) < count:  # a signal came, or the end
+        more = channel.recv(count - len(got), socket.MSG_WAITALL)
+        if not more:
             raise EOFError
-        done += got
-    return buffer
+        got += more
+    return got
 
 
 # -- the child -----------------------------------------------------------------------------------
@@ -184,7 +202,7 @@ def serve_one(channel: socket.socket, desk: Desk) -> None:
     form, cpu_s, size = receive(channel)
     if not (isinstance(form, str) and isinstance(cpu_s, float) and isinstance(size, int)):
         raise OSError("not a message")
-    body = bytes(_exactly(channel, size))
+    body = exactly(channel, size)
     _limit(cpu_s, desk.settings.read_memory_bytes_max)
     check = RequestCheck(desk.settings)
     try:
@@ -207,37 +225,61 @@ def serve_one(channel: socket.socket, desk: Desk) -> None:
         send(channel, "refused", time.process_time(), *said)
         return
     for part in _parts(requests):
-        send(channel, "part", part)
+        _send_part(channel, part)
     send(channel, "requests", time.process_time())
 
 
-def _parts(requests: Sequence[NewRequest]) -> Iterator[Sequence[Sequence[object]]]:
-    part: list[Sequence[object]] = []
+def _parts(requests: Sequence[NewRequest]) -> Iterator[Sequence[NewRequest]]:
+    part: list[NewRequest] = []
     size = 0
     for request in requests:
         if len(part) == PART_REQUESTS_MAX or size > PART_BYTES_MAX:
             yield part
             part, size = [], 0
-        part.append((request.request_id, request.group_id, request.response, request.reference))
+        part.append(request)
         size += len(request.response) + len(request.reference)
     yield part
 
 
-def requests_of(rows: Sequence[Sequence[object]]) -> list[NewRequest]:
-    """One part of the output of `serve_one`, as records again."""
-    found = []
-    for request_id, group_id, response, reference in rows:
-        assert isinstance(response, bytes)  # noqa: S101 for the checker: our own child packed it
-        assert isinstance(reference, bytes)  # noqa: S101 likewise
-        found.append(
-            NewRequest(
-                request_id=RequestId(str(request_id)),
-                group_id=GroupId(str(group_id)),
-                response=response,
-                reference=reference,
-            )
+def _send_part(channel: socket.socket, requests: Sequence[NewRequest]) -> None:
+    rows: list[Sequence[object]] = []
+    long_fields: list[bytes] = []
+    for request in requests:
+        row: list[object] = [request.request_id, request.group_id]
+        for content in (request.response, request.reference):
+            if len(content) > FIELD_BYTES_MAX:
+                long_fields.append(content)
+                row.append(len(content))
+            else:
+                row.append(content)
+        rows.append(row)
+    send(channel, "part", rows)
+    for content in long_fields:
+        channel.sendall(content)
+
+
+def receive_part(channel: socket.socket, rows: Sequence[Sequence[object]]) -> list[NewRequest]:
+    """Return a part of the output of `serve_one` as records; receives the long fields of `rows`.
+
+    Raises:
+        EOFError, OSError: as `exactly`.
+    """
+
+    def content(value: object) -> bytes:
+        if isinstance(value, int):
+            return exactly(channel, value)
+        assert isinstance(value, bytes)  # noqa: S101 for the checker: our own child packed it
+        return value
+
+    return [
+        NewRequest(
+            request_id=RequestId(str(request_id)),
+            group_id=GroupId(str(group_id)),
+            response=content(response),
+            reference=content(reference),
         )
-    return found
+        for request_id, group_id, response, reference in rows
+    ]
 
 
 def _limit(cpu_s: float, memory_bytes_max: int) -> None:

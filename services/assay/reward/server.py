@@ -7,7 +7,7 @@ they are cancelled, which cancels the batches of `Score` calls.
 
 import asyncio
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -23,17 +23,19 @@ from assay.config.settings import RewardSettings
 from assay.core.errors import AssayError, DependencyDown
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import GrpcEdge, server_options
+from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, server_options
 from assay.edge.http_listener import Connections, bounded_protocol
 from assay.edge.metrics import Metrics
 from assay.reward.readers import Readers
 from assay.reward.service import RewardService
-from assay.reward.servicer import RAW, RewardServicer
+from assay.reward.servicer import PARTS, RAW, RewardServicer
 from assay.store.port import Store
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 SERVICE: Final = reward_pb2.DESCRIPTOR.services_by_name["RewardService"].full_name
 READINESS_EVERY_S: Final = 2.0
+LAG_EVERY_S: Final = 0.1
+"""Interval of the samples of the event loop's lag."""
 BACKLOG: Final = 1_024
 START_S_MAX: Final = 10.0
 POLL_S: Final = 0.01
@@ -104,7 +106,9 @@ class RewardServer:
         readiness: Readiness,
         settings: RewardSettings,
         clock: Clock,
+        on_lag: Callable[[float], None],
     ) -> None:
+        self._on_lag = on_lag
         self._service = service
         self._readers = readers
         self._app = app
@@ -137,6 +141,7 @@ class RewardServer:
             await self._clock.sleep(POLL_S)
         await self._report_readiness()
         self._tasks.append(asyncio.create_task(self._watch_readiness(), name="readiness"))
+        self._tasks.append(asyncio.create_task(self._watch_lag(), name="lag"))
         host = _in_url(self._settings.host)
         http_port = self._http_socket.getsockname()[1]
         scheme = "https" if self._settings.tls_certificate else "http"
@@ -159,11 +164,17 @@ class RewardServer:
 
     # -- gRPC ----------------------------------------------------------------------------------
     def _grpc_server(self) -> grpc.aio.Server:
+        settings = self._settings
+        bytes_max = min(settings.message_bytes_max, settings.grpc_message_bytes_max)
         edge = GrpcEdge(
-            guard=self._guard, message_bytes_max=self._settings.message_bytes_max, raw=RAW
+            guard=self._guard,
+            message_bytes_max=bytes_max,
+            raw=RAW,
+            parts=PARTS,
+            whole_bytes_max=settings.message_bytes_max,
         )
         options = server_options(
-            self._settings.message_bytes_max, connections_max=self._settings.connections_max
+            max(bytes_max, PART_BYTES_MAX), connections_max=settings.connections_max
         )
         server = grpc.aio.server(interceptors=[edge], options=options)
         servicer = RewardServicer(self._service, self._readers)
@@ -211,6 +222,13 @@ class RewardServer:
         while True:
             await self._clock.sleep(READINESS_EVERY_S)
             await self._report_readiness()
+
+    async def _watch_lag(self) -> None:
+        """Sample at regular times, so that the share of late samples is that of late calls."""
+        while True:
+            due_ns = self._clock.monotonic_ns() + int(LAG_EVERY_S * 1e9)
+            await self._clock.sleep(LAG_EVERY_S)
+            self._on_lag(max(0, self._clock.monotonic_ns() - due_ns) / 1e9)
 
     async def _report_readiness(self) -> None:
         try:

@@ -32,7 +32,15 @@ from assay.core.errors import (
     NotFound,
 )
 from assay.core.group import GroupSummary, summarize
-from assay.core.ids import BatchId, PipelineName, RequestId, StageName, TaskId, TenantId
+from assay.core.ids import (
+    BatchId,
+    GroupId,
+    PipelineName,
+    RequestId,
+    StageName,
+    TaskId,
+    TenantId,
+)
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchRecord,
@@ -62,8 +70,6 @@ PART_BYTES_MAX: Final = 256 * 1024
 PAGE_EVERY_S: Final = 0.01
 """After a page that was not full, how long results may accumulate for the next: a stream of single
 results costs as much as its requests do, and no trainer is faster for getting them at once."""
-HISTORY_BATCHES: Final = 5
-"""Batches from which a deadline is estimated."""
 TASKS_KNOWN_MAX: Final = 10_000
 BATCHES_KNOWN_MAX: Final = 10_000
 TASK_KNOWN_S: Final = 3_600.0
@@ -195,6 +201,33 @@ class RewardService:
     async def cancel(self, tenant: Tenant, batch_id: str) -> tuple[BatchRecord, int]:
         """End all requests that have not ended; idempotent."""
         return await self._cancel(tenant, admission.batch_name(batch_id))
+
+    async def cancel_requests(
+        self,
+        tenant: Tenant,
+        batch_id: str,
+        *,
+        request_ids: Sequence[str],
+        group_ids: Sequence[str],
+    ) -> tuple[BatchRecord, int]:
+        """End these requests, and those of these groups, that have not ended; idempotent.
+
+        Raises:
+            NotFound: no such batch.
+            InvalidRequest: no request and no group is named.
+        """
+        name = admission.batch_name(batch_id)
+        if not request_ids and not group_ids:
+            raise InvalidRequest("request_ids: name requests or groups", field="request_ids")
+        task = await self._task_of(tenant, name)
+        batch, cancelled = await self._store.cancel_requests(
+            tenant.tenant_id,
+            name,
+            request_ids=[RequestId(one) for one in request_ids],
+            group_ids=[GroupId(one) for one in group_ids if one],
+        )
+        self._count_cancelled(tenant, task, cancelled)
+        return batch, cancelled
 
     async def get_batch(self, tenant: Tenant, batch_id: str) -> BatchRecord:
         """Current state of the batch."""
@@ -348,13 +381,13 @@ class RewardService:
         known = self._deadlines_ms.get(key)
         if known is not None:
             return known
-        history = await self._store.history(*key, batches_max=HISTORY_BATCHES)
+        spans_ns = await self._store.natural_spans_ns(*key)
         estimate = deadline_after_ms(
-            history,
+            spans_ns,
             delay_budget_ms=task.record.delay_budget_ms,
             default_ms=round(self._settings.deadline_default_s * 1000),
         )
-        if history:  # the first batch's history must count from the second batch on
+        if spans_ns:  # the first batch's history must count from the second batch on
             self._deadlines_ms.put(key, estimate)
         return estimate
 
@@ -468,13 +501,16 @@ class RewardService:
     async def _cancel(self, tenant: Tenant, batch_id: BatchId) -> tuple[BatchRecord, int]:
         task = await self._task_of(tenant, batch_id)
         batch, cancelled = await self._store.cancel(tenant.tenant_id, batch_id)
+        self._count_cancelled(tenant, task, cancelled)
+        return batch, cancelled
+
+    def _count_cancelled(self, tenant: Tenant, task: KnownTask, count: int) -> None:
         self._metrics.requests_ended(
             tenant=tenant.tenant_id,
             pipeline=task.record.pipeline,
             outcome=Outcome.CANCELLED,
-            count=cancelled,
+            count=count,
         )
-        return batch, cancelled
 
     async def _cancel_abandoned(self, tenant: Tenant, batch_id: BatchId) -> None:
         try:

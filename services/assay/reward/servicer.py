@@ -1,7 +1,8 @@
 """reward.proto over gRPC: each method converts with `wire` and calls the service.
 
 `assay.edge` turns exceptions into statuses. Method names are the proto's. The methods in `RAW` get
-the bytes of their messages, which `Readers` parse without blocking other calls.
+the bytes of their messages, those in `PARTS` the pieces of one message, which `Readers` parse
+without blocking other calls.
 """
 # ruff: noqa: N802
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 RAW: Final = frozenset({"Submit", "SubmitStream", "Score"})
+PARTS: Final = frozenset({"SubmitParts", "ScoreParts"})
 
 
 class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
@@ -61,7 +63,13 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         self, request: bytes, context: Context
     ) -> reward_pb2.SubmitResponse:
         """Accept a message of requests."""
-        return wire.submitted(await self._submit(request))
+        return wire.submitted(await self._submit([request]))
+
+    async def SubmitParts(  # type: ignore[override]  # see PARTS
+        self, request_iterator: list[bytes], context: Context
+    ) -> reward_pb2.SubmitResponse:
+        """Accept a message of requests that was sent in parts."""
+        return wire.submitted(await self._submit(request_iterator))
 
     async def SubmitStream(  # type: ignore[override]  # see RAW
         self, request_iterator: AsyncIterator[bytes], context: Context
@@ -69,7 +77,7 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         """Accept message after message."""
         total = reward_pb2.SubmitResponse()
         async for request in request_iterator:
-            answer = await self._submit(request)
+            answer = await self._submit([request])
             total.accepted += answer.accepted
             total.duplicates += answer.duplicates
         return total
@@ -88,21 +96,21 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         pages = self._service.stream(current_call().tenant, request.batch_id, cursor=request.cursor)
         async with aclosing(pages):
             async for page in pages:
-                yield wire.results_page(page)
+                yield await wire.results_page(page)
 
     async def Score(  # type: ignore[override]  # see RAW
         self, request: bytes, context: Context
     ) -> reward_pb2.ScoreResponse:
         """Submit and wait."""
-        call = current_call()
-        reading = await self._readers.read(Form.SCORE, request, call.tenant.tenant_id)
+        body = [request]
         del request  # the call may last long; release its bytes
-        with closing(reading):
-            draft = replace(reading.score, timeout_s=context.time_remaining())
-            answer = await self._service.score(
-                call.tenant, draft, reading.requests, stored=call.load.release
-            )
-        return await wire.scored(answer)
+        return await self._score(body, context)
+
+    async def ScoreParts(  # type: ignore[override]  # see PARTS
+        self, request_iterator: list[bytes], context: Context
+    ) -> reward_pb2.ScoreResponse:
+        """Submit a message that was sent in parts, and wait."""
+        return await self._score(request_iterator, context)
 
     async def CancelBatch(
         self, request: reward_pb2.CancelBatchRequest, context: Context
@@ -110,6 +118,18 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         """End all requests that have not ended."""
         batch, cancelled = await self._service.cancel(current_call().tenant, request.batch_id)
         return reward_pb2.CancelBatchResponse(batch=wire.batch(batch), cancelled=cancelled)
+
+    async def CancelRequests(
+        self, request: reward_pb2.CancelRequestsRequest, context: Context
+    ) -> reward_pb2.CancelRequestsResponse:
+        """End some requests that have not ended."""
+        batch, cancelled = await self._service.cancel_requests(
+            current_call().tenant,
+            request.batch_id,
+            request_ids=request.request_ids,
+            group_ids=request.group_ids,
+        )
+        return reward_pb2.CancelRequestsResponse(batch=wire.batch(batch), cancelled=cancelled)
 
     async def GetBatch(
         self, request: reward_pb2.GetBatchRequest, context: Context
@@ -131,7 +151,18 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         await self._service.hint(current_call().tenant, request.task_id, request.size)
         return reward_pb2.HintResponse()
 
-    async def _submit(self, body: bytes) -> Submitted:
+    async def _score(self, body: list[bytes], context: Context) -> reward_pb2.ScoreResponse:
+        call = current_call()
+        reading = await self._readers.read(Form.SCORE, body, call.tenant.tenant_id)
+        body.clear()
+        with closing(reading):
+            draft = replace(reading.score, timeout_s=context.time_remaining())
+            answer = await self._service.score(
+                call.tenant, draft, reading.requests, stored=call.load.release
+            )
+        return await wire.scored(answer)
+
+    async def _submit(self, body: list[bytes]) -> Submitted:
         tenant = current_call().tenant
         reading = await self._readers.read(Form.SUBMIT, body, tenant.tenant_id)
         with closing(reading):

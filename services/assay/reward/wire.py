@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from assay.core.codec import unpack_body
-from assay.core.group import GroupSummary
-from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchRecord,
     BatchState,
@@ -19,6 +17,7 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
+from assay.edge.wire import OUTCOME, evidence, group_summary
 from assay.reward.drafts import (
     BatchDraft,
     RequestDraft,
@@ -30,11 +29,8 @@ from assay.reward.drafts import (
 from assay.v1 import common_pb2, reward_pb2
 from assay.verifiers.port import PipelineDefinition
 
-RESULTS_AT_ONCE: Final = 128
-"""Results converted without a pause: about 3 ms."""
-OUTCOME: Final = {
-    outcome: common_pb2.Outcome.Value(f"OUTCOME_{outcome.value}") for outcome in Outcome
-}
+RESULTS_AT_ONCE: Final = 32
+"""Results converted without a pause: less than a millisecond."""
 BATCH_STATE: Final = {
     state: reward_pb2.BatchState.Value(f"BATCH_STATE_{state.value}") for state in BatchState
 }
@@ -116,19 +112,21 @@ def submitted(answer: Submitted) -> reward_pb2.SubmitResponse:
     return reward_pb2.SubmitResponse(accepted=answer.accepted, duplicates=answer.duplicates)
 
 
-def results_page(page: ResultsPage) -> reward_pb2.StreamResultsResponse:
-    """One message of StreamResults."""
-    return reward_pb2.StreamResultsResponse(
-        results=map(_result, page.results),
-        groups=map(_group, page.groups),
-        cursor=page.cursor,
-        batch=batch(page.batch),
+async def results_page(page: ResultsPage) -> reward_pb2.StreamResultsResponse:
+    """One message of StreamResults; yields to other calls while it is made."""
+    response = reward_pb2.StreamResultsResponse(
+        groups=map(group_summary, page.groups), cursor=page.cursor, batch=batch(page.batch)
     )
+    for first in range(0, len(page.results), RESULTS_AT_ONCE):
+        if first:
+            await asyncio.sleep(0)
+        response.results.extend(map(_result, page.results[first : first + RESULTS_AT_ONCE]))
+    return response
 
 
 async def scored(answer: Scored) -> reward_pb2.ScoreResponse:
     """Response of Score; yields to other calls while it is made."""
-    response = reward_pb2.ScoreResponse(groups=map(_group, answer.groups))
+    response = reward_pb2.ScoreResponse(groups=map(group_summary, answer.groups))
     for first in range(0, len(answer.results), RESULTS_AT_ONCE):
         response.results.extend(map(_result, answer.results[first : first + RESULTS_AT_ONCE]))
         await asyncio.sleep(0)
@@ -148,21 +146,13 @@ def pipeline(definition: PipelineDefinition) -> reward_pb2.Pipeline:
 
 
 def _result(record: ResultRecord) -> reward_pb2.Result:
-    evidence, use = unpack_body(record.body)
+    found, use = unpack_body(record.body)
     return reward_pb2.Result(
         request_id=record.request_id,
         group_id=record.group_id,
         outcome=OUTCOME[record.outcome],
         reward=record.reward,
-        evidence=common_pb2.Evidence(
-            verdict=evidence.verdict,
-            tests_passed=evidence.tests_passed,
-            tests_total=evidence.tests_total,
-            failed_test=evidence.failed_test,
-            stderr_tail=evidence.stderr_tail,
-            extracted=evidence.extracted,
-            error=evidence.error or record.error,
-        ),
+        evidence=evidence(found, error=record.error),
         resource_use=common_pb2.ResourceUse(
             cpu_s=use.cpu_s, memory_bytes_peak=use.memory_bytes_peak
         ),
@@ -181,15 +171,4 @@ def _timing(timing: StageTiming) -> common_pb2.StageTiming:
         released_ns=timing.released_ns,
         attempts=timing.attempts,
         worker=timing.worker,
-    )
-
-
-def _group(summary: GroupSummary) -> reward_pb2.GroupSummary:
-    return reward_pb2.GroupSummary(
-        group_id=summary.group_id,
-        size=summary.size,
-        rewards=summary.rewards,
-        mean=summary.mean,
-        std=summary.std,
-        degenerate=summary.degenerate,
     )

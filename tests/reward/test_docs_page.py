@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from assay.edge.docs_page import ASSETS
+from assay.reward.docs_page import ASSETS
 
 
 async def test_the_docs_page_and_all_that_it_loads_come_from_the_service(api: Any) -> None:
