@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.conftest import RunApi, Running, RunWorker, StartProcess
+    from tests.running import RunApi, Running, RunWorker, StartProcess
 
 ONCE = Backoff(total_s=0)
 WAIT_S = 60.0

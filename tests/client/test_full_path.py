@@ -16,7 +16,7 @@ from assay.client import Client, Request
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import StartProcess
+    from tests.running import StartProcess
 
     from assay.config.settings import StoreSettings
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.conftest import running_api, working
+from tests.running import running_api, working
 
 from assay.client import (
     Backoff,

@@ -1,9 +1,9 @@
 """Typed clients of the reward service; no server code, nothing heavy."""
 
 from assay.client.backoff import Backoff
-from assay.client.client import Batch, Client
+from assay.client.batch import Batch, SyncBatch
+from assay.client.client import Client, SyncClient
 from assay.client.failures import BatchLost
-from assay.client.sync import SyncBatch, SyncClient
 from assay.client.types import (
     BatchState,
     BatchStatus,

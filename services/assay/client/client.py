@@ -1,4 +1,4 @@
-"""The asynchronous client.
+"""The client, asynchronous and synchronous.
 
     async with Client("127.0.0.1:8470") as client:
         task = await client.register_task("run-7", pipeline="math")
@@ -17,39 +17,26 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import deque
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self
 
 from assay.client import wire
 from assay.client.backoff import Backoff
+from assay.client.batch import MESSAGE_BYTES, Batch, SyncBatch
 from assay.client.connection import Connection, Sleep
-from assay.client.failures import BatchLost, shifted
-from assay.client.ledger import Handed, Ledger
-from assay.client.types import (
-    BatchStatus,
-    GroupSummary,
-    Page,
-    Pipeline,
-    Request,
-    Result,
-    Scores,
-    Submitted,
-    Task,
-)
-from assay.core.errors import AssayError, NotFound, TooLarge
+from assay.client.loop_thread import LoopThread
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
-    from assay.v1.reward_pb2_grpc import RewardServiceAsyncStub
-
-MESSAGE_BYTES = 2 * 1024**2
-"""Approximate size in bytes of the messages into which submissions are split."""
-MESSAGE_REQUESTS = 512
+    from assay.client.types import (
+        Pipeline,
+        Request,
+        Scores,
+        Task,
+    )
 
 
 class Client:
@@ -216,184 +203,129 @@ class Client:
             settings_json=wire.object_text(settings, "settings"),
             requests=wire.reward_requests(list(requests)),
         )
-        answer = await self._connection.call_waiting(self._stub.Score, request, timeout_s=timeout_s)
+        waiting = self._connection.call_waiting
+        if request.ByteSize() > MESSAGE_BYTES:
+            parts = wire.parts(request)
+            answer = await waiting(self._stub.ScoreParts, parts, timeout_s=timeout_s)
+        else:
+            answer = await waiting(self._stub.Score, request, timeout_s=timeout_s)
         return wire.scores(answer)
 
 
-class Batch:
-    """The requests whose rewards one training step consumes together."""
+class SyncClient:
+    """See `Client`; usable from any thread."""
 
     def __init__(
         self,
-        batch_id: str,
+        url: str,
         *,
-        connection: Connection,
-        stub: RewardServiceAsyncStub,
+        token: str | None = None,
+        root_certificates: bytes | None = None,
+        backoff: Backoff | None = None,
+        timeout_s: float = 60.0,
     ) -> None:
-        self.batch_id = batch_id
-        self._connection = connection
-        self._stub = stub
-        self._ledger = Ledger()
-
-    async def submit(self, requests: Iterable[Request]) -> Submitted:
-        """Send requests, in as many messages as they need; durable on return.
-
-        Submitting the same requests again is no error, so after any error the whole call may be
-        repeated.
-
-        Raises:
-            InvalidRequest: a request is wrong; `field` says which (`requests[3].reference`).
-            TooLarge: a payload is over the service's limit.
-            Conflict: a `request_id` exists with other content.
-            FailedPrecondition: the batch is sealed, full or cancelled.
-            Saturated: a quota was reached during the whole time of the backoff.
-            BatchLost: the batch is gone, although it had acknowledged requests.
-        """
-        return await self._submit(wire.reward_requests(list(requests)))
-
-    async def _submit(self, messages: Sequence[reward_pb2.RewardRequest]) -> Submitted:
-        accepted = duplicates = 0
-        waiting = deque(
-            wire.chunks(messages, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS)
-        )
-        while waiting:
-            first, chunk = waiting.popleft()
-            request = reward_pb2.SubmitRequest(batch_id=self.batch_id, requests=chunk)
-            try:
-                answer = await self._connection.call(self._stub.Submit, request)
-            except NotFound as error:
-                raise self._gone(error) from error
-            except AssayError as error:
-                if not _is_too_much_together(error, chunk):
-                    raise shifted(error, first) from error
-                half = len(chunk) // 2
-                waiting.extendleft([(first + half, chunk[half:]), (first, chunk[:half])])
-                continue
-            self._ledger.acknowledge(chunk)
-            accepted += answer.accepted
-            duplicates += answer.duplicates
-        return Submitted(accepted=accepted, duplicates=duplicates)
-
-    async def seal(self) -> BatchStatus:
-        """Declare that no more requests will come; idempotent."""
-        request = reward_pb2.SealBatchRequest(batch_id=self.batch_id)
-        answer = await self._connection.call(self._stub.SealBatch, request)
-        return wire.batch_status(answer.batch)
-
-    async def cancel(self) -> int:
-        """End all requests that have not ended as CANCELLED; return their number. Idempotent."""
-        request = reward_pb2.CancelBatchRequest(batch_id=self.batch_id)
-        answer = await self._connection.call(self._stub.CancelBatch, request)
-        return answer.cancelled
-
-    async def status(self) -> BatchStatus:
-        """Current status of the batch."""
-        request = reward_pb2.GetBatchRequest(batch_id=self.batch_id)
-        answer = await self._connection.call(self._stub.GetBatch, request)
-        return wire.batch_status(answer.batch)
-
-    async def pages(self, *, cursor: int = 0) -> AsyncGenerator[Page, None]:
-        """Yield results and group summaries as they arrive, until the batch is complete.
-
-        To resume later, pass the `cursor` of the last page that you handled. After a loss in the
-        store the log is read from its beginning; unchanged entries that were already yielded are
-        left out.
-
-        Raises:
-            BatchLost: the store lost the batch, or part of it, permanently.
-        """
-        handed = Handed()
-        async with aclosing(self._listen(await self._begin(cursor))) as pages:
-            async for page in pages:
-                yield handed.fresh(page)
-        if cursor == 0 and self._ledger.unanswered:
-            # It was rolled back and continued in another order, between two of our reads.
-            async with aclosing(self._listen(0)) as pages:
-                async for page in pages:
-                    yield handed.fresh(page)
-        if cursor == 0 and self._ledger.unanswered:
-            raise BatchLost(f"{self._ledger.unanswered} acknowledged requests have no result")
-        self._ledger.forget()
-
-    async def _listen(self, cursor: int) -> AsyncGenerator[Page, None]:
-        def request_from(position: int) -> reward_pb2.StreamResultsRequest:
-            return reward_pb2.StreamResultsRequest(batch_id=self.batch_id, cursor=position)
-
-        stream = self._connection.stream(
-            self._stub.StreamResults, request_from, cursor, again=self._made_good
-        )
+        """See `Client.__init__`."""
+        self._loop = LoopThread()
         try:
-            async with aclosing(stream):
-                async for message in stream:
-                    page = wire.page(message)
-                    self._ledger.answer(page.results)
-                    yield page
-        except NotFound as error:
-            raise self._gone(error) from error
-
-    async def _begin(self, cursor: int) -> int:
-        try:
-            return await self._made_good(cursor)
-        except BatchLost:
+            self._client = self._loop.run(
+                _made(
+                    url,
+                    token=token,
+                    root_certificates=root_certificates,
+                    backoff=backoff,
+                    timeout_s=timeout_s,
+                )
+            )
+        except BaseException:
+            self._loop.close()
             raise
-        except NotFound as error:
-            raise self._gone(error) from error
 
-    async def _made_good(self, cursor: int) -> int:
-        """Send again the acknowledged requests that the store lost; return the cursor to read from.
+    def __enter__(self) -> Self:
+        """No message is sent yet."""
+        return self
 
-        Raises:
-            BatchLost: not all of them can be sent again.
-        """
-        if not self._ledger.acknowledged:
-            return cursor
-        status = await self.status()
-        missing = self._ledger.acknowledged - status.submitted
-        if missing <= 0:
-            return cursor
-        messages = self._ledger.again()
-        if status.over or messages is None:
-            raise BatchLost(f"the store lost {missing} acknowledged requests")
-        await self._submit(messages)
-        return 0
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
 
-    def _gone(self, error: NotFound) -> NotFound:
-        """The error for a batch that does not exist."""
-        if not self._ledger.unanswered:
-            return error
-        return BatchLost(f"the store lost the batch: {error.message}", field=error.field)
+    def close(self) -> None:
+        """See `Client.close`; may be called twice."""
+        if self._loop.running:
+            self._loop.run(self._client.close())
+            self._loop.close()
 
-    async def results(self, *, cursor: int = 0) -> AsyncGenerator[Result, None]:
-        """Yield results in the order in which requests end, until the batch is complete.
+    def list_pipelines(self) -> list[Pipeline]:
+        """See `Client.list_pipelines`."""
+        return self._loop.run(self._client.list_pipelines())
 
-        A request whose dead letter was replayed comes twice; the later result counts.
-        """
-        async with aclosing(self.pages(cursor=cursor)) as pages:
-            async for page in pages:
-                for result in page.results:
-                    yield result
+    def register_task(
+        self,
+        task_id: str,
+        *,
+        pipeline: str,
+        settings: Mapping[str, Any] | None = None,
+        batch_size: int = 0,
+        delay_budget_ms: int | None = None,
+        trainer_cost_rate: float = 0.0,
+    ) -> Task:
+        """See `Client.register_task`."""
+        registering = self._client.register_task(
+            task_id,
+            pipeline=pipeline,
+            settings=settings,
+            batch_size=batch_size,
+            delay_budget_ms=delay_budget_ms,
+            trainer_cost_rate=trainer_cost_rate,
+        )
+        return self._loop.run(registering)
 
-    async def groups(self, *, cursor: int = 0) -> AsyncGenerator[GroupSummary, None]:
-        """Yield each group's summary once all its requests have ended."""
-        async with aclosing(self.pages(cursor=cursor)) as pages:
-            async for page in pages:
-                for group in page.groups:
-                    yield group
+    def hint(self, task: Task | str, *, size: int = 0) -> None:
+        """See `Client.hint`."""
+        self._loop.run(self._client.hint(task, size=size))
 
-    async def collect(self) -> Scores:
-        """Wait for the whole batch."""
-        results: dict[str, Result] = {}
-        groups: dict[str, GroupSummary] = {}
-        async with aclosing(self.pages()) as pages:
-            async for page in pages:
-                results.update((result.request_id, result) for result in page.results)
-                groups.update((group.group_id, group) for group in page.groups)
-        return Scores(results=list(results.values()), groups=list(groups.values()))
+    def open_batch(
+        self,
+        task: Task | str,
+        *,
+        size: int = 0,
+        group_size: int = 0,
+        batch_id: str = "",
+        deadline_s: float | None = None,
+    ) -> SyncBatch:
+        """See `Client.open_batch`."""
+        opening = self._client.open_batch(
+            task, size=size, group_size=group_size, batch_id=batch_id, deadline_s=deadline_s
+        )
+        return SyncBatch(self._loop.run(opening), loop=self._loop)
+
+    def batch(self, batch_id: str) -> SyncBatch:
+        """See `Client.batch`."""
+        return SyncBatch(self._client.batch(batch_id), loop=self._loop)
+
+    def score(
+        self,
+        requests: Iterable[Request],
+        *,
+        task: Task | str = "",
+        pipeline: str = "",
+        settings: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+    ) -> Scores:
+        """See `Client.score`."""
+        scoring = self._client.score(
+            requests, task=task, pipeline=pipeline, settings=settings, timeout_s=timeout_s
+        )
+        return self._loop.run(scoring)
 
 
-def _is_too_much_together(error: AssayError, chunk: Sequence[object]) -> bool:
-    """Whether sending half of the message may help: it was too large as a whole."""
-    return isinstance(error, TooLarge) and error.field == "message" and len(chunk) > 1
+async def _made(url: str, **options: Any) -> Client:  # noqa: ANN401 those of `Client`
+    # On the loop that will use it: a channel belongs to the loop on which it was made.
+    return Client(url, **options)
 
 
 def _task_id(task: Task | str) -> str:

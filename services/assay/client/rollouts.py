@@ -19,7 +19,6 @@ from __future__ import annotations
 import array
 import asyncio
 import hashlib
-import sys
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -31,6 +30,15 @@ from assay.client.backoff import Backoff
 from assay.client.connection import Connection
 from assay.client.failures import error_of
 from assay.core.advantages import Estimator, advantages
+from assay.core.errors import InvalidRequest
+from assay.core.trajectory import (
+    Segment,
+    Speaker,
+    TrajectoryTokens,
+    VersionRun,
+    little_endian,
+    view,
+)
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
 if TYPE_CHECKING:
@@ -46,6 +54,10 @@ PAUSE_MODES: Final = {
     "in_place": rollout_pb2.PAUSE_MODE_IN_PLACE,
     "finish": rollout_pb2.PAUSE_MODE_FINISH,
     "retract": rollout_pb2.PAUSE_MODE_RETRACT,
+}
+ADAPTER_KINDS: Final = {
+    "LORA": rollout_pb2.WEIGHTS_KIND_LORA,
+    "OFT": rollout_pb2.WEIGHTS_KIND_OFT,
 }
 
 
@@ -64,8 +76,20 @@ class SamplingParams:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextTurn:
+    """Continues one trajectory of a group."""
+
+    member: int
+    """Its position in that group."""
+    environment_ids: Sequence[int] = ()
+    """What the environment adds before the policy continues: masked, without log-probs."""
+    environment_text: str = ""
+    """Instead of `environment_ids`, for the model's tokenizer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One prompt, and how many responses to it."""
+    """One prompt, and how many responses to it; or the next turns of a group's trajectories."""
 
     group_id: str
     k: int
@@ -78,6 +102,13 @@ class Prompt:
     reference: Mapping[str, Any] | bytes = b""
     """What responses are judged against, in the pipeline's form."""
     batch_id: str = ""
+    continues: str = ""
+    """Instead of a prompt: the group that continues. It was read and is acknowledged with this
+    submission at the earliest."""
+    turns: Sequence[NextTurn] = ()
+    """With `continues`: k of them."""
+    scored: bool = True
+    """False: no reward, for a turn that is not the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +120,10 @@ class StepBatch:
     """When their rewards are needed, in seconds from now."""
     last: bool = False
     """No more prompts for it will come."""
+    enough_groups: int = 0
+    """When this many of its groups have ended, the others are cancelled; 0 = never."""
+    only_varied: bool = False
+    """Only groups whose rewards differ count as enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +131,8 @@ class Trajectory:
     """One response with its token columns. The three columns have one length."""
 
     member: int
-    response_ids: memoryview
-    response_mask: memoryview
-    rollout_logp: memoryview
-    policy_versions: Sequence[tuple[int, int]]
-    """(version, tokens) in order."""
+    tokens: TrajectoryTokens
+    """Prompt and columns; `assay.core.trajectory` joins, packs and unpacks them."""
     finish_reason: str
     """`length`, `stop_id`, `stop_string`, `cancelled` or `failed`."""
     outcome: Outcome | None
@@ -112,6 +144,26 @@ class Trajectory:
     submitted_ns: int
     decoded_ns: int
     ended_ns: int
+
+    @property
+    def response_ids(self) -> memoryview[Any]:
+        """int32; everything after the prompt, with the environment's tokens between turns."""
+        return self.tokens.response_ids
+
+    @property
+    def response_mask(self) -> memoryview[Any]:
+        """uint8; 1 = a token of the policy."""
+        return self.tokens.response_mask
+
+    @property
+    def rollout_logp(self) -> memoryview[Any]:
+        """float32; 0 where the mask is 0."""
+        return self.tokens.rollout_logp
+
+    @property
+    def policy_versions(self) -> Sequence[tuple[int, int]]:
+        """(version, tokens) in order; version -1 for the environment's tokens."""
+        return self.tokens.versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +260,7 @@ class RolloutClient:
         groups_open_max: int = 0,
         staleness_max: int | None = None,
         retry_stale: bool = False,
+        minority_min: int = 0,
     ) -> RolloutSession:
         """Open a session, or find the identical one.
 
@@ -221,6 +274,8 @@ class RolloutClient:
             groups_open_max: groups submitted and not acknowledged; 0 = the service's default.
             staleness_max: largest staleness of a group when it is read; `None` = any.
             retry_stale: generate a group that is too stale again, instead of dropping it.
+            minority_min: cut a group that can no longer have this many rewards besides its most
+                common one; 0 = never.
 
         Raises:
             InvalidRequest: a field is wrong.
@@ -234,6 +289,7 @@ class RolloutClient:
             groups_open_max=groups_open_max,
             staleness_max=staleness_max,
             stale_groups=_stale_groups(retry=retry_stale),
+            minority_min=minority_min,
         )
         if pipeline:
             message.reward.pipeline = pipeline
@@ -259,7 +315,70 @@ class RolloutClient:
             InvalidRequest: a tensor is unknown, missing, damaged or of another shape or dtype.
             FailedPrecondition: another push is in progress.
         """
-        pieces = _pieces(version, weights, core_share_max)
+        first = rollout_pb2.PushWeightsRequest(
+            policy_version=version, core_share_max=core_share_max
+        )
+        return await self._push(_pieces(first, weights))
+
+    async def push_adapter(
+        self,
+        version: int,
+        config: Mapping[str, Any],
+        weights: Mapping[str, Weight],
+        *,
+        base_version: int | None = None,
+        core_share_max: float = 0.0,
+    ) -> PushedWeights:
+        """Stage a LoRA or OFT adapter beside the active weights, while generation continues.
+
+        Args:
+            version: the number that identifies the model with this adapter permanently.
+            config: the content of peft's adapter_config.json; `peft_type` is LORA or OFT.
+            weights: its tensors by their names in peft's adapter_model.safetensors.
+            base_version: version of the whole weights that it belongs to; `None` = those in use.
+            core_share_max: share of one core that staging may take; 0 = all of it.
+
+        Raises:
+            InvalidRequest: a tensor is unknown, missing, damaged or of another shape or dtype, or
+                the whole weights in use are not those of `base_version`.
+            FailedPrecondition: another push is in progress.
+        """
+        first = _adapter_push(version, config, base_version, core_share_max)
+        return await self._push(_pieces(first, weights))
+
+    async def push_file(
+        self,
+        version: int,
+        name: str,
+        *,
+        config: Mapping[str, Any] | None = None,
+        base_version: int | None = None,
+        core_share_max: float = 0.0,
+    ) -> PushedWeights:
+        """Stage the safetensors file `name` in the service's `rollout.shared_dir`.
+
+        With `config` it is an adapter, as in `push_adapter`; otherwise it has every tensor of the
+        model. Do not change the file before this returns.
+
+        Raises:
+            NotFound: no such file.
+            FailedPrecondition: the service has no shared folder, or another push is in progress.
+            InvalidRequest: as `push_adapter`.
+        """
+        if config is None:
+            first = rollout_pb2.PushWeightsRequest(
+                policy_version=version, core_share_max=core_share_max
+            )
+        else:
+            first = _adapter_push(version, config, base_version, core_share_max)
+        first.shared_file = name
+
+        async def only() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+            yield first
+
+        return await self._push(only())
+
+    async def _push(self, pieces: AsyncIterator[rollout_pb2.PushWeightsRequest]) -> PushedWeights:
         call: Any = self._stub.PushWeights(pieces, metadata=self._connection.metadata)
         try:
             answer = await call
@@ -306,9 +425,27 @@ class RolloutClient:
         request = rollout_pb2.ContinueRequest(pause_id=pause_id)
         await self._connection.call(self._stub.Continue, request)
 
-    async def status(self) -> rollout_pb2.GetStatusResponse:
-        """State of the service: weights, sessions and counts."""
-        return await self._connection.call(self._stub.GetStatus, rollout_pb2.GetStatusRequest())
+    async def status(self, *, rollouts: bool = False) -> rollout_pb2.GetStatusResponse:
+        """State of the service: weights, sessions, counts; on request, places of rollouts."""
+        request = rollout_pb2.GetStatusRequest(rollouts=rollouts)
+        return await self._connection.call(self._stub.GetStatus, request)
+
+    async def trace(self) -> AsyncGenerator[rollout_pb2.StreamTraceResponse, None]:
+        """Yield events of the engine from now on, without end; tracing is on meanwhile.
+
+        Raises:
+            FailedPrecondition: the engine records no trace.
+            PermissionDenied: the tenant may not operate the service.
+        """
+        request = rollout_pb2.StreamTraceRequest()
+        call: Any = self._stub.StreamTrace(request, metadata=self._connection.metadata)
+        try:
+            async for page in call:
+                yield page
+        except grpc.aio.AioRpcError as failed:
+            raise error_of(failed) from failed
+        finally:
+            call.cancel()
 
 
 class RolloutSession:
@@ -406,60 +543,79 @@ def _stale_groups(*, retry: bool) -> rollout_pb2.StaleGroups.ValueType:
     return rollout_pb2.STALE_GROUPS_RETRY if retry else rollout_pb2.STALE_GROUPS_DROP
 
 
+def _ids(ids: Sequence[int]) -> bytes:
+    return little_endian([memoryview(array.array("i", ids))], "i")
+
+
 def _prompt(prompt: Prompt) -> rollout_pb2.Prompt:
-    ids = array.array("i", prompt.prompt_ids)
-    if sys.byteorder != "little":
-        ids.byteswap()
     return rollout_pb2.Prompt(
         group_id=prompt.group_id,
-        prompt_ids=ids.tobytes(),
+        prompt_ids=_ids(prompt.prompt_ids),
         text=prompt.text,
         k=prompt.k,
         sampling=_sampling(prompt.sampling),
         seed=prompt.seed,
         reference_json=wire.object_bytes(prompt.reference, "reference"),
         batch_id=prompt.batch_id,
+        continues=prompt.continues,
+        turns=[
+            rollout_pb2.NextTurn(
+                member=turn.member,
+                environment_ids=_ids(turn.environment_ids),
+                environment_text=turn.environment_text,
+            )
+            for turn in prompt.turns
+        ],
+        unscored=not prompt.scored,
     )
 
 
 def _batch(batch: StepBatch) -> rollout_pb2.RewardBatch:
     deadline_ms = None if batch.deadline_s is None else round(batch.deadline_s * 1000)
     return rollout_pb2.RewardBatch(
-        batch_id=batch.batch_id, deadline_ms=deadline_ms, last=batch.last
+        batch_id=batch.batch_id,
+        deadline_ms=deadline_ms,
+        last=batch.last,
+        enough_groups=batch.enough_groups,
+        only_varied=batch.only_varied,
     )
 
 
 def _group(message: rollout_pb2.Group, position: int) -> RolloutGroup:
-    ids, mask, logp = (
-        _view(message.response_ids, "i"),
-        _view(message.response_mask, "B"),
-        _view(message.rollout_logp, "f"),
+    prompt, ids, mask, logp = (
+        view(message.prompt_ids, "i"),
+        view(message.response_ids, "i"),
+        view(message.response_mask, "B"),
+        view(message.rollout_logp, "f"),
     )
     trajectories, start = [], 0
     for one in message.trajectories:
         part = slice(start, start + one.tokens)
-        trajectories.append(_trajectory(one, ids[part], mask[part], logp[part]))
+        tokens = TrajectoryTokens(
+            prompt_ids=prompt,
+            response_ids=ids[part],
+            response_mask=mask[part],
+            rollout_logp=logp[part],
+            versions=tuple(VersionRun(run.policy_version, run.tokens) for run in one.versions),
+            segments=tuple(Segment(Speaker(s.speaker), s.tokens) for s in one.segments),
+        )
+        trajectories.append(_trajectory(one, tokens))
         start += one.tokens
     return RolloutGroup(
         group_id=message.group_id,
         cursor=position,
-        prompt_ids=_view(message.prompt_ids, "i"),
+        prompt_ids=prompt,
         trajectories=tuple(trajectories),
         summary=wire.group_summary(message.summary),
         staleness=message.staleness,
     )
 
 
-def _trajectory(
-    message: rollout_pb2.Trajectory, ids: memoryview, mask: memoryview, logp: memoryview
-) -> Trajectory:
+def _trajectory(message: rollout_pb2.Trajectory, tokens: TrajectoryTokens) -> Trajectory:
     name = rollout_pb2.FinishReason.Name(message.finish_reason)
     return Trajectory(
         member=message.member,
-        response_ids=ids,
-        response_mask=mask,
-        rollout_logp=logp,
-        policy_versions=tuple((run.policy_version, run.tokens) for run in message.versions),
+        tokens=tokens,
         finish_reason=name.removeprefix("FINISH_REASON_").lower(),
         outcome=wire.OUTCOME.get(message.outcome),
         reward=message.reward if message.HasField("reward") else None,
@@ -472,18 +628,25 @@ def _trajectory(
     )
 
 
-def _view(column: bytes, code: str) -> memoryview[Any]:
-    if sys.byteorder == "little":
-        return memoryview(column).cast(code)  # type: ignore[call-overload,no-any-return]
-    numbers: array.array[Any] = array.array(code, column)
-    numbers.byteswap()
-    return memoryview(numbers)
+def _adapter_push(
+    version: int, config: Mapping[str, Any], base_version: int | None, core_share_max: float
+) -> rollout_pb2.PushWeightsRequest:
+    kind = str(config.get("peft_type", "")).upper()
+    if kind not in ADAPTER_KINDS:
+        raise InvalidRequest("config: peft_type is LORA or OFT", field="config")
+    return rollout_pb2.PushWeightsRequest(
+        policy_version=version,
+        core_share_max=core_share_max,
+        kind=ADAPTER_KINDS[kind],
+        adapter=rollout_pb2.AdapterConfig(
+            config_json=wire.object_text(config, "config"), base_version=base_version
+        ),
+    )
 
 
 async def _pieces(
-    version: int, weights: Mapping[str, Weight], core_share_max: float
+    first: rollout_pb2.PushWeightsRequest, weights: Mapping[str, Weight]
 ) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
-    first = rollout_pb2.PushWeightsRequest(policy_version=version, core_share_max=core_share_max)
     for name, weight in weights.items():
         data = memoryview(weight.data).cast("B")
         first.tensor.CopyFrom(

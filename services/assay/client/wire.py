@@ -30,6 +30,8 @@ OUTCOME: Final = {
 BATCH_STATE: Final = {
     reward_pb2.BatchState.Value(f"BATCH_STATE_{state.value}"): state for state in BatchState
 }
+PART_BYTES: Final = 512 * 1024
+"""Size of the parts of a message that is sent in parts; the service accepts up to 1 MiB."""
 REQUEST_OVERHEAD_BYTES: Final = 64
 """Upper bound of a request's overhead on the wire beyond the text of its ids and tags."""
 
@@ -64,7 +66,7 @@ def chunks(
 ) -> Iterator[tuple[int, Sequence[reward_pb2.RewardRequest]]]:
     """Split into runs that fit one message each, with the index of their first request.
 
-    A request that is larger than `bytes_max` by itself is sent alone; the server decides.
+    A request that is larger than `bytes_max` by itself is alone in its run.
     """
     first = 0
     size = 0
@@ -76,6 +78,17 @@ def chunks(
         size += one
     if first < len(messages):
         yield first, messages[first:]
+
+
+def parts(
+    message: reward_pb2.SubmitRequest | reward_pb2.ScoreRequest,
+) -> list[reward_pb2.MessagePart]:
+    """Split one message that is too large for the service to receive at once."""
+    data = message.SerializeToString()
+    return [
+        reward_pb2.MessagePart(data=data[first : first + PART_BYTES])
+        for first in range(0, len(data), PART_BYTES)
+    ]
 
 
 def object_bytes(value: Mapping[str, Any] | bytes, field: str) -> bytes:

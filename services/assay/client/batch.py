@@ -1,0 +1,284 @@
+"""A batch: asynchronous, and the same for programs without an event loop.
+
+Everything may be repeated: a request that was submitted twice is one request. A batch that lost
+acknowledged requests (its store was rolled back) gets them again from the client that submitted
+them, while that waits for results.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from assay.client import wire
+from assay.client.failures import BatchLost, shifted
+from assay.client.ledger import Handed, Ledger
+from assay.client.types import (
+    BatchStatus,
+    GroupSummary,
+    Page,
+    Request,
+    Result,
+    Scores,
+    Submitted,
+)
+from assay.core.errors import AssayError, NotFound, TooLarge
+from assay.v1 import reward_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+
+    from assay.client.connection import Connection
+    from assay.client.loop_thread import LoopThread
+    from assay.v1.reward_pb2_grpc import RewardServiceAsyncStub
+
+MESSAGE_BYTES = 2 * 1024**2
+"""Approximate size in bytes of the messages into which submissions are split; a larger request, or
+`Score`, is sent in parts."""
+MESSAGE_REQUESTS = 512
+
+
+class Batch:
+    """The requests whose rewards one training step consumes together."""
+
+    def __init__(
+        self,
+        batch_id: str,
+        *,
+        connection: Connection,
+        stub: RewardServiceAsyncStub,
+    ) -> None:
+        self.batch_id = batch_id
+        self._connection = connection
+        self._stub = stub
+        self._ledger = Ledger()
+
+    async def submit(self, requests: Iterable[Request]) -> Submitted:
+        """Send requests, in as many messages as they need; durable on return.
+
+        Submitting the same requests again is no error, so after any error the whole call may be
+        repeated.
+
+        Raises:
+            InvalidRequest: a request is wrong; `field` says which (`requests[3].reference`).
+            TooLarge: a payload is over the service's limit.
+            Conflict: a `request_id` exists with other content.
+            FailedPrecondition: the batch is sealed, full or cancelled.
+            Saturated: a quota was reached during the whole time of the backoff.
+            BatchLost: the batch is gone, although it had acknowledged requests.
+        """
+        return await self._submit(wire.reward_requests(list(requests)))
+
+    async def _submit(self, messages: Sequence[reward_pb2.RewardRequest]) -> Submitted:
+        accepted = duplicates = 0
+        waiting = deque(
+            wire.chunks(messages, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_REQUESTS)
+        )
+        while waiting:
+            first, chunk = waiting.popleft()
+            request = reward_pb2.SubmitRequest(batch_id=self.batch_id, requests=chunk)
+            try:
+                if request.ByteSize() > MESSAGE_BYTES:
+                    parts = wire.parts(request)
+                    answer = await self._connection.call(self._stub.SubmitParts, parts)
+                else:
+                    answer = await self._connection.call(self._stub.Submit, request)
+            except NotFound as error:
+                raise self._gone(error) from error
+            except AssayError as error:
+                if not _is_too_much_together(error, chunk):
+                    raise shifted(error, first) from error
+                half = len(chunk) // 2
+                waiting.extendleft([(first + half, chunk[half:]), (first, chunk[:half])])
+                continue
+            self._ledger.acknowledge(chunk)
+            accepted += answer.accepted
+            duplicates += answer.duplicates
+        return Submitted(accepted=accepted, duplicates=duplicates)
+
+    async def seal(self) -> BatchStatus:
+        """Declare that no more requests will come; idempotent."""
+        request = reward_pb2.SealBatchRequest(batch_id=self.batch_id)
+        answer = await self._connection.call(self._stub.SealBatch, request)
+        return wire.batch_status(answer.batch)
+
+    async def cancel(self) -> int:
+        """End all requests that have not ended as CANCELLED; return their number. Idempotent."""
+        request = reward_pb2.CancelBatchRequest(batch_id=self.batch_id)
+        answer = await self._connection.call(self._stub.CancelBatch, request)
+        return answer.cancelled
+
+    async def cancel_requests(
+        self, request_ids: Iterable[str] = (), *, group_ids: Iterable[str] = ()
+    ) -> int:
+        """End these requests, and those of these groups, that have not ended; return their number.
+
+        The batch continues. Idempotent; name many at once.
+
+        Raises:
+            InvalidRequest: nothing is named.
+        """
+        request = reward_pb2.CancelRequestsRequest(
+            batch_id=self.batch_id, request_ids=request_ids, group_ids=group_ids
+        )
+        answer = await self._connection.call(self._stub.CancelRequests, request)
+        return answer.cancelled
+
+    async def status(self) -> BatchStatus:
+        """Current status of the batch."""
+        request = reward_pb2.GetBatchRequest(batch_id=self.batch_id)
+        answer = await self._connection.call(self._stub.GetBatch, request)
+        return wire.batch_status(answer.batch)
+
+    async def pages(self, *, cursor: int = 0) -> AsyncGenerator[Page, None]:
+        """Yield results and group summaries as they arrive, until the batch is complete.
+
+        To resume later, pass the `cursor` of the last page that you handled. After a loss in the
+        store the log is read from its beginning; unchanged entries that were already yielded are
+        left out.
+
+        Raises:
+            BatchLost: the store lost the batch, or part of it, permanently.
+        """
+        handed = Handed()
+        async with aclosing(self._listen(await self._begin(cursor))) as pages:
+            async for page in pages:
+                yield handed.fresh(page)
+        if cursor == 0 and self._ledger.unanswered:
+            # It was rolled back and continued in another order, between two of our reads.
+            async with aclosing(self._listen(0)) as pages:
+                async for page in pages:
+                    yield handed.fresh(page)
+        if cursor == 0 and self._ledger.unanswered:
+            raise BatchLost(f"{self._ledger.unanswered} acknowledged requests have no result")
+        self._ledger.forget()
+
+    async def _listen(self, cursor: int) -> AsyncGenerator[Page, None]:
+        def request_from(position: int) -> reward_pb2.StreamResultsRequest:
+            return reward_pb2.StreamResultsRequest(batch_id=self.batch_id, cursor=position)
+
+        stream = self._connection.stream(
+            self._stub.StreamResults, request_from, cursor, again=self._made_good
+        )
+        try:
+            async with aclosing(stream):
+                async for message in stream:
+                    page = wire.page(message)
+                    self._ledger.answer(page.results)
+                    yield page
+        except NotFound as error:
+            raise self._gone(error) from error
+
+    async def _begin(self, cursor: int) -> int:
+        try:
+            return await self._made_good(cursor)
+        except BatchLost:
+            raise
+        except NotFound as error:
+            raise self._gone(error) from error
+
+    async def _made_good(self, cursor: int) -> int:
+        """Send again the acknowledged requests that the store lost; return the cursor to read from.
+
+        Raises:
+            BatchLost: not all of them can be sent again.
+        """
+        if not self._ledger.acknowledged:
+            return cursor
+        status = await self.status()
+        missing = self._ledger.acknowledged - status.submitted
+        if missing <= 0:
+            return cursor
+        messages = self._ledger.again()
+        if status.over or messages is None:
+            raise BatchLost(f"the store lost {missing} acknowledged requests")
+        await self._submit(messages)
+        return 0
+
+    def _gone(self, error: NotFound) -> NotFound:
+        """The error for a batch that does not exist."""
+        if not self._ledger.unanswered:
+            return error
+        return BatchLost(f"the store lost the batch: {error.message}", field=error.field)
+
+    async def results(self, *, cursor: int = 0) -> AsyncGenerator[Result, None]:
+        """Yield results in the order in which requests end, until the batch is complete.
+
+        A request whose dead letter was replayed comes twice; the later result counts.
+        """
+        async with aclosing(self.pages(cursor=cursor)) as pages:
+            async for page in pages:
+                for result in page.results:
+                    yield result
+
+    async def groups(self, *, cursor: int = 0) -> AsyncGenerator[GroupSummary, None]:
+        """Yield each group's summary once all its requests have ended."""
+        async with aclosing(self.pages(cursor=cursor)) as pages:
+            async for page in pages:
+                for group in page.groups:
+                    yield group
+
+    async def collect(self) -> Scores:
+        """Wait for the whole batch."""
+        results: dict[str, Result] = {}
+        groups: dict[str, GroupSummary] = {}
+        async with aclosing(self.pages()) as pages:
+            async for page in pages:
+                results.update((result.request_id, result) for result in page.results)
+                groups.update((group.group_id, group) for group in page.groups)
+        return Scores(results=list(results.values()), groups=list(groups.values()))
+
+
+class SyncBatch:
+    """See `Batch`."""
+
+    def __init__(self, batch: Batch, *, loop: LoopThread) -> None:
+        self.batch_id = batch.batch_id
+        self._batch = batch
+        self._loop = loop
+
+    def submit(self, requests: Iterable[Request]) -> Submitted:
+        """See `Batch.submit`."""
+        return self._loop.run(self._batch.submit(requests))
+
+    def seal(self) -> BatchStatus:
+        """See `Batch.seal`."""
+        return self._loop.run(self._batch.seal())
+
+    def cancel(self) -> int:
+        """See `Batch.cancel`."""
+        return self._loop.run(self._batch.cancel())
+
+    def cancel_requests(
+        self, request_ids: Iterable[str] = (), *, group_ids: Iterable[str] = ()
+    ) -> int:
+        """See `Batch.cancel_requests`."""
+        return self._loop.run(self._batch.cancel_requests(request_ids, group_ids=group_ids))
+
+    def status(self) -> BatchStatus:
+        """See `Batch.status`."""
+        return self._loop.run(self._batch.status())
+
+    def pages(self, *, cursor: int = 0) -> Iterator[Page]:
+        """See `Batch.pages`."""
+        return self._loop.iterate(self._batch.pages(cursor=cursor))
+
+    def results(self, *, cursor: int = 0) -> Iterator[Result]:
+        """See `Batch.results`."""
+        for page in self.pages(cursor=cursor):
+            yield from page.results
+
+    def groups(self, *, cursor: int = 0) -> Iterator[GroupSummary]:
+        """See `Batch.groups`."""
+        for page in self.pages(cursor=cursor):
+            yield from page.groups
+
+    def collect(self) -> Scores:
+        """See `Batch.collect`."""
+        return self._loop.run(self._batch.collect())
+
+
+def _is_too_much_together(error: AssayError, chunk: Sequence[object]) -> bool:
+    """Whether sending half of the message may help: it was too large as a whole."""
+    return isinstance(error, TooLarge) and error.field == "message" and len(chunk) > 1

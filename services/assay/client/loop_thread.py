@@ -1,0 +1,65 @@
+"""An event loop in a thread, for programs without one.
+
+The synchronous client runs the asynchronous one on it, so the two behave alike. Ctrl-C ends the
+waiting call, on the server too. Must not be used across a fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Coroutine, Iterator
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="assay-client", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """False once closed."""
+        return self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the loop and wait for it; an interrupt here cancels it there."""
+        if not self.running:
+            work.close()
+            raise RuntimeError("the client is closed")
+        doing = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return doing.result()
+        except BaseException:
+            doing.cancel()
+            raise
+
+    def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        """Yield items one by one."""
+        try:
+            with contextlib.suppress(StopAsyncIteration):
+                while True:
+                    yield self.run(_next(items))
+        finally:
+            if self.running:
+                self.run(items.aclose())
+
+    def close(self) -> None:
+        """Stop the loop and its thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T:
+    return await anext(items)
