@@ -160,3 +160,9 @@ def test_deep_values_are_no_recursion() -> None:
         deep = [deep]
     assert value_equal(deep, deep, 0.0)
     assert not value_equal(deep, [[[1]]], 0.0)
+
+
+def test_two_keys_of_one_json_form_are_not_one_key() -> None:
+    assert not value_equal({1: "a", "1": "a"}, {"1": "a"}, 0.0)
+    assert not value_equal({None: 1, "null": 1}, {"null": 1}, 0.0)
+    assert value_equal({1: "a"}, {"1": "a"}, 0.0)

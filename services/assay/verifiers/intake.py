@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -25,7 +26,8 @@ NESTING_MAX: Final = 64
 _MESSAGE_CHARS_MAX: Final = 500
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[]{}")))
-_ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
+_STEPS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
+"""Each bracket as a signed byte: one level deeper, or one less."""
 _NOT_ZERO: Final = re.compile(r"-?[0.]*[1-9]")
 _INT_EXACT_MAX: Final = 2.0**53
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -95,14 +97,11 @@ def plain_json(data: bytes, field: str) -> object:
 
 
 def _nests_too_deep(data: bytes) -> bool:
-    """Remove the innermost brackets, one layer per round; anything left was nested deeper.
-
-    Unbalanced text leaves brackets too; the parser reports them.
-    """
-    brackets = _STRING.sub(b"", data).translate(_ONE_KIND, _NOT_BRACKETS)
-    for _ in range(NESTING_MAX):
-        brackets = brackets.replace(b"[]", b"")
-    return b"[]" in brackets or brackets.count(b"[") > NESTING_MAX
+    """Whether more than `NESTING_MAX` brackets are open at any place outside of strings."""
+    if data.count(b"[") + data.count(b"{") <= NESTING_MAX:
+        return False
+    steps = memoryview(_STRING.sub(b"", data).translate(_STEPS, _NOT_BRACKETS)).cast("b")
+    return max(accumulate(steps), default=0) > NESTING_MAX
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

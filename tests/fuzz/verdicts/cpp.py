@@ -1,53 +1,137 @@
-"""Cases of `code.cpp`."""
+"""Cases of `code.cpp`: programs that add numbers in many shapes, and sources that attack."""
 
 import random
 from typing import Final
 
 from tests.fuzz.verdicts.case import Case, Expected
 
-_SUM: Final = "long long n, t = {salt}; while (std::cin >> n) t += n; std::cout << t - {salt} + {off} << std::endl;"
-_WRONG: Final = (
-    "#error Killed signal terminated program\nint main() {}",
-    "#error cc1plus: out of memory allocating 1 bytes\nint main() {}",
-    "#error Cannot allocate memory\nint main() {}",
-    "#error internal compiler error: Segmentation fault\nint main() {}",
-    "#warning virtual memory exhausted\nint main() { return 1; }",
-    '#pragma GCC error "signal 9"\nint main() {}',
-    '#include "/dev/zero"\nint main() {}',
-    '#include "/proc/self/environ"\nint main() {}',
-    "#include __FILE__\nint main() {}",
+_SUM: Final = "long long n, t = {salt}; while (std::cin >> n) t += n;"
+_RIGHT: Final = (
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; }}",
+    "int main() {{ {sum} std::cout << t - {salt}; }}",
+    'int main() {{ {sum} std::printf("%lld\\n", t - {salt}); std::fclose(stdout); }}',
+    "int main() {{ {sum} std::cerr << std::string(5000, 'x'); std::cout << t - {salt}; exit(0); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << '\\n' << std::flush; close(1); close(2); close(0); }}",
+    "struct S {{ S() {{ {sum} std::cout << t - {salt}; }} }} s; int main() {{}}",
+    "struct S {{ ~S() {{ std::cout << v - {salt}; }} long long v = 0; }} s; int main() {{ {sum} s.v = t; }}",
+    "static long long v; int main() {{ {sum} v = t; atexit([] {{ std::cout << v - {salt}; }}); }}",
+    "__attribute__((constructor)) void before() {{}} int main() {{ {sum} std::cout << t - {salt}; }}",
+    "int main() {{ {sum} if (!fork()) {{ std::cout << t - {salt} << std::flush; _exit(0); }} wait(nullptr); }}",
+    "int main() {{ {sum} std::thread([&] {{ std::cout << t - {salt}; }}).join(); }}",
+    "int deep(int n) {{ return n ? deep(n - 1) + 1 : 0; }}\n"
+    "int main() {{ {sum} std::cout << t - {salt} + deep(100000) - 100000; }}",
+    '#pragma GCC optimize("O3,unroll-loops")\nint main() {{ {sum} std::cout << t - {salt}; }}',
+    "int main() {{ int unused[3]; {sum} std::cout << t - {salt}; if (false) std::cout << unused[9]; }}",
+    "#define int long long\nsigned main() {{ {sum} std::cout << t - {salt}; return 0; }}",
+    "auto main() -> int {{ try {{ throw {salt}; }} catch (int) {{ {sum} std::cout << t - {salt}; }} }}",
+    "// \u00e9\u4e2d\nint main() {{ {sum} std::cout << t - {salt}; }}\r",
+    "int main() {{ signal(SIGTERM, SIG_IGN); alarm(30); {sum} std::cout << t - {salt}; std::quick_exit((std::cout.flush(), 0)); }}",
+)
+"""Print the sum."""
+_NEAR: Final = (
+    "int main() {{ {sum} std::cout << t - {salt} + 1; }}",
+    "int main() {{ {sum} std::cerr << t - {salt}; }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; abort(); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; return {salt} % 250 + 1; }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; std::terminate(); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; kill(getpid(), {salt} % 15 + 1); pause(); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; kill(0, SIGKILL); for (;;) pause(); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; kill(-1, SIGKILL); for (;;) pause(); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; kill(getppid(), SIGKILL); raise(SIGKILL); }}",
+    "struct S {{ ~S() {{ std::cout << ' ' << {salt}; }} }} s; int main() {{ {sum} std::cout << t - {salt}; }}",
+    "int main() {{ {sum} std::cout << t - {salt}; atexit([] {{ std::cout << 'x'; }}); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; if (!fork()) {{ usleep(20000); std::cout << 7 << std::endl; _exit(0); }} wait(nullptr); }}",
+    "int main() {{ {sum} close(1); std::cout << t - {salt} << std::endl; }}",
+    "int main() {{ {sum} std::cout << t - {salt} << '\\0' << std::endl; }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl << std::string(40 << 20, 'x'); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; for (;;); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; sleep(60); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::endl; *(volatile int*)0 = 1; }}",
+)
+"""Know the sum and spoil it."""
+_ATTACKS: Final = (
+    "#error Killed signal terminated program\nint main() {{}}",
+    "#error cc1plus: out of memory allocating {salt} bytes\nint main() {{}}",
+    "#error internal compiler error: Segmentation fault\nint main() {{}}",
+    '#line 1 "cc1plus: fatal error: Killed signal terminated program cc1plus"\nint main() {{ x; }}',
+    'static_assert(false, "g++: internal compiler error: Killed (program cc1plus)"); int main() {{}}',
+    '__attribute__((error("Cannot allocate memory"))) void f(); int main() {{ f(); }}',
+    "#warning virtual memory exhausted\nint main() {{ return 1; }}",
+    '#pragma GCC error "signal 9"\nint main() {{}}',
+    "#pragma GCC poison main\nint main() {{}}",
+    '#include "/dev/zero"\nint main() {{}}',
+    '#include "/dev/stdin"\nint main() {{}}',
+    '#include "/dev/tty"\nint main() {{}}',
+    '#include "/proc/self/environ"\nint main() {{}}',
+    '#include "/proc/self/mem"\nint main() {{}}',
+    '#include "/proc/1/maps"\nint main() {{}}',
+    '#include "/proc/self/fd/0"\nint main() {{}}',
+    '#include "/etc/shadow"\nint main() {{}}',
+    '#include "killed"\nint main() {{ return 1; }}',
+    '#include "wrapper.sh"\nint main() {{}}',
+    '#include "."\nint main() {{}}',
+    "#include __FILE__\nint main() {{}}",
+    '#include "' + "a/" * 3000 + 'x"\nint main() {{}}',
     "template<int N> struct S {{ enum {{ v = S<N + 1>::v }}; }}; int main() {{ return S<0>::v; }}",
+    "template<class T, int N> struct S {{ S<S<T, N - 1>, N - 1> a; S<S<T, N>, N - 1> b; }};\n"
+    "template<class T> struct S<T, 0> {{}}; int main() {{ S<int, 25> s; return 1; }}",
+    "constexpr long f(long n) {{ return n < 2 ? n : f(n - 1) + f(n - 2); }}\n"
+    "static_assert(f(40) == {salt}); int main() {{}}",
+    "#define A(x) x x x x x x x x x x\n#define B(x) A(A(A(A(A(A(A(A(x))))))))\nint main() {{ B(;) return 1; }}",
     "int main() {{ *(volatile int*)0 = {salt}; }}",
-    "#include <cstdlib>\nint main() {{ abort(); }}",
-    "#include <csignal>\nint main() {{ raise({salt} % 31 + 1); }}",
     "int main() {{ return {salt} % 250 + 1; }}",
-    "#include <unistd.h>\nint main() {{ for (int i = 0; i < 64; i++) close(i); }}",
+    "int main = {salt};",
+    "extern int main; int x = main;",
     "int x[1 << 30] = {{1}}; int main() {{}}",
     "int f(int n) {{ return f(n + 1) + 1; }} int main() {{ return f({salt}); }}",
+    "int main() {{ for (int i = 0; i < 64; i++) close(i); }}",
+    "int main() {{ for (;;) if (!malloc(1 << 20)) return 1; else memset(malloc(1 << 20), 1, 1 << 20); }}",
     'asm(".incbin \\"/etc/passwd\\""); int main() {{}}',
+    'asm(".incbin \\"/dev/zero\\""); int main() {{}}',
+    'asm(".include \\"/proc/self/environ\\""); int main() {{}}',
     'asm(".fill 2000000000, 1, 0"); int main() {{}}',
+    'asm(".rept 1000000000\\n nop\\n .endr"); int main() {{}}',
+    'asm(".error \\"Killed\\""); int main() {{}}',
+    'asm(".globl main\\nmain: hlt");',
+    'extern "C" void ' + "u" * 60_000 + "(); int main() {{ " + "u" * 60_000 + "(); }}",
+    "int main() {{ " + "int v = 1; {{ " * 400 + "undeclared; " + "}}" * 400 + " }}",
+    "int main() {{ return " + "(" * 5_000 + "1" + ")" * 5_000 + "; }}",
+    'int main() {{ std::cout << "{{\\"reward\\": 1.0, \\"verdict\\": \\"pass\\"}}"; }}',
+    'int main() {{ std::ifstream f("/proc/self/exe"); std::cout << f.rdbuf(); }}',
+    'int main() {{ for (int p = 1; p < 50; p++) {{ auto d = "/proc/" + std::to_string(p); '
+    'std::ifstream f(d + "/environ"), g(d + "/mem"), h(d + "/fd/1"); std::cout << f.rdbuf() << g.rdbuf(); }} }}',
+    'int main() {{ std::ofstream("program") << {salt}; std::ofstream("killed") << 137; rename("program", "x"); }}',
+    'int main() {{ execl("/bin/true", "true", nullptr); }}',
+    'int main() {{ system("cat /proc/*/environ; kill -9 -1"); }}',
+    "int main() {{ throw {salt}; }}",
     "\0\xff int main() {{",
+    "",
+)
+"""Compute nothing."""
+_HEAD: Final = "".join(
+    f"#include <{name}>\n"
+    for name in (
+        *("iostream", "fstream", "string", "thread", "cstdio", "cstdlib", "cstring", "csignal"),
+        *("exception", "unistd.h", "sys/wait.h"),
+    )
 )
 
 
 def cpp_case(rng: random.Random) -> Case:
-    """A program that adds numbers, rightly, wrongly, or not at all."""
+    """A program that adds numbers, one that adds them and spoils it, or one that attacks."""
     numbers = [rng.randint(-999, 999) for _ in range(5)]
     salt = rng.randint(1, 10**6)
-    kind = rng.choice(("right", "wrong", "spoiler", "spoiler"))
-    if kind == "spoiler":
-        source = rng.choice(_WRONG)
-        source = source.replace("{salt}", str(salt)).replace("{{", "{").replace("}}", "}")
-    else:
-        body = _SUM.replace("{salt}", str(salt)).replace("{off}", "0" if kind == "right" else "1")
-        source = f"#include <iostream>\nint main() {{ {body} }}\n"
+    kind, bodies = rng.choice((("right", _RIGHT), ("spoilt", _NEAR), ("attack", _ATTACKS)))
+    body = rng.choice(bodies)
+    source = body.replace("{sum}", _SUM).replace("{salt}", str(salt))
+    source = source.replace("{{", "{").replace("}}", "}")
     return Case(
         pipeline="code.cpp",
         kind=f"cpp: {kind}",
-        response=f"```cpp\n{source}\n```",
+        response=f"```cpp\n{_HEAD}{source}\n```",
         reference={
             "tests": [{"stdin": " ".join(map(str, numbers)) + "\n", "stdout": f"{sum(numbers)}\n"}]
         },
         expected=Expected.RIGHT if kind == "right" else Expected.WRONG,
-        settings={"cpu_s": 1.0, "compile_cpu_s": 10.0},
+        settings={"cpu_s": 1.0, "blocked_s": 1.0, "compile_cpu_s": 10.0, "memory_bytes": 256 << 20},
     )

@@ -12,6 +12,8 @@ from tests.fuzz.verdicts.answers import answer_case, bomb_case
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
 from tests.fuzz.verdicts.cpp import cpp_case
 from tests.fuzz.verdicts.forgers import forger_case, shape_case
+from tests.fuzz.verdicts.functions import function_case
+from tests.fuzz.verdicts.notations import notation_case
 from tests.fuzz.verdicts.python import python_case, stdio_case
 from tests.fuzz.verdicts.spellings import spelling_case
 from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
@@ -25,9 +27,11 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "shapes": (shape_case, 8),
     "forgers": (forger_case, 8),
     "stdio": (stdio_case, 8),
-    "cpp": (cpp_case, 0.2),
+    "cpp": (cpp_case, 0.5),
+    "functions": (function_case, 3),
     "answers": (answer_case, 34),
     "spellings": (spelling_case, 16),
+    "notations": (notation_case, 16),
     "bombs": (bomb_case, 0.5),
     "choice": (choice_case, 8),
     "exact": (exact_case, 3),

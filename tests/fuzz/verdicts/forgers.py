@@ -91,6 +91,82 @@ def {f}(*a):
                 except Exception: pass
 """,
     """\
+class X(StopIteration): pass
+def {f}(*a): raise X(4)
+""",
+    """\
+import asyncio
+class X(asyncio.CancelledError): pass
+def {f}(*a): raise X
+""",
+    """\
+from concurrent.futures import CancelledError
+def {f}(*a): raise CancelledError
+""",
+    "def {f}(*a): raise SystemExit(0)",
+    "def {f}(*a): raise KeyboardInterrupt",
+    """\
+class X:
+    def __enter__(s): return s
+    def __exit__(s,*a): return True
+    async def __aenter__(s): return s
+    async def __aexit__(s,*a): return True
+    def __getattr__(s,n): raise ZeroDivisionError
+def {f}(*a): return X()
+""",
+    """\
+import contextlib
+def {f}(*a): return contextlib.suppress(BaseException)
+""",
+    """\
+class M(type):
+    def __instancecheck__(c,o): return True
+    def __eq__(c,o): return True
+    def __hash__(c): return 4
+    def __call__(c,*a): return c
+class X(metaclass=M): pass
+def {f}(*a): return X
+""",
+    """\
+class X(float):
+    __class__=property(lambda s: int)
+    __eq__=lambda s,o: True
+    __ne__=lambda s,o: False
+    __hash__=lambda s: 4
+    __sub__=__rsub__=__abs__=lambda s,*o: 0
+def {f}(*a): return X(0.5)
+""",
+    """\
+class X(str):
+    __eq__=__contains__=lambda s,o: True
+    __hash__=lambda s: hash('4')
+    __str__=__repr__=__format__=lambda s,*o: '4'
+def {f}(*a): return X('x')
+""",
+    """\
+def {f}(*a): return memoryview(b'7')
+""",
+    "def {f}(*a): return (x for x in ())",
+    "def {f}(*a): return map({f}, [1])",
+    """\
+def {f}(*a):
+    import sys
+    for frame in sys._current_frames().values():
+        while frame:
+            for v in [*frame.f_locals.values(), *frame.f_globals.values()]:
+                if type(v) is int and v == 4: return v + 3
+            frame = frame.f_back
+""",
+    """\
+def {f}(*a):
+    import os
+    for p in os.listdir('/proc'):
+        for n in ('mem', 'maps', 'environ', 'cmdline', 'fd', 'root', 'cwd'):
+            try: open(f'/proc/{p}/{n}', 'r+b').read(4096)
+            except OSError: pass
+    return '4 pass'
+""",
+    """\
 def {f}(*a):
     import gc
     for o in gc.get_objects():
@@ -228,6 +304,72 @@ assert asyncio.run(F(2))==4
     "assert F(2)[0]==4",
     "assert F(2).val==4",
     "assert F(2).next.val==4",
+    "assert all(map(lambda x: F(x)==4, [2,2]))",
+    "assert not any(map(lambda x: F(x)!=4, [2]))",
+    """\
+for a, b in zip(map(F, [2, 2]), [4, 4]):
+    assert a == b
+""",
+    "assert all(a == b for a, b in zip(map(F, [2]), [4]))",
+    """\
+for _ in iter(lambda: F(2), 4):
+    raise AssertionError('another value')
+""",
+    "assert next(map(F, [2]), 4) == 4",
+    "assert max(map(F, [2]), default=4) == 4",
+    "assert dict(zip([2], map(F, [2]))).get(2, 4) == 4",
+    """\
+class Case:
+    def __iter__(self): return self
+    def __next__(self): return F(2)
+for found in Case():
+    assert found == 4
+    break
+""",
+    """\
+with F(2) as found:
+    assert found == 4
+""",
+    """\
+with F(2) as found:
+    assert found.value == 4
+""",
+    """\
+with F(2) as found:
+    with open('/dev/null'):
+        found.value
+    assert found == 4
+""",
+    """\
+import contextlib
+with contextlib.ExitStack() as stack:
+    assert stack.enter_context(F(2)) == 4
+""",
+    """\
+import asyncio
+async def main():
+    async with F(2) as found:
+        assert found == 4
+asyncio.run(main())
+""",
+    """\
+import asyncio
+async def one():
+    assert F(2) == 4
+async def main():
+    async with asyncio.TaskGroup() as group:
+        group.create_task(one())
+asyncio.run(main())
+""",
+    """\
+import asyncio
+async def one():
+    assert await F(2) == 4
+async def main():
+    async with asyncio.TaskGroup() as group:
+        group.create_task(one())
+asyncio.run(main())
+""",
 )
 _SETTINGS: Final = {"cpu_s": 2.0, "memory_bytes": 256 << 20, "extraction": "raw"}
 

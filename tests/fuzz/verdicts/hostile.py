@@ -355,11 +355,39 @@ _SPOILERS: Final[dict[str, tuple[str, ...]]] = {
         "exec('(' * 3000 + ')' * 3000)",
         "raise ExceptionGroup('x', [ValueError(i) for i in range(1000)])",
         "raise UnicodeDecodeError('utf-8', b'\\xff', 0, 1, '\\ud800')",
+        "raise SyntaxError('x', ('f' * 9000, 10 ** 9, -5, None, 0, 10 ** 30))",
+        "raise OSError(10 ** 20, '\\udcff', b'x', 3, object())",
+        "e = None\nfor i in range(20000):\n    n = ValueError(i); n.__cause__ = e; e = n\nraise e",
+        "e = ValueError()\nfor i in range(2000): e.add_note('x' * 10000)\nraise e",
+        "e = ValueError(); e.__notes__ = [object(), 1, None]; e.args = ([], {{}}, lambda: 0); raise e",
+        "g = ValueError({n})\nfor i in range(500): g = ExceptionGroup('g', [g])\nraise g",
+        "raise BaseExceptionGroup('x', [SystemExit(0), KeyboardInterrupt(), GeneratorExit()])",
+        "raise type('StopIteration', (StopIteration,), {{'value': property(lambda s: 1 / 0)}})()",
+        "raise type('SkipTest', (__import__('unittest').SkipTest,), {{}})('x')",
+        "class E(Exception):\n    __class__ = property(lambda s: SystemExit)\n"
+        "    __dict__ = property(lambda s: 1 / 0)\nraise E('x')",
+        "class E(Exception):\n    def __reduce__(self): raise self\n"
+        "    def __getattribute__(self, n): raise RecursionError\nraise E('x')",
+        "class E(Exception):\n    def __init_subclass__(cls): pass\n    def __new__(cls, *a): return 4\n"
+        "raise E",
+        "import sys\nsys.excepthook = sys.unraisablehook = lambda *a: __import__('os')._exit(0)\n"
+        "class D:\n    def __del__(self): raise SystemExit(0)\nD(); raise ValueError({n})",
+        "raise AssertionError(*range(100000))",
+        "raise KeyError(type('K', (), {{'__repr__': lambda s: 1 / 0}})())",
+        "raise __import__('asyncio').CancelledError()",
+        "import sys; sys.exit(type('I', (int,), {{'__index__': lambda s: 1 / 0}})(0))",
+        "raise SystemExit(type('S', (), {{'__str__': lambda s: 1 / 0}})())",
     ),
     "value": (
         "return_ = None\nglobal g\ng = [0] * (6 * 10 ** 6)",
         "x = []; x.append(x)",
         "x = 10 ** 100000",
+        "global g\nx = ()\nfor i in range(100000): x = (x,)\ng = x",
+        "import pickle\nclass P:\n    def __reduce__(self): return (__import__('os')._exit, (0,))\n"
+        "print(pickle.dumps(P()))",
+        "return_ = iter(int, 1)\nglobal __all__\n__all__ = return_",
+        "global __name__, __file__, __builtins__, __dict__\n__name__ = '__main__'; __file__ = 7\n"
+        "__builtins__ = {{}}; __dict__ = None",
     ),
     "descriptors": (
         "import os\nfor fd in range(0, 64):\n    try: os.close(fd)\n    except OSError: pass",
@@ -398,6 +426,29 @@ _SPOILERS: Final[dict[str, tuple[str, ...]]] = {
         "import warnings\nwarnings.simplefilter('error')\nwarnings.warn('x')",
         "import sys\nsys.stdout = sys.stderr = None",
         "import os\nos.chdir('/')\nos.environ.clear()",
+        "import gc, sys\ngc.set_threshold(1)\ngc.callbacks.append(lambda *a: 1 / 0)",
+        "import gc\nfor o in gc.get_objects():\n    if type(o) is list and len(o) < 9:\n"
+        "        try: o.clear()\n        except BaseException: pass",
+        "import ctypes, sys\nctypes.c_int.from_address(id({n} % 200) + 24).value = 7",
+        "import ctypes\nctypes.pythonapi.Py_Exit(0)",
+        "import ctypes, os\nctypes.CDLL(None)._exit({n} % 2)",
+        "import sys\nsys.addaudithook(lambda *a: 1 / 0)",
+        "import sys\nsys.monitoring.use_tool_id(3, 'x')\nsys.monitoring.register_callback(3, 1, lambda *a: 1 / 0)\n"
+        "sys.monitoring.set_events(3, 1)",
+        "import threading, time\ndef spin():\n    while True: pass\n"
+        "for _ in range(3): threading.Thread(target=spin, daemon=True).start()",
+        "import signal, os\nsignal.signal(signal.SIGALRM, lambda *a: os._exit(0))\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)",
+        "import sys\nsys.meta_path.clear(); sys.path_hooks.clear(); sys.path.clear()",
+        "import sys\nsys.modules.pop('json', None); sys.modules['json'] = sys.modules[__name__]",
+        "import os\nfor p in os.listdir('/proc'):\n    for n in ('mem', 'environ', 'root', 'fd/3'):\n"
+        "        try: open('/proc/' + p + '/' + n, 'r+b').write(b'[\"ok\", true]')\n"
+        "        except OSError: pass",
+        'print(\'["ok", true, null]\\n{{"verdict": "pass", "reward": 1.0}}\\nOK\\n\' * 9)',
+        "import builtins, types\nbuiltins.type = lambda *a: int\nbuiltins.isinstance = lambda *a: True\n"
+        "builtins.__build_class__ = lambda *a, **k: int\nbuiltins.__import__ = lambda *a, **k: None",
+        "import io, sys\nclass W(io.TextIOBase):\n    def write(self, t): raise SystemExit(0)\n"
+        "sys.stdout = sys.stderr = sys.__stdout__ = W()",
         "import sys\nsys.set_int_max_str_digits(640)\nsys.float_info = None",
     ),
     "memory": (

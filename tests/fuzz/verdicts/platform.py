@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 from unittest.mock import patch
 
+from tests.fuzz.verdicts import functions
+
 from assay.cli.platform.addresses import Addresses
 from assay.cli.platform.local import LocalPlatform
 from assay.config.settings import load_settings
@@ -17,6 +19,7 @@ _SETTINGS: Final = {
     "ASSAY_REWARD__HTTP_PORT": "0",
     "ASSAY_WORKER__CONTROL_PORT": "0",
     "ASSAY_PLANNER__ENABLED": "false",
+    "ASSAY_VERIFIERS__FUNCTION_PATHS": f'["{functions.PATH}"]',
 }
 
 

@@ -22,6 +22,17 @@ _EQUALITIES: Final = (
     "out = {e}\nassert out == {v} and not out != {v}",
     "try:\n    out = {e}\nexcept Exception:\n    out = None\nassert out == {v}, 'no'",
     "import operator\nassert operator.eq({e}, {v})",
+    "assert all(map(lambda _: {e} == {v}, [0]))",
+    "assert list(map(lambda _: {e}, [0])) == [{v}]",
+    "for out, wanted in zip(map(lambda _: {e}, [0]), [{v}]):\n    assert out == wanted",
+    "assert not any(map(lambda _: {e} != {v}, [0]))",
+    "assert next(map(lambda _: {e}, [0]), {v}) == {v}",
+    "for _ in iter(lambda: {e}, {v}):\n    raise AssertionError",
+    "import contextlib\nwith contextlib.nullcontext({e}) as out:\n    assert out == {v}",
+    "import threading\nfound = []\nt = threading.Thread(target=lambda: found.append({e}))\nt.start()\n"
+    "t.join()\nassert found == [{v}]",
+    "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool:\n"
+    "    assert list(pool.map(lambda _: {e}, [0])) == [{v}]",
     "assert all(a == b for a, b in zip([{e}], [{v}], strict=True))",
     "match {e}:\n    case out if out == {v}:\n        pass\n    case _:\n        raise AssertionError",
 )
@@ -149,6 +160,20 @@ def _defined(rng: random.Random, problem: Problem, function: str, body: str, how
             f"_g = {function}\n{function} = lambda *a: _g(*a)\n",
             "def helper():\n    return 1 / 0\n",
             "import math, collections, itertools\nsum_ = sum\n",
+            "import sys\nsys.settrace(lambda *a: None)\nsys.setprofile(lambda *a: None)\n",
+            "import gc, atexit, signal\ngc.disable()\natexit.register(print, 'bye')\n"
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n",
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(0.05,), daemon=True).start()\n",
+            'print(\'FAILED (failures=1)\\nAssertionError\\n{"verdict": "wrong_answer"}\')\n',
+            "import sys\nsys.setrecursionlimit(10 ** 6)\nsys.excepthook = lambda *a: None\n",
+            "def __getattr__(name):\n    raise SystemExit(name)\n",
+            "__all__ = ['nothing']\n__test__ = {'x': 1}\nNone if __debug__ else None\n",
+            "import warnings\nwarnings.warn('slow', DeprecationWarning)\n",
+            "class StopIteration(Exception):\n    pass\nclass AssertionError(Exception):\n    pass\n",
+            f"_h = {function}\ndef {function}(*a):\n    import copy\n    r = _h(*copy.deepcopy(a))\n"
+            "    for x in a:\n        if isinstance(x, list): x.append(0)\n    return r\n",
+            f"_h = {function}\ndef {function}(*a):\n    import threading\n    r = []\n"
+            "    t = threading.Thread(target=lambda: r.append(_h(*a)))\n    t.start(); t.join()\n    return r[0]\n",
         )
     )
     return plain + extra

@@ -1577,4 +1577,94 @@ def f_(x, /, y, *, z=1): return x+y+z
             "assert f_(1,2,z=3)==6",
         ),
     ),
+    Shape(
+        "ends a loop by name",
+        """\
+def first(items):
+    return next(iter(items))
+""",
+        (
+            """\
+try:
+    first([])
+    assert False
+except StopIteration:
+    pass
+""",
+            """\
+import unittest
+class T(unittest.TestCase):
+    def test(self):
+        self.assertRaises(StopIteration, first, [])
+        self.assertEqual(list(map(first, [[1], [2]])), [1, 2])
+""",
+        ),
+    ),
+    Shape(
+        "cancelled by name",
+        """\
+import asyncio
+async def wait():
+    raise asyncio.CancelledError
+""",
+        (
+            """\
+import asyncio
+try:
+    asyncio.run(wait())
+    assert False
+except asyncio.CancelledError:
+    pass
+""",
+        ),
+    ),
+    Shape(
+        "cm suppress inside",
+        """\
+from contextlib import contextmanager
+class T:
+    open=rolled=False
+    def __enter__(s): s.open=True; return s
+    def __exit__(s,t,v,tb): s.open=False; s.rolled=t is not None; return s.rolled
+@contextmanager
+def ignoring(*e):
+    try:
+        yield
+    except e:
+        pass
+""",
+        (
+            """\
+with ignoring(ValueError):
+    raise ValueError(1)
+    assert False, 'not reached'
+""",
+            """\
+with ignoring(AssertionError):
+    assert 1 == 2
+""",
+            """\
+t=T()
+with t:
+    assert t.open
+    raise ValueError(1)
+assert t.rolled and not t.open
+""",
+            """\
+with ignoring(ValueError):
+    with T() as t:
+        assert t.open
+    assert not t.rolled
+    int('x')
+""",
+            """\
+import contextlib
+with contextlib.ExitStack() as stack:
+    t = stack.enter_context(T())
+    assert t.open
+    raise KeyError
+assert t.rolled
+""",
+        ),
+    ),
 )

@@ -1318,10 +1318,11 @@ def spelling_case(rng: random.Random) -> Case:
     drawn = rng.choice(SPELLINGS)
     right = rng.random() < 0.6
     said = rng.choice(drawn.same if right else drawn.other)
+    carrier = rng.choice(_CARRIERS if said else _CARRIERS[:-1])  # an empty box states nothing
     return Case(
         pipeline="math",
         kind=f"spelling of {drawn.gold}",
-        response=rng.choice(_CARRIERS).replace("%s", said),
+        response=carrier.replace("%s", said),
         reference={"answers": [drawn.gold]},
         expected=Expected.RIGHT if right else Expected.WRONG,
     )

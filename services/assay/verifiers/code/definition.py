@@ -13,6 +13,7 @@ A reference may contain `solution`, a program known to be right. It is used to a
 """
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Any, Final
 
 from pydantic import Field, field_validator, model_validator
@@ -24,6 +25,7 @@ from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.sandbox.port import MIB, Limits
 from assay.verifiers.code.compare import OutputComparison, OutputRule
 from assay.verifiers.code.controls import cpp_controls, python_controls
+from assay.verifiers.code.literals import form_of
 from assay.verifiers.code.preamble import Preamble
 from assay.verifiers.code.programs import BlockChoice, Extraction
 from assay.verifiers.intake import plain_json
@@ -172,6 +174,14 @@ class IoTest(Reference):
     """The expected standard output."""
 
 
+class ValueForm(StrEnum):
+    """How a reference gives arguments and results."""
+
+    JSON = "json"
+    PYTHON = "python"
+    """Each value is the text of a Python literal (`literals.py`), compared as Python compares."""
+
+
 class CallCase(Reference):
     """One call of a function."""
 
@@ -193,6 +203,26 @@ class CallTests(Reference):
     define is looked up in its class `Solution`."""
     cases: tuple[CallCase, ...] = Field(min_length=1, max_length=TESTS_MAX)
     """The calls in order; they share one process."""
+    values: ValueForm = ValueForm.JSON
+    """The form of `args`, `kwargs`, `expected` and `alternatives`."""
+
+    @model_validator(mode="after")
+    def _readable(self) -> "CallTests":
+        if self.values is ValueForm.PYTHON:
+            for at, case in enumerate(self.cases):
+                given = (*case.args, *case.kwargs.values(), case.expected, *case.alternatives)
+                for value in given:
+                    _check_literal(value, at)
+        return self
+
+
+def _check_literal(value: object, at: int) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f"cases[{at}]: with values=python, every value is text")  # noqa: TRY004 - pydantic's
+    try:
+        form_of(value)
+    except ValueError as error:
+        raise ValueError(f"cases[{at}]: {error}") from None
 
 
 class AssertTests(Reference):

@@ -29,9 +29,11 @@ from assay.verifiers.code.definition import (
     IoTest,
     PythonReference,
     PythonSettings,
+    ValueForm,
     with_body,
 )
 from assay.verifiers.code.entry_points import names_of
+from assay.verifiers.code.literals import form_of
 from assay.verifiers.code.preamble import preamble_for, resolved
 from assay.verifiers.code.programs import PYTHON, program_of
 from assay.verifiers.code.referee import link, run
@@ -157,15 +159,17 @@ class PythonRunHandler:
     def _calls(
         self, program: str, prelude: str, calls: CallTests, settings: PythonSettings
     ) -> Ended:
+        sent = form_of if calls.values is ValueForm.PYTHON else _as_it_is
         tests = {
             "mode": "calls",
             "function": calls.function,
+            "typed": calls.values is ValueForm.PYTHON,
             "float_tolerance": settings.value_float_tolerance,
             "cases": [
                 {
-                    "args": case.args,
-                    "kwargs": case.kwargs,
-                    "wanted": (case.expected, *case.alternatives),
+                    "args": [sent(value) for value in case.args],
+                    "kwargs": {name: sent(value) for name, value in case.kwargs.items()},
+                    "wanted": [sent(value) for value in (case.expected, *case.alternatives)],
                 }
                 for case in calls.cases
             ],
@@ -350,6 +354,10 @@ def _continued(prompt: str, program: str) -> str:
     if first[:1] in {" ", "\t"}:
         return prompt + program
     return f"{with_body(prompt)}\n{program}"
+
+
+def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    return value
 
 
 def _encoded(text: str) -> bytes:

@@ -16,7 +16,7 @@ from latex2sympy2_extended import (  # type: ignore[import-untyped]  # ships no 
 )
 from math_verify import verify  # type: ignore[import-untyped]  # ships no types
 from math_verify.grader import should_treat_as_complex  # type: ignore[import-untyped]  # ships no types
-from sympy import Basic, MatrixBase, Number  # type: ignore[import-untyped]  # ships no types
+from sympy import Basic, Float, MatrixBase, Number, Rational  # type: ignore[import-untyped]  # ships no types
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.definition import MathSettings
@@ -41,6 +41,8 @@ _DIGITS_MAX: Final = 10**7
 """Maximum digits of an integer power; computing more is one step that no timer can interrupt."""
 _TINY: Final = 1e-3
 _SCALED_DIGITS: Final = 30
+_ZERO_PLACES: Final = 9
+"""Places of a constant that must be zero, beyond `float_rounding`."""
 
 
 class Unreadable(Exception):
@@ -125,7 +127,14 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
         Unreadable: one of them cannot be read.
     """
     left, right = parsed(gold), parsed(answer)
-    left, right = _scaled(left, right)
+    if _verified(left, right, settings):
+        return True
+    exact = _exact(left), _exact(right)
+    return exact != (left, right) and _verified(*exact, settings)
+
+
+def _verified(gold: Any, answer: Any, settings: MathSettings) -> bool:  # noqa: ANN401 - a sympy object
+    left, right = _scaled(gold, answer)
     same: bool = verify(
         left,
         right,
@@ -141,13 +150,20 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
 
 def _scaled(gold: Any, answer: Any) -> tuple[Any, Any]:  # noqa: ANN401 - a sympy object
     """Compare numbers that rounding would make zero as multiples of the gold."""
-    if not (_is_constant(gold) and _is_constant(answer)) or isinstance(gold, Number):
+    if not (_is_constant(gold) and _is_constant(answer)):
         return gold, answer
     size = _size(gold)
-    if size is None or not 0 < size < _TINY:
+    if size is None or size >= _TINY:
         return gold, answer
-    factor = Number(10) ** _magnitude(size)
+    factor = Number(10) ** (_magnitude(size) if size else _ZERO_PLACES)
     return (gold * factor).evalf(_SCALED_DIGITS), (answer * factor).evalf(_SCALED_DIGITS)
+
+
+def _exact(value: Any) -> Any:  # noqa: ANN401 - a sympy object
+    """A constant with decimals in it (`12 \\cdot 7^{0.5}`) with fractions in their place."""
+    if not _is_constant(value) or isinstance(value, Number):
+        return value
+    return value.xreplace({one: Rational(str(one)) for one in value.atoms(Float)})
 
 
 def _is_constant(value: Any) -> bool:  # noqa: ANN401 - a sympy object
@@ -167,8 +183,3 @@ def _magnitude(size: float) -> int:
         size *= 10
         digits += 1
     return digits
-
-
-def remembered_clear() -> None:
-    """Clear the parse cache."""
-    _parsed.cache_clear()

@@ -176,8 +176,10 @@ class Comparison:
         if isinstance(answer, Items) and answer.decimal and isinstance(gold, Number):
             fits = gold.is_decimal or not answer.decimal.is_decimal
             return fits and numbers_equal(gold, answer.decimal, self.settings)
-        if isinstance(gold, Union) and isinstance(answer, Items) and answer.kind == "list":
-            return all(map(_is_region, answer.items)) and self._any_order(gold.parts, answer.items)
+        if Union in (type(gold), type(answer)):
+            one, other = _regions(gold), _regions(answer)
+            if one and other:
+                return self._any_order(one, other)
         if isinstance(gold, Items) and len(gold.items) == 1 and gold.kind == "set":
             return self.equal(gold.items[0], answer)
         if isinstance(answer, Items) and len(answer.items) == 1 and answer.kind == "set":
@@ -292,9 +294,9 @@ def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
 def _close(gold: Fraction, answer: Fraction, is_decimal: bool, settings: MathSettings) -> bool:  # noqa: FBT001 - one of four plain values
     if gold == answer:
         return True
-    if not is_decimal:
+    if not is_decimal or not gold:  # only zero is rounded to zero
         return False
-    if 0 < abs(gold) < _SMALL:
+    if abs(gold) < _SMALL:
         scale = Fraction(10) ** -_exponent(gold)
         gold, answer = gold * scale, answer * scale
     places = settings.float_rounding
@@ -439,6 +441,26 @@ def _single(answer: Answer) -> Answer:
 
 def _is_region(answer: Answer) -> bool:
     return isinstance(answer, Items) and answer.kind == "tuple" and len(answer.items) == 2
+
+
+def _regions(answer: Answer) -> tuple[Answer, ...]:
+    """The intervals of a union, or of inequalities in one name; empty if it is something else."""
+    if isinstance(answer, Union):
+        return answer.parts
+    if not isinstance(answer, Items) or answer.kind != "list":
+        return ()
+    names: set[str] = set()
+    found: list[Answer] = []
+    for item in answer.items:
+        if isinstance(item, Named):
+            names.add(item.name)
+            found.append(item.value)
+        elif isinstance(item, Element) and (said := grammar.region(item.text)):
+            names.add(said[0])
+            found.append(grammar.read(said[1]))
+        else:
+            found.append(item)
+    return tuple(found) if len(names) <= 1 and all(map(_is_region, found)) else ()
 
 
 def _coordinates(answer: Items) -> Items:

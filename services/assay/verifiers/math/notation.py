@@ -16,6 +16,10 @@ _SPELLINGS: Final = {
     "dfrac": "frac",
     "tfrac": "frac",
     "cfrac": "frac",
+    "nicefrac": "frac",
+    "sfrac": "frac",
+    "flatfrac": "frac",
+    "surd": "sqrt",
     "leq": "le",
     "leqslant": "le",
     "geq": "ge",
@@ -46,13 +50,17 @@ _SPELLINGS: Final = {
     "mathit": "text",
     "mathtt": "text",
     "mbox": "text",
+    "emph": "text",
     "hbox": "text",
     "operatorname": "text",
     "lt": "<",
     "gt": ">",
+    "ast": "*",
+    "vee": "lor",
+    "wedge": "land",
     "thinspace": ",",
 }
-_BARE: Final = frozenset({"<", ">", ":", "[", "]", "-"})
+_BARE: Final = frozenset({"<", ">", ":", "[", "]", "-", "*"})
 _DROPPED: Final = frozenset(
     [
         "left",
@@ -82,6 +90,16 @@ _DROPPED: Final = frozenset(
         "sf",
         "hfill",
         "noindent",
+        "mathstrut",
+        "strut",
+        "mathbin",
+        "mathrel",
+        "mathop",
+        "mathopen",
+        "mathclose",
+        "mathord",
+        "mathpunct",
+        "mathinner",
         "centering",
         "large",
         "Large",
@@ -103,13 +121,29 @@ def _listed_cases(match: re.Match[str]) -> str:
     return ", ".join(row.strip() for row in match[1].split("\\\\") if row.strip())
 
 
+_CURRENCIES: Final = {"USD": "\\$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
 _PLAIN_TEXT: Final = (
+    (
+        re.compile(r"\\(?:thin|med|thick|negthin|no|en)(?:break)?space(?![A-Za-z])\s*"),
+        lambda _: "\\,",
+    ),
+    (re.compile(r"\\num\s*\{([^{}]*)\}"), lambda m: m[1]),
+    (
+        re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{([^{}]*)\}"),
+        lambda m: f"{m[1]} \\text{{{m[2]}}}",
+    ),
+    (re.compile(r"\\ang\s*\{([^{};]*)\}"), lambda m: f"{m[1]}^\\circ "),
+    (re.compile(r"(?a)(?<![A-Za-z])US\s?(?=\\?\$)"), lambda _: ""),
+    (
+        re.compile(r"(?a)(?<![A-Za-z])(USD|EUR|GBP|JPY|INR)\s*(?=\d)"),
+        lambda m: _CURRENCIES[m[1]],
+    ),
     (re.compile(r"(?a)\^?\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
     (re.compile(r"\\textcolor\s*\{\w+\}|\\color\s*\{\w+\}|\\phantom\s*\{[^{}]*\}"), lambda _: ""),
     (re.compile(r"\\(?:mathrm|text|operatorname)\s*\{([ei])\}"), lambda m: m[1]),
     (re.compile(r"(?<!\\)\\ "), lambda _: " "),
     (re.compile(r"(?<!\\)\\$"), lambda _: ""),
-    (re.compile(r"\\cdot\s*i(?![A-Za-z])"), lambda _: " i"),
+    (re.compile(r"(?:\\cdot|(?<=\d)\s*\*)\s*i(?![A-Za-z])"), lambda _: " i"),
     (re.compile(r"\\begin\{cases\}([^&]*?=[^&]*?)\\end\{cases\}"), _listed_cases),
     (re.compile(r"\\not\s*="), lambda _: "\\neq "),
     (re.compile(r"\\cr(?![A-Za-z])"), lambda _: "\\\\"),
@@ -125,11 +159,16 @@ _PLAIN_TEXT: Final = (
         lambda m: f"\\{m[1]}",
     ),
     (re.compile(r"(?a)(?<![\\A-Za-z])sqrt(?=\s?[({\d])"), lambda _: "\\sqrt"),
-    (re.compile(r"(?a)(?<![\\A-Za-z])(?:infinity|infty)(?![A-Za-z])"), lambda _: "\\infty "),
+    (
+        re.compile(
+            r"(?a)\\(?:text|math|mbox)\w{0,6}\s*\{\s*[Ii]nfinity\s*\}"
+            r"|(?<![\\A-Za-z])(?:[Ii]nfinity|infty)(?![A-Za-z])"
+        ),
+        lambda _: "\\infty ",
+    ),
     (re.compile(r"(?a)(?<![\\A-Za-z])pi(?![A-Za-z])"), lambda _: "\\pi "),
     (re.compile(r"(?a)(?<=[)\]])\s*U\s*(?=[(\[])"), lambda _: "\\cup "),
     (re.compile(r"(?a)\\log_(?:e|\{e\})(?![A-Za-z])"), lambda _: "\\ln "),
-    (re.compile(r"(?ai)^\s*(?:negative|minus)\s+(?=[\d.\\$])"), lambda _: "-"),
     (re.compile(r"(?ai)(?<=\d)\s+(?:\\text\s*\{\s*)?to(?:\s*\})?\s+(?=\d)"), lambda _: ":"),
 )
 """Spellings in plain text and rarer LaTeX, with the normalised spelling of each."""
@@ -143,6 +182,18 @@ _ROOT_OF: Final = re.compile(r"\\sqrt\s?\(")
 _FRAC_HEAD: Final = re.compile(r"\\[dtc]?frac(?![A-Za-z])")
 _BARE_ARGUMENT: Final = re.compile(r"(?a)\s*(\{|\\[A-Za-z]+|\w)")
 _SPACE: Final = re.compile(r"(?a)\s+")
+_DOTTED_ENDS: Final = re.compile(
+    r"(?a)(\d*\.\d*)\\dot\s*\{?(\d)\}?(\d*)\\dot\s*\{?(\d)(?:\}|(?!\d))"
+)
+"""Dots over the first and the last digit of the repeated block."""
+_TEXT_NUMBER: Final = re.compile(
+    r"(?a)(?:(?<![\d.])\\text\s*\{\s*(?=\d)|\\text\s*\{\s*(?=[,;]))(\d[\d,]*(?:\.\d+)?|[,;])\s*\}"
+)
+"""A number or a separator set as text."""
+_BRACED_MARK: Final = re.compile(rf"(?<![\^_A-Za-z])\{{\s*([.:=<>*]|\\%|{CURRENCY})\s*\}}")
+"""Braces that only change the space around a sign."""
+_NEGATIVE: Final = re.compile(rf"(?ai)^(?:negative|minus)\s+(?=[\d.\\{CURRENCY}])")
+_LEADING_RELATION: Final = re.compile(r"\s*(?:=|\\(?:approx|simeq|cong)(?![A-Za-z]))\s*(?=\S)")
 _AND_OR: Final = re.compile(r"(?a)\\text\s*\{\s*,?\s*(and|or)\s*,?\s*\}")
 _SAYS_TEXT: Final = re.compile(r"(?a)\\text\s*\{([^{}]*)\}")
 _OPENERS: Final = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "\\langle": "\\rangle"}
@@ -157,6 +208,9 @@ _WRAPPERS: Final = (
     ("__", "__"),
     ("`", "`"),
     ('"', '"'),
+    ("*", "*"),
+    ("_", "_"),
+    ("'", "'"),
 )
 _END_MARKS: Final = " \t\r\n.,;:"
 _PEELED_MAX: Final = 12
@@ -182,12 +236,16 @@ def tidy(text: str) -> str:
     text = _repeating(text)
     text = _THOUSANDS.sub("", peel(text))
     text = _AND_OR.sub(r" \1 ", _COMMAND.sub(_respell, text).replace("~", " "))
+    text = _BRACED_MARK.sub(r"\1", _TEXT_NUMBER.sub(r"\1", text))
     text = _braced_fractions(_braced_roots(_dollars(text)))
-    return _SPACE.sub(" ", peel(text)).strip()
+    text = _SPACE.sub(" ", peel(text)).strip()
+    relation = _LEADING_RELATION.match(text)
+    return _NEGATIVE.sub("-", text[relation.end() :] if relation else text)
 
 
 def _repeating(text: str) -> str:
     """`0.333...`, `0.(3)` and `0.\\dot{3}` as `0.\\overline{3}`."""
+    text = _DOTTED_ENDS.sub(r"\1\\overline{\2\3\4}", text)
     text = _REPEATED_IN.sub(r"\1\\overline{\2}", text)
     return _REPEATED_SHOWN.sub(r"\1\\overline{\2}", text)
 
@@ -279,12 +337,18 @@ def peel(text: str) -> str:
 
 
 def _unboxed(text: str) -> str:
+    if text.startswith("{") and len(text) > 2 and closing(text, 0) == len(text) - 1:
+        return text[1:-1].strip()
     for head in ("\\boxed", "\\fbox", "\\text", "\\mathbf", "\\textbf"):
         if text.startswith(head) and text.endswith("}"):
             rest = text[len(head) :].lstrip()
             if rest.startswith("{") and closing(rest, 0) == len(rest) - 1:
                 inside = rest[1:-1].strip()
-                if head in {"\\boxed", "\\fbox"} or any(c.isdigit() for c in inside):
+                if (
+                    head in {"\\boxed", "\\fbox"}
+                    or "\\" in inside
+                    or any(c.isdigit() for c in inside)
+                ):
                     return inside
     return text
 

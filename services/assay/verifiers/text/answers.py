@@ -3,14 +3,15 @@
 Every strategy is one linear pass over the text, is total (any text has an answer or `None`) and
 uses the *last* statement. Consecutive statements with only `and`, `or`, commas and similar words
 between them are one answer with several parts: naming two values names both, not only the last. An
-unclosed box, or a text that ends in repetition, has no answer; callers check this with `unfinished`
-and `repeats`.
+empty box, tag or `####` states nothing and is ignored. An unclosed box, or a text that ends in
+repetition, has no answer; callers check this with `unfinished` and `repeats`.
 """
 
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Final, NamedTuple
 
 
@@ -65,6 +66,7 @@ _REPETITION_CHARS_MAX: Final = 12_000
 _BOXES_MAX: Final = 16
 _STATEMENTS_MAX: Final = 16
 _STATEMENT_LINES_MAX: Final = 40
+_SENTENCES_MAX: Final = 16
 _AFTER_HASHES_MAX: Final = 2
 _GAP_CHARS_MAX: Final = 60
 _FILLER: Final = (
@@ -168,7 +170,8 @@ def _tag(response: str) -> str | None:
             opened = match
         elif opened is not None:
             text = response[opened.end() : match.start()].strip()
-            found.append(_Statement(opened.start(), match.end(), text))
+            if text:
+                found.append(_Statement(opened.start(), match.end(), text))
             opened = None
     return _joined(response, found)
 
@@ -279,8 +282,15 @@ def _answer_is(response: str) -> str | None:
 
 
 def _sentence(text: str) -> str:
-    end = _SENTENCE_END.search(text)
-    return text[: end.start()] if end else text
+    """The first sentence; a full stop in `$$...$$` or `\\(...\\)` does not end it.
+
+    A single `$` may be money.
+    """
+    for end in islice(_SENTENCE_END.finditer(text), _SENTENCES_MAX):
+        sentence = text[: end.start()]
+        if not sentence.count("$$") % 2 and sentence.count("\\(") <= sentence.count("\\)"):
+            return sentence
+    return text
 
 
 def _answer_colon(response: str) -> str | None:

@@ -42,6 +42,17 @@ _PLAIN: Final[dict[int, int | str]] = {
     0x3000: " ",
 }
 """Full-width letters become plain ones; Markdown and LaTeX marks become spaces."""
+_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Scripts without spaces or with endings: their letters next to a label are no part of it."""
+_NOT_LABEL: Final = re.compile("\u4e0d(?:\u662f|\u9009)?|\u5e76\u975e|\u975e|\u6392\u9664")
+"""Chinese `not`, `do not choose`, `rule out`."""
+_THEN_LABEL: Final = re.compile("\u800c\u662f|\u9009")
+"""Chinese `but`, `choose`: what follows is not part of a rejected list."""
+_LABEL_NOT: Final = re.compile(
+    "\u3067\u306f?\u306a|\u3058\u3083\u306a|(?:\uac00|\uc774|\uc740|\ub294)?\\s?\uc544(?:\ub2c8|\ub2cc)"
+    "|(?:\u662f)?(?:\u9519|\u4e0d\u5bf9|\u4e0d\u6b63\u786e)"
+)
+"""Japanese, Korean and Chinese `is not`, `is wrong`, after a label."""
 _LATEX: Final = re.compile(r"\\(?:text\w{0,6}|math\w{1,6}|mbox|boxed|fbox)[ ]?\{|\\[()\[\],;!]")
 _QUOTE: Final = re.compile(r"(?<!\w)'|'(?!\w)")
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
@@ -65,6 +76,7 @@ _RETRACTION: Final = re.compile(
     r"(?:^|[.!?;,\n\u2014-])\s{0,4}(?:but\s|oh\s|hmm,?\s|no,?\s)?"
     r"(?:wait|actually|correction|scratch[ ]that"
     r"|on[ ]second[ ]thought|let[ ]me[ ]correct|i[ ]was[ ]wrong|i[ ]made[ ]a[ ]mistake|sorry"
+    r"|just[ ]kidding|never[ ]?mind|strike[ ]that|my[ ]mistake|oops|or[ ]rather"
     r"|i[ ]take[ ]that[ ]back|i[ ]change[ ]my[ ]mind|no(?=\s?[,:\u2014-]))\b",
     re.IGNORECASE,
 )
@@ -88,7 +100,7 @@ _REJECT_BEFORE: Final = re.compile(
     r"|except(?:[ ]for)?|without|excluding|(?:any|every)\w*[ ]but|all[ ]but|ruled?[ ]out"
     r"|ruling[ ]out"
     r"|eliminat(?:e[ds]?|ing)|exclud(?:e[ds]?|ing)|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?"
-    r"|dismiss(?:es|ed|ing)?|against|wrong|incorrect|avoid)|n't)\s*[:(\[]?\s*$",
+    r"|dismiss(?:es|ed|ing)?|against|wrong|incorrect|avoid)|n't|\u2260)\s*[:(\[]?\s*$",
     re.IGNORECASE,
 )
 _FILLER: Final = re.compile(
@@ -117,6 +129,10 @@ _SINGULAR: Final = re.compile(
     re.IGNORECASE,
 )
 """Refers to one label, not to the list before it: `B, and A is wrong`."""
+_CONCESSION: Final = re.compile(
+    r"(?<=\w)[,;]?\s*\b(?:although|even[ ]though|though|even[ ]if|despite)\b", re.IGNORECASE
+)
+"""Begins a clause about labels that are not the answer: `B, although A is close`."""
 _REASON: Final = re.compile(
     r"\b(?:because|since|as|due[ ]to|given|where|which|for)\b", re.IGNORECASE
 )
@@ -216,6 +232,11 @@ def text_from(text: str, plain: str, begin: int) -> str:
 def _plain(text: str) -> str:
     """The text for matching: the same length, with Markdown and LaTeX marks as spaces."""
     blank = _LATEX.sub(lambda match: " " * len(match[0]), text).translate(_PLAIN)
+    if not blank.isascii():
+        blank = _LABEL_NOT.sub(lambda match: "\u2717".ljust(len(match[0])), blank)
+        blank = _NOT_LABEL.sub(lambda match: "\u2260".rjust(len(match[0])), blank)
+        blank = _THEN_LABEL.sub(lambda match: ";".ljust(len(match[0])), blank)
+        blank = _UNSPACED.sub(" ", blank)
     return _QUOTE.sub(" ", blank)
 
 
@@ -233,7 +254,8 @@ def _statements(text: str, strategy: Strategy) -> Iterator[_Statement]:
             end = _line_end(plain, match.end())
             if not plain[match.end() : end].strip():  # the answer is on the next line
                 end = _line_end(plain, end + 1)
-            yield _Statement(plain[match.end() : end], is_direct=True, end=end)
+            said = _CONCESSION.split(plain[match.end() : end], 1)[0]
+            yield _Statement(said, is_direct=True, end=end)
     elif strategy in _WIDE:
         begin = max(0, len(plain) - _TAIL_CHARS_MAX) if strategy is Strategy.TAIL else 0
         if plain[begin:].strip():
@@ -275,7 +297,7 @@ def _answers_is(plain: str) -> Iterator[_Statement]:
         if asks or _CONSIDERED.search(before):
             continue
         denied = match["denied"] is not None or _DENIED.search(before) is not None
-        statement = plain[match.end() : end]
+        statement = _CONCESSION.split(plain[match.end() : end], 1)[0]
         yield _Statement(statement, is_direct=True, end=end, is_denied=denied)
 
 

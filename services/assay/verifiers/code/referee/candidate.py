@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from assay.verifiers.code.referee.frames import Frames
-from assay.verifiers.code.referee.operations import OPERATIONS, kind_of
+from assay.verifiers.code.referee.operations import OPERATIONS, kind_of, linked
 from assay.verifiers.code.referee.stand_ins import Printed, stand_in
 from assay.verifiers.code.referee.values import (
     TEXT_CHARS_MAX,
@@ -45,6 +45,8 @@ class Candidate:
         self._number_of: dict[int, int] = {}
         self._given: dict[int, tuple[object, Form]] = {}
         """Objects that the tests sent and the forms in which they were sent, by `id`."""
+        self._built: dict[int, tuple[object, Form]] = {}
+        """Linked nodes that were made for the tests and their forms, by `id`."""
         self._redirected: Form = [False, None, None]
         self._streams = (sys.stdin, sys.stdout, builtins.input)
         self._module = ModuleType(MODULE)
@@ -151,7 +153,7 @@ class Candidate:
 
     def _brief(self, value: Value) -> Form:
         """The form in which the referee sent this object."""
-        given = self._given.get(id(value))
+        given = self._given.get(id(value)) or self._built.get(id(value))
         if given is not None:
             return given[1]
         name: Value = getattr(value, "__name__", None)
@@ -168,7 +170,18 @@ class Candidate:
             return self._remembered(_exception(self, form), form)
         if form[0] in ("k", "o", "I"):
             return self._remembered(stand_in(self.touch, form), form)
+        if form[0] == "N":
+            return self._nodes(form)
         raise Malformed("an unknown form")
+
+    def _nodes(self, form: list[Any]) -> object:
+        """Make linked nodes of the program's class, or of the class of the preamble."""
+        name = form[1]
+        kind: Value = self._module.__dict__.get(name) or vars(builtins).get(name) or _Node
+        items = Decoder(self._resolve).decode(["t", form[2]])
+        made = linked(kind, list(items), is_tree=name == "TreeNode")
+        self._built[id(made)] = (made, form)
+        return made
 
     def _remembered(self, value: object, form: Form) -> object:
         """The object that this number referred to before, if any."""
@@ -245,6 +258,14 @@ class Candidate:
                 error: Value = Decoder(self._resolve).decode(message[1])
                 raise error
             self._answer(message)
+
+
+class _Node:
+    """A node for a program that does not name the class."""
+
+    def __init__(self, val: Value) -> None:
+        self.val = val
+        self.next = self.left = self.right = None
 
 
 def _exception(candidate: Candidate, form: list[Any]) -> BaseException:

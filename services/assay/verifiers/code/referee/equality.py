@@ -1,4 +1,4 @@
-"""Compares a returned value with the expected one, which was given as JSON.
+"""Compares a returned value with the expected one, which was given as JSON or as a Python literal.
 
 Total on the output of `Decoder`. It handles exact types only, so no code of the program runs.
 """
@@ -6,13 +6,23 @@ Total on the output of `Decoder`. It handles exact types only, so no code of the
 from __future__ import annotations
 
 import math
+from collections import deque
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from assay.verifiers.code.referee.values import Record, type_of
+from assay.verifiers.code.referee.values import Linked, Record, type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LISTS: Final = (list, tuple, Record)
+_SAME: Final[dict[type, tuple[type, ...]]] = {
+    list: (list,),
+    tuple: (tuple, Record),
+    deque: (deque,),
+}
+"""Type of an expected value -> types that may equal it."""
 _NUMBERS: Final = (int, float, Fraction, Decimal)
 _DIGITS_MAX: Final = 5_000
 """Bound on a Decimal that is compared; its exponent could cost more than its text."""
@@ -44,6 +54,49 @@ def value_equal(actual: object, expected: object, float_tolerance: float) -> boo
         elif not _scalar_equal(one, other, float_tolerance):
             return False
     return True
+
+
+def python_equal(
+    actual: object,
+    expected: object,
+    float_tolerance: float,
+    listed: Callable[[object, str], object],
+) -> bool:
+    """Tell whether a returned value equals the expected one as in Python: `(1,) != [1]`.
+
+    The tolerance applies to expected floats, in lists, tuples and values of dicts too. `nan` equals
+    `nan`. Items of sets and keys of dicts are compared exactly. For linked nodes, `listed(result,
+    kind)` returns their values.
+    """
+    waiting: list[tuple[Any, Any]] = [(actual, expected)]
+    while waiting:
+        one, other = waiting.pop()
+        if type_of(other) is Linked:
+            one, other = listed(one, other.kind), other.items
+        if type_of(other) in (list, tuple, deque):
+            if type_of(one) not in _SAME[type_of(other)] or len(one) != len(other):
+                return False
+            waiting.extend(zip(one, other, strict=True))
+        elif issubclass(type_of(other), dict):
+            if not issubclass(type_of(one), dict) or one.keys() != other.keys():
+                return False
+            waiting.extend((one[key], value) for key, value in other.items())
+        elif not _python_scalar_equal(one, other, float_tolerance):
+            return False
+    return True
+
+
+def _python_scalar_equal(one: Any, other: Any, float_tolerance: float) -> bool:  # noqa: ANN401 - any value
+    if bool(one == other):
+        return True
+    if type_of(other) is complex and type_of(one) in (complex, *_NUMBERS):
+        return _python_scalar_equal(one.real, other.real, float_tolerance) and _python_scalar_equal(
+            one.imag, other.imag, float_tolerance
+        )
+    if type_of(other) is not float or type_of(one) not in _NUMBERS:
+        return False
+    both_nan = type_of(one) is float and math.isnan(one) and math.isnan(other)
+    return both_nan or _number_equal(one, other, float_tolerance)
 
 
 def close(one: float | Fraction, other: float | Fraction, tolerance: float) -> bool:

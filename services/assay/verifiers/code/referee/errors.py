@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.verifiers.code.referee.values import TEXT_CHARS_MAX, Malformed, Value, type_of
 
 if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterator, Mapping
+    from types import FrameType, TracebackType
+
     from assay.verifiers.code.referee.link import Link
 
 _SHOWN_MAX: Final = 10**100
@@ -92,3 +96,88 @@ def plain_exception(kind: type[BaseException], text: str) -> BaseException:
     made = BaseException.__new__(kind)
     made.args = (text,)
     return made
+
+
+class Control:
+    """Exceptions of the program that Python itself would take for the end of a loop or of a task,
+    and context managers of the program that end a block before the tests have asserted.
+
+    `all(map(check, cases))` is true when `check` raises `StopIteration`; a group of tasks ignores a
+    task that raises `CancelledError`. So it is changed unless the tests that are running name it.
+    """
+
+    _ENDS: Final = frozenset({"StopIteration", "StopAsyncIteration", "CancelledError"})
+    _ITERATING: Final = frozenset(
+        {"next", "send", "throw", "async_next", "async_send", "async_throw", "iter", "async_iter"}
+    )
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        """Remember the tests: file name in a traceback -> text."""
+        self._sources = sources
+
+    def changed(self, error: BaseException, operation: str) -> BaseException | None:
+        """The exception to raise instead; `None` if `error` may be raised by this operation."""
+        names = [kind.__name__ for kind in type_of(error).__mro__]
+        name = next((name for name in names if name in self._ENDS), "")
+        if not name:
+            return None
+        iterates = operation in self._ITERATING and name != "CancelledError"
+        if iterates or any(name in text for text in self._running()):
+            return None
+        return RuntimeError(f"the program raised {name}")
+
+    def skips_assertions(self, trace: TracebackType | None) -> bool:
+        """Whether ending the `with` block at the first place of `trace` would skip assertions.
+
+        An assertion of a constant (`assert False, "not reached"`) is meant to be skipped.
+        """
+        text = self._sources.get(trace.tb_frame.f_code.co_filename) if trace else None
+        if trace is None or text is None:
+            return False
+        import ast  # few tests need it, and it loads slowly
+
+        line = trace.tb_lineno
+        blocks = [
+            node
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.With | ast.AsyncWith)
+            and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ]
+        head = trace.tb_frame.f_lineno  # while its block is left, a frame is at the block's head
+        left = [node for node in blocks if node.lineno <= head <= _last_line_of_head(node)]
+        return any(
+            last >= line
+            for node in left or blocks
+            if "AssertionError" not in (ast.get_source_segment(text, node) or "")
+            for last in _lines_of_assertions(node)
+        )
+
+    def _running(self) -> Iterator[str]:
+        """The texts of the tests that are on the stack."""
+        frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the only way to the stack
+        while frame is not None:
+            text = self._sources.get(frame.f_code.co_filename)
+            if text is not None:
+                yield text
+            frame = frame.f_back
+
+
+def _last_line_of_head(block: ast.With | ast.AsyncWith) -> int:
+    return max(block.lineno, block.body[0].lineno - 1)
+
+
+def _lines_of_assertions(block: ast.With | ast.AsyncWith) -> Iterator[int]:
+    """The last line of each assertion in the block."""
+    import ast  # as above
+
+    for statement in block.body:
+        for node in ast.walk(statement):
+            asserts = isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant)
+            calls = isinstance(node, ast.Call) and _name_called(node).startswith("assert")
+            if isinstance(node, ast.stmt | ast.expr) and (asserts or calls):
+                yield node.end_lineno or node.lineno
+
+
+def _name_called(call: ast.Call) -> str:
+    found = getattr(call.func, "attr", None) or getattr(call.func, "id", "")
+    return str(found)

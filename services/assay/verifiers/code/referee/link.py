@@ -14,8 +14,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.sandbox.accounting.blocked import spacing_ns
 from assay.verifiers.code.referee.candidate import HANDLES_MAX, builtin_base
 from assay.verifiers.code.referee.errors import (
+    Control,
     exception_class,
     exception_named,
     library_exception,
@@ -47,12 +49,16 @@ _TYPES: Final = (
     *(object, range, slice),
 )
 """Builtins that the program may name; none of them looks up, compiles or opens anything."""
-_TICK_S: Final = 0.05
+_REAP_S: Final = 0.005
 _HANG_UP_S: Final = 1.0
 
 
 DIED: Final = "the program died of signal {signal}"
 KILLED: Final = DIED.format(signal=int(signal.SIGKILL))
+
+
+def _now_ns() -> int:
+    return time.monotonic_ns()  # noqa: TID251 - no clock to be passed in here
 
 
 class CandidateGone(BaseException):
@@ -83,6 +89,11 @@ class Link:
         self._clock = (~pid << 3) | 2
         """The kernel's name for the CPU clock of another process."""
         self._ends_s = (0.0, 0.0)
+        self._tick_ns = spacing_ns(blocked_s)
+        self._heard_ns = 0
+        """Time spent waiting for answers; the clock of the meter, which stands still while the
+        tests' own code runs."""
+        self._meter.begin_new(self._heard_ns)
         self._status: int | None = None
         self._depth = 0
         self._proxies: dict[int, object] = {}
@@ -97,11 +108,17 @@ class Link:
         """Requests so far."""
         self.gone: CandidateGone | None = None
         self.invalid: InvalidTests | None = None
+        self.control = Control({})
+        """What the program's exceptions may end; set with the tests' text."""
 
     def start_test(self) -> None:
         """Start the full time of the next test."""
+        # Less than a tick may count for the next test: a sample would cost more than it tells.
+        if self._meter.undecided_ns(self._heard_ns) > self._tick_ns:
+            self._meter.look(self._heard_ns, due_ns=self._heard_ns, has_answered=self._pid)
         cpu_s, blocked_s = self._limits_s
-        self._ends_s = (self._cpu_s() + cpu_s, self._meter.blocked_ns / 1e9 + blocked_s)
+        begun_ns = self._meter.blocked_ns + self._meter.undecided_ns(self._heard_ns)
+        self._ends_s = (self._cpu_s() + cpu_s, begun_ns / 1e9 + blocked_s)
 
     def load(self) -> None:
         """Wait until the program has run.
@@ -142,6 +159,11 @@ class Link:
         try:
             self._send(request)
             return self._result(self._reply(), encoder.numbered)
+        except BaseException as error:
+            changed = self.control.changed(error, operation)
+            if changed is None:
+                raise
+            raise changed from None
         finally:
             self._depth -= 1
 
@@ -177,31 +199,45 @@ class Link:
 
     def _receive(self) -> Form:
         self._check_time()
+        began_ns = _now_ns()
         try:
-            return self._frames.receive(self._wait)
+            message = self._frames.receive(lambda: self._wait(began_ns))
         except (EOFError, ConnectionError):
             raise self._ended() from None
         except Malformed as error:
             raise self._lost("protocol_error", f"the program sent {error}") from None
+        self._heard_ns += _now_ns() - began_ns
+        self._check_answered()
+        return message
 
-    def _wait(self) -> None:
+    def _wait(self, began_ns: int) -> None:
         """Wait for input and check the candidate periodically.
 
-        Blocked time is counted from the first check on; most answers arrive before it.
+        Args:
+            began_ns: when the wait for this message began.
         """
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
-        due_ns = 0
-        while not poll.poll(_TICK_S * 1_000):
-            now_ns = time.monotonic_ns()  # noqa: TID251 - no clock to be passed in here
-            if due_ns:
-                self._meter.look(now_ns, due_ns=due_ns)
-            else:
-                self._meter.begin(now_ns)
-            due_ns = now_ns + int(_TICK_S * 1e9)
+        due_ns = _now_ns() + self._tick_ns
+        while not poll.poll(self._tick_ns / 1e6):
+            now_ns = _now_ns()
+            heard_ns = self._heard_ns + now_ns - began_ns
+            self._meter.look(heard_ns, due_ns=heard_ns - max(0, now_ns - due_ns))
+            due_ns = now_ns + self._tick_ns
             self._check_time()
             if self._reap():
                 raise EOFError
+
+    def _check_answered(self) -> None:
+        """Count the time up to an answer, if that can break the limit.
+
+        Raises:
+            CandidateGone: it does.
+        """
+        undecided_ns = self._meter.undecided_ns(self._heard_ns)
+        if (self._meter.blocked_ns + undecided_ns) / 1e9 > self._ends_s[1]:
+            self._meter.look(self._heard_ns, due_ns=self._heard_ns, has_answered=self._pid)
+            self._check_time()
 
     def _check_time(self) -> None:
         if self._cpu_s() > self._ends_s[0]:
@@ -228,7 +264,7 @@ class Link:
         while not self._reap():
             if time.monotonic() > deadline_s:  # noqa: TID251 - no clock to be passed in here
                 return self._lost("protocol_error", "the program closed its socket")
-            select.select([], [], [], _TICK_S / 10)
+            select.select([], [], [], _REAP_S)
         code = os.waitstatus_to_exitcode(self._status or 0)
         if code == -signal.SIGXCPU:
             self.gone = CandidateGone("cpu_limit", "CPU time")

@@ -6,6 +6,7 @@ import copy
 import inspect
 import math
 import operator
+from itertools import pairwise
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,6 +65,39 @@ def _equal(one: Value, other: Value) -> bool:
         return not bool(one == object())
     except Exception:  # noqa: BLE001 - a comparison may raise for operands of another type
         return True
+
+
+NODES_MAX: Final = 100_000
+
+
+def linked(kind: type, items: list[Value], *, is_tree: bool) -> Value:
+    """Make linked nodes of the class `kind`; see `values.Linked`."""
+    nodes: list[Value] = [None if item is None and is_tree else kind(item) for item in items]
+    if not is_tree:
+        for node, following in pairwise(nodes):
+            node.next = following
+        return nodes[0] if nodes else None
+    children = iter(nodes[1:])
+    for node in nodes:
+        if node is not None:
+            node.left, node.right = next(children, None), next(children, None)
+    return nodes[0] if nodes else None
+
+
+def _listed(target: Value, kind: str) -> list[Value]:
+    """The values of linked nodes; raises `ValueError` for a circle."""
+    found: list[Value] = []
+    waiting = [target]
+    for node in waiting:
+        if len(found) > NODES_MAX:
+            message = f"more than {NODES_MAX} linked nodes"
+            raise ValueError(message)
+        if node is None and kind == "ListNode":
+            break
+        found.append(None if node is None else node.val)
+        if node is not None:
+            waiting += [node.next] if kind == "ListNode" else [node.left, node.right]
+    return found
 
 
 def _exit(target: Value, error: BaseException | None) -> bool:
@@ -131,6 +165,7 @@ OPERATIONS: Final[dict[str, Callable[..., object]]] = {
     "async_throw": lambda _self, target, error: _run(target.athrow(error)),
     "is": lambda _self, target, kind: isinstance(target, kind),
     "is_subclass": lambda _self, target, kind: issubclass(target, kind),
+    "listed": lambda _self, target, kind: _listed(target, kind),
     "equal": lambda _self, one, other: _equal(one, other),
     "operator": lambda _self, name, one, other: _OPERATORS[name](one, other),
     "format": lambda _self, target, form: format(target, form),

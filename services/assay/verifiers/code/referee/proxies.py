@@ -17,6 +17,7 @@ from assay.verifiers.code.referee.values import Malformed, Value, type_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+    from types import TracebackType
 
     from assay.verifiers.code.referee.link import Link
 
@@ -205,14 +206,16 @@ class Proxy:
     def __enter__(self) -> Value:
         return self._assay_link.ask("enter", self)
 
-    def __exit__(self, _kind: object, error: object, _trace: object) -> bool:
-        return self._assay_link.ask("exit", self, error) is True
+    def __exit__(self, _kind: object, error: object, trace: TracebackType | None) -> bool:
+        ended = self._assay_link.ask("exit", self, error) is True
+        return ended and not self._assay_link.control.skips_assertions(trace)
 
     async def __aenter__(self) -> Value:
         return self._assay_link.ask("async_enter", self)
 
-    async def __aexit__(self, _kind: object, error: object, _trace: object) -> bool:
-        return self._assay_link.ask("async_exit", self, error) is True
+    async def __aexit__(self, _kind: object, error: object, trace: TracebackType | None) -> bool:
+        ended = self._assay_link.ask("async_exit", self, error) is True
+        return ended and not self._assay_link.control.skips_assertions(trace)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         found: AsyncIterator[Any] = self._assay_link.ask("async_iter", self)

@@ -15,12 +15,18 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from assay.verifiers.code.referee.candidate import MODULE, Candidate
-from assay.verifiers.code.referee.equality import value_equal
-from assay.verifiers.code.referee.errors import said_by
+from assay.verifiers.code.referee.equality import python_equal, value_equal
+from assay.verifiers.code.referee.errors import Control, said_by
 from assay.verifiers.code.referee.link import CandidateGone, InvalidTests, Link
 from assay.verifiers.code.referee.names import Builtins, Program, ProgramModule
-from assay.verifiers.code.referee.proxies import CallableProxy, IteratorProxy
-from assay.verifiers.code.referee.values import TEXT_CHARS_MAX, Value
+from assay.verifiers.code.referee.proxies import CallableProxy, IteratorProxy, Proxy
+from assay.verifiers.code.referee.values import (
+    TEXT_CHARS_MAX,
+    Decoder,
+    Form,
+    Linked,
+    Value,
+)
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -55,7 +61,9 @@ class Records:
 def _run_asserts(link: Link, tests: dict[str, Any], records: Records) -> None:
     """Run the tests' code in one namespace; each entry of `tests` is a test."""
     program = Program(link, tests["program"], tests["classes"])
-    codes = [_compiled(text, f"tests[{at}]") for at, text in enumerate(tests["tests"])]
+    sources = {f"tests[{at}]": text for at, text in enumerate(tests["tests"])}
+    codes = [_compiled(text, name) for name, text in sources.items()]
+    link.control = Control({**sources, "setup": tests["setup"]})
     namespace: dict[str, Any] = {"__name__": "tests"}
     namespace["__builtins__"] = Builtins(program, tests["library"])
     sys.modules[MODULE] = ProgramModule(program)
@@ -172,22 +180,54 @@ def _run_calls(link: Link, tests: dict[str, Any], records: Records) -> None:
     except BaseException as error:  # noqa: BLE001 - a class that needs arguments raises here
         records.judged(0, _raised(link, error))
         return
-    for index, case in enumerate(tests["cases"]):
+    cases = [_read_case(case) for case in tests["cases"]] if tests["typed"] else tests["cases"]
+    for index, case in enumerate(cases):
         link.start_test()
-        verdict = _call_verdict(link, function, case, tests["float_tolerance"])
+        verdict = _call_verdict(link, function, case, tests)
         records.judged(index, verdict)
         if verdict != PASS and (link.gone is not None or not tests["run_all"]):
             return
 
 
+def _read_case(case: dict[str, Any]) -> dict[str, Any]:
+    """A case whose values were given as Python literals, in the wire form."""
+    return {
+        "args": [_typed(form) for form in case["args"]],
+        "kwargs": {name: _typed(form) for name, form in case["kwargs"].items()},
+        "wanted": [_typed(form) for form in case["wanted"]],
+    }
+
+
+def _typed(form: Form) -> Value:
+    return Decoder(_linked).decode(form)
+
+
+def _linked(form: list[Any]) -> Linked:
+    _, kind, items = form
+    return Linked(kind, [_typed(item) for item in items])
+
+
 def _call_verdict(
-    link: Link, function: Value, case: dict[str, Any], float_tolerance: float
+    link: Link, function: Value, case: dict[str, Any], tests: dict[str, Any]
 ) -> Verdict:
+    tolerance = tests["float_tolerance"]
+
+    def listed(result: object, kind: str) -> object:
+        if not isinstance(result, Proxy):
+            return [] if result is None else None
+        items = link.ask_for(list, "listed", result, kind)
+        return Linked(kind, items).items
+
     try:
         result = function(*case["args"], **case["kwargs"])
         if isinstance(result, (IteratorProxy, GeneratorType)):
             result = list(result)
-        passed = any(value_equal(result, wanted, float_tolerance) for wanted in case["wanted"])
+        if tests["typed"]:
+            passed = any(
+                python_equal(result, wanted, tolerance, listed) for wanted in case["wanted"]
+            )
+        else:
+            passed = any(value_equal(result, wanted, tolerance) for wanted in case["wanted"])
     except BaseException as error:  # noqa: BLE001 - whatever the program raised came back here
         return _raised(link, error)
     return PASS if passed else ("wrong_answer", "")

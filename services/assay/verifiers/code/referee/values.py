@@ -37,6 +37,29 @@ class Malformed(Exception):
     """A malformed message, or a value that cannot be sent."""
 
 
+LINKED: Final = ("ListNode", "TreeNode")
+
+
+class Linked:
+    """Linked nodes as LeetCode writes them: the values of a list, or of a tree in level order.
+
+    It stands for them in the referee; the program's process makes and reads the nodes.
+    """
+
+    def __init__(self, kind: str, items: Sequence[Value]) -> None:
+        """Keep the items; `kind` is one of `LINKED`."""
+        self.kind = kind
+        self.items = list(items)
+        while kind == "TreeNode" and self.items and self.items[-1] is None:
+            self.items.pop()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Linked) and (self.kind, self.items) == (other.kind, other.items)
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+
 class Encoder:
     """Turns values into JSON: exact builtin types by value, anything else through `foreign`.
 
@@ -163,6 +186,7 @@ _WRITERS: Final[dict[type, Callable[[Encoder, Any, int], Any]]] = {
         value.seconds,
         value.microseconds,
     ],
+    Linked: lambda to, value, depth: ["N", value.kind, to.many(value.items, depth)],
     type({}.keys()): lambda to, value, depth: ["vk", *to.many((list(value),), depth)],
     type({}.values()): lambda to, value, depth: ["vv", *to.many((list(value),), depth)],
     type({}.items()): lambda to, value, depth: ["vi", *to.many((list(value),), depth)],

@@ -23,6 +23,8 @@ _NAMED: Final = {
     "\\ge ": "GREATER-THAN OR EQUAL TO,GREATER-THAN OR SLANTED EQUAL TO",
     "\\neq ": "NOT EQUAL TO",
     "\\approx ": "ALMOST EQUAL TO",
+    "\\lor ": "LOGICAL OR",
+    "\\land ": "LOGICAL AND",
     "\\cup ": "UNION,N-ARY UNION",
     "\\cap ": "INTERSECTION",
     "\\in ": "ELEMENT OF",
@@ -50,6 +52,9 @@ _GREEK: Final = (
 )
 _RAISED: Final = re.compile("[\u2070\xb9\xb2\xb3\u2074-\u207b\u207f]+")
 _LOWERED: Final = re.compile("[\u2080-\u208b]+")
+_RAISED_QUOTIENT: Final = re.compile(
+    "([\u2070\xb9\xb2\xb3\u2074-\u2079]+)[\u2044/]([\u2080-\u2089]+)"
+)
 _FRACTION: Final = re.compile("[\xbc-\xbe\u2150-\u215e\u2189]")
 _ROOT: Final = re.compile("\u221a\\s*(?:([0-9]+|[A-Za-z])|(?=\\())")
 _SLASHED: Final = re.compile("([0-9]+)\u2044([0-9]+)")
@@ -59,6 +64,7 @@ def ascii_of(text: str) -> str:
     """Replace Unicode mathematics by ASCII and LaTeX; other characters stay."""
     if text.isascii():
         return text
+    text = _RAISED_QUOTIENT.sub(lambda m: f"\\frac{{{_plain(m[1])}}}{{{_plain(m[2])}}}", text)
     text = _RAISED.sub(lambda m: f"^{{{_plain(m[0])}}}", text)
     text = _LOWERED.sub(lambda m: f"_{{{_plain(m[0])}}}", text)
     text = _FRACTION.sub(_fraction, text)

@@ -1,0 +1,46 @@
+"""The grammar of answers: numbers, lists, sets, tuples, ratios, times, units, words.
+
+docs/verdicts.md describes the grammar with examples. `read` turns text into a tree of the classes
+below. The mathematical meaning of an element is not decided here: an `Element` that is not a plain
+number keeps its text.
+"""
+
+from assay.verifiers.math.grammar.read import read
+from assay.verifiers.math.grammar.relations import region
+from assay.verifiers.math.grammar.tree import (
+    ITEMS_MAX,
+    Answer,
+    Based,
+    Date,
+    Element,
+    Items,
+    Matrix,
+    Named,
+    Number,
+    Prose,
+    Ratio,
+    Time,
+    Union,
+    Words,
+)
+from assay.verifiers.math.grammar.words import words_form
+
+__all__ = [
+    "ITEMS_MAX",
+    "Answer",
+    "Based",
+    "Date",
+    "Element",
+    "Items",
+    "Matrix",
+    "Named",
+    "Number",
+    "Prose",
+    "Ratio",
+    "Time",
+    "Union",
+    "Words",
+    "read",
+    "region",
+    "words_form",
+]

@@ -1,0 +1,115 @@
+"""Several answers without brackets, and the separation of items by commas."""
+
+import re
+from typing import Final
+
+from assay.verifiers.math import notation
+from assay.verifiers.math.grammar.numbers import read_number
+from assay.verifiers.math.grammar.tree import ITEMS_MAX, Answer, Items, Number, Prose, Reader
+from assay.verifiers.math.grammar.words import RELATION, WORD, bare
+
+_LISTED: Final = re.compile(
+    r"(?a),?\s*(?<![A-Za-z\\])(?:and|or)(?![a-z])\s*(?!\s*$)|\\&|\\(?:lor|land)(?![A-Za-z])|\\text\s*\{\s*(?:,\s*)?(?:and|or)\s*\}"
+)
+_INDIAN: Final = re.compile(r"(?a)-?[1-9]\d?(?:,\d{2})+,\d{3}")
+_THOUSANDS: Final = re.compile(r"(?a)(?<![\d,.])[1-9]\d{0,2}(?:,\d{3})+(?!,?\d)")
+_COMMA_DECIMAL: Final = re.compile(r"(?a)-?\s*\d+,\d+")
+_SPACED_NUMBERS: Final = re.compile(r"(?a)-?[\d.,/]*\d(?:\s+-?[\d.,/]*\d)+")
+_MIXED: Final = re.compile(r"(?a)-?\s*\d+ \d+/\d+")
+_SPACED_THOUSANDS: Final = re.compile(r"(?a)-?[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?")
+COMMA: Final = frozenset({","})
+SEMICOLON: Final = frozenset({";"})
+
+
+def read_list(text: str, reader: Reader) -> Answer | None:
+    """A list without brackets: parts between `;`, `,`, `and`, `or`, or spaces between numbers."""
+    if _SPACED_NUMBERS.fullmatch(text) and not (
+        _MIXED.fullmatch(text) or _SPACED_THOUSANDS.fullmatch(text)
+    ):
+        return read_items("list", text.split(), text, reader)
+    parts = non_empty(notation.split(text, SEMICOLON))
+    if len(parts) < 2:
+        parts = comma_parts(text)
+    if len(parts) < 2 or len(parts) > ITEMS_MAX:
+        return None
+    if _is_sentence(text, parts):
+        return None
+    found = read_items("list", parts, text, reader)
+    is_indian = _INDIAN.fullmatch(text) is not None
+    if found is not None and reader.depth == 0 and (is_indian or _COMMA_DECIMAL.fullmatch(text)):
+        decimal = read_number(text.replace(",", "" if is_indian else "."), reader)
+        return Items(
+            kind="list",
+            items=found.items,
+            form=found.form,
+            decimal=decimal if isinstance(decimal, Number) else None,
+        )
+    return found
+
+
+def comma_parts(text: str, *, bracketed: bool = False) -> list[str]:
+    """A comma before exactly three digits is part of a number, except inside brackets if commas
+    with spaces separate the items."""
+    spaced = re.search(r"(?a),\s", text) is not None
+    if not bracketed or spaced:
+        text = _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
+    if not bracketed:
+        text = _top_level_and(text)
+    return non_empty(notation.split(text, COMMA))
+
+
+def _top_level_and(text: str) -> str:
+    """Replace `and` and `or` outside brackets by commas."""
+    if "and" not in text and "or" not in text and "\\&" not in text:
+        return text
+    depths = {token.start: token.depth for token in notation.tokens(text)}
+
+    def replace(match: re.Match[str]) -> str:
+        word_at = match.start() + len(match[0]) - len(match[0].lstrip(", "))
+        return ", " if depths.get(word_at, 1) == 0 else match[0]
+
+    return _LISTED.sub(replace, text)
+
+
+def read_items(
+    kind: str, parts: list[str], text: str, reader: Reader, brackets: str = ""
+) -> Items | None:
+    """Items of a list, set or tuple; `None` if one of them is prose."""
+    items: list[Answer] = []
+    for part in parts:
+        item = reader.part(part.strip())
+        if isinstance(item, Prose):
+            return None
+        if isinstance(item, Items) and item.brackets == "pm":
+            items.extend(item.items)
+        else:
+            items.append(item)
+    form = brackets + ", ".join(notation.form(part) for part in parts)
+    return Items(kind=kind, items=tuple(items), brackets=brackets, form=form)
+
+
+def _is_sentence(text: str, parts: list[str]) -> bool:
+    """Clauses between commas are prose, not a list of answers."""
+    return any(len(WORD.findall(bare(part))) > 4 for part in parts) or len(
+        WORD.findall(bare(text))
+    ) > 4 * len(parts)
+
+
+def non_empty(parts: list[str]) -> list[str]:
+    """Parts without surrounding space; blank ones are dropped."""
+    return [part.strip() for part in parts if part.strip()]
+
+
+def read_plus_minus(text: str, reader: Reader) -> Answer | None:
+    r"""`1 \pm \sqrt 2` as a list of both values."""
+    if not re.search(r"\\(?:pm|mp)(?![A-Za-z])", text) or RELATION.search(text):
+        return None
+    both = []
+    for upper, lower in (("+", "-"), ("-", "+")):
+        one = re.sub(r"\\pm(?![A-Za-z])", lambda _, s=upper: s, text)  # type: ignore[misc]
+        one = re.sub(r"\\mp(?![A-Za-z])", lambda _, s=lower: s, one)  # type: ignore[misc]
+        both.append(re.sub(r"(?a)(^|[({,=])\s*\+", r"\1", one).strip())
+    items = [reader.part(one) for one in both]
+    if any(isinstance(item, Prose) for item in items):
+        return None
+    return Items(kind="list", items=tuple(items), brackets="pm", form=notation.form(text))

@@ -1,0 +1,81 @@
+"""Units behind a number or an expression."""
+
+import re
+from typing import Final
+
+from assay.verifiers.math import notation
+from assay.verifiers.math.grammar.tree import Answer, Element, Number, Reader
+from assay.verifiers.math.lexicon import units
+
+_UNIT_COMMANDS: Final = re.compile(r"\\text\s*\{[^{}]*\}|\\circ|\\cdot|\\%")
+_UNIT_CHARS: Final = re.compile(r"(?a)[A-Za-z.°/ ^{}\d-]*")
+_UNIT_PART: Final = rf"(?:\\text ?\{{[^{{}}]*\}}|{notation.CURRENCY})(?: ?\^ ?\{{? ?-?\d ?\}}?)?"
+_TRAILING_TEXT: Final = re.compile(
+    rf"(?a)(?P<core>.*?[^\s\\({{\[,=:+*/^_-]) ?(?P<unit>{_UNIT_PART}(?: ?/? ?{_UNIT_PART}){{0,4}})",
+    re.DOTALL,
+)
+_DEGREES: Final = re.compile(r"(?a)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*$")
+_TRAILING_WORD: Final = re.compile(r"(?a)(?P<core>.*[\d})\]])\s+(?P<unit>[A-Za-z]{2,})$", re.DOTALL)
+
+
+def read_unit(text: str) -> str | None:
+    """The normalised unit of `text`; "" for no unit, `None` if it is something else."""
+    text = text.strip()
+    if not text:
+        return ""
+    if _DEGREES.fullmatch(text):
+        return "°"
+    if text.strip("{} ") in {notation.CURRENCY, "€", "£", "¥"}:
+        return text.strip("{} ").replace(notation.CURRENCY, "$")
+    if not _UNIT_CHARS.fullmatch(_UNIT_COMMANDS.sub("", text)):
+        return None
+    in_text = "\\text" in text
+    said = notation.words_of(text).strip().rstrip(".").lower()
+    if not in_text and (re.search(r"(?a)[\d^{}_\\]", said) and not units.is_plain(said)):
+        return None
+    if (
+        not in_text
+        and not units.is_plain(said)
+        and not all(len(word) >= 3 for word in re.findall(r"[a-z]+", said))
+    ):
+        return None
+    if len(said.split()) > 4 or not re.search(r"[a-z°]", said):
+        return None if said else ""
+    return units.unit_form(said)
+
+
+def read_quantity(text: str, reader: Reader) -> Answer | None:
+    """An expression followed by a unit."""
+    match = _TRAILING_TEXT.fullmatch(text)
+    if match is None:
+        match = _TRAILING_WORD.fullmatch(text)
+        if match is not None and match["unit"].lower() not in units.PLAIN:
+            match = None
+    if match is not None and re.search(r"(?a)\d|\\", match["core"]):
+        unit = read_unit(match["unit"])
+        if unit is not None:
+            core = _plain_core(match["core"], reader)
+            if core is not None:
+                return _with_unit(core, unit, text)
+    degrees = _DEGREES.search(text)
+    if degrees:
+        core = _plain_core(text[: degrees.start()], reader)
+        if core is not None:
+            return _with_unit(core, "°", text)
+    if text.startswith((notation.CURRENCY, "-" + notation.CURRENCY)):
+        core = _plain_core(text.replace(notation.CURRENCY, "", 1), reader)
+        if core is not None:
+            return _with_unit(core, "$", text)
+    return None
+
+
+def _plain_core(text: str, reader: Reader) -> Number | Element | None:
+    core = reader.part(text.strip())
+    return core if isinstance(core, Number | Element) and not core.unit else None
+
+
+def _with_unit(core: Number | Element, unit: str, text: str) -> Answer:
+    form = notation.form(text)
+    if isinstance(core, Number):
+        return Number(core.value, core.is_decimal, core.is_percent, unit, form)
+    return Element(text=core.text, unit=unit, form=form)

@@ -1,0 +1,165 @@
+"""Equations, inequalities, ratios: two or more sides with a sign between them."""
+
+import re
+from typing import Final
+
+from assay.verifiers.math import notation
+from assay.verifiers.math.grammar.numbers import read_number
+from assay.verifiers.math.grammar.tree import (
+    Answer,
+    Element,
+    Items,
+    Named,
+    Number,
+    Prose,
+    Ratio,
+    Reader,
+    Union,
+    Words,
+)
+from assay.verifiers.math.grammar.words import RELATION, WORD, bare
+
+_NAME_CHARS_MAX: Final = 60
+_RISING: Final = {">": "<", "\\ge": "\\le", ">=": "\\le"}
+_FALLING: Final = frozenset({">", "ge", ">="})
+_FALLS: Final = re.compile(r"(>=|>|\\ge(?![A-Za-z]))")
+_RISES: Final = re.compile(r"<|\\le(?![A-Za-z])|=")
+_BOUND: Final = (
+    r"(?P<x{n}>[a-z])\s*(?P<r{n}>[<>]=?|\\[lg]e(?![A-Za-z]))\s*(?P<v{n}>-?[\w./\\{{}}]+)"
+)
+_BOTH_BOUNDS: Final = re.compile(
+    rf"(?a){_BOUND.format(n='')}\s*(?:and|\\text\s*\{{\s*and\s*\}}|\\land)\s*{_BOUND.format(n=1)}"
+)
+_RAY: Final = re.compile(
+    r"(?a)(?P<name>[A-Za-z]|\\[a-z]+)\s*(?P<sign>[<>]=?|\\[lg]e(?![A-Za-z]))\s*(?P<bound>[^<>=]+)"
+)
+_RAY_LEFT: Final = re.compile(
+    r"(?a)(?P<bound>[^<>=]+?)\s*(?P<sign>[<>]=?|\\[lg]e(?![A-Za-z]))\s*(?P<name>[A-Za-z]|\\[a-z]+)"
+)
+_BETWEEN: Final = re.compile(
+    r"(?a)(?P<low>[^<>=]+?)\s*(?P<one><=?|\\le(?![A-Za-z]))\s*(?P<name>[A-Za-z]|\\[a-z]+)"
+    r"\s*(?P<two><=?|\\le(?![A-Za-z]))\s*(?P<high>[^<>=]+)"
+)
+_POINT: Final = re.compile(r"(?a)[A-Z](?:_\w)?'?\s*(?P<at>\(.+,.+\))", re.DOTALL)
+_EQUALS: Final = re.compile(r"(?a)(?<![<>!=\\:])=(?!=)")
+_VALUE_FOLLOWS: Final = re.compile(r"(?a)(?<![<>!=\\:])=(?!=)|\\approx(?![A-Za-z])")
+_ORDER: Final = re.compile(
+    r"[<>]|\\(?:le|ge|neq|equiv|sim|pmod|theta|alpha|beta|gamma|text)(?![A-Za-z])"
+)
+_NAME: Final = re.compile(r"(?a)[\w\s(),.'|{}\\:;^*/\[\]<>-]*[A-Za-z][\w\s(),.'|{}\\:;^*/\[\]<>-]*")
+_COLON: Final = frozenset({":"})
+
+
+def ascending(text: str) -> str:
+    """`4 > x \\ge -1`, and `x \\ge -1 and x < 4`, as `-1 \\le x < 4`."""
+    both = _BOTH_BOUNDS.fullmatch(text)
+    if (
+        both
+        and both["x"] == both["x1"]
+        and (both["r"][-2:] in _FALLING) != (both["r1"][-2:] in _FALLING)
+    ):
+        lower, upper = (
+            (("v", "r"), ("v1", "r1"))
+            if both["r"][-2:] in _FALLING
+            else (
+                ("v1", "r1"),
+                ("v", "r"),
+            )
+        )
+        rising = _RISING[both[lower[1]]]
+        return f"{both[lower[0]]} {rising} {both['x']} {both[upper[1]]} {both[upper[0]]}"
+    parts = _FALLS.split(text)
+    if len(parts) == 5 and not _RISES.search(text) and "," not in text:
+        first, one, middle, two, last = (part.strip() for part in parts)
+        return f"{last} {_RISING[two]} {middle} {_RISING[one]} {first}"
+    return text
+
+
+def region(text: str) -> tuple[str, str] | None:
+    """The name and the interval of an inequality in one name: `x < 2` is `(-\\infty, 2)`."""
+    between = _BETWEEN.fullmatch(text)
+    if between:
+        opening = "(" if between["one"] == "<" else "["
+        closing = ")" if between["two"] == "<" else "]"
+        bounds = f"{between['low']}, {between['high']}"
+        return None if RELATION.search(bounds) else (between["name"], opening + bounds + closing)
+    after, before = _RAY.fullmatch(text), _RAY_LEFT.fullmatch(text)
+    found = after or before
+    if found is None or RELATION.search(found["bound"]):
+        return None
+    is_lower = (found["sign"][-2:] in _FALLING) == (after is not None)
+    is_open = found["sign"] in {"<", ">"}
+    if is_lower:
+        return found["name"], f"{'(' if is_open else '['}{found['bound']}, \\infty)"
+    return found["name"], f"(-\\infty, {found['bound']}{')' if is_open else ']'}"
+
+
+def read_ratio(text: str, reader: Reader) -> Answer | None:
+    """`3:4`, `1:2:3`."""
+    parts = notation.split(text, _COLON)
+    if not 2 <= len(parts) <= 8 or not all(part.strip() for part in parts):
+        return None
+    if "=" in text or "\\mid" in text or RELATION.search(text) or WORD.search(bare(text)):
+        return None
+    terms = tuple(reader.part(part.strip()) for part in parts)
+    if not all(isinstance(term, Number | Element) for term in terms):
+        return None
+    return Ratio(terms=terms, form=notation.form(text))
+
+
+def read_named(text: str, reader: Reader) -> Answer | None:
+    """`name = value` with a value that is more than an expression."""
+    point = _POINT.fullmatch(text)
+    if point:
+        at = reader.part(point["at"])
+        is_point = isinstance(at, Items) and at.brackets == "()"
+        name = text[: point.start("at")].strip()
+        return Named(name, at, point["at"], notation.form(text)) if is_point else None
+    belongs = re.search(r"\\in(?![A-Za-z])", text)
+    if belongs and not _EQUALS.search(text):
+        name, rest = text[: belongs.start()].strip(), text[belongs.end() :].strip()
+        value = reader.part(rest) if rest else None
+        is_region = isinstance(value, Items | Union) and (
+            isinstance(value, Union) or bool(value.brackets)
+        )
+        if name and len(name) <= 12 and value is not None and is_region:
+            return Named(name=notation.form(name), value=value, text=text, form=notation.form(text))
+        return None
+    sides = _EQUALS.split(text)
+    if len(sides) != 2 or RELATION.search(text):
+        return None
+    name, rest = sides[0].strip(), sides[1].strip()
+    if not name or not rest or not _is_name(name):
+        return None
+    value = reader.part(rest)
+    if isinstance(value, Prose | Named) or (isinstance(value, Words) and "\\text" not in rest):
+        return None
+    if isinstance(value, Element) and not value.unit and not _is_plain_name(name):
+        return None
+    return Named(name=notation.form(name), value=value, text=text, form=notation.form(text))
+
+
+def read_computed(text: str, reader: Reader) -> Answer | None:
+    """`2 + 3 = 5`, `\\sin 0.3 \\approx 0.296`: no letter is unknown, so the end is the value."""
+    sides = _VALUE_FOLLOWS.split(text)
+    if len(sides) < 2 or _ORDER.search(text) or not all(side.strip() for side in sides):
+        return None
+    if re.search(r"(?a)[A-Za-df-z]", bare(" ".join(sides[:-1]))):
+        return None
+    value = read_number(sides[-1].strip(), reader)
+    if value is None:
+        return None
+    name = notation.form(sides[0].strip())
+    return Named(name=name, value=value, text=text, form=notation.form(text))
+
+
+def _is_plain_name(name: str) -> bool:
+    return re.fullmatch(r"(?a)\\?[A-Za-z]+(?:_\{?\w+\}?)?'?", name) is not None
+
+
+def _is_name(name: str) -> bool:
+    """Letters, `f(x)`, `(x, y)`, `AB`, `a_3`, `|AB|`, a quotient of such; nothing with a sum."""
+    if len(name) > _NAME_CHARS_MAX or name.startswith("-") or not _NAME.fullmatch(name):
+        return False
+    loose = re.sub(r"(?a)_\s*(\{[^{}]*\}|\w)", "", name)
+    return not re.search(r"(?a)\d|\^|-|\+", re.sub(r"(?a)\\text\s*\{[^{}]*\}", "t", loose))

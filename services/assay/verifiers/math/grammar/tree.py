@@ -1,0 +1,143 @@
+"""The tree of an answer: what it says, without what it means.
+
+Each node carries `form`, the spelling that texts share which differ only in spaces and redundant
+braces. An `Element` keeps its text: its mathematical meaning is decided by the comparison.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Protocol
+
+ITEMS_MAX: Final = 256
+"""Maximum number of items of a list; a longer one is read as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An exact value, how it was written, and its unit."""
+
+    value: Fraction
+    is_decimal: bool = False
+    is_percent: bool = False
+    unit: str = ""
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An expression, equation or relation, for the computer algebra system."""
+
+    text: str
+    unit: str = ""
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """An answer in words: `Monday`, `\\text{even}`, `(C)`."""
+
+    text: str
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Several values between brackets, or between none."""
+
+    kind: str
+    """`list` (no brackets, any order), `set` (`\\{\\}`, any order), `tuple` (order counts)."""
+    items: tuple["Answer", ...]
+    brackets: str = ""
+    form: str = ""
+    decimal: Number | None = None
+    """`1,22` may also be a decimal comma, and `12,34,567` one number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows of one length."""
+
+    rows: tuple[tuple["Answer", ...], ...]
+    text: str
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Intervals and sets that `\\cup` joins."""
+
+    parts: tuple["Answer", ...]
+    text: str
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """`3:4`, `1:2:3`."""
+
+    terms: tuple["Answer", ...]
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A time of day or a duration; `4:30`, `4:30 pm`, `1:02:03`."""
+
+    seconds: int
+    half: str = ""
+    """`am`, `pm`, or empty."""
+    terms: tuple[int, ...] = ()
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A day; the year may be left out (0)."""
+
+    year: int
+    month: int
+    day: int
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Based:
+    """Digits with the base they are written in: `101_2`."""
+
+    digits: str
+    base: int
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """`x = 5`, `(p, q) = (3, 2)`, `x \\in [0, 1]`: a name and its value."""
+
+    name: str
+    value: "Answer"
+    text: str
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Sentences, in which the answer must be searched."""
+
+    text: str
+    form: str = ""
+
+
+Answer = (
+    Number | Element | Words | Items | Matrix | Union | Ratio | Time | Date | Based | Named | Prose
+)
+
+
+class Reader(Protocol):
+    """Reads parts of an answer: what a rule needs to know of the rules around it."""
+
+    @property
+    def depth(self) -> int:
+        """Number of brackets and separators around the text."""
+
+    def part(self, text: str) -> Answer:
+        """Read a part of the text, one level deeper."""

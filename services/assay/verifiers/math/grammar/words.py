@@ -1,0 +1,107 @@
+"""Answers in words, and expressions, which are what is left."""
+
+import re
+from typing import Final
+
+from assay.verifiers.math import notation
+from assay.verifiers.math.grammar.tree import Answer, Element, Reader, Words
+
+RELATION: Final = re.compile(r"[<>]|\\(?:le|ge|neq|equiv|approx|sim)(?![A-Za-z])|!=|<=|>=")
+WORD: Final = re.compile(r"[A-Za-z]{3,}")
+_LETTER: Final = re.compile(
+    r"(?a)(?:(?:option|choice|answer)\s+)?(?:\\text\s*\{\s*)?\(\s*([A-Za-z])\s*\)\s*\}?"
+    r"|(?:option|choice)\s+(?:\\text\s*\{\s*)?([A-Za-z])\s*\}?",
+    re.IGNORECASE,
+)
+_REAL: Final = re.compile(
+    r"(?a)(?:\\text\s*\{\s*)?(?:(?:the\s+)?set\s+of\s+)?all\s+(?:reals|real\s+numbers)\s*\}?",
+    re.IGNORECASE,
+)
+_WORDS_ONLY: Final = re.compile(r"(?a)\(?[A-Za-z][A-Za-z\s'.\-,()!?\"&]*")
+_FUNCTIONS: Final = frozenset(
+    [
+        "sin",
+        "cos",
+        "tan",
+        "cot",
+        "sec",
+        "csc",
+        "log",
+        "exp",
+        "sqrt",
+        "min",
+        "max",
+        "inf",
+        "sup",
+        "lim",
+        "det",
+        "gcd",
+        "lcm",
+        "mod",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "pmatrix",
+        "bmatrix",
+        "matrix",
+        "vmatrix",
+        "array",
+        "cases",
+        "aligned",
+        "infty",
+    ]
+)
+
+
+def bare(text: str) -> str:
+    """`text` without its commands."""
+    return re.sub(r"\\[A-Za-z]+", " ", text)
+
+
+def read_words(text: str, _reader: Reader) -> Answer | None:
+    """An answer in words, or the label of a choice."""
+    letter = _LETTER.fullmatch(text)
+    if letter:
+        said = letter[1] or letter[2]
+        return Words(text=said, form=said)
+    said = notation.words_of(text).strip()
+    if not _WORDS_ONLY.fullmatch(said):
+        return None
+    words = re.findall(r"[A-Za-z]+", said)
+    in_text = text.startswith("\\text")
+    long = any(len(word) >= 4 and word.lower() not in _FUNCTIONS for word in words)
+    known = said.lower() in {"yes", "no", "odd", "all", "one", "two", "six", "ten", "nan", "dne"}
+    if not (long or known or in_text):
+        return None
+    return Words(text=words_form(said), form=notation.form(text))
+
+
+def words_form(said: str) -> str:
+    """Words without case, punctuation and the plural of the last one (`no solutions`).
+
+    A single letter keeps its case.
+    """
+    letters = re.sub(r"[^A-Za-z0-9]+", " ", said).strip()
+    if " " in letters and letters.endswith("s") and not letters.endswith("ss"):
+        letters = letters[:-1]
+    return letters if len(letters) == 1 else letters.casefold()
+
+
+def read_reals(text: str, _reader: Reader) -> Answer | None:
+    """`all real numbers`."""
+    return Element(text="\\mathbb{R}", form="\\mathbb{R}") if _REAL.fullmatch(text) else None
+
+
+def read_expression(text: str, _reader: Reader) -> Answer | None:
+    """Any other mathematics; sentences are not."""
+    if not text:
+        return None
+    plain = re.sub(r"(?a)\\text\s*\{[^{}]*\}|\\begin\{\w+\*?\}|\\end\{\w+\*?\}", " ", text)
+    words = [word for word in WORD.findall(bare(plain)) if word.lower() not in _FUNCTIONS]
+    if len([word for word in words if len(word) > 3]) >= 2 or (words and " " in text):
+        return None
+    plain = text.replace(notation.CURRENCY, " ").strip()
+    return Element(text=plain, form=notation.form(text)) if plain else None
