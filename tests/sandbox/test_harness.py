@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.sandbox.conftest import QUICK
+from tests.sandbox.ways import QUICK
 
 from assay.core.errors import InvalidRequest
 from assay.sandbox.launchers.zygote import ZygoteLauncher

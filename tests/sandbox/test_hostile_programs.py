@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.sandbox.conftest import (
+from tests.sandbox.ways import (
     QUICK,
     SECRET,
     Launcher,

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.conftest import INTERPRETER, QUICK, processes_of, until
 from tests.sandbox.test_hostile_programs import PRELUDE
 from tests.sandbox.test_launchers import _interpreter_for_everybody, _own_paths
+from tests.sandbox.ways import INTERPRETER, QUICK, processes_of, until
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
@@ -528,9 +528,11 @@ def main():
     server = socket.socket(socket.AF_UNIX); server.bind("socket"); server.listen()
     client = socket.socket(socket.AF_UNIX); client.connect("socket"); client.send(b"x")
     server.accept()
-    signal.signal(signal.SIGALRM, lambda *_: print("alarm"))
+    rung = []
+    signal.signal(signal.SIGALRM, lambda *_: rung.append("alarm"))
     signal.setitimer(signal.ITIMER_REAL, 0.01)
-    signal.pause(); os.nice(1); resource.getrusage(0); os.sched_getaffinity(0); os.urandom(4)
+    while not rung: time.sleep(0.01)
+    print(*rung); os.nice(1); resource.getrusage(0); os.sched_getaffinity(0); os.urandom(4)
     os.uname()
     print(os.isatty(0), os.getpid() > 0, os.cpu_count() > 0, os.get_terminal_size.__name__)
 

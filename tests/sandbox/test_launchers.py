@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.sandbox.conftest import QUICK, Launcher, Way, until
+from tests.sandbox.ways import QUICK, Launcher, Way, until
 
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
@@ -93,6 +93,26 @@ def test_a_program_ends_as_the_interpreter_would_end_it(
     assert result.exit_code == code
     assert result.stderr.endswith(stderr) or stderr in result.stderr
     assert result.status is (RunStatus.EXITED if code >= 0 else RunStatus.SIGNALED)
+
+
+@pytest.mark.parametrize("kind", [ZygoteLauncher, BubblewrapLauncher])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_what_the_platform_ignores_ends_a_program(
+    kind: type[ZygoteLauncher | BubblewrapLauncher], number: signal.Signals
+) -> None:
+    """`nohup` and background jobs of scripts ignore signals, and children inherit that."""
+    before = signal.signal(number, signal.SIG_IGN)
+    source = f"import os; os.kill(os.getpid(), {int(number)})"
+    try:
+        with kind(SandboxSettings(), Clock()) as launcher:
+            if isinstance(launcher, ZygoteLauncher):
+                result = launcher.run_python(PythonRun(source=source.encode(), limits=QUICK))
+            else:
+                argv = ("/usr/bin/python3", "-c", source)
+                result = launcher.run(CommandRun(argv=argv, limits=QUICK))
+    finally:
+        signal.signal(number, before)
+    assert (result.status, result.exit_code) == (RunStatus.SIGNALED, -number)
 
 
 def test_a_traceback_shows_the_program_and_nothing_of_ours(zygote: ZygoteLauncher) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from tests.worker.conftest import TENANT, Judged, RunHost, Trainer, is_alive, until
+from tests.worker.hosts import TENANT, Judged, RunHost, Trainer, is_alive, until
 
 from assay.core.codec import unpack_body
 from assay.core.outcome import Outcome

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pydantic import SecretStr
-from tests.worker.conftest import (
+from tests.worker.hosts import (
     HostProcess,
     StartHost,
     Trainer,

@@ -153,11 +153,17 @@ class BlockedMeter(Protocol):
 
     blocked_ns: int
 
-    def begin(self, now_ns: int) -> None:
-        """Count from now on."""
+    def begin_new(self, now_ns: int) -> None:
+        """Count a tree that begins now, on any clock that `look` uses too."""
 
-    def look(self, now_ns: int, *, due_ns: int) -> None:
-        """Add the interval since the last sample, which was due at `due_ns`."""
+    def undecided_ns(self, now_ns: int) -> int:
+        """Time since the last sample, and time that it could not decide."""
+
+    def look(self, now_ns: int, *, due_ns: int, has_answered: int | None = None) -> None:
+        """Add the interval since the last sample, which was due at `due_ns`.
+
+        `has_answered` is a process whose main thread was running at `now_ns`.
+        """
 
 
 class Box(Protocol):

@@ -124,13 +124,7 @@ def build(
         OpenToAllError: it would listen on the network without requiring a token.
     """
     operator = Operator(settings.operator)
-    refuse_open_listener(
-        settings.worker.control_host,
-        operator,
-        setting="worker.control_host",
-        needs="operator.token",
-        allow=settings.operator.allow_open_ports,
-    )
+    _check_listener(settings, operator)
     clock = clock or Clock()
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
     stages = served_stages(settings.worker, stages_of(known))
@@ -138,51 +132,17 @@ def build(
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
     metrics.sandbox_seen(mode=mode)
-    tasks = Tasks()
-    health = StoreHealth(clock)
-    scratch = settings.data_dir / "scratch" / str(os.getpid())
-    forks = ForkServers(
-        SlotSettings(sandbox=settings.sandbox, verifiers=settings.verifiers, scratch=scratch),
-        environment=environment_for_slots(os.environ, settings.worker.environment),
-    )
-    cache = ArtifactCache(
-        settings.data_dir / "artifacts", bytes_max=settings.worker.artifact_cache_bytes_max
-    )
-    supervisors: dict[StageName, Supervisor] = {}
-    host = WorkerHost(
-        settings=_host_settings(settings.worker, stages, mode),
-        supervisors=supervisors,
+    shared = _Shared(
         store=store,
-        health=health,
-        forks=forks,
+        health=StoreHealth(clock),
         clock=clock,
         metrics=metrics,
-        tasks=tasks,
-    )
-    parts = HostParts(
-        store=store,
-        health=health,
-        clock=clock,
-        forks=forks,
-        broker=ArtifactBroker(store=store, cache=cache, metrics=metrics),
-        metrics=metrics,
+        tasks=Tasks(),
+        scratch=settings.data_dir / "scratch" / str(os.getpid()),
         tracer=tracer,
-        worker=WorkerId(f"{socket.gethostname()}:{os.getpid()}"),
-        attempts_max=settings.store.attempts_max,
-        scratch=scratch,
-        spawn=tasks.spawn,
-        on_wanting=host.on_wanting,
     )
-    supervisors.update({name: Supervisor(stage, parts) for name, stage in stages.items()})
-    guard = CallGuard(
-        callers=operator,
-        door=Door(
-            DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
-        ),
-        clock=clock,
-        tracer=NoTracer(),
-        on_call=metrics.api_called,
-    )
+    host = _host(settings, stages, mode, shared)
+    guard = _guard(operator, clock, metrics)
     return WorkerService(
         settings=settings,
         store=store,
@@ -191,8 +151,87 @@ def build(
         probes=Probes(
             why_not_ready=lambda: host.why_not_ready, registry=metrics.registry, operator=operator
         ),
-        tasks=tasks,
-        scratch=scratch,
+        tasks=shared.tasks,
+        scratch=shared.scratch,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What the host and each of its supervisors are given."""
+
+    store: Store
+    health: StoreHealth
+    clock: Clock
+    metrics: Metrics
+    tasks: Tasks
+    scratch: Path
+    tracer: Tracer | None
+
+
+def _host(
+    settings: Settings,
+    stages: Mapping[StageName, StageDefinition],
+    mode: str,
+    shared: _Shared,
+) -> WorkerHost:
+    """Build the host with one supervisor per stage; they refer to each other."""
+    forks = ForkServers(
+        SlotSettings(
+            sandbox=settings.sandbox, verifiers=settings.verifiers, scratch=shared.scratch
+        ),
+        environment=environment_for_slots(os.environ, settings.worker.environment),
+    )
+    supervisors: dict[StageName, Supervisor] = {}
+    host = WorkerHost(
+        settings=_host_settings(settings.worker, stages, mode),
+        supervisors=supervisors,
+        store=shared.store,
+        health=shared.health,
+        forks=forks,
+        clock=shared.clock,
+        metrics=shared.metrics,
+        tasks=shared.tasks,
+    )
+    cache = ArtifactCache(
+        settings.data_dir / "artifacts", bytes_max=settings.worker.artifact_cache_bytes_max
+    )
+    parts = HostParts(
+        store=shared.store,
+        health=shared.health,
+        clock=shared.clock,
+        forks=forks,
+        broker=ArtifactBroker(store=shared.store, cache=cache, metrics=shared.metrics),
+        metrics=shared.metrics,
+        tracer=shared.tracer,
+        worker=WorkerId(f"{socket.gethostname()}:{os.getpid()}"),
+        attempts_max=settings.store.attempts_max,
+        scratch=shared.scratch,
+        spawn=shared.tasks.spawn,
+        on_wanting=host.on_wanting,
+    )
+    supervisors.update({name: Supervisor(stage, parts) for name, stage in stages.items()})
+    return host
+
+
+def _check_listener(settings: Settings, operator: Operator) -> None:
+    refuse_open_listener(
+        settings.worker.control_host,
+        operator,
+        setting="worker.control_host",
+        needs="operator.token",
+        allow=settings.operator.allow_open_ports,
+    )
+
+
+def _guard(operator: Operator, clock: Clock, metrics: Metrics) -> CallGuard:
+    limits = DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
+    return CallGuard(
+        callers=operator,
+        door=Door(limits),
+        clock=clock,
+        tracer=NoTracer(),
+        on_call=metrics.api_called,
     )
 
 

@@ -245,7 +245,9 @@ class WorkerHost:
                 await self._look_at_queues()
 
     async def _look_at_queues(self) -> None:
-        for depth in await self._store.depths(list(self._supervisors)):
+        depths = await self._store.depths(list(self._supervisors))
+        self._health.worked()  # an idle host has no other call that ends soon
+        for depth in depths:
             self._metrics.queue_seen(
                 stage=depth.stage,
                 queued=depth.queued,

@@ -57,6 +57,7 @@ class Reports:
         attempts_max: int,
         spawn: Spawn,
         on_settled: OnSettled,
+        reports_max: int = REPORTS_MAX,
     ) -> None:
         self._stage = stage
         self._store = store
@@ -66,6 +67,7 @@ class Reports:
         self._attempts_max = attempts_max
         self._spawn = spawn
         self._on_settled = on_settled
+        self._reports_max = reports_max
         self._waiting: deque[tuple[HeldClaim, Report]] = deque()
         self._sending: asyncio.Task[None] | None = None
 
@@ -112,7 +114,7 @@ class Reports:
         size = 0
         for held, report in self._waiting:
             size += _payload_bytes(report.finish)
-            if some and (len(some) >= REPORTS_MAX or size > BYTES_MAX):
+            if some and (len(some) >= self._reports_max or size > BYTES_MAX):
                 break
             some.append((held, report))
         return some

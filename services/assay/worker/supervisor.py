@@ -36,7 +36,7 @@ from assay.worker.assignment import (
 )
 from assay.worker.finish import broke_limit, finish_of, second_opinion, times
 from assay.worker.forking.client import SlotForks
-from assay.worker.reports import Reports
+from assay.worker.reports import REPORTS_MAX, Reports
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.limits import LimitWatch
@@ -68,10 +68,12 @@ class HostParts:
     spawn: Spawn
     on_wanting: Callable[[StageName], None]
     """Called when a stage has idle slots and no known work."""
+    reports_max: int = REPORTS_MAX
+    """Maximum number of reports in one call to the store."""
 
 
 class Supervisor:
-    """Implements `PoolUser` and `LimitKeeper`."""
+    """Implements `PoolUser`."""
 
     def __init__(self, definition: StageDefinition, parts: HostParts) -> None:
         self._spec = definition.spec
@@ -96,13 +98,14 @@ class Supervisor:
             attempts_max=parts.attempts_max,
             spawn=parts.spawn,
             on_settled=self._on_settled,
+            reports_max=parts.reports_max,
         )
         self._limits = LimitWatch(
             self._spec,
             has_own_sandbox=definition.runs_untrusted_code,
             clock=parts.clock,
             busy=lambda: self._pool.busy,
-            keeper=self,
+            on_limit=self._on_limit,
         )
         self._artifacts = ArtifactProtocol(parts.broker, health=parts.health, spawn=parts.spawn)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
@@ -345,8 +348,7 @@ class Supervisor:
         return StageReport(worker=self._name(slot), started_after_ns=0, finished_after_ns=held_ns)
 
     # -- limits --------------------------------------------------------------------------------
-    def on_limit(self, slot: SlotProcess, limit: RunStatus, cpu_s: float) -> None:
-        """See `LimitKeeper.on_limit`."""
+    def _on_limit(self, slot: SlotProcess, limit: RunStatus, cpu_s: float) -> None:
         assignment, slot.assignment = slot.assignment, None
         if assignment is None:
             return
@@ -360,10 +362,6 @@ class Supervisor:
             )
         self._settle(slot, Blame(blamed=None, again=blame.again), "")
         slot.kill(limit.value)
-
-    def on_held_up(self, slot: SlotProcess, why: str) -> None:
-        """See `LimitKeeper.on_held_up`."""
-        slot.kill(why)
 
     # -- leases --------------------------------------------------------------------------------
     async def beat(self) -> None:

@@ -6,20 +6,24 @@ idle machine, so blocked time is wall time minus all delays that others cause:
 * time on a CPU, and time ready to run without a CPU (run-queue delay, `/proc/.../schedstat`), of
   every task of the tree;
 * an interval at whose end a task is delayed in the kernel (page faults, reclaim);
-* time by which the observer was late without having waited for a core itself: the machine stalled.
+* time by which the observer was late without having waited for a core itself: the machine stalled;
+* time that the hypervisor or interrupts took from the machine (`/proc/stat`), if a task was ready
+  to run at both ends of an interval: it may have been taken from that task.
 
 The kernel accounts for a wait for a core when it ends. So an interval with a task ready to run at
-its end is carried over, and counted minus the wait that the next sample finds.
+its end is carried over, and counted minus the wait that a later sample finds. Nothing is lost
+between samples, however late they are.
 
 Counting begins and ends when the tree's parent, pid 1 of its box, saw the program begin and end
 (`Edge`), so neither end is lost if the observer is late. All errors are in the tree's favour: the
-times of parallel tasks are summed, and if tasks started or ended while the machine was busy, their
-share of the waiting is unknown and the interval is excused. Excused time is counted separately, for
-a tree that only forks.
+times of parallel tasks are summed, and if tasks ended while the machine was busy, their share of
+the waiting is unknown and the interval is excused: `spacing_ns` for each such interval, plus the
+delay of the sample. Excused time is counted separately, for a tree that only forks.
 
 Loaded by the zygote: standard library only, and little of it. All times are nanoseconds.
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -32,7 +36,13 @@ BUSY_SHARE: Final = 0.1
 """The machine was busy if some task waited for a CPU for this share of an interval."""
 TASKS_MAX: Final = 4_096
 """Limit of one sample."""
+_SPACING_NS: Final = (5_000_000, 50_000_000)
+_SPACING_SHARE: Final = 0.02
 _PRESSURE: Final = "/proc/pressure/cpu"
+_MACHINE: Final = "/proc/stat"
+_TAKEN: Final = slice(6, 9)
+"""Columns of its first line: interrupts, soft interrupts, steal; in ticks."""
+_TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _TOTAL: Final = b"total="
 _UNSEEN: Final = (-1, -1)
 """Represents the program if no sample has seen it."""
@@ -42,6 +52,12 @@ _VFORK_CALLS: Final = frozenset(
     {b"220", b"435"} if os.uname().machine == "aarch64" else {b"56", b"58", b"435"}
 )
 """clone, vfork, clone3: a task asleep in these calls waits for its own child."""
+
+
+def spacing_ns(limit_s: float) -> int:
+    """Time between two samples whose interval may be lost: 2 % of the limit, 5 to 50 ms."""
+    least_ns, most_ns = _SPACING_NS
+    return max(least_ns, min(most_ns, int(limit_s * 1e9 * _SPACING_SHARE)))
 
 
 class Interval(NamedTuple):
@@ -61,7 +77,9 @@ class Interval(NamedTuple):
     is_held: bool
     """At its end a task was delayed in the kernel."""
     is_unclear: bool
-    """Tasks started or ended while the machine was busy."""
+    """Tasks ended while the machine was busy."""
+    stolen_ns: int
+    """Taken from the machine by the hypervisor and interrupts, if tasks were ready at both ends."""
 
 
 class Count(NamedTuple):
@@ -82,8 +100,10 @@ def counted(interval: Interval, carried_ns: int = 0) -> Count:
     if interval.is_ready:
         if interval.is_unclear:
             return Count()
-        # Ready at both ends: unaccounted time may be steal time of the host.
-        more_ns = min(0, idle_ns) if interval.was_ready else idle_ns
+        # Ready at both ends: unaccounted time may have been taken from the task while it ran.
+        more_ns = idle_ns
+        if interval.was_ready and idle_ns > 0:
+            more_ns = max(0, idle_ns - interval.stolen_ns)
         return Count(carried_ns=max(0, carried_ns + more_ns))
     idle_ns = max(0, carried_ns + idle_ns)
     return Count(excused_ns=idle_ns) if interval.is_unclear else Count(blocked_ns=idle_ns)
@@ -149,8 +169,8 @@ class _Around(NamedTuple):
     at_ns: int = 0
     cpu_ns: int = 0
     """CPU time of all the tree's tasks so far, including those that have ended."""
-    waited_ns: int = 0
-    """Total time so far in which some task of the machine waited for a CPU."""
+    waited_ns: int | None = None
+    """Total time so far in which some task of the machine waited for a CPU; `None` if not read."""
     own_ns: int = 0
     """Total time so far in which the observer ran or waited for a core."""
 
@@ -162,6 +182,8 @@ class _Around(NamedTuple):
         return min(EXPLAINED_NS_MAX, self.own_ns - before.own_ns)
 
     def is_busy_since(self, before: "_Around") -> bool:
+        if self.waited_ns is None or before.waited_ns is None:
+            return True
         return self.waited_ns - before.waited_ns > BUSY_SHARE * (self.at_ns - before.at_ns)
 
 
@@ -189,16 +211,26 @@ class BlockedTime:
         """Time blocked by itself."""
         self.excused_ns = 0
         """Time that may be blocked; see the module docstring."""
-        self.has_changed = False
-        """Tasks started or ended between the last two samples."""
+        self._stolen_ns: int | None = None
+        """What was taken from the machine so far, if a task was ready at the last sample."""
+        self.has_several = False
+        """There were several tasks at the last sample, or tasks started or ended since."""
 
     def begin(self, now_ns: int) -> None:
-        """Count from now on."""
+        """Count a tree that is there already, from now on."""
         self._tasks, self._looked_ns = self._look(), now_ns
         self._around = _Around.read(now_ns, self._cpu_ns())
 
+    def begin_new(self, now_ns: int) -> None:
+        """Count a tree that begins now; what its tasks did so far counts as done since.
+
+        Reads nothing, for a tree that mostly ends before its first sample.
+        """
+        self._looked_ns = now_ns
+        self._around = _Around(at_ns=now_ns)
+
     def begin_at(self, edge: Edge, head: int, now_ns: int) -> None:
-        """Count from `edge` on if the tree is still one task, otherwise from now.
+        """Count from `edge` on, where a program had done nothing yet; reads none of its tasks.
 
         Args:
             edge: the beginning.
@@ -206,20 +238,28 @@ class BlockedTime:
             now_ns: the time.
         """
         self._left_out = None if edge.is_head else head
-        self.begin(now_ns)
-        if len(self._tasks) <= 1:
-            first = next(iter(self._tasks), _UNSEEN)
-            self._tasks = {first: _Task(*edge.booked, b"S")}
-            self._looked_ns = edge.at_ns
+        if edge.is_head:
+            self._tasks = {(head, head): _Task(*edge.booked, b"S")}
+        self._looked_ns = edge.at_ns
+        self._around = _Around(at_ns=now_ns, own_ns=_observer_ns())
 
-    def look(self, now_ns: int, *, due_ns: int) -> None:
+    def undecided_ns(self, now_ns: int) -> int:
+        """Time since the last sample, and time that it could not decide."""
+        return self._carried_ns + now_ns - self._looked_ns
+
+    def look(self, now_ns: int, *, due_ns: int, has_answered: int | None = None) -> None:
         """Add the interval since the last sample.
 
         Args:
             now_ns: the time.
             due_ns: when this sample was due.
+            has_answered: a process whose main thread was running at `now_ns`, so that it does not
+                wait for a core since before.
         """
         tasks = self._look()
+        answered = tasks.get((has_answered or 0, has_answered or 0))
+        if has_answered is not None and answered is not None:
+            tasks[has_answered, has_answered] = answered._replace(state=b"S")
         # A program that is gone has ended; its end message will give the time.
         if tasks or self._left_out is None:
             self._add(tasks, now_ns, now_ns - due_ns)
@@ -232,32 +272,39 @@ class BlockedTime:
             late_ns: time by which the observer woke late since the last sample.
         """
         last: _Tasks = {}
-        if edge.is_head or len(self._tasks) == 1:
-            last[next(iter(self._tasks))] = _Task(*edge.booked, b"X")
+        if edge.is_head or len(self._tasks) <= 1:
+            last[next(iter(self._tasks), _UNSEEN)] = _Task(*edge.booked, b"X")
         if not edge.is_alone:
             last[_MORE] = _Task(0, 0, b"X")
-        self._add(last, edge.at_ns, late_ns)
+        self._add(last, edge.at_ns, late_ns, is_end=True)
 
-    def _add(self, after: _Tasks, now_ns: int, late_ns: int) -> None:
-        before, around = self._tasks, _Around.read(now_ns, self._cpu_ns())
-        self.has_changed = before.keys() != after.keys()
+    def _add(self, after: _Tasks, now_ns: int, late_ns: int, *, is_end: bool = False) -> None:
+        before = self._tasks
+        self.has_several = len(after) > 1 or before.keys() - after.keys() != set()
+        has_ended = bool(before.keys() - after.keys()) or _MORE in after
+        around = self._around
+        if not is_end or self.has_several or late_ns > LATE_NS:
+            around = _Around.read(now_ns, self._cpu_ns())
         ran_ns, delayed_ns = _booked_between(before, after)
-        if self.has_changed:
+        if self.has_several:
             ran_ns = max(ran_ns, around.cpu_ns - self._around.cpu_ns)
+        is_ready = any(task.is_ready for task in after.values())
+        stolen_ns = _machine_taken_ns() if is_ready else None
         interval = Interval(
             wall_ns=now_ns - self._looked_ns,
             late_ns=late_ns - around.explained_since(self._around),
             ran_ns=ran_ns,
             delayed_ns=delayed_ns,
             was_ready=any(task.is_ready for task in before.values()),
-            is_ready=any(task.is_ready for task in after.values()),
+            is_ready=is_ready,
             is_held=any(task.is_held for task in after.values()),
-            is_unclear=self.has_changed and around.is_busy_since(self._around),
+            is_unclear=has_ended and around.is_busy_since(self._around),
+            stolen_ns=_between(self._stolen_ns, stolen_ns),
         )
         count = counted(interval, self._carried_ns)
         self.blocked_ns += count.blocked_ns
         self.excused_ns += count.excused_ns
-        self._carried_ns = count.carried_ns
+        self._carried_ns, self._stolen_ns = count.carried_ns, stolen_ns
         self._tasks, self._looked_ns, self._around = after, now_ns, around
 
     def _look(self) -> _Tasks:
@@ -290,8 +337,12 @@ def tree(root: int) -> Iterator[int]:
 
 def reading(pid: int) -> Reading:
     """Return the counters of the main thread of `pid`; zeros if the kernel does not report them."""
+    return _reading(f"/proc/{pid}")
+
+
+def _reading(directory: str) -> Reading:
     try:
-        ran_ns, delayed_ns = _read(f"/proc/{pid}/schedstat").split()[:2]
+        ran_ns, delayed_ns = _read(f"{directory}/schedstat").split()[:2]
         return Reading(int(ran_ns), int(delayed_ns))
     except (OSError, ValueError):
         return Reading(0, 0)
@@ -319,8 +370,7 @@ def _task(pid: int, tid: int) -> _Task | None:
 def _observer_ns() -> int:
     """Total time so far in which the threads of this process ran or waited for a core."""
     pid = os.getpid()
-    tasks = [_task(pid, tid) for tid in _threads(pid)]
-    return sum(task.ran_ns + task.delayed_ns for task in tasks if task is not None)
+    return sum(sum(_reading(f"/proc/{pid}/task/{tid}")) for tid in _threads(pid))
 
 
 def _waits_for_child(at: str) -> bool:
@@ -329,6 +379,22 @@ def _waits_for_child(at: str) -> bool:
         return _read(f"{at}/syscall").split()[0] in _VFORK_CALLS
     except (OSError, IndexError):
         return True
+
+
+_KEPT: Final[dict[str, int]] = {}
+"""Files of the machine -> open descriptors, for a process that will not see them."""
+
+
+def keep_open() -> None:
+    """Open the files of the machine, for harnesses: a box shows no such file."""
+    for path in (_PRESSURE, _MACHINE):
+        with contextlib.suppress(OSError):
+            _KEPT[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def kept() -> list[int]:
+    """Return the descriptors that `keep_open` opened."""
+    return list(_KEPT.values())
 
 
 def _machine_waited_ns() -> int:
@@ -340,7 +406,26 @@ def _machine_waited_ns() -> int:
     return int(first.rpartition(_TOTAL)[2]) * 1_000
 
 
+def _machine_taken_ns() -> int:
+    """Total time so far that the hypervisor and interrupts took from all CPUs, in whole ticks; 0 if
+    unknown."""
+    try:
+        words = _read(_MACHINE).split(b"\n", 1)[0].split()
+    except OSError:
+        return 0
+    return sum(map(int, words[_TAKEN])) * _TICK_NS
+
+
+def _between(before_ns: int | None, after_ns: int | None) -> int:
+    """The difference, rounded up to whole ticks."""
+    if before_ns is None or after_ns is None:
+        return 0
+    return after_ns - before_ns + _TICK_NS
+
+
 def _read(path: str) -> bytes:
+    if path in _KEPT:
+        return os.pread(_KEPT[path], 4_096, 0)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, 4_096)

@@ -14,6 +14,7 @@ import importlib
 import marshal
 import os
 import select
+import signal
 import socket
 import sys
 import traceback
@@ -186,7 +187,8 @@ def _work(setup: Setup, request: head.Request, channel: socket.socket, where: st
 
 
 def _run_harness(setup: Setup, request: head.Request, channel: socket.socket, where: str) -> None:
-    head.take_stdio(request.stdio, keep=[channel.fileno(), *request.special])
+    keep = [channel.fileno(), *request.special, *blocked.kept()]
+    head.take_stdio(request.stdio, keep=keep)
     head.renew_standard_streams()
     os.chdir(where)
     head.set_limits(request.limits)
@@ -338,14 +340,29 @@ class Zygote:
             os._exit(code)
 
 
+def _restore_signals() -> None:
+    """Handle signals as a fresh interpreter does, whatever started this process.
+
+    Ignored signals pass through `exec`; a program must not see what ran the platform (`nohup`, a
+    script's background job).
+    """
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def main() -> None:
     """Set up from the first message, then serve."""
+    _restore_signals()
     control = socket.socket(fileno=int(sys.argv[1]))
     _, descriptors, _, _ = socket.recv_fds(control, 1, 1)
     with os.fdopen(descriptors[0], "rb") as file:
         setup = Setup(marshal.load(file))  # noqa: S302 - it comes from the launcher
     try:
         _hide_command_line()
+        blocked.keep_open()
         zygote = Zygote(setup, control)
     except OSError as error:
         control.send(f"failed: {error}".encode())

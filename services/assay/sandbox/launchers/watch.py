@@ -16,7 +16,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.sandbox.accounting.blocked import BlockedTime, edge_of
+from assay.sandbox.accounting.blocked import BlockedTime, edge_of, spacing_ns
 from assay.sandbox.accounting.cgroup import Account, Usage
 from assay.sandbox.port import HeldUp, Limits, MonotonicClock, RunStatus, SandboxError
 
@@ -87,6 +87,9 @@ class Watch:
         """When to check next whether the tree is blocked; `None` before its start, and after."""
         self._late_ns = 0
         """Time by which this process woke late since the last such check."""
+        self._several_wait_ns = spacing_ns(run.limits.blocked_s)
+        """Time between two such checks of a tree with several tasks: the end of a task that waited
+        for a core hides how long it waited, and the whole time since the last check is excused."""
         # With a socket time-out, a read without data would wait for the full time-out.
         run.box.setblocking(False)  # noqa: FBT003 - the standard library's form
         self._open = set(run.streams)
@@ -164,11 +167,11 @@ class Watch:
         return self._blocked_due_ns
 
     def _blocked_wait_ns(self, now_ns: int) -> int:
-        """Checks become rarer as a run gets longer, unless tasks start and end."""
+        """Checks become rarer as a run gets longer, unless there are several tasks."""
         first_s, longest_s = _BLOCKED_LOOK_S
         wait_s = (now_ns - self._run.began_ns) / 1e9 * _BLOCKED_LOOKS_SHARE
-        if self._blocked.has_changed:
-            wait_s = first_s
+        if self._blocked.has_several:
+            return self._several_wait_ns
         return int(min(longest_s, max(first_s, wait_s)) * 1e9)
 
     def _look(self, now_ns: int) -> int:

@@ -10,7 +10,7 @@ request's fault.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from assay.core.pipeline import StageSpec
 from assay.edge.clock import Clock
@@ -26,18 +26,12 @@ SLOWED_MAX: Final = 20.0
 """A slot that is not blocked may take this multiple of `timeout_s`: the machine is busy."""
 
 
-class LimitKeeper(Protocol):
-    """Receives broken limits; after both callbacks the slot is dead."""
-
-    def on_limit(self, slot: SlotProcess, limit: RunStatus, cpu_s: float) -> None:
-        """The current work exceeded a limit and is at fault."""
-
-    def on_held_up(self, slot: SlotProcess, why: str) -> None:
-        """The slot makes no progress, and the request is not at fault."""
-
-
 class LimitWatch:
-    """One instance per stage."""
+    """One instance per stage.
+
+    `on_limit(slot, limit, cpu_s)` is called for work that exceeded a limit and is at fault; it ends
+    the slot. A slot that makes no progress, where the request is not at fault, is killed here.
+    """
 
     def __init__(
         self,
@@ -46,13 +40,13 @@ class LimitWatch:
         has_own_sandbox: bool,
         clock: Clock,
         busy: Callable[[], Iterable[SlotProcess]],
-        keeper: LimitKeeper,
+        on_limit: Callable[[SlotProcess, RunStatus, float], None],
     ) -> None:
         self._spec = spec
         self._has_own_sandbox = has_own_sandbox
         self._clock = clock
         self._busy = busy
-        self._keeper = keeper
+        self._on_limit = on_limit
         self._look_next: asyncio.TimerHandle | None = None
 
     def begin(self, slot: SlotProcess, assignment: Assignment) -> None:
@@ -101,7 +95,7 @@ class LimitWatch:
         if self._spec.cpu_s_max is not None and left_s > 0:
             cpu_s = (slot.cpu_ns() - assignment.cpu_begun_ns) / 1e9
             if cpu_s >= self._spec.cpu_s_max:
-                self._keeper.on_limit(slot, RunStatus.CPU_LIMIT, cpu_s)
+                self._on_limit(slot, RunStatus.CPU_LIMIT, cpu_s)
                 return 0.0
             left_s = min(left_s, self._spec.cpu_s_max - cpu_s)
         return left_s
@@ -120,7 +114,7 @@ class LimitWatch:
         if wall_s >= SLOWED_MAX * timeout_s:
             return self._give_up(slot, wall_s)
         if self._blocked_s(slot, assignment, now_ns) >= half_s and wall_s >= timeout_s:
-            self._keeper.on_limit(slot, RunStatus.BLOCKED_LIMIT, 0.0)
+            self._on_limit(slot, RunStatus.BLOCKED_LIMIT, 0.0)
             return 0.0
         return min(BLOCKED_LOOK_S, half_s / 4)
 
@@ -136,9 +130,7 @@ class LimitWatch:
         return assignment.blocked.blocked_ns / 1e9
 
     def _give_up(self, slot: SlotProcess, wall_s: float) -> float:
-        self._keeper.on_held_up(
-            slot, f"delayed for {wall_s:.1f} s (state {slot.condition().state})"
-        )
+        slot.kill(f"delayed for {wall_s:.1f} s (state {slot.condition().state})")
         return 0.0
 
     def look_for_stopped(self, *, longer_than_s: float) -> None:
@@ -149,4 +141,4 @@ class LimitWatch:
             if at is None or now_ns - at.begun_ns < longer_than_s * 1e9:
                 continue
             if slot.condition().is_stopped:
-                self._keeper.on_held_up(slot, f"stopped for longer than {longer_than_s} s")
+                slot.kill(f"stopped for longer than {longer_than_s} s")

@@ -32,7 +32,6 @@ PAUSE_S_FIRST: Final = 0.1
 PAUSE_S_MAX: Final = 10.0
 
 NOT_WANTED: Final = "no longer needed"
-_DISMISSED_FIRST: Final = {SlotState.STARTING: 0, SlotState.IDLE: 1, SlotState.BUSY: 2}
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +69,7 @@ class Spawn(Protocol):
 
 
 class SlotPool:
-    """Implements `SlotOwner`."""
+    """The slots of one stage on this host."""
 
     def __init__(
         self,
@@ -101,23 +100,18 @@ class SlotPool:
 
     # -- size ----------------------------------------------------------------------------------
     def resize(self, desired: int) -> None:
-        """Grow at once; shrink by idle slots first, then as busy ones finish."""
+        """Grow at once; shrink by the newest starting slots, then by idle ones, then as busy ones
+        finish, whichever is first."""
         self._desired = desired
-        wanted = [slot for slot in self._slots if not slot.is_leaving]
-        for slot in self._slots:
-            if slot.is_leaving and len(wanted) < desired:
-                slot.is_leaving = False
-                wanted.append(slot)
-        wanted.sort(key=lambda slot: _DISMISSED_FIRST[slot.state])
-        for slot in wanted[: max(0, len(wanted) - desired)]:
+        starting = [slot for slot in self._slots if slot.state is SlotState.STARTING]
+        spare = [*reversed(starting), *self._idle]
+        for slot in spare[: max(0, len(self._slots) - desired)]:
             self._dismiss(slot)
         self._restock()
         self._note()
 
     def _dismiss(self, slot: SlotProcess) -> None:
-        if slot.state is SlotState.BUSY:
-            slot.is_leaving = True
-        elif slot.state is SlotState.IDLE:
+        if slot.state is SlotState.IDLE:
             self._idle.remove(slot)
             self._finish(slot)
         else:
@@ -173,7 +167,7 @@ class SlotPool:
     def release(self, slot: SlotProcess) -> None:
         """Its assignment is done."""
         slot.assignment = None
-        if slot.is_leaving or slot.is_retiring:
+        if slot.is_retiring or len(self._slots) > self._desired:
             self._finish(slot)
             self._restock()
         else:
@@ -181,8 +175,7 @@ class SlotPool:
             self._idle.append(slot)
 
     # -- a slot's life -------------------------------------------------------------------------
-    def on_frame(self, slot: SlotProcess, frame: list[object]) -> None:
-        """See `SlotOwner.on_frame`."""
+    def _on_frame(self, slot: SlotProcess, frame: list[object]) -> None:
         match frame:
             case ["ready", list() as missing] if slot.state is SlotState.STARTING:
                 self._failures = 0
@@ -199,8 +192,7 @@ class SlotPool:
             case _:
                 self._user.on_said(slot, frame)
 
-    def on_gone(self, slot: SlotProcess, why: str) -> None:
-        """See `SlotOwner.on_gone`."""
+    def _on_gone(self, slot: SlotProcess, why: str) -> None:
         was, said = slot.state, slot.last_words or why
         self._ending.pop(slot, None)
         self._slots.pop(slot, None)
@@ -256,7 +248,13 @@ class SlotPool:
         self._number += 1
         number = self._number
         forked = await self._forks.fork_slot(self._stage, number)
-        slot = SlotProcess(forked, number=number, scratch=self._scratch / str(number), owner=self)
+        slot = SlotProcess(
+            forked,
+            number=number,
+            scratch=self._scratch / str(number),
+            on_frame=self._on_frame,
+            on_gone=self._on_gone,
+        )
         self._slots[slot] = None
         await slot.connect()
         if len(self._slots) > self._desired:  # the pool was made smaller meanwhile

@@ -29,20 +29,6 @@ class SlotState(enum.Enum):
     ENDING = "ending"
 
 
-class SlotOwner(Protocol):
-    """Receives the events of a slot."""
-
-    def on_frame(self, slot: "SlotProcess", frame: list[object]) -> None:
-        """The slot sent a frame.
-
-        Raises:
-            ProtocolError: the frame is not allowed now.
-        """
-
-    def on_gone(self, slot: "SlotProcess", why: str) -> None:
-        """The slot has ended; called once."""
-
-
 class ForkedSlot(Protocol):
     """A slot's process and the channel to it: the host's interface to the machine."""
 
@@ -71,21 +57,36 @@ class ForkedSlot(Protocol):
 class SlotProcess(asyncio.Protocol):
     """One slot."""
 
-    def __init__(self, forked: ForkedSlot, *, number: int, scratch: Path, owner: SlotOwner) -> None:
+    def __init__(
+        self,
+        forked: ForkedSlot,
+        *,
+        number: int,
+        scratch: Path,
+        on_frame: Callable[["SlotProcess", list[object]], None],
+        on_gone: Callable[["SlotProcess", str], None],
+    ) -> None:
+        """Wrap a forked slot.
+
+        Args:
+            forked: its process and channel.
+            number: unique in the pool.
+            scratch: its folder.
+            on_frame: the slot sent a frame; raises `ProtocolError` when it is not allowed now.
+            on_gone: the slot has ended; called once.
+        """
         self.number = number
         self.scratch = scratch
         self.state = SlotState.STARTING
         self.assignment: Assignment | None = None
         self.served = 0
-        self.is_leaving = False
-        """Busy, and to end when done."""
         self.is_retiring = False
         """Has sent RETIRE."""
         self.last_words = ""
         self.making: str | None = None
         """The artifact that it has leave to make."""
         self._forked = forked
-        self._owner = owner
+        self._on_frame, self._on_gone = on_frame, on_gone
         self._reader = FrameReader()
         self._transport: asyncio.WriteTransport | None = None
         self.is_gone = False
@@ -106,7 +107,7 @@ class SlotProcess(asyncio.Protocol):
             for frame in self._reader.feed(data):
                 if self.is_gone:
                     return
-                self._owner.on_frame(self, frame)
+                self._on_frame(self, frame)
         except ProtocolError as error:
             self.kill(f"it broke the protocol: {error}")
 
@@ -154,4 +155,4 @@ class SlotProcess(asyncio.Protocol):
         self._forked.close()
         if self._transport is not None:
             self._transport.abort()
-        self._owner.on_gone(self, why)
+        self._on_gone(self, why)
