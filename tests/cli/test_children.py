@@ -21,13 +21,13 @@ QUICK = RestartPolicy(healthy_s=0.0, short_lives_max=3, pause_first_s=0.01)
 
 WRITES_AND_WAITS = """
 import pathlib, signal, sys, time
-sign, order, name = sys.argv[1:]
+ready, order, name = sys.argv[1:]
 def end(*_):
     with open(order, 'a') as file:
         file.write(name)
     sys.exit()
 signal.signal(signal.SIGTERM, end)
-pathlib.Path(sign).write_text('ready')
+pathlib.Path(ready).write_text('ready')
 while True: time.sleep(60)
 """
 
@@ -50,9 +50,9 @@ def another_than(pid: int, child: Child) -> bool:
 
 
 async def start(platform: Platform, tmp_path: Path, name: str) -> Child:
-    sign = tmp_path / f"{name}.sign"
-    argv = ["-c", WRITES_AND_WAITS, str(sign), str(tmp_path / "order"), name]
-    child = await platform.start(name, argv, sign=sign, drain_s=10)
+    ready = tmp_path / f"{name}.ready"
+    argv = ["-c", WRITES_AND_WAITS, str(ready), str(tmp_path / "order"), name]
+    child = await platform.start(name, argv, ready_file=ready, drain_s=10)
     assert await platform.wait_for(child, timeout_s=60) == "ready"
     return child
 
@@ -83,13 +83,13 @@ async def test_a_child_that_was_ready_is_started_again_however_often_it_is_kille
         await watching
 
 
-async def test_the_sign_of_a_killed_child_is_not_taken_for_that_of_its_successor(
+async def test_the_ready_file_of_a_killed_child_is_not_taken_for_that_of_its_successor(
     platform: Platform, tmp_path: Path
 ) -> None:
-    sign = tmp_path / "sign"
-    sign.write_text("left by a killed one")
+    ready = tmp_path / "ready"
+    ready.write_text("left by a killed one")
     child = await platform.start(
-        "late", ["-c", "import time; time.sleep(60)"], sign=sign, drain_s=0
+        "late", ["-c", "import time; time.sleep(60)"], ready_file=ready, drain_s=0
     )
     with pytest.raises(DependencyDown, match="did not start"):
         await platform.wait_for(child, timeout_s=0.3)
@@ -99,7 +99,7 @@ async def test_a_child_in_a_crash_loop_ends_the_platform_and_says_why(
     platform: Platform, tmp_path: Path
 ) -> None:
     sick = ["-c", "raise SystemExit('no memory')"]
-    child = await platform.start("sick", sick, sign=tmp_path / "never", drain_s=1)
+    child = await platform.start("sick", sick, ready_file=tmp_path / "never", drain_s=1)
     with pytest.raises(DependencyDown, match="no memory"):
         await platform.watch()
     assert child.short_lives == QUICK.short_lives_max
@@ -111,7 +111,7 @@ async def test_while_one_child_waits_to_be_started_again_the_others_are_looked_a
 ) -> None:
     patient = RestartPolicy(healthy_s=0.0, pause_first_s=600.0, pause_longest_s=600.0)
     platform = Platform(clock=Clock(), log_dir=tmp_path / "logs", restarts=patient)
-    sick = await platform.start("sick", ["-c", ""], sign=tmp_path / "never", drain_s=1)
+    sick = await platform.start("sick", ["-c", ""], ready_file=tmp_path / "never", drain_s=1)
     child = await start(platform, tmp_path, "a")
     watching = asyncio.create_task(platform.watch())
     try:
@@ -131,7 +131,7 @@ async def test_the_platform_outlives_a_child_that_it_can_do_without(
 ) -> None:
     sick = ["-c", "raise SystemExit('no port')"]
     never = tmp_path / "never"
-    child = await platform.start("sick", sick, sign=never, drain_s=1, needed=False)
+    child = await platform.start("sick", sick, ready_file=never, drain_s=1, needed=False)
     watching = asyncio.create_task(platform.watch())
     await until(lambda: child.given_up or watching.done())
     assert not watching.done()
@@ -143,14 +143,14 @@ async def test_the_platform_outlives_a_child_that_it_can_do_without(
 
 async def test_a_child_that_does_not_come_up_says_why(platform: Platform, tmp_path: Path) -> None:
     sick = ["-c", "raise SystemExit('bad port')"]
-    child = await platform.start("sick", sick, sign=tmp_path / "never", drain_s=1)
+    child = await platform.start("sick", sick, ready_file=tmp_path / "never", drain_s=1)
     with pytest.raises(DependencyDown, match="bad port"):
         await platform.wait_for(child, timeout_s=60)
 
 
 SERVES = """
 import http.server, json, os, pathlib, sys, threading
-sign, mode = sys.argv[1:]
+ready, mode = sys.argv[1:]
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
@@ -158,9 +158,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 server = http.server.HTTPServer(("127.0.0.1", int(os.environ.get("PORT", "0"))), Handler)
-fresh = pathlib.Path(sign + ".new")
+fresh = pathlib.Path(ready + ".new")
 fresh.write_text(json.dumps({"http": "127.0.0.1:%d" % server.server_port, "pid": os.getpid()}))
-fresh.replace(sign)
+fresh.replace(ready)
 server.serve_forever()
 """
 EAGER = Liveness(every_s=0.01, answer_s_max=0.5, missed_max=3)
@@ -170,16 +170,16 @@ async def test_a_child_that_hangs_is_killed_and_another_answers_on_the_same_port
     tmp_path: Path,
 ) -> None:
     platform = Platform(clock=Clock(), log_dir=tmp_path / "logs", restarts=QUICK, liveness=EAGER)
-    sign = tmp_path / "a.json"
-    child = await platform.start("a", ["-c", SERVES, str(sign), ""], sign=sign, drain_s=1)
+    ready = tmp_path / "a.json"
+    child = await platform.start("a", ["-c", SERVES, str(ready), ""], ready_file=ready, drain_s=1)
     watching: asyncio.Task[None] | None = None
     try:
         where = json.loads(await platform.wait_for(child, timeout_s=60))
         child.environment["PORT"] = where["http"].rsplit(":", 1)[1]
         watching = asyncio.create_task(platform.watch())
         os.kill(where["pid"], signal.SIGSTOP)
-        await until(lambda: sign.exists() and sign_of(sign)["pid"] != where["pid"])
-        assert sign_of(sign)["http"] == where["http"]
+        await until(lambda: ready.exists() and content_of(ready)["pid"] != where["pid"])
+        assert content_of(ready)["http"] == where["http"]
         assert not Path(f"/proc/{where['pid']}").exists() or child.pid != where["pid"]
         assert "did not answer" in child.log.read_text()
         assert not watching.done()
@@ -190,7 +190,7 @@ async def test_a_child_that_hangs_is_killed_and_another_answers_on_the_same_port
         await platform.stop()
 
 
-def sign_of(path: Path) -> dict[str, Any]:
+def content_of(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text()))
     except FileNotFoundError:
@@ -200,17 +200,17 @@ def sign_of(path: Path) -> dict[str, Any]:
 async def test_a_child_that_is_killed_while_it_starts_is_started_again(
     platform: Platform, tmp_path: Path
 ) -> None:
-    sign, mark = tmp_path / "sign", tmp_path / "mark"
+    ready, mark = tmp_path / "ready", tmp_path / "mark"
     code = f"""
 import os, pathlib, time
 mark = pathlib.Path({str(mark)!r})
 if not mark.exists():
     mark.touch()
     os.kill(os.getpid(), 9)
-pathlib.Path({str(sign)!r}).write_text("ready")
+pathlib.Path({str(ready)!r}).write_text("ready")
 time.sleep(600)
 """
-    child = await platform.start("a", ["-c", code], sign=sign, drain_s=0)
+    child = await platform.start("a", ["-c", code], ready_file=ready, drain_s=0)
     assert await platform.wait_for(child, timeout_s=60) == "ready"
     assert child.short_lives == 1
 
@@ -218,17 +218,17 @@ time.sleep(600)
 async def test_a_child_that_is_stopped_while_it_starts_is_replaced(
     platform: Platform, tmp_path: Path
 ) -> None:
-    sign, mark = tmp_path / "sign", tmp_path / "mark"
+    ready, mark = tmp_path / "ready", tmp_path / "mark"
     code = f"""
 import os, pathlib, signal, time
 mark = pathlib.Path({str(mark)!r})
 if not mark.exists():
     mark.touch()
     os.kill(os.getpid(), signal.SIGSTOP)
-pathlib.Path({str(sign)!r}).write_text("ready")
+pathlib.Path({str(ready)!r}).write_text("ready")
 time.sleep(600)
 """
-    child = await platform.start("a", ["-c", code], sign=sign, drain_s=0)
+    child = await platform.start("a", ["-c", code], ready_file=ready, drain_s=0)
     assert await platform.wait_for(child, timeout_s=3.0) == "ready"
 
 
@@ -236,7 +236,9 @@ async def test_a_wrong_configuration_ends_the_platform_at_once_with_the_childs_l
     platform: Platform, tmp_path: Path
 ) -> None:
     sick = ["-c", f"import sys; print('sick: port 7 is taken'); sys.exit({EXIT_CONFIGURATION})"]
-    child = await platform.start("sick", sick, sign=tmp_path / "never", drain_s=1, needed=False)
+    child = await platform.start(
+        "sick", sick, ready_file=tmp_path / "never", drain_s=1, needed=False
+    )
     with pytest.raises(FailedPrecondition, match=r"^sick: port 7 is taken$"):
         await platform.wait_for(child, timeout_s=60)
     assert child.log.read_text().count("port 7") == 1
@@ -249,9 +251,9 @@ async def test_a_child_waits_for_the_end_of_its_predecessor_on_another_platform(
     victim = before.pid
     assert victim is not None
     second = Platform(clock=Clock(), log_dir=tmp_path / "logs2", restarts=QUICK)
-    sign = tmp_path / "a.sign"
-    argv = ["-c", WRITES_AND_WAITS, str(sign), str(tmp_path / "order"), "a"]
-    starting = asyncio.create_task(second.start("a", argv, sign=sign, drain_s=0))
+    ready = tmp_path / "a.ready"
+    argv = ["-c", WRITES_AND_WAITS, str(ready), str(tmp_path / "order"), "a"]
+    starting = asyncio.create_task(second.start("a", argv, ready_file=ready, drain_s=0))
     try:
         await asyncio.sleep(0.1)
         assert not starting.done()

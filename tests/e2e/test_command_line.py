@@ -70,6 +70,21 @@ def test_bad_rows_are_told_by_line_and_the_others_are_scored(tmp_path: Path) -> 
     assert "Traceback" not in run.stderr
 
 
+def test_a_row_is_scored_with_its_own_settings(tmp_path: Path) -> None:
+    rows, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    plain = {"response": "PARIS", "reference": "Paris"}
+    own: tuple[dict[str, Any], ...] = ({}, {"ignore_case": True}, {}, {"ignore_case": "perhaps"})
+    rows.write_text("".join(json.dumps({**plain, "settings": one}) + "\n" for one in own))
+    command = ("score", rows, "--pipeline", "exact", "--out", output, "--json")
+    run = assay(*command, data_dir=tmp_path, ASSAY_WORKER__STAGES='["match"]')
+    assert run.returncode == 5, run.stderr
+    lines = {line["line"]: line for line in map(json.loads, output.read_text().splitlines())}
+    assert {n: line["reward"] for n, line in lines.items()} == {1: 0.0, 2: 1.0, 3: 0.0, 4: None}
+    assert "ignore_case" in lines[4]["field"]
+    again = json.loads(assay(*command, data_dir=tmp_path).stdout)
+    assert (again["resumed"], again["scored"], again["bad_rows"]) == (3, 0, 1)
+
+
 @pytest.mark.parametrize(("bad", "said"), [(1, "line 2: not JSON"), (2, "line 2: reference.answ")])
 def test_a_strict_run_stops_before_anything_is_scored(tmp_path: Path, bad: int, said: str) -> None:
     rows = tmp_path / "rows.jsonl"

@@ -99,7 +99,7 @@ PLUS = {
 def test_results_of_evalplus_are_computed_in_the_sandbox(tmp_path: Path, compressed: bool) -> None:
     records = [
         PLUS,
-        {**PLUS, "task_id": "HumanEval/902", "canonical_solution": "    return set(xs)\n"},
+        {**PLUS, "task_id": "HumanEval/902", "canonical_solution": "    return object()\n"},
         {**PLUS, "task_id": "HumanEval/903", "canonical_solution": "    return xs[9]\n"},
         {**PLUS, "task_id": "HumanEval/904", "canonical_solution": "    import os; os._exit(0)\n"},
         PLUS,
@@ -116,9 +116,9 @@ def test_results_of_evalplus_are_computed_in_the_sandbox(tmp_path: Path, compres
         "evalplus/HumanEval/901#2",
     )
     expected = [case["expected"] for case in first["reference"]["calls"]["cases"]]
-    assert expected == [[2, 3], [5], [7, 12345678901234567890]]
+    assert expected == ["(2, 3)", "(5,)", "(7, 12345678901234567890)"]
     reasons = [one["reason"] for one in json.loads(done.stdout)["refused"]]
-    assert "a result that JSON does not have (set)" in reasons
+    assert "a result that is not data" in reasons
     assert "the solution fails on its own inputs" in reasons
 
 

@@ -32,7 +32,12 @@ def serving(app: FastAPI, port: int = 0) -> Iterator[str]:
     """Its URL, while it serves."""
     server = _Announcing(
         uvicorn.Config(
-            app, port=port, log_level="error", timeout_graceful_shutdown=1, lifespan="on"
+            app,
+            port=port,
+            log_level="error",
+            timeout_graceful_shutdown=1,
+            lifespan="on",
+            log_config=None,
         )
     )
     thread = threading.Thread(target=server.run, daemon=True)

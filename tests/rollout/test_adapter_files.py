@@ -7,6 +7,7 @@ float64; nothing of the reader is used for that.
 from __future__ import annotations
 
 import json
+import os
 import random
 import struct
 from typing import TYPE_CHECKING, Any
@@ -244,6 +245,10 @@ def test_values_that_are_not_finite_stage_nothing(tmp_path: Path) -> None:
         assert engine.ready_version is None
 
 
+DAMAGED = int(os.environ.get("ASSAY_DAMAGED_FILES", "150"))
+"""Of each of the two files."""
+
+
 def test_damaged_folders_end_in_model_errors_and_nothing_else(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
@@ -251,7 +256,7 @@ def test_damaged_folders_end_in_model_errors_and_nothing_else(tmp_path: Path) ->
     folder = write_folder(tmp_path / "adapter", *CASES["oft"][:2])
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         whole = (folder / name).read_bytes()
-        for _ in range(150):
+        for _ in range(DAMAGED):
             damaged = bytearray(whole[: rng.choice((len(whole), rng.randrange(len(whole))))])
             for _ in range(rng.randint(0, 4) if damaged else 0):
                 damaged[rng.randrange(min(len(damaged), 2000))] = rng.randrange(256)

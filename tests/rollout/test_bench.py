@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,13 +11,18 @@ from tests.rollout.checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
 from assay.rollout.bench import bench_app
+from assay.rollout.bench.app import CPUS
 from assay.rollout.bench.control import cow, native, policies
 from assay.rollout.bench.control.soak import soak
+from assay.rollout.bench.engine.work import Contender
 from assay.rollout.bench.harness.machine import this_machine
 from assay.rollout.bench.harness.report import Report
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from assay.rollout.bench.engine.rival import Decoder, Load, Opener
 
 ANYWHERE = (-1, -1)
 
@@ -83,6 +89,46 @@ def test_the_decode_bench_measures_what_is_there_and_names_what_is_not(tmp_path:
     assert "left out: a shared prefix" in done.output
 
 
+def test_a_rival_that_fails_is_left_out_with_its_reason_and_the_others_are_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("numpy")
+    from assay.rollout.bench.engine import contenders
+    from assay.rollout.bench.engine.rival import Rival
+
+    def sound(*_: object) -> dict[str, Opener]:
+        return {"sound": lambda _: nullcontext(lambda n: n / 100), "late": late}
+
+    def late(_: Load) -> AbstractContextManager[Decoder]:
+        raise RuntimeError("no room for the context")
+
+    def refuses(*_: object) -> dict[str, Opener]:
+        raise ValueError("cannot convert this")
+
+    rivals = (
+        Rival(Contender.LLAMA_CPP, (), sound),
+        Rival(Contender.CTRANSLATE2, (), refuses),
+        Rival(Contender.ONNX_GENAI, (("no_such_module", "no-such-package"),), sound),
+    )
+    monkeypatch.setattr(contenders, "RIVALS", rivals)
+    at = tmp_path / "decode.json"
+    model = write_checkpoint(tmp_path / "small.bin")
+    options = ["--threads", "1", "--tokens", "4", "--batch", "2", "--context", "16"]
+    done = CliRunner().invoke(
+        bench_app,
+        ["decode", "--model", str(model), *options, "--repeats", "2", "--json", str(at)],
+    )
+    assert done.exit_code == 0, done.output
+    written = json.loads(at.read_text())
+    rates = {f["name"]: f["median"] for f in written["figures"] if f["unit"] == "tokens/s"}
+    assert rates["small bf16 batch 2 at 16: sound"] == pytest.approx(200)
+    assert {who: why for who, why in written["left_out"].items() if " on " in who} == {
+        "late on small, batch 2 at 16": "RuntimeError: no room for the context",
+        "ctranslate2 on small bf16": "ValueError: cannot convert this",
+        "onnxruntime-genai on small bf16": "the package no-such-package is not installed",
+    }
+
+
 def test_a_decode_bench_without_any_model_says_so_and_succeeds(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -121,3 +167,11 @@ def test_a_report_is_written_as_json_and_plot(tmp_path: Path) -> None:
 def test_a_figure_without_samples_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing was measured"):
         Report("t", "c", this_machine()).add("x", "ns", [])
+
+
+def test_a_swap_bench_at_real_time_priority_leaves_a_core_for_staging() -> None:
+    """Otherwise the weights are never staged, and the bench never ends."""
+    every_core = ["swap", "--free-cores", "--threads", str(CPUS)]
+    refused = CliRunner().invoke(bench_app, every_core)
+    assert refused.exit_code == 2
+    assert "one stages" in refused.output

@@ -37,7 +37,7 @@ from assay.rollout import (
     Sampling,
     Stop,
 )
-from assay.rollout.errors import ServerLost, ServerRefused
+from assay.rollout.errors import RolloutGone, ServerLost, ServerRefused
 from assay.rollout.models import Engine, load_model
 from assay.rollout.models.driver import Driver
 from assay.rollout.models.driver import Sampling as DriverSampling
@@ -342,6 +342,53 @@ def test_a_response_of_one_request_carries_its_servers_receipt(models: Path) -> 
     assert c.receipt is not None
     assert c.receipt.result == result_hash(c.tokens, c.logps)
     assert c.receipt.seed == 9
+
+
+def test_tokens_can_be_read_while_they_come(models: Path) -> None:
+    with base_served(models, AssayServer()) as engine:
+        [ref] = engine.submit([5], max_tokens=300, seeds=[9], sampling=SAMPLING, want_reward=False)
+        until_tokens_came(engine)
+        first, rest = engine.peek(ref, 0, 1), engine.peek(ref, 1)
+        (c,) = ended(engine, 1)
+        with pytest.raises(RolloutGone):
+            engine.peek(ref)
+    seen = len(rest.tokens) + 1
+    assert [*first.tokens, *rest.tokens] == list(c.tokens[:seen])
+    assert [*first.logps, *rest.logps] == list(c.logps[:seen])
+    assert [*first.policy_versions, *rest.policy_versions] == [0] * seen
+
+
+def test_cancelled_requests_leave_no_connection_behind(models: Path) -> None:
+    """A request that ends before it has its connection is the hard case."""
+    with base_served(models, AssayServer()) as engine:
+        for i in range(60):
+            refs = engine.submit([5], max_tokens=9, seeds=[i] * 4, want_reward=False)
+            engine.wait(0.001 * (i % 4))
+            for ref in refs:
+                with suppress(RolloutGone):
+                    engine.cancel(ref)
+            ended(engine, 4)
+        pool = engine._decoder._transport._client._transport._pool  # type: ignore[attr-defined]
+        for _ in range(400):
+            if all(connection.is_idle() for connection in pool.connections):
+                break
+            time.sleep(0.02)
+        else:
+            raise AssertionError(pool)
+
+
+def test_a_server_that_is_away_is_noticed_without_a_request(process: Process) -> None:
+    quick = RemoteOptions(seq_len_max=SEQ_MAX, health_every_s=0.05)
+    with RemoteEngine(process.url, AssayServer(), 4, options=quick) as engine:
+        assert engine.vocab_size == VOCAB
+        assert engine.stats().away == ""
+        process.kill()
+        while not engine.stats().away:
+            time.sleep(0.02)
+        process.start()
+        while engine.stats().away:
+            time.sleep(0.02)
+        assert engine.stats().requests == 0
 
 
 def test_a_dropped_engine_ends_its_thread_and_its_requests(local: tuple[str, Runtime]) -> None:

@@ -484,6 +484,39 @@ def test_shortest_remaining_lowers_the_mean_wait_of_a_skewed_load() -> None:
     assert sum(shortest.values()) < 0.75 * sum(fifo.values())
 
 
+def submit_some(runtime: Runtime, base: int) -> None:
+    """Submit 60 rollouts in pairs; cancel one in ten pairs."""
+    rng, sent = random.Random(base), 0
+    while sent < 60:
+        prompt = [base % VOCAB, 5, 6, *range(rng.randrange(9))]
+        try:
+            refs = runtime.submit(
+                prompt, max_tokens=7, seeds=[1, 2], user_ids=[base + sent, base + sent + 1]
+            )
+        except EngineSaturated:
+            runtime.wait(0.001)
+            continue
+        sent += 2
+        if rng.random() < 0.1:
+            with contextlib.suppress(RolloutGone):
+                runtime.cancel(refs[0])
+
+
+def score_until(stop: threading.Event, runtime: Runtime) -> None:
+    """Score what is decoded, with the number of its tokens as reward."""
+    while not stop.is_set():
+        for request in runtime.poll_rewards(4):
+            while not stop.is_set():
+                try:
+                    runtime.score(request.ref, float(len(request.tokens)))
+                    break
+                except EngineSaturated:
+                    runtime.wait(0.001)
+                except RolloutGone:
+                    break
+        runtime.wait(0.001)
+
+
 def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
     options = RuntimeOptions(
         seq_len_max=48, kv_blocks=64, reward_credits=5, trajectory_credits=5, prefill_chunk=16
@@ -492,37 +525,6 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
     stop, all_seen = threading.Event(), threading.Event()
     with Runtime(probe(), 24, options) as runtime:
 
-        def submit(base: int) -> None:
-            rng, sent = random.Random(base), 0
-            while sent < 60:
-                prompt = [base % VOCAB, 5, 6, *range(rng.randrange(9))]
-                try:
-                    refs = runtime.submit(
-                        prompt, max_tokens=7, seeds=[1, 2], user_ids=[base + sent, base + sent + 1]
-                    )
-                except EngineSaturated:
-                    runtime.wait(0.001)
-                    continue
-                sent += 2
-                if rng.random() < 0.1:
-                    try:
-                        runtime.cancel(refs[0])
-                    except RolloutGone:
-                        continue
-
-        def score() -> None:
-            while not stop.is_set():
-                for request in runtime.poll_rewards(4):
-                    while not stop.is_set():
-                        try:
-                            runtime.score(request.ref, float(len(request.tokens)))
-                            break
-                        except EngineSaturated:
-                            runtime.wait(0.001)
-                        except RolloutGone:
-                            break
-                runtime.wait(0.001)
-
         def poll() -> None:
             while not stop.is_set():
                 seen.extend(runtime.poll())
@@ -530,24 +532,22 @@ def test_many_threads_submit_score_and_poll_and_nothing_is_lost() -> None:
                     all_seen.set()
                 runtime.wait(0.001)
 
-        submitters = [threading.Thread(target=submit, args=(k * 1000,)) for k in range(3)]
-        others = [threading.Thread(target=score) for _ in range(2)] + [
-            threading.Thread(target=poll)
-        ]
-        for t in submitters + others:
-            t.start()
-        for t in submitters:
-            t.join(60)
+        bases = [k * 1000 for k in range(3)]
+        submitters = [threading.Thread(target=submit_some, args=(runtime, b)) for b in bases]
+        others = [threading.Thread(target=score_until, args=(stop, runtime)) for _ in range(2)]
+        others.append(threading.Thread(target=poll))
+        for thread in submitters + others:
+            thread.start()
+        for thread in submitters:
+            thread.join(60)
         all_seen.wait(60)
         stop.set()
-        for t in others:
-            t.join(10)
+        for thread in others:
+            thread.join(10)
         seen.extend(runtime.poll())
         assert runtime.audit() == 0
         balanced(runtime)
-    assert sorted(c.user_id for c in seen) == sorted(
-        k * 1000 + i for k in range(3) for i in range(60)
-    )
+    assert sorted(c.user_id for c in seen) == sorted(base + i for base in bases for i in range(60))
     for c in seen:
         if c.outcome is RolloutOutcome.COMPLETED:
             assert list(c.tokens) == expected(list(c.prompt), 7, 1 + c.user_id % 2)

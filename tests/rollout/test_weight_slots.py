@@ -7,6 +7,7 @@ with these weights makes of it alone.
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import threading
 from dataclasses import replace
@@ -143,6 +144,10 @@ def pieces(versions: list[int]) -> list[tuple[int, int, int]]:
     return [(versions[a], a, b) for a, b in zip(cuts, ends, strict=True)]
 
 
+SWAPS = int(os.environ.get("ASSAY_SWAPS", "40"))
+"""`make swaps` makes 10,000."""
+
+
 def test_over_random_swaps_each_version_makes_what_a_fresh_engine_makes(
     engine: Engine, fresh: dict[int, Engine]
 ) -> None:
@@ -155,7 +160,7 @@ def test_over_random_swaps_each_version_makes_what_a_fresh_engine_makes(
     asked: dict[int, tuple[list[int], int, int]] = {}  # user: prompt, seed, in-place swaps before
     in_place, pure, in_parts = 0, 0, 0
     with Runtime(engine, 16, OPTIONS, start=False) as runtime:
-        for user in range(0, 400, 10):
+        for user in range(0, 10 * SWAPS, 10):
             prompt = [*rng.choice(stems)[: rng.randint(1, 40)], rng.randrange(331)]
             seeds = [rng.randrange(1 << 64) for _ in range(rng.randint(1, 3))]
             asked |= {user + i: (prompt, s, in_place) for i, s in enumerate(seeds)}

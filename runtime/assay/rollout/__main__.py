@@ -1,9 +1,12 @@
 """`python -m assay.rollout`: serve rollouts of one model until stopped by a signal."""
 
-import asyncio
+import gc
+
+import uvloop
 
 from assay.config.settings import load_settings
 from assay.edge import lifecycle, logs
+from assay.rollout.gateway.build import beside
 from assay.rollout.service.build import build
 
 
@@ -13,9 +16,10 @@ async def serve() -> None:
         settings = load_settings()
     logs.configure(settings.telemetry)
     with lifecycle.starting():
-        api = build(settings)
+        api = build(settings, beside=beside)
+        gc.freeze()  # what lives as long as the process: collections need not visit it
     await api.run()
 
 
 if __name__ == "__main__":
-    lifecycle.run_service("rollout", serve(), run=asyncio.run)
+    lifecycle.run_service("rollout", serve(), run=uvloop.run)

@@ -87,8 +87,14 @@ def check_prompt(
     check_integer("max_tokens", max_tokens, 1, seq_len_max)
     if len(prompt) + max_tokens > seq_len_max:
         raise InvalidRollout("max_tokens", f"with the prompt above {seq_len_max}")
-    if not all(isinstance(token, int) and 0 <= token < vocab_size for token in prompt):
+    if not _are_ids(prompt, vocab_size):
         raise InvalidRollout("prompt", f"token ids are whole numbers from 0 to {vocab_size - 1}")
+
+
+def _are_ids(tokens: Sequence[int], vocab_size: int) -> bool:
+    if set(map(type, tokens)) == {int}:  # a prompt may have 100,000: no Python code per token
+        return min(tokens) >= 0 and max(tokens) < vocab_size
+    return all(isinstance(token, int) and 0 <= token < vocab_size for token in tokens)
 
 
 def check_group(

@@ -217,7 +217,7 @@ class Runtime:
             engine.give_back()
             raise
         try:
-            self._call(self._lib.assay_host_trace_on, int(options.trace))
+            self.set_trace(on=options.trace)
             self._call(self._lib.assay_host_set_policy_version, engine.policy_version)
             if start:
                 self.start()
@@ -290,7 +290,8 @@ class Runtime:
         group = Group.of(prompt, options)
         group.check(self._bounds)
         self._raise_if_crashed()
-        order, tokens = _order(group), (ct.c_int32 * len(prompt))(*prompt)
+        order = _order(group)
+        tokens = (ct.c_int32 * len(prompt)).from_buffer(array.array("i", prompt))
         members, refs = _members(group), (Ref * len(group.seeds))()
         status = self._call(
             self._lib.assay_host_submit,
@@ -615,6 +616,10 @@ class Runtime:
         words = StatsWords()
         self._call(self._lib.assay_host_stats, ct.byref(words))
         return Stats({name: getattr(words, name) for name in STATS_WORDS})
+
+    def set_trace(self, *, on: bool) -> None:
+        """Record events in the trace ring from now on, or stop it."""
+        self._call(self._lib.assay_host_trace_on, int(on))
 
     def read_trace(self, start: int = 0) -> tuple[list[TraceRecord], int, int]:
         """Events from position `start` on, the next position, and how many were overwritten."""

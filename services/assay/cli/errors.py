@@ -5,7 +5,6 @@ from pydantic import ValidationError
 
 from assay.config.settings import UnknownSettingError
 from assay.core.errors import AssayError
-from assay.edge.lifecycle import told
 
 
 def error_line(error: Exception) -> str | None:
@@ -16,9 +15,16 @@ def error_line(error: Exception) -> str | None:
         case AssayError():
             return f"{error.reason}: {' '.join(error.message.split())}"
         case UnknownSettingError() | ValidationError():
-            return f"settings: {told(error)}"
+            return f"settings: {_told(error)}"
         case OSError():
-            return f"file: {told(error)}"
+            return f"file: {_told(error)}"
         case grpc.aio.AioRpcError():
             return f"{error.code().name.lower()}: {error.details() or ''}"
     return None
+
+
+def _told(error: Exception) -> str:
+    # Imported here: it comes with the logging of services, which most errors do not need.
+    from assay.edge.lifecycle import told
+
+    return told(error)

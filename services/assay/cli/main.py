@@ -61,8 +61,15 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         ),
         "pool": Entry("assay.cli.operate.pool:pool", "Worker pools."),
         "plan": Entry("assay.cli.plan.commands:plan", "The planner: pool sizes, and why."),
+        "sim": Entry(
+            "assay.sim.rollout.command:sim_app", "Simulate architectures of rollout and training."
+        ),
         "history": Entry(
             "assay.cli.operate.history:history", "Export the history of finished batches."
+        ),
+        "demo": Entry(
+            "assay.cli.demo.command:demo",
+            "Train a small model on one machine, on the real platform: about two minutes.",
         ),
         "bench": Entry(
             "assay.rollout.bench:bench_app", "Measure the rollout runtime on this machine."

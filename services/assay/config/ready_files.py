@@ -6,6 +6,10 @@ commands read it.
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
+
+REPLACES: Final = "_ASSAY_REPLACES"
+"""Environment variable of a part that was started again: `<part>:<reason>`, for its metrics."""
 
 
 class Part(StrEnum):

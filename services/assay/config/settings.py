@@ -8,6 +8,7 @@ branch. A leaf has one name in three spellings: `settings.store.attempts_max`,
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -28,6 +29,9 @@ class TenantSettings(Branch):
     weight: float = Field(default=1.0, ge=0.001, le=1_000.0, allow_inf_nan=False)
     """Share of each stage relative to the other tenants with work there; also how much a second of
     its waiting trainers counts in plans. Batches keep the weight they were opened with."""
+    operate: bool = False
+    """Whether it may push and activate weights of the rollout service, and pause it: the trainer
+    whose model it serves. Without `reward.tenants`, everyone may."""
     requests_open_max: int = Field(default=200_000, gt=0)
     """Open requests: accepted and not yet ended."""
     bytes_open_max: int = Field(default=4 * 1024**3, gt=0)
@@ -54,7 +58,12 @@ class RewardSettings(Branch):
     tenants: dict[str, TenantSettings] = Field(default_factory=dict)
     """Tenant name -> token and quotas. Empty: one tenant `default` without a token."""
     message_bytes_max: int = Field(default=16 * 1024**2, gt=0)
-    """Largest gRPC message or HTTP body of `Submit` and `Score`; other calls: 256 KiB."""
+    """Largest HTTP body of `Submit` and `Score`, and largest message of `SubmitParts` and
+    `ScoreParts`, all parts together; other calls: 256 KiB."""
+    grpc_message_bytes_max: int = Field(default=4 * 1024**2, gt=0)
+    """Largest single gRPC message of `Submit` and `Score`, if `message_bytes_max` is not smaller;
+    larger ones are sent in parts. gRPC's own default; receiving a message blocks all calls for some
+    0.4 ms per MiB."""
     bytes_in_flight_max: int = Field(default=64 * 1024**2, gt=0)
     """Bytes of messages received and not yet stored, over all calls."""
     read_inline_bytes_max: int = Field(default=16 * 1024, ge=0)
@@ -109,6 +118,31 @@ class RewardSettings(Branch):
     """PEM private key."""
 
 
+class GatewaySettings(Branch):
+    """The gateway for agents that speak OpenAI's API, at `rollout.gateway_port`."""
+
+    enabled: bool = True
+    """The rollout service opens the gateway's port."""
+    sessions_max: int = Field(default=4_096, gt=0)
+    """Open sessions; one of several tenants may have half of them."""
+    turns_max: int = Field(default=256, gt=0)
+    """Responses of one session."""
+    session_bytes_max: int = Field(default=32 * 1024**2, gt=0)
+    """Memory for the captured tokens of one session."""
+    idle_s_max: float = Field(default=3_600.0, gt=0)
+    """A session that no call named for this long is closed; its trajectories are gone."""
+    turns_concurrent_max: int = Field(default=512, gt=0)
+    """Calls for completions at once, those that wait for the engine included."""
+    turn_wait_s: float = Field(default=300.0, gt=0)
+    """How long a turn waits for room in the engine before it is refused."""
+    connections_max: int = Field(default=2_048, gt=0)
+    """Connections; one address may have all of them."""
+    body_bytes_max: int = Field(default=8 * 1024**2, gt=0)
+    """Largest body of a call."""
+    chat_template: Path | None = None
+    """A Jinja file, for models that come without a chat template."""
+
+
 class RolloutSettings(Branch):
     """The rollout service. Its tenants are `reward.tenants`."""
 
@@ -118,16 +152,35 @@ class RolloutSettings(Branch):
     """0 = any free port."""
     http_port: int = Field(default=8481, ge=0, le=65_535)
     """Port of `/healthz`, `/readyz` and `/metrics`. 0 = any free port."""
+    gateway_port: int = Field(default=8482, ge=0, le=65_535)
+    """Port of the gateway for agents that speak OpenAI's API. 0 = any free port."""
+    gateway: GatewaySettings = GatewaySettings()
     model: Path | None = None
     """A Hugging Face folder, a `.gguf` file or a llama2.c `.bin` checkpoint."""
     tokenizer: Path | None = None
     """Path of the tokenizer, if it is not with the model."""
+    engine_url: str = ""
+    """Address of a server that makes the tokens, such as `http://gpu-1:8000`; excludes `model`."""
+    engine_dialect: Literal["assay", "vllm", "sglang"] = "assay"
+    """Its API: of `python -m assay.rollout.server`, of vLLM or of SGLang."""
+    engine_model: str = ""
+    """vLLM: the name of its model."""
+    engine_vocab_size: int = Field(default=0, ge=0, le=1 << 24)
+    """Size of its model's vocabulary; 0 = the server says it, or else the tokenizer."""
+    engine_token: SecretStr | None = None
+    """Bearer token of every request to it."""
+    engine_away_s: float = Field(default=120.0, ge=0)
+    """How long a rollout waits for the server while it is away, before it is tried once more as a
+    whole, waits as long again, and ends as INFRA_FAILED."""
     slots: int = Field(default=64, gt=0, le=65_536)
     """Concurrent rollouts: those that decode and those that wait for rewards."""
     batch_max: int = Field(default=16, gt=0, le=256)
     """Rollouts per step of the engine."""
     threads: int = Field(default=0, ge=0, le=256)
     """Threads per step; 0 = chosen by the model's size."""
+    weight_dtype: Literal["bf16", "f32"] = "bf16"
+    """Precision in which weights are kept. A trainer of float32 weights whose importance ratios
+    should be exact needs `f32`, at half of the speed."""
     tokens_max: int = Field(default=1_024, gt=0)
     """Tokens of prompt and response together."""
     groups_open_max: int = Field(default=4_096, gt=0)
@@ -137,6 +190,9 @@ class RolloutSettings(Branch):
     reward_wait_s: float = Field(default=600.0, gt=0)
     """How long a response waits for its reward before it ends as INFRA_FAILED, unless its session
     sets another value."""
+    shared_dir: Path | None = None
+    """Folder with weight files of trainers on this machine, such as `/dev/shm/assay`; a push may
+    name a file in it. Absent: weights come in messages only."""
     message_bytes_max: int = Field(default=16 * 1024**2, gt=0)
     """Largest message of `SubmitPrompts` and `PushWeights`; other calls: 256 KiB."""
     bytes_in_flight_max: int = Field(default=128 * 1024**2, gt=0)

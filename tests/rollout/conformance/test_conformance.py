@@ -18,6 +18,7 @@ pytest.importorskip("numpy")
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
+from tests.rollout import sglang_server
 from tests.rollout.conformance.reference import ReferenceEngine
 from tests.rollout.serving import serving
 from tests.rollout.test_weight_slots import MODELS, SETTINGS, stage
@@ -40,7 +41,7 @@ from assay.rollout import (
 )
 from assay.rollout.engines import probe_tokens
 from assay.rollout.models import Engine
-from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions
+from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, SGLang
 from assay.rollout.server.app import Served, build_app
 
 if TYPE_CHECKING:
@@ -128,9 +129,38 @@ def remote_model() -> Iterator[Subject]:
         yield Subject(engine, lambda version: engine.stage(version, "here"), alone)
 
 
-@pytest.fixture(
-    params=[reference, probe, model, remote_probe, remote_model], ids=lambda make: make.__name__
-)
+def over_sglang(*, incremental: bool) -> Iterator[Subject]:
+    with ExitStack() as stack:
+        native, *fresh = [
+            stack.enter_context(Engine.create(MODELS[version], SETTINGS)) for version in (0, 0, 1)
+        ]
+
+        def alone(prompt: list[int], n: int, seed: int, version: int) -> list[int]:
+            return model_alone(fresh[version], prompt, n, seed)[0]
+
+        bounds = RuntimeOptions(seq_len_max=SEQ_MAX)
+        runtime = stack.enter_context(Runtime(native, 4 * SLOTS, bounds))
+        app = sglang_server.build(
+            runtime, lambda version: stage(native, version), incremental=incremental
+        )
+        url = stack.enter_context(serving(app))
+        options = RemoteOptions(seq_len_max=SEQ_MAX, decode_credits=SLOTS)
+        engine = stack.enter_context(RemoteEngine(url, SGLang(), SLOTS, VOCAB, options))
+        yield Subject(engine, lambda version: engine.stage(version, str(version)), alone)
+
+
+def remote_sglang() -> Iterator[Subject]:
+    yield from over_sglang(incremental=False)
+
+
+def remote_sglang_incremental() -> Iterator[Subject]:
+    yield from over_sglang(incremental=True)
+
+
+REMOTE = [remote_probe, remote_model, remote_sglang, remote_sglang_incremental]
+
+
+@pytest.fixture(params=[reference, probe, model, *REMOTE], ids=lambda make: make.__name__)
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     yield from request.param()
 
@@ -353,6 +383,18 @@ def test_over_a_random_schedule_each_rollout_comes_back_once_and_the_counts_agre
     came.update(c.user_id for c in ended(engine, taken - came.total()))
     assert came == Counter(range(taken))
     assert engine.stats().slots_free == SLOTS
+
+
+def test_a_pause_that_waits_for_the_end_follows_one_in_place(subject: Subject) -> None:
+    """Even where releasing the first takes a message that the second overtakes."""
+    engine = subject.engine
+    for seed in range(30):
+        engine.submit([seed % VOCAB], max_tokens=9, seeds=[seed])
+        with engine.pause(mode=PauseMode.IN_PLACE):
+            pass
+        with engine.pause(mode=PauseMode.FINISH):
+            pass
+        ended(engine, 1)
 
 
 def test_a_closed_engine_refuses_every_call_but_close(subject: Subject) -> None:

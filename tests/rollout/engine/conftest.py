@@ -7,20 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.rollout.engine.sources import ROOT
 
 from assay.rollout.binding import load
 from assay.rollout.models.engine import Isa
 
-ROOT = Path(__file__).parents[3]
-NATIVE = ROOT / "runtime" / "assay" / "rollout" / "native"
 SHARED_MODELS = Path(os.environ.get("ASSAY_MODELS", ROOT.parent / "shared" / "models"))
 # Helper modules of these tests are imported as tests.rollout.engine.*
 sys.path.insert(0, str(ROOT))
-
-ENGINE_SOURCES = (
-    *("adapter", "arena", "attend", "batch", "contain", "engine", "guard", "isa"),
-    *("kv_layout", "layers", "pool", "rotation", "sampler", "weights"),
-)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.rollout.engine.conftest import ENGINE_SOURCES, NATIVE
+from tests.rollout.engine.sources import ENGINE_SOURCES, NATIVE
 
 from assay.rollout.models import DType, Engine, EngineError, Model, ModelConfig, Tensor, TensorKind
 from assay.rollout.models.driver import Driver, Rollout, Sampling

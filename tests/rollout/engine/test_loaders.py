@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import struct
@@ -187,26 +188,39 @@ def test_an_index_that_lies_is_corrupt(places: Any, tmp_path: Path) -> None:
         load_model(folder)
 
 
-@pytest.mark.parametrize("form", ["folder", "sharded", "gguf", "checkpoint"])
-def test_a_damaged_file_is_a_model_error_or_a_model(form: str, tmp_path: Path) -> None:
-    """Bytes are changed, cut and repeated at random, mostly in headers."""
+FORMS = ("folder", "sharded", "gguf", "checkpoint", "tokenizer.json", "tok.bin")
+DAMAGED = int(os.environ.get("ASSAY_DAMAGED_FILES", "250"))
+"""Of each form."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_damaged_file_is_a_model_error_or_a_model(
+    form: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Bytes are changed, cut and repeated at random, mostly in headers. An error names the file."""
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
-    path = damageable(form, tmp_path)
+    if form == "tokenizer.json":
+        path: Path = request.getfixturevalue("tokenizer_folder")
+    else:
+        path = damageable(form, tmp_path)
+    load = load_tokenizer if form.startswith("tok") else load_model
     files = [path] if path.is_file() else sorted(path.iterdir())
     whole = {file: file.read_bytes() for file in files}
-    refused = 0
-    for _ in range(250):
+    said: list[str] = []
+    for _ in range(DAMAGED):
         file = rng.choice(files)
         file.write_bytes(damaged(rng, whole[file]))
         try:
-            load_model(path)
-        except ModelError:
-            refused += 1
+            load(path)
+        except ModelError as error:
+            said.append(str(error))
         file.write_bytes(whole[file])
-    load_model(path)
-    assert refused > 50
+    load(path)
+    assert len(said) > DAMAGED / 5
+    names = {path.name, *(file.name for file in files)}
+    assert [one for one in said if not any(name in one for name in names)] == []
 
 
 def damageable(form: str, tmp_path: Path) -> Path:
@@ -216,7 +230,24 @@ def damageable(form: str, tmp_path: Path) -> Path:
         return folder_of(tmp_path, 2)
     if form == "gguf":
         return gguf_llama(tmp_path)[0]
+    if form == "tok.bin":
+        return write_pieces(tmp_path / form)
     return write_checkpoint(tmp_path / "model.bin")
+
+
+def write_pieces(path: Path) -> Path:
+    """llama2.c's form: the longest piece's length, then score, length and bytes of each piece."""
+    pieces = [
+        b"<unk>",
+        b"\n<s>\n",
+        b"\n</s>\n",
+        *(bytes([i]) for i in range(32, 127)),
+        b"the",
+        b" a",
+    ]
+    scored = (struct.pack("<fi", -float(i), len(p)) + p for i, p in enumerate(pieces))
+    path.write_bytes(struct.pack("<i", 6) + b"".join(scored))
+    return path
 
 
 def damaged(rng: random.Random, whole: bytes) -> bytes:
@@ -595,6 +626,17 @@ def test_a_text_stream_says_each_character_once(text: str) -> None:
     said = "".join(pieces) + stream.flush()
     assert said == text
     assert all("\ufffd" not in piece for piece in pieces) or "\ufffd" in text
+
+
+@given(st.binary(max_size=12), st.lists(st.integers(1, 4), max_size=6))
+def test_a_text_stream_says_the_same_in_pieces_of_any_size(text: bytes, sizes: list[int]) -> None:
+    one, many, at = TextStream(Bytes()), TextStream(Bytes()), 0
+    alone = "".join(one.push(token) for token in text) + one.flush()
+    said = ""
+    for size in [*sizes, len(text)]:
+        said += many.push(*text[at : at + size])
+        at += size
+    assert said + many.flush() == alone == text.decode(errors="replace")
 
 
 @given(st.lists(st.text("abc", max_size=5)), st.lists(st.text("abc", min_size=1), max_size=3))

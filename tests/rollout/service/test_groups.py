@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import array
+from dataclasses import replace
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from assay.core.errors import Conflict, Saturated
+from assay.core.errors import Conflict, NotFound, Saturated
 from assay.core.outcome import Outcome
 from assay.rollout.layout import Stop
 from assay.rollout.service.groups import STALE_RETRIES_MAX, Groups
-from assay.rollout.service.records import Decoded, Decoding, GroupSpec, Judged, SessionSpec
+from assay.rollout.service.records import (
+    Decoded,
+    Decoding,
+    GroupSpec,
+    Judged,
+    NextTurn,
+    SessionSpec,
+)
 
 OPEN_MAX = 6
 STALENESS_MAX = 1
@@ -87,7 +95,7 @@ class OneSession(RuleBasedStateMachine):
         running = self.groups.running[name]
         left = [member for member in running.members if member.decoded is None]
         ended = self.groups.end(running, left[0], made(self.version), SCORED, now_ns=2)
-        assert ended == (len(left) == 1)
+        assert (ended is not None) == (len(left) == 1)
 
     @rule()
     def train(self) -> None:
@@ -96,8 +104,8 @@ class OneSession(RuleBasedStateMachine):
     @rule()
     def cancel_waiting(self) -> None:
         names = {spec.group_id for spec in self.groups.waiting}
-        gone = self.groups.end_waiting(None, CANCELLED, now_ns=3)
-        assert {spec.group_id for spec in gone} == names
+        gone = self.groups.end_waiting(lambda _spec: True, CANCELLED, now_ns=3)
+        assert {group.spec.group_id for group in gone} == names
         assert not self.groups.waiting
 
     @rule()
@@ -178,9 +186,28 @@ def test_a_stale_group_is_made_again_with_other_seeds_but_not_for_ever() -> None
 def test_a_group_without_a_token_is_not_stale() -> None:
     groups = Groups(session(staleness_max=0))
     groups.accept([group("a")])
-    groups.end_waiting(None, CANCELLED, now_ns=1)
+    groups.end_waiting(lambda _spec: True, CANCELLED, now_ns=1)
     out = groups.take(version=9)
     assert out is not None
     assert out.staleness == 0
     assert {t.judged.outcome for t in out.group.trajectories} == {Outcome.CANCELLED}
     assert out.group.summary.rewards == 0
+
+
+def test_a_group_is_not_generated_again_for_turns_that_stay_stale() -> None:
+    groups = Groups(session(retry_stale=True))
+    groups.accept([group("a")])
+    run(groups, version=0)
+    assert groups.take(version=1) is not None
+    turns = tuple(NextTurn(member=m, environment=(9,)) for m in range(2))
+    histories = groups.histories("b", "a", [0, 1])
+    second = replace(group("b"), continues="a", turns=turns, histories=histories)
+    groups.accept([second])
+    run(groups, version=3)
+    assert groups.take(version=4) is None
+    assert groups.counts().stale_dropped == 1
+    with pytest.raises(NotFound):
+        groups.histories("c", "b", [0])
+    groups.acknowledge(1)
+    with pytest.raises(NotFound):
+        groups.histories("c", "a", [0])

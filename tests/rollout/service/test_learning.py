@@ -22,7 +22,7 @@ from assay.rollout.models.driver import Sampling
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from tests.rollout.service.conftest import RunRollouts
+    from tests.rollout.service.served import RunRollouts
 
     from assay.client.rollouts import RolloutGroup, Trajectory
 

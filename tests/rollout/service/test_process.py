@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import httpx
@@ -20,6 +21,7 @@ from assay.client.rollouts import Prompt, RolloutClient, SamplingParams
 from assay.edge.lifecycle import EXIT_CONFIGURATION
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 START_S_MAX = 120.0
@@ -28,7 +30,7 @@ START_S_MAX = 120.0
 async def start(data_dir: Path, **settings: str) -> asyncio.subprocess.Process:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
     chosen = {f"ASSAY_ROLLOUT__{name}": value for name, value in settings.items()}
-    ports = {"ASSAY_ROLLOUT__GRPC_PORT": "0", "ASSAY_ROLLOUT__HTTP_PORT": "0"}
+    ports = {f"ASSAY_ROLLOUT__{name}_PORT": "0" for name in ("GRPC", "HTTP", "GATEWAY")}
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -39,16 +41,30 @@ async def start(data_dir: Path, **settings: str) -> asyncio.subprocess.Process:
     )
 
 
-async def test_it_serves_says_where_and_drains(tmp_path: Path) -> None:
-    model = write_checkpoint(tmp_path / "some.bin", dim=64, hidden=176, layers=2, positions=128)
-    process = await start(tmp_path / "data", MODEL=str(model), TOKENS_MAX="64")
-    ready = tmp_path / "data" / "run" / "rollout.json"
+@asynccontextmanager
+async def running(data_dir: Path, **settings: str) -> AsyncIterator[dict[str, str]]:
+    """Its addresses, from the ready file, until it has drained."""
+    process = await start(data_dir, **settings)
+    ready = data_dir / "run" / "rollout.json"
     try:
         async with asyncio.timeout(START_S_MAX):
             while not ready.exists():
                 assert process.returncode is None
                 await asyncio.sleep(0.05)
-        where = json.loads(ready.read_text())
+        yield json.loads(ready.read_text())
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(START_S_MAX):
+            assert await process.wait() == 0
+        assert not ready.exists()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_it_serves_says_where_and_drains(tmp_path: Path) -> None:
+    model = write_checkpoint(tmp_path / "some.bin", dim=64, hidden=176, layers=2, positions=128)
+    async with running(tmp_path / "data", MODEL=str(model), TOKENS_MAX="64") as where:
         async with httpx.AsyncClient(base_url=where["http"]) as http:
             assert (await http.get("/readyz")).status_code == 200
         async with RolloutClient(where["grpc"]) as client, asyncio.timeout(START_S_MAX):
@@ -59,14 +75,6 @@ async def test_it_serves_says_where_and_drains(tmp_path: Path) -> None:
                 break
         async with httpx.AsyncClient(base_url=where["http"]) as http:
             assert 'method="SubmitPrompts"' in (await http.get("/metrics")).text
-        process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(START_S_MAX):
-            assert await process.wait() == 0
-        assert not ready.exists()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ import pytest
 pytest.importorskip("numpy")
 
 import numpy as np
-from tests.rollout.service.conftest import SLOTS, TOKENS_MAX, Rollouts, RunRollouts
+from tests.rollout.service.served import SLOTS, TOKENS_MAX, Rollouts, RunRollouts
 from tests.rollout.test_weight_slots import version_of
 
 from assay.client import Outcome
 from assay.client.rollouts import (
+    NextTurn,
     Prompt,
     RolloutClient,
     RolloutGroup,
@@ -35,18 +36,18 @@ from assay.core.errors import (
     NotFound,
     Saturated,
 )
-from assay.core.records import EndRequest, Finish
+from assay.core.records import EndRequest, Finish, GiveBack
 from assay.core.verdict import Evidence, ResourceUse
 from assay.rollout import ProbeEngine, Sampling
+from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from tests.conftest import Running, RunWorker
+    from tests.running import Running, RunWorker
 
     from assay.core.records import Claim
     from assay.rollout import Completed, ScoreRequest
-    from assay.v1 import rollout_pb2
 
 S_MAX = 60.0
 SAMPLED = SamplingParams(temperature=0.8, max_tokens=12)
@@ -400,7 +401,8 @@ async def test_a_push_that_is_cut_leaves_nothing_and_the_next_is_taken(
     half = asyncio.Event()
 
     async def first_half() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
-        pieces = [piece async for piece in _pieces(1, whole, 0.0)]
+        opening = rollout_pb2.PushWeightsRequest(policy_version=1)
+        pieces = [piece async for piece in _pieces(opening, whole)]
         for piece in pieces[: len(pieces) // 2]:
             yield piece
         half.set()
@@ -533,3 +535,217 @@ async def test_no_one_has_a_session_before_the_reward_service_knows_it(
     go_on.set()
     await asyncio.gather(first, second)
     assert (await own.client.status()).sessions == 1
+
+
+# -- several turns ---------------------------------------------------------------------------------
+def next_turns(name: str, before: str, members: Sequence[int], **more: object) -> Prompt:
+    turns = [NextTurn(member=m, environment_ids=[50 + m, 60]) for m in members]
+    return Prompt(
+        group_id=name,
+        continues=before,
+        turns=turns,
+        k=len(turns),
+        seed=7,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+async def test_a_trajectory_of_two_turns_is_one_with_the_environment_masked(
+    run_rollouts: RunRollouts, api: Running, run_worker: RunWorker
+) -> None:
+    await run_worker(by_its_last_digit)
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop")
+    await session.submit(prompts(1, k=4, reference={}, scored=False))
+    [first] = await take(session, 1)
+    assert {one.outcome for one in first.trajectories} == {None}
+    await own.client.push_weights(1, weights_of(1))
+    await own.client.activate(1)
+    second_turn = next_turns("p0/2", "p0", [0, 1, 2, 2], reference={})
+    assert await session.submit([second_turn]) == 1  # and acknowledges the first turn
+    assert await session.submit([second_turn]) == 0  # found again without the first turn
+    [second] = await take(session, 1)
+    assert second.prompt_ids.tolist() == [1, 2, 3]
+    for at, one in enumerate(second.trajectories):
+        member = min(at, 2)
+        before = first.trajectories[member]
+        assert one.response_ids[:12] == before.response_ids
+        assert one.rollout_logp[:12] == before.rollout_logp
+        assert one.response_ids[12:14].tolist() == [50 + member, 60]
+        assert one.response_mask.tolist() == [1] * 12 + [0] * 2 + [1] * 12
+        assert one.rollout_logp[12:14].tolist() == [0.0, 0.0]
+        assert one.policy_versions == ((0, 12), (-1, 2), (1, 12))
+        assert [s.tokens for s in one.tokens.segments] == [12, 2, 12]
+        assert one.outcome in {Outcome.SCORED, Outcome.INFRA_FAILED}
+    branches = [one.response_ids[14:].tolist() for one in second.trajectories[2:]]
+    assert (
+        branches[0] != branches[1]
+    )  # two continuations of one trajectory, with seeds of their own
+    assert second.staleness == 1
+    # The second turn is what the engine makes of the whole context.
+    own.runtime.submit(
+        second.trajectories[0].tokens.context()[:17],
+        max_tokens=12,
+        seeds=[7],
+        sampling=Sampling(temperature=0.8),
+        user_ids=[1 << 40],
+        want_reward=False,
+    )
+    [direct] = await direct_completions(own, 1)
+    assert second.trajectories[0].response_ids[14:].tolist() == list(direct.tokens)
+    assert second.trajectories[0].rollout_logp[14:].tolist() == list(direct.logps)
+
+
+BAD_TURNS = [
+    ({"continues": "nothing"}, "continues"),
+    ({"prompt_ids": [1]}, "prompt_ids"),
+    ({"k": 2}, "turns"),
+    ({"turns": [NextTurn(member=-1)]}, "turns[0].member"),
+    ({"turns": [NextTurn(member=3)]}, "turns"),
+    ({"turns": [NextTurn(member=0, environment_text="x")]}, "turns[0].environment_text"),
+    ({"turns": [NextTurn(member=0, environment_ids=[1 << 20])]}, "turns[0].environment_ids"),
+    ({"turns": [NextTurn(member=0, environment_ids=[1] * 80)]}, "sampling.max_tokens"),
+    ({"continues": ""}, "turns"),
+]
+
+
+@pytest.mark.parametrize(("fields", "field"), BAD_TURNS)
+async def test_a_bad_turn_names_its_field(
+    run_rollouts: RunRollouts, fields: dict[str, object], field: str
+) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    await session.submit(prompts(1))
+    async for _ in session.groups():
+        break
+    good = {
+        "group_id": "next",
+        "continues": "p0",
+        "turns": [NextTurn(member=0)],
+        "k": 1,
+        "seed": 1,
+    }
+    with pytest.raises((InvalidRequest, NotFound)) as refused:
+        await session.submit([Prompt(**{**good, **fields})])  # type: ignore[arg-type]
+    assert refused.value.field == f"prompts[0].{field}"
+
+
+async def test_next_turns_wait_for_room_as_a_whole(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    await session.submit(prompts(1, k=SLOTS))
+    async for _ in session.groups():
+        break
+    await session.submit(
+        [next_turns(f"n{i}", "p0", range(SLOTS)) for i in range(4)]
+        + [Prompt(group_id="one", prompt_ids=[1], k=1, seed=1)]
+    )
+    groups = await take(session, 6)
+    assert {len(g.trajectories) for g in groups} == {SLOTS, 1}
+    assert {t.finish_reason for g in groups for t in g.trajectories} == {"length"}
+    assert own.runtime.stats().in_flight == 0
+
+
+# -- early cut -------------------------------------------------------------------------------------
+async def queued(api: Running) -> int:
+    found = await api.store.batches(batches_max=100)
+    return sum(batch.queued + batch.running for batch in found)
+
+
+async def until_nothing_is_queued(api: Running) -> None:
+    async with asyncio.timeout(S_MAX):
+        while await queued(api):
+            await asyncio.sleep(0.02)
+
+
+async def until_queued(api: Running, n: int) -> None:
+    async with asyncio.timeout(S_MAX):
+        while await queued(api) < n:
+            await asyncio.sleep(0.02)
+
+
+async def test_cancelling_a_group_withdraws_its_queued_reward_work(
+    run_rollouts: RunRollouts, api: Running
+) -> None:
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop")
+    await session.submit(prompts(3, k=4, reference={}))
+    await until_queued(api, 12)  # no worker: all wait for a reward
+    assert await session.cancel(["p1"]) == 4
+    [group] = await take(session, 1)
+    assert {t.outcome for t in group.trajectories} == {Outcome.CANCELLED}
+    async with asyncio.timeout(S_MAX):
+        while await queued(api) != 8:
+            await asyncio.sleep(0.02)
+    [batch] = await api.store.batches(batches_max=100)
+    assert batch.outcomes == {Outcome.CANCELLED: 4}
+    await session.cancel()
+    await until_nothing_is_queued(api)
+
+
+async def test_reward_work_of_a_response_that_waited_too_long_is_withdrawn(
+    run_rollouts: RunRollouts, api: Running
+) -> None:
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session(
+        "s", sampling=SAMPLED, pipeline="noop", reward_wait_s=1.5
+    )
+    await session.submit(prompts(2, reference={}))
+    await until_queued(api, 6)
+    await take(session, 2)
+    await until_nothing_is_queued(api)
+
+
+async def test_a_batch_with_enough_groups_cancels_the_rest(
+    run_rollouts: RunRollouts, api: Running, run_worker: RunWorker
+) -> None:
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop")
+    enough = StepBatch(batch_id="b", enough_groups=2, last=True)
+    await session.submit(prompts(9, k=4, reference={}, batch_id="b"), batches=[enough])
+    await until_queued(api, SLOTS)
+    await run_worker(by_its_last_digit)
+    groups = await take(session, 9)
+    whole = [g for g in groups if Outcome.CANCELLED not in {t.outcome for t in g.trajectories}]
+    assert 2 <= len(whole) <= SLOTS // 4  # those that ended together with the second
+    await until_nothing_is_queued(api)
+    assert own.runtime.stats().in_flight == 0
+
+
+async def test_only_groups_whose_rewards_differ_are_enough(
+    run_rollouts: RunRollouts, api: Running, run_worker: RunWorker
+) -> None:
+    await run_worker(lambda _claim: scored(1.0))
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop")
+    varied = StepBatch(batch_id="b", enough_groups=1, only_varied=True)
+    await session.submit(prompts(6, k=4, reference={}, batch_id="b"), batches=[varied])
+    groups = await take(session, 6)
+    assert {t.outcome for g in groups for t in g.trajectories} == {Outcome.SCORED}
+
+
+def scored(reward: float) -> Finish:
+    body = pack_body(Evidence(), ResourceUse())
+    return EndRequest(outcome=Outcome.SCORED, reward=reward, body=body)
+
+
+async def test_a_group_that_cannot_vary_any_more_is_cut(
+    run_rollouts: RunRollouts, api: Running, run_worker: RunWorker
+) -> None:
+    own = await run_rollouts(api.addresses.grpc)
+    session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop", minority_min=3)
+    await session.submit(prompts(1, k=6, reference={}))
+    await until_queued(api, 6)
+    left = 4
+
+    def equal_then_slow(_claim: Claim) -> Finish:
+        nonlocal left
+        left -= 1
+        return scored(1.0) if left >= 0 else GiveBack()
+
+    await run_worker(equal_then_slow)  # of six, four are equal: at most two can differ
+    [group] = await take(session, 1)
+    outcomes = [t.outcome for t in group.trajectories]
+    assert outcomes.count(Outcome.SCORED) == 4
+    assert outcomes.count(Outcome.CANCELLED) == 2
+    await until_nothing_is_queued(api)

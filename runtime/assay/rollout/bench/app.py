@@ -129,8 +129,9 @@ def decode_command(
     *,
     prefix: Annotated[bool, typer.Option(help="Sixteen rollouts over 1,024 tokens.")] = True,
     alone: Annotated[bool, typer.Option("--alone", help="Without other contenders.")] = False,
+    free_cores: FreeCores = False,
 ) -> None:
-    """Tokens per second against llama.cpp, torch and the bandwidth limit, on the same weights."""
+    """Tokens per second against other engines and the bandwidth limit, on the same weights."""
     work = DecodeWork(
         threads=threads,
         tokens=tokens,
@@ -139,8 +140,10 @@ def decode_command(
         weights=tuple(weights or (Weights.BF16,)),
         contenders=() if alone else tuple(beside or Contender),
         prefix=prefix,
+        free_cores=free_cores,
     )
     command = f"assay bench decode --threads {threads} --tokens {tokens}"
+    command += " --free-cores" if free_cores else ""
     report = _decode(repeats, work, command, models=model or (), stories=stories)
     report.deliver(json, plot)
 
@@ -159,6 +162,9 @@ def swap_command(
     free_cores: FreeCores = False,
 ) -> None:
     """Decode speed while weights are staged, and how long a swap holds the worker."""
+    if free_cores and threads >= CPUS:
+        # Decoding threads at real-time priority never leave their cores to the one that stages.
+        raise typer.BadParameter(f"with --free-cores at most {CPUS - 1} of {CPUS}, one stages")
     command = f"assay bench swap --threads {threads} --batch {batch} --share {share}"
     work = SwapWork(
         threads=threads,

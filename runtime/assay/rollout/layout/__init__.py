@@ -70,7 +70,7 @@ SIZED: tuple[type[ct.Structure], ...] = (
     *(Descriptor, Completion, Sampler, Row, CreditLine, Ring, Queue, Shape, Region, Order),
     *(Member, Ref, WorkerSettings, RuntimeSettings, EngineOps, Probe, TraceRecord),
     *(GuardReport, StatsWords, ModelShape, NativeEngineSettings, NativeEngineInfo, SeqStep),
-    *(Piece, Asked),
+    *(Piece, Asked, AdapterPiece),
 )
 """In the order of `assay_abi_sizes`, which reports the C compiler's sizes."""
 

@@ -100,6 +100,7 @@ class GuardReport(ct.Structure):
         ("traps_syscalls", ct.c_uint32),
         ("counts_allocations", ct.c_uint32),
         ("waits", ct.c_uint64),
+        ("waits_unforced", ct.c_uint64),
         ("preempted", ct.c_uint64),
     )
 

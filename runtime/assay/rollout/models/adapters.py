@@ -2,7 +2,8 @@
 
 LoRA: y = W x + scale * B (A x); scale is alpha / r, or alpha / sqrt(r) with `use_rslora`.
 OFT: y = W (x R), R orthogonal and block diagonal, made from the upper triangles of skew-symmetric
-blocks by the Cayley transform (exactly, or by the truncated Neumann series) as in peft.
+blocks by the Cayley transform (exactly, or by the truncated Neumann series) as in peft, or by the
+matrix exponential, with the entry `"oft_transform": "exponential"`.
 
 Config entries that need something the engine does not compute are refused by name.
 """
@@ -17,10 +18,11 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.rollout.models.errors import CorruptModel, UnsupportedModel, reading
-from assay.rollout.models.hugging_face import read_safetensors, tensor_key
+from assay.rollout.models.hugging_face import layer_tensor_name, read_safetensors, tensor_key
 from assay.rollout.models.model import TensorKind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from assay.rollout.models.model import ModelConfig, Tensor, TensorKey
@@ -52,6 +54,9 @@ _NOT_COMPUTED = {
     "alora_invocation_tokens": None,
 }
 """Field: the only supported value, which disables it (an empty list or object does too)."""
+_CHOOSES_MODULES = ("layers_to_transform", "layers_pattern", "exclude_modules")
+"""Entries that adapt only some of the modules of a name."""
+_PARTS = frozenset({"lora_A", "lora_B", "oft_R"})
 _PLAIN_PATTERN = re.compile(r"[A-Za-z0-9_.]+\Z")
 
 
@@ -114,29 +119,93 @@ def read_adapter(folder: Path, model: ModelConfig) -> Adapter:
         UnsupportedModel: they need something the engine does not compute.
         OSError: a file cannot be read.
     """
-    config = _read_config(folder / CONFIG)
+    path = folder / CONFIG
+    if path.stat().st_size > CONFIG_BYTES_MAX:
+        raise CorruptModel(f"{CONFIG}: above {CONFIG_BYTES_MAX} bytes")
+    with reading(CONFIG):
+        text = path.read_text(encoding="utf-8")
+    return adapter_of(parse_config(text), read_safetensors(folder / WEIGHTS), model)
+
+
+def adapter_of(
+    config: Mapping[str, Any], tensors: Mapping[str, Tensor], model: ModelConfig
+) -> Adapter:
+    """The adapter of tensors by their names in peft's files, for a model of these sizes.
+
+    Args:
+        config: as `parse_config`.
+        tensors: by name, `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`.
+        model: sizes of the model.
+
+    Raises:
+        CorruptModel: they contradict themselves or the model, or a target module lacks its tensors.
+        UnsupportedModel: they need something the engine does not compute.
+    """
     kind = str(config.get("peft_type"))
     if kind not in {"LORA", "OFT"}:
         raise UnsupportedModel(f"{CONFIG}: peft_type {kind}: LORA and OFT are supported")
-    shapes = {
-        (k, layer): (shape[0], shape[1])
-        for k, layer, shape in model.tensor_shapes()
-        if k in PROJECTIONS
-    }
-    tensors = read_safetensors(folder / WEIGHTS)
+    shapes = _shapes(model)
     found = _modules(tensors, ("lora_A", "lora_B") if kind == "LORA" else ("oft_R", ""), shapes)
     if not found:
         raise CorruptModel(f"{WEIGHTS}: no adapter tensor found")
     make = _lora if kind == "LORA" else _oft
     with reading(CONFIG):
+        _check_targets(config, {one.key for one in found}, shapes)
         return Adapter(tuple(make(config, one, shapes[one.key]) for one in found))
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > CONFIG_BYTES_MAX:
+def _shapes(model: ModelConfig) -> dict[TensorKey, tuple[int, int]]:
+    return {
+        (kind, layer): (shape[0], shape[1])
+        for kind, layer, shape in model.tensor_shapes()
+        if kind in PROJECTIONS
+    }
+
+
+def adapted_key(name: str, model: ModelConfig) -> TensorKey:
+    """The projection that the tensor of this name adapts.
+
+    Raises:
+        UnsupportedModel: the name is not that of an adapter's tensor.
+        CorruptModel: the model has no such layer.
+    """
+    module, _, part = name.removesuffix(".weight").rpartition(".")
+    key = tensor_key(f"{module.removeprefix(_PREFIX)}.weight")
+    if part not in _PARTS or not name.endswith(".weight"):
+        raise UnsupportedModel(f"{WEIGHTS}: tensor {name} is of a kind that is not supported")
+    if key is None or key[0] not in PROJECTIONS:
+        raise UnsupportedModel(f"{WEIGHTS}: tensor {name} does not adapt a projection of a layer")
+    if key not in _shapes(model):
+        raise CorruptModel(f"{WEIGHTS}: tensor {name}: the model has no such layer")
+    return key
+
+
+def _check_targets(
+    config: Mapping[str, Any], found: set[TensorKey], shapes: Mapping[TensorKey, Any]
+) -> None:
+    """Refuse an adapter that lacks the tensors of a module which its config names."""
+    targets = config.get("target_modules")
+    chosen = any(config.get(name) for name in _CHOOSES_MODULES)
+    if chosen or not isinstance(targets, list):
+        return
+    for key in sorted(shapes):
+        module = layer_tensor_name(key).removesuffix(".weight")
+        wanted = any(module == name or module.endswith(f".{name}") for name in targets)
+        if wanted and key not in found:
+            raise CorruptModel(f"{WEIGHTS}: {module} is a target module and has no tensor")
+
+
+def parse_config(text: str) -> dict[str, Any]:
+    """The content of adapter_config.json; without an entry that the engine does not compute.
+
+    Raises:
+        CorruptModel: it is not a JSON object.
+        UnsupportedModel: names the entry.
+    """
+    if len(text) > CONFIG_BYTES_MAX:
         raise CorruptModel(f"{CONFIG}: above {CONFIG_BYTES_MAX} bytes")
     with reading(CONFIG):
-        config = dict(json.loads(path.read_text(encoding="utf-8")))
+        config = dict(json.loads(text))
     for name, neutral in _NOT_COMPUTED.items():
         value = config.get(name, neutral)
         if value not in (neutral, [], {}, None):
@@ -145,7 +214,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _modules(
-    tensors: dict[str, Tensor], parts: tuple[str, str], shapes: dict[TensorKey, Any]
+    tensors: Mapping[str, Tensor], parts: tuple[str, str], shapes: dict[TensorKey, Any]
 ) -> list[_Found]:
     """The tensors by module, in the model's order."""
     found: dict[TensorKey, _Found] = {}
@@ -169,7 +238,7 @@ def _modules(
     return [found[key] for key in sorted(found)]
 
 
-def _lora(config: dict[str, Any], one: _Found, shape: tuple[int, int]) -> AdaptedProjection:
+def _lora(config: Mapping[str, Any], one: _Found, shape: tuple[int, int]) -> AdaptedProjection:
     if one.a is None or one.b is None:
         lacking = "lora_A" if one.a is None else "lora_B"
         raise CorruptModel(f"{WEIGHTS}: tensor {_PREFIX}{one.module}.{lacking}.weight is missing")
@@ -195,7 +264,7 @@ def _lora(config: dict[str, Any], one: _Found, shape: tuple[int, int]) -> Adapte
     )
 
 
-def _by_pattern(config: dict[str, Any], patterns: str, default: str, module: str) -> float:
+def _by_pattern(config: Mapping[str, Any], patterns: str, default: str, module: str) -> float:
     """peft's per-module values: a pattern is the end of a module's name."""
     for pattern, value in (config.get(patterns) or {}).items():
         if not _PLAIN_PATTERN.match(pattern):
@@ -205,7 +274,7 @@ def _by_pattern(config: dict[str, Any], patterns: str, default: str, module: str
     return float(config[default])
 
 
-def _oft(config: dict[str, Any], one: _Found, shape: tuple[int, int]) -> AdaptedProjection:
+def _oft(config: Mapping[str, Any], one: _Found, shape: tuple[int, int]) -> AdaptedProjection:
     if one.a is None or len(one.a.shape) != 2:
         raise CorruptModel(f"{WEIGHTS}: {one.module}.oft_R.weight must have two dimensions")
     n_blocks, upper = one.a.shape
@@ -226,13 +295,23 @@ def _oft(config: dict[str, Any], one: _Found, shape: tuple[int, int]) -> Adapted
     return AdaptedProjection(
         tensor=one.key[0],
         layer=one.key[1],
-        kind=AdapterKind.OFT_NEUMANN if neumann else AdapterKind.OFT_CAYLEY,
+        kind=_oft_kind(config, neumann=neumann),
         rows=shape[0],
         cols=shape[1],
         size=size,
         a=one.a,
         terms=terms,
     )
+
+
+def _oft_kind(config: Mapping[str, Any], *, neumann: bool) -> AdapterKind:
+    """How R is made from the triangles; `oft_transform` is this engine's own entry."""
+    transform = config.get("oft_transform") or "cayley"
+    if transform not in {"cayley", "exponential"} or (neumann and transform != "cayley"):
+        raise UnsupportedModel(f"{CONFIG}: oft_transform {transform!r} is not computed")
+    if transform == "exponential":
+        return AdapterKind.OFT_EXPONENTIAL
+    return AdapterKind.OFT_NEUMANN if neumann else AdapterKind.OFT_CAYLEY
 
 
 def _expect(one: _Found, part: str, tensor: Tensor, shape: tuple[int, int]) -> None:

@@ -18,7 +18,7 @@ from assay.core.errors import InvalidRequest
 from assay.rollout.binding import build_id, load
 from assay.rollout.checks import U32_MAX, check_integer
 from assay.rollout.engines import EngineIdentity, Lending, libc
-from assay.rollout.errors import EngineLent, WeightsNotReady
+from assay.rollout.errors import EngineLent, InvalidWeights, WeightsNotReady, WeightsProblem
 from assay.rollout.layout import ModelShape, NativeEngineInfo, NativeEngineSettings
 from assay.rollout.models.model import DType, Model, TensorKind
 from assay.rollout.models.staging import (
@@ -218,7 +218,12 @@ class Engine(Lending):
         return self._stage(version, lambda: staging.run(version, tensors))
 
     def stage_adapter(
-        self, version: int, adapter: Adapter, *, share_max: float = 1.0
+        self,
+        version: int,
+        adapter: Adapter,
+        *,
+        base_version: int | None = None,
+        share_max: float = 1.0,
     ) -> StagedWeights:
         """Stage a LoRA or OFT adapter over the active matrices in the second slot.
 
@@ -226,8 +231,15 @@ class Engine(Lending):
         bit-identical for every batch. It replaces an active adapter; it is not added to it.
         An adapter without projections means the matrices alone.
 
+        Args:
+            version: 0 to 2^32 - 1; a number identifies the same weights forever.
+            adapter: its projections.
+            base_version: the version of the whole weights that it belongs to; None: those in use.
+            share_max: share of one core's time for staging, 0.001 to 1.
+
         Raises:
-            InvalidWeights: values are not finite, or the version identifies other weights.
+            InvalidWeights: values are not finite, the version identifies other weights, or the
+                matrices in use are not those of `base_version`.
             WeightsNotReady: another thread stages, or the engine has one slot.
             HostExhausted: no memory for it.
         """
@@ -235,7 +247,11 @@ class Engine(Lending):
 
         def run() -> StagedWeights:  # nothing is activated while it runs
             slots = self._slots
-            return staging.run(version, adapter, slots.active_matrices or slots.active_digest)
+            matrices = slots.active_matrices or slots.active_digest
+            if base_version is not None and slots.versions.named(base_version) != matrices:
+                detail = f"the matrices in use are not those of version {base_version}"
+                raise InvalidWeights("base_version", WeightsProblem.VERSION, detail)
+            return staging.run(version, adapter, matrices)
 
         return self._stage(version, run)
 

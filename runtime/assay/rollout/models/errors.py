@@ -25,18 +25,23 @@ class CorruptModel(ModelError):
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn any reader's error inside the block into a `CorruptModel` that says where.
+    """Turn any reader's error inside the block into a `ModelError` that says where.
 
     Args:
         what: the file, or the file and the tensor; the start of the message.
 
     Raises:
-        CorruptModel: for anything but a `ModelError` or an `OSError`.
+        ModelError: the block's own, with `what` before its message if that does not say it.
+        CorruptModel: for anything else but an `OSError`.
     """
     try:
         yield
-    except (ModelError, OSError):
+    except OSError:
         raise
+    except ModelError as error:
+        if what in str(error):
+            raise
+        raise type(error)(f"{what}: {error}", field=error.field) from error
     except (Exception, RecursionError, MemoryError) as error:
         said = f"{what}: {type(error).__name__}: {error}"[:500]
         raise CorruptModel(said) from error

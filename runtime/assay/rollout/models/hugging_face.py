@@ -64,6 +64,8 @@ _LAYER_NAMES = {
     "mlp.down_proj.bias": TensorKind.B_DOWN,
 }
 
+_NAME_IN_LAYER = {kind: name for name, kind in _LAYER_NAMES.items()}
+
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _ADAPTERS = {"adapter_model.safetensors"}
@@ -88,6 +90,16 @@ def tensor_key(name: str) -> TensorKey | None:
         if kind is not None:
             return kind, int(parts[2])
     return None
+
+
+def layer_tensor_name(key: TensorKey) -> str:
+    """The Hugging Face name of a tensor of a layer.
+
+    Raises:
+        KeyError: the kind is not one of a layer.
+    """
+    kind, layer = key
+    return f"model.layers.{layer}.{_NAME_IN_LAYER[kind]}"
 
 
 def read_model(folder: Path) -> Model:

@@ -7,13 +7,16 @@ Nothing here runs per token in the worker: the native worker stops by ids, count
 from __future__ import annotations
 
 import json
+import re
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from assay.rollout.models import gguf_file
+from assay.rollout.models.chat import ChatTemplate
 from assay.rollout.models.errors import CorruptModel, UnsupportedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import tokenizers
@@ -51,12 +54,15 @@ class HuggingFaceTokenizer:
         bos_id: int | None,
         eos_ids: tuple[int, ...],
         chat_template: str | None = None,
+        named: Mapping[str, str] | None = None,
     ) -> None:
+        """`named`: special tokens by the names that chat templates use, such as `bos_token`."""
         self._backend = backend
         self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
         self.bos_id = bos_id
         self.eos_ids = eos_ids
         self.chat_template = chat_template
+        self._named = dict(named or {})
 
     def encode(self, text: str, *, bos: bool = False) -> list[int]:
         ids = list(self._backend.encode(text, add_special_tokens=False).ids)
@@ -76,15 +82,39 @@ class HuggingFaceTokenizer:
                 table[token] = piece.encode() if token in plain else to_bytes(piece)
         return table
 
-    def chat(self, messages: Sequence[dict[str, str]]) -> str:
-        """The prompt of a conversation ({"role", "content"} each), ready for the response."""
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    @cached_property
+    def boundaries(self) -> tuple[str, ...]:
+        """Special tokens at which a text can be cut: its parts, encoded one by one, give its ids.
 
+        Empty where that is not certain: a tokenizer that adds a space before a text.
+        """
+        spec = json.loads(self._backend.to_str())
+        before = json.dumps([spec["normalizer"], spec["pre_tokenizer"]])
+        if '"ByteLevel"' not in before or '"add_prefix_space": true' in before:
+            return ()
+        flags = ("lstrip", "rstrip", "single_word", "normalized")
+        return tuple(
+            token["content"]
+            for token in spec["added_tokens"]
+            if token["special"] and not any(token[flag] for flag in flags)
+        )
+
+    @cached_property
+    def template(self) -> ChatTemplate | None:
+        """The compiled chat template.
+
+        Raises:
+            InvalidRequest: the model's template is not one.
+        """
         if self.chat_template is None:
+            return None
+        return ChatTemplate(self.chat_template, tokens=self._named)
+
+    def chat(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """The prompt of a conversation ({"role", "content"} each), ready for the response."""
+        if self.template is None:
             raise UnsupportedModel("this model comes without a chat template")
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-        template = environment.from_string(self.chat_template)
-        return template.render(messages=messages, add_generation_prompt=True)
+        return self.template.render(messages)
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -129,8 +159,31 @@ def read_hugging_face(folder: Path) -> HuggingFaceTokenizer:
         backend,
         bos_id=config.get("bos_token_id"),
         eos_ids=tuple(eos_ids),
-        chat_template=more.get("chat_template"),
+        chat_template=_chat_template(folder, more.get("chat_template")),
+        named=_named(more),
     )
+
+
+def _chat_template(folder: Path, configured: Any) -> str | None:  # noqa: ANN401 - JSON
+    """A file of its own, a text, or a list of named ones."""
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text("utf-8")
+    if isinstance(configured, list):
+        by_name = {one.get("name"): one.get("template") for one in configured}
+        configured = by_name.get("tool_use") or by_name.get("default")
+    return configured if isinstance(configured, str) else None
+
+
+def _named(config: Mapping[str, Any]) -> dict[str, str]:
+    """Special tokens of tokenizer_config.json, each a text or an object with its `content`."""
+    found = {}
+    for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
+        token = config.get(name)
+        content = token.get("content") if isinstance(token, dict) else token
+        if isinstance(content, str):
+            found[name] = content
+    return found
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -186,7 +239,56 @@ def read_gguf(path: Path) -> HuggingFaceTokenizer:
         bos_id=metadata.get("tokenizer.ggml.bos_token_id"),
         eos_ids=gguf_file.eos_ids(metadata),
         chat_template=metadata.get("tokenizer.chat_template"),
+        named={
+            f"{name}_token": tokens[metadata[key]]
+            for name in ("bos", "eos")
+            if isinstance(metadata.get(key := f"tokenizer.ggml.{name}_token_id"), int)
+        },
     )
+
+
+class PartEncoder:
+    """Encodes texts whose parts come again, as in conversations that grow by a message.
+
+    A text is cut at the tokenizer's `boundaries`; ids of parts are kept, the last used ones.
+    """
+
+    PARTS_MAX = 4_096
+    PART_CHARS_MAX = 8_192
+    """A longer part is not kept."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        cuts = sorted(getattr(tokenizer, "boundaries", ()), key=len, reverse=True)
+        self._tokenizer = tokenizer
+        self._cut = re.compile("(" + "|".join(map(re.escape, cuts)) + ")") if cuts else None
+        self._kept = lru_cache(maxsize=self.PARTS_MAX)(self._encoded)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, as `Tokenizer.encode` gives them."""
+        if self._cut is None:
+            return self._tokenizer.encode(text)
+        ids: list[int] = []
+        for part in self._cut.split(text):
+            if part:
+                short = len(part) <= self.PART_CHARS_MAX
+                ids += self._kept(part) if short else self._encoded(part)
+        return ids
+
+    @cached_property
+    def ends(self) -> dict[str, int]:
+        """Stop tokens at which a text can be cut, by their text."""
+        found = {
+            cut: self._tokenizer.encode(cut) for cut in getattr(self._tokenizer, "boundaries", ())
+        }
+        stops = [[token] for token in self._tokenizer.eos_ids]
+        return {cut: ids[0] for cut, ids in found.items() if ids in stops}
+
+    def is_one_part(self, text: str) -> bool:
+        """Whether a text has no token at which it is cut."""
+        return self._cut is not None and self._cut.search(text) is None
+
+    def _encoded(self, part: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(part))
 
 
 class TextStream:
@@ -202,9 +304,9 @@ class TextStream:
         self._context = 0
         self._certain = 0
 
-    def push(self, token: int) -> str:
-        """New text after this token; may be empty."""
-        self._ids.append(token)
+    def push(self, *tokens: int) -> str:
+        """New text after these tokens; may be empty."""
+        self._ids += tokens
         before = self._tokenizer.decode(self._ids[self._context : self._certain])
         now = self._tokenizer.decode(self._ids[self._context :])
         if now.endswith(_REPLACEMENT) or len(now) <= len(before):

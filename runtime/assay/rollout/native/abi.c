@@ -4,7 +4,7 @@
 #include "probe.h"
 #include "runtime.h"
 
-/* In the order of SIZED in assay/rollout/layout.py. Returns how many; writes at most n. */
+/* In the order of SIZED in assay/rollout/layout. Returns how many; writes at most n. */
 uint32_t assay_abi_sizes(uint64_t *out, uint32_t n);
 
 uint32_t assay_abi_sizes(uint64_t *out, uint32_t n) {
@@ -17,7 +17,7 @@ uint32_t assay_abi_sizes(uint64_t *out, uint32_t n) {
         sizeof(assay_probe),      sizeof(assay_trace_record),     sizeof(assay_guard_report),
         sizeof(assay_stats),      sizeof(assay_model_shape),      sizeof(assay_engine_settings),
         sizeof(assay_engine_info), sizeof(assay_seq_step),        sizeof(assay_piece),
-        sizeof(assay_asked),
+        sizeof(assay_asked),      sizeof(assay_adapter_piece),
     };
     const uint32_t count = sizeof sizes / sizeof *sizes;
     for (uint32_t i = 0; i < count && i < n; i++) out[i] = sizes[i];

@@ -25,7 +25,7 @@ struct assay_guard_thread {
     volatile uint64_t *allocations;
     uint64_t allocations_before;
     struct rusage before;
-    _Atomic(uint64_t) sections, syscalls, last_syscall, allocated, minor, major, waits, preempted;
+    _Atomic(uint64_t) sections, syscalls, last_syscall, allocated, minor, major, waits, unforced, preempted;
     _Atomic(uint32_t) used, took_part, seen;
 };
 
@@ -121,6 +121,7 @@ static void enter_window(assay_guard_thread *me) {
     atomic_store(&me->minor, 0);
     atomic_store(&me->major, 0);
     atomic_store(&me->waits, 0);
+    atomic_store(&me->unforced, 0);
     atomic_store(&me->preempted, 0);
     atomic_store(&me->took_part, 1);
     me->selector = ALLOW;
@@ -180,9 +181,11 @@ void assay_guard_hot_end_slow(void) {
     atomic_fetch_add_explicit(&me->sections, 1, memory_order_relaxed);
 }
 
-void assay_guard_wait_slow(void) {
+void assay_guard_wait_slow(uint32_t forced) {
     assay_guard_thread *me = assay_guard_mine;
-    if (me != NULL) atomic_fetch_add_explicit(&me->waits, 1, memory_order_relaxed);
+    if (me == NULL) return;
+    atomic_fetch_add_explicit(&me->waits, 1, memory_order_relaxed);
+    if (!forced) atomic_fetch_add_explicit(&me->unforced, 1, memory_order_relaxed);
 }
 
 bool assay_guard_wake_by(void (*wake)(void *context), void *context) {
@@ -229,6 +232,7 @@ void assay_guard_read(assay_guard_report *out) {
         out->sections += atomic_load(&t->sections);
         out->syscalls += atomic_load(&t->syscalls) + atomic_load(&t->waits);
         out->waits += atomic_load(&t->waits);
+        out->waits_unforced += atomic_load(&t->unforced);
         out->preempted += atomic_load(&t->preempted);
         if (atomic_load(&t->syscalls)) out->last_syscall = atomic_load(&t->last_syscall);
         out->allocations += atomic_load(&t->allocated);

@@ -26,6 +26,7 @@ typedef struct {
     uint32_t traps_syscalls;    /* 1: the kernel can trap them here */
     uint32_t counts_allocations;/* 1: libassay_guard.so is loaded */
     uint64_t waits;        /* system calls of a step to park a thread or to wake one */
+    uint64_t waits_unforced; /* waits although the pool's other threads had their cores */
     uint64_t preempted;    /* times the scheduler took a watched thread off its core */
 } assay_guard_report;
 
@@ -55,7 +56,7 @@ typedef struct assay_guard_thread assay_guard_thread;
 extern _Thread_local assay_guard_thread *assay_guard_mine;
 void assay_guard_hot_begin_slow(void);
 void assay_guard_hot_end_slow(void);
-void assay_guard_wait_slow(void);
+void assay_guard_wait_slow(uint32_t forced);
 extern _Thread_local uint32_t assay_guard_seen; /* window this thread last took part in */
 
 static inline void assay_guard_hot_begin(void) {
@@ -67,10 +68,15 @@ static inline void assay_guard_hot_end(void) {
     if (assay_guard_seen & 1u) assay_guard_hot_end_slow();
 }
 
+/* Whether an armed window watches this thread. */
+static inline bool assay_guard_watches(void) {
+    return assay_guard_mine && (assay_guard_seen & 1u);
+}
+
 /* A system call of a step to park or to wake a thread: made outside the sections, where it is not
- * trapped, and counted here. */
-static inline void assay_guard_wait(void) {
-    if (assay_guard_seen & 1u) assay_guard_wait_slow();
+ * trapped, and counted here. forced: the thread that parked waited for one that had no core. */
+static inline void assay_guard_wait(uint32_t forced) {
+    if (assay_guard_seen & 1u) assay_guard_wait_slow(forced);
 }
 
 #endif

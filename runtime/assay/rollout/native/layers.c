@@ -65,6 +65,7 @@ typedef struct {
     const assay_adapted *adapted; /* NULL: the matrix as it is */
     const void *operand;
     const float *bias;
+    const assay_matrix *next; /* streamed after this one: fetched while waiting */
     uint32_t rows;
     epilogue ending;
     float *out;
@@ -131,6 +132,7 @@ static int product_phase(assay_engine *e, assay_walker *walker, const product *p
     uint32_t begin;
     uint32_t end;
     e->gemm->enter(p->rows);
+    assay_fetch_later(walker, p->next->data, p->next->n_pairs, 2 * p->next->panel_bytes);
     while (assay_claim(walker, p->matrix->n_pairs, STEALING_GRAIN, &begin, &end)) {
         for (uint32_t pair = begin; pair < end; pair++) {
             multiply(e, p, walker->index, pair, sums, stride);
@@ -225,12 +227,14 @@ static int attention_phases(assay_engine *e, assay_walker *walker, uint32_t inde
     const product qkv = {.matrix = &l->qkv,
                          .operand = e->act.norm_in,
                          .bias = l->qkv_bias,
+                         .next = &l->out,
                          .ending = STORE,
                          .out = e->act.qkv,
                          .out_ld = e->sizes.qkv_ld};
     const product out = {.matrix = &l->out,
                          .operand = e->act.att_in,
                          .bias = l->out_bias,
+                         .next = &l->gate_up,
                          .ending = ADD,
                          .out = e->act.x,
                          .out_ld = e->sizes.dim_ld};
@@ -239,15 +243,22 @@ static int attention_phases(assay_engine *e, assay_walker *walker, uint32_t inde
            attend_phase(e, walker, index) && matrix_phases(e, walker, index, ASSAY_GROUP_OUT, out);
 }
 
+/* What a step streams after a layer. Without logits it reads no head: the hint is then useless, not wrong. */
+static const assay_matrix *matrix_after(const assay_engine *e, uint32_t layer) {
+    return layer + 1 < e->shape.n_layers ? &e->weights->layers[layer + 1].qkv : &e->weights->lm_head;
+}
+
 static int mlp_phases(assay_engine *e, assay_walker *walker, uint32_t index) {
     const assay_layer *l = &e->weights->layers[index];
     const product gate_up = {.matrix = &l->gate_up,
                              .operand = e->act.norm_in,
                              .bias = l->mlp_bias,
+                             .next = &l->down,
                              .ending = GATE};
     const product down = {.matrix = &l->down,
                           .operand = e->act.hidden_in,
                           .bias = l->down_bias,
+                          .next = matrix_after(e, index),
                           .ending = ADD,
                           .out = e->act.x,
                           .out_ld = e->sizes.dim_ld};
@@ -289,6 +300,7 @@ static int sample_phase(assay_engine *e, assay_walker *walker) {
 static int logit_phases(assay_engine *e, assay_walker *walker) {
     const product logits = {.matrix = &e->weights->lm_head,
                             .operand = e->act.norm_in,
+                            .next = &e->weights->layers[0].qkv, /* of the next step */
                             .rows = e->batch.n_wanting,
                             .ending = STORE,
                             .out = e->act.logits,

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <stddef.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <linux/futex.h>
@@ -50,21 +51,116 @@ static uint32_t number_now(assay_turn *turn) {
     return number_of(atomic_load(&turn->value));
 }
 
-/* 1 as soon as the number differs from `seen`, 0 when it did not change while spinning. */
-static int spin_past(const assay_pool *pool, assay_turn *turn, uint32_t seen) {
-    for (uint32_t i = 0; i < pool->spin_max; i++) {
+enum { FETCH_LINE = 64, FETCH_AT_ONCE = 2 };
+
+/* Two lines per look at the word that the thread waits for; 0 when there is nothing left to fetch. */
+static int fetch_some(assay_walker *walker) {
+    for (int i = 0; i < FETCH_AT_ONCE && walker->fetch < walker->fetch_end; i++) {
+        __builtin_prefetch(walker->fetch, 0, 2);
+        walker->fetch += FETCH_LINE;
+    }
+    return walker->fetch < walker->fetch_end;
+}
+
+/* 1 as soon as the number differs from `seen`, 0 when it did not change while spinning. Memory is idle
+ * meanwhile, so the thread fetches what it will read. */
+static int spin_past(assay_walker *walker, assay_turn *turn, uint32_t seen, uint32_t spins) {
+    for (uint32_t i = 0; i < spins; i++) {
         if (number_of(atomic_load_explicit(&turn->value, memory_order_acquire)) != seen) {
             return 1;
         }
-        pause_briefly();
+        if (!fetch_some(walker)) {
+            pause_briefly();
+        }
     }
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Why a thread parks, read only while the guard watches it: forced, when another thread of the pool was
+ * off its core during the second half of the spin, or this one while it looked; else the step itself
+ * made it wait too long. */
+
+enum { LOOK_NS_MAX = 5000, LOST_NS_MAX = 20000 }; /* per thread looked at */
+
+typedef struct {
+    uint64_t now_ns;
+    uint64_t others_ns; /* CPU time of the pool's other threads */
+    int sound;          /* 1: all of it was read, without losing the core meanwhile */
+} usage;
+
+/* 0 for a thread that has ended. */
+static uint64_t read_clock(clockid_t clock) {
+    struct timespec t;
+    return clock_gettime(clock, &t) != 0 ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static usage read_usage(const assay_walker *walker) {
+    const assay_pool *pool = walker->pool;
+    usage seen = {.now_ns = read_clock(CLOCK_MONOTONIC), .sound = 1};
+    for (uint32_t i = 0; i < pool->n_threads; i++) {
+        if (i != walker->index) {
+            const uint64_t ns = read_clock(atomic_load(&pool->threads[i].clock));
+            seen.others_ns += ns;
+            seen.sound &= ns != 0;
+        }
+    }
+    seen.sound &= read_clock(CLOCK_MONOTONIC) - seen.now_ns <
+                  (uint64_t)LOOK_NS_MAX * (pool->n_threads - 1);
+    return seen;
+}
+
+/* The calls of the look itself are not the step's. */
+static usage look(const assay_walker *walker, int in_run) {
+    if (!in_run) {
+        return read_usage(walker);
+    }
+    assay_guard_hot_end();
+    const usage seen = read_usage(walker);
+    assay_guard_hot_begin();
+    return seen;
+}
+
+static int all_ran(const assay_pool *pool, const usage *from, const usage *to) {
+    const uint64_t others = pool->n_threads - 1;
+    const uint64_t could_ns = (to->now_ns - from->now_ns) * others;
+    return from->sound && to->sound &&
+           to->others_ns - from->others_ns + LOST_NS_MAX * others > could_ns;
+}
+
+static void note_clock(assay_thread *thread) {
+    clockid_t clock;
+    if (pthread_getcpuclockid(pthread_self(), &clock) == 0) {
+        atomic_store(&thread->clock, clock);
+    }
+}
+
+/* As spin_past, over the pool's limit; says why when it returns 0. */
+static int spin_to_limit(assay_walker *walker, assay_turn *turn, uint32_t seen, int in_run,
+                         uint32_t *forced) {
+    const assay_pool *pool = walker->pool;
+    const uint32_t half = pool->spin_max / 2;
+    *forced = 1;
+    if (spin_past(walker, turn, seen, half)) {
+        return 1;
+    }
+    if (!assay_guard_watches()) {
+        return spin_past(walker, turn, seen, pool->spin_max - half);
+    }
+    const usage before = look(walker, in_run);
+    if (spin_past(walker, turn, seen, pool->spin_max - half)) {
+        return 1;
+    }
+    const usage after = look(walker, in_run);
+    *forced = (uint32_t)!all_ran(pool, &before, &after);
     return 0;
 }
 
 /* The mark is set on the number that is waited for, so the thread that advances the word clears it, and
  * no later turn makes a system call for a thread that is already waking. */
-static void park_past(assay_pool *pool, assay_turn *turn, uint32_t seen) {
+static void park_past(assay_pool *pool, assay_turn *turn, uint32_t seen, uint32_t forced) {
     atomic_fetch_add_explicit(&pool->parks, 1, memory_order_relaxed);
+    atomic_store_explicit(&turn->forced, forced, memory_order_relaxed);
     for (;;) {
         uint32_t value = atomic_load(&turn->value);
         if (number_of(value) != seen) {
@@ -77,17 +173,19 @@ static void park_past(assay_pool *pool, assay_turn *turn, uint32_t seen) {
     }
 }
 
-static void wait_past(assay_pool *pool, assay_turn *turn, uint32_t seen) {
-    if (!spin_past(pool, turn, seen)) {
-        park_past(pool, turn, seen);
+/* Outside a run. */
+static void wait_past(assay_walker *walker, assay_turn *turn, uint32_t seen) {
+    uint32_t forced;
+    if (!spin_to_limit(walker, turn, seen, 0, &forced)) {
+        park_past(walker->pool, turn, seen, forced);
     }
 }
 
 /* Inside a run: on the step's path, and counted as such. */
-static void park_in_run(assay_pool *pool, assay_turn *turn, uint32_t seen) {
+static void park_in_run(assay_pool *pool, assay_turn *turn, uint32_t seen, uint32_t forced) {
     assay_guard_hot_end();
-    assay_guard_wait();
-    park_past(pool, turn, seen);
+    assay_guard_wait(forced);
+    park_past(pool, turn, seen, forced);
     assay_guard_hot_begin();
 }
 
@@ -104,7 +202,7 @@ static int advance(assay_turn *turn) {
 static void turn_word(assay_turn *turn) {
     if (advance(turn)) {
         assay_guard_hot_end();
-        assay_guard_wait();
+        assay_guard_wait(atomic_load_explicit(&turn->forced, memory_order_relaxed));
         unpark_all(&turn->value);
         assay_guard_hot_begin();
     }
@@ -142,11 +240,13 @@ static void open_run(assay_pool *pool) {
 }
 
 static void close_run(assay_pool *pool) {
+    assay_walker *caller = &pool->threads[0].walker;
+    uint32_t forced;
     uint32_t seen = number_now(&pool->left);
     uint64_t inside = atomic_fetch_and(&pool->gate, ~GATE_OPEN) & (GATE_OPEN - 1);
     while (inside != 0) {
-        if (!spin_past(pool, &pool->left, seen)) {
-            park_in_run(pool, &pool->left, seen);
+        if (!spin_to_limit(caller, &pool->left, seen, 1, &forced)) {
+            park_in_run(pool, &pool->left, seen, forced);
         }
         seen = number_now(&pool->left);
         inside = atomic_load(&pool->gate) & (GATE_OPEN - 1);
@@ -232,6 +332,15 @@ int assay_claim(assay_walker *walker, uint32_t total, uint32_t grain, uint32_t *
     return 0;
 }
 
+void assay_fetch_later(assay_walker *walker, const uint8_t *items, uint32_t total,
+                       size_t item_bytes) {
+    const uint32_t n = walker->pool->n_threads;
+    const uint32_t start = share_start(total, n, walker->index);
+    const size_t bytes = (share_start(total, n, walker->index + 1) - start) * item_bytes;
+    walker->fetch = items + start * item_bytes;
+    walker->fetch_end = walker->fetch + (bytes < ASSAY_FETCH_MAX ? bytes : ASSAY_FETCH_MAX);
+}
+
 /* Wakes all threads; afterwards no wait for a phase blocks. */
 static void break_pool(assay_pool *pool) {
     atomic_store(&pool->broken, 1);
@@ -252,20 +361,21 @@ static int goes_on(assay_walker *walker) {
 int assay_phase_end(assay_walker *walker) {
     assay_pool *pool = walker->pool;
     const uint32_t phase = walker->phase;
+    uint32_t forced;
     walker->phase += ASSAY_TURN_STEP;
     walker->held = 0;
     if (pool->n_threads == 1) {
         return 1;
     }
-    if (spin_past(pool, &pool->completed, phase)) {
+    if (spin_to_limit(walker, &pool->completed, phase, 1, &forced)) {
         return goes_on(walker);
     }
     if (walker->index == 0) {
-        park_in_run(pool, &pool->completed, phase);
+        park_in_run(pool, &pool->completed, phase, forced);
         return goes_on(walker);
     }
     leave_run(walker);
-    park_in_run(pool, &pool->completed, phase);
+    park_in_run(pool, &pool->completed, phase, forced);
     return goes_on(walker) && enter_run(walker, walker->run);
 }
 
@@ -305,7 +415,7 @@ static void join_runs(void *argument) {
     assay_walker *walker = argument;
     assay_pool *pool = walker->pool;
     for (uint32_t seen = 0;;) {
-        wait_past(pool, &pool->run_turn, seen);
+        wait_past(walker, &pool->run_turn, seen);
         seen = number_now(&pool->run_turn);
         if (atomic_load(&pool->stop) != 0) {
             break;
@@ -318,6 +428,8 @@ static void join_runs(void *argument) {
 static void *thread_main(void *argument) {
     assay_walker *walker = argument;
     pin(walker->pool, walker->index);
+    note_clock(&walker->pool->threads[walker->index]);
+    (void)read_usage(walker); /* touches its pages before a watched window counts faults */
     assay_guard_thread_enter();
     if (assay_contain(join_runs, walker) != 0) {
         break_pool(walker->pool);
@@ -394,6 +506,7 @@ int assay_pool_run(assay_pool *pool) {
         return -1;
     }
     pool->running = 1;
+    note_clock(&pool->threads[0]);
     open_run(pool);
     caller->phase = pool->first_phase;
     const int whole = pool->body(pool->context, caller);

@@ -18,7 +18,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* phase << 32 | items */
 typedef struct {
@@ -31,7 +33,11 @@ enum { ASSAY_TURN_SLEEPS = 1, ASSAY_TURN_STEP = 2 };
 
 typedef struct {
     _Alignas(64) _Atomic uint32_t value;
+    _Atomic uint32_t forced; /* why the last thread parked on it; see assay_guard_wait */
 } assay_turn;
+
+/* Bytes of a later phase that one thread fetches while it waits: a part of any second-level cache. */
+enum { ASSAY_FETCH_MAX = 128 << 10 };
 
 typedef struct assay_pool assay_pool;
 
@@ -42,11 +48,14 @@ typedef struct {
     uint32_t held; /* items claimed in this phase and not yet reported done */
     uint32_t run;
     uint32_t inside; /* 1: counted by the gate */
+    const uint8_t *fetch; /* memory that the thread will read next: fetched while it waits */
+    const uint8_t *fetch_end;
 } assay_walker;
 
 typedef struct {
     pthread_t handle;
     assay_walker walker;
+    _Atomic clockid_t clock; /* its CPU time */
 } assay_thread;
 
 struct assay_pool {
@@ -86,6 +95,9 @@ void assay_pool_rouse(assay_pool *pool);
  * when the thread's next claim returns 0. */
 int assay_claim(assay_walker *walker, uint32_t total, uint32_t grain, uint32_t *begin,
                 uint32_t *end);
+/* Names what this thread's own share of a later phase reads first: `total` items of `item_bytes` each
+ * from `items` on. Waits fetch it into the cache until ASSAY_FETCH_MAX bytes are there; a hint. */
+void assay_fetch_later(assay_walker *walker, const uint8_t *items, uint32_t total, size_t item_bytes);
 /* Waits for the phase to be done. Returns 0 when the run continued without this thread: the body then
  * returns at once, without reading anything of the run. */
 int assay_phase_end(assay_walker *walker);

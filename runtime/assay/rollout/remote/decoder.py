@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from assay.rollout.errors import ServerLost, ServerRefused, WorkerStalled
 from assay.rollout.layout import PauseMode
-from assay.rollout.remote.dialects import COMPLETIONS
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from assay.rollout.remote.dialects import Dialect, Part
+    from assay.rollout.remote.dialects import Dialect, Greeting, Part
     from assay.rollout.remote.ledger import Ledger, Row
     from assay.rollout.remote.options import RemoteOptions
     from assay.rollout.remote.transport import Transport
@@ -42,6 +41,8 @@ class Decoder:
         self._tasks: dict[Row, asyncio.Task[None]] = {}
         self._aside: set[asyncio.Task[None]] = set()
         self._pauses = 0
+        self._freezes = 0
+        """Pauses that hold responses on the server; other pauses need it to decode."""
         self._server_paused = False
         self._suspect = False
         self._closed = False
@@ -50,6 +51,29 @@ class Decoder:
         self._admin = asyncio.Lock()
 
     # ---- on the event loop
+
+    async def greet(self) -> Greeting:
+        """Check the server, and keep watch on it from now on.
+
+        Raises:
+            ServerRefused, ServerLost: as `Dialect.greet`.
+        """
+        greeting = await self._dialect.greet(self._transport, self._options)
+        self._ledger.policy_version = greeting.version
+        self._keep(self._watch())
+        return greeting
+
+    async def _watch(self) -> None:
+        """Note whether the server serves: without requests, no one else would see it."""
+        while not self._closed:
+            try:
+                await self._transport.check_health(self._options.health_s)
+                away = ""
+            except ServerLost as error:
+                away = str(error)
+            with self.changed:
+                self._ledger.away = away
+            await asyncio.sleep(self._options.health_every_s)
 
     def dispatch(self) -> None:
         """Start every waiting rollout that can get a credit."""
@@ -115,11 +139,13 @@ class Decoder:
             self._ledger.requests += 1
             version = self._ledger.policy_version
             body = self._dialect.body(row)
-        async with aclosing(self._transport.events(COMPLETIONS, body)) as events:
+        known = 0
+        async with aclosing(self._transport.events(self._dialect.path, body)) as events:
             async for event in events:
-                part = self._dialect.part(event, version)
+                part = self._dialect.part(event, version, known)
                 await self._gate.wait()
                 if part is not None:
+                    known += len(part.progress.tokens)
                     self._take(row, part)
         if row.decoding:
             raise ServerLost("the stream ended before the response did")
@@ -149,21 +175,25 @@ class Decoder:
             WorkerStalled: not held within `timeout_s`; nothing is paused.
         """
         self._pauses += 1
+        self._freezes += self._freezing(mode)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._hold(mode)
         except TimeoutError:
-            self.release()
+            self.release(mode)
             raise WorkerStalled(f"not held within {timeout_s} s") from None
         except BaseException:
-            self.release()
+            self.release(mode)
             raise
+
+    def _freezing(self, mode: PauseMode) -> bool:
+        return mode is PauseMode.IN_PLACE and self._dialect.keeps_paused
 
     async def _hold(self, mode: PauseMode) -> None:
         if mode is PauseMode.FINISH:
             while self._tasks:
                 await asyncio.wait(self._tasks.values())
-        elif mode is PauseMode.IN_PLACE and self._dialect.keeps_paused:
+        elif self._freezing(mode):
             await self._hold_in_place()
         else:
             await self._retract()
@@ -185,22 +215,22 @@ class Decoder:
         if tasks:
             await asyncio.wait(tasks)
 
-    def release(self) -> None:
+    def release(self, mode: PauseMode) -> None:
         """One pause has ended."""
         self._pauses -= 1
-        if self._pauses:
-            return
-        self._gate.set()
-        if self._server_paused:
-            self._keep(self._resume_server())
+        self._freezes -= self._freezing(mode)
+        if not self._freezes:
+            self._gate.set()
+            if self._server_paused:
+                self._keep(self._resume_server())
         self.dispatch()
 
     async def _resume_server(self) -> None:
-        """Retry until it answers, or a new pause begins, or the engine is closed."""
+        """Retry until it answers, or is to be held again, or the engine is closed."""
         failures = 0
         while not self._closed:
             async with self._admin:
-                if self._pauses or not self._server_paused:
+                if self._freezes or not self._server_paused:
                     return
                 try:
                     await self._dialect.resume(self._transport)
@@ -229,7 +259,7 @@ class Decoder:
     async def activate(self, version: int) -> None:
         """See `Dialect.activate`; within a pause."""
         async with self._admin:
-            await self._dialect.activate(self._transport, version)
+            await self._dialect.activate(self._transport, version, self._options.stage_s)
             with self.changed:
                 self._ledger.policy_version = version
 

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from assay.rollout.remote.ledger import Row
     from assay.rollout.remote.options import RemoteOptions
     from assay.rollout.remote.transport import Transport
+    from assay.rollout.rollouts import Group
 
 COMPLETIONS: Final = "/v1/completions"
 _STOPS = {"length": Stop.LENGTH, "stop": Stop.ID}
-_LOGP_OF_CERTAINTY: Final = -1e-3
+LOGP_OF_CERTAINTY: Final = -1e-3
+"""Least log-prob that counts as that of the only possible token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,24 +40,51 @@ class Part:
     receipt: Receipt | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """What a server says of itself."""
+
+    version: int
+    """Of its weights."""
+    model: str
+    vocab_size: int | None = None
+    """`None`: it does not say."""
+
+
 class Dialect(Protocol):
     """One kind of server. Its calls are made one at a time."""
 
+    path: str
+    """Where requests for tokens go."""
     keeps_paused: bool
     """Whether it can hold responses between two tokens and resume them."""
     names_versions: bool
     """Whether its responses say which weights made each token."""
 
+    def accept(self, group: Group) -> None:
+        """Refuse a group that this server cannot decode exactly.
+
+        Raises:
+            InvalidRollout: names the field.
+        """
+        ...
+
     def body(self, row: Row) -> dict[str, Any]:
         """The request for the tokens that a rollout still needs."""
         ...
 
-    def part(self, event: dict[str, Any], version: int) -> Part | None:
-        """Content of an event; `version` was active when the request was sent."""
+    def part(self, event: dict[str, Any], version: int, known: int) -> Part | None:
+        """Content of an event; `version` was active when the request was sent, and `known` tokens
+        of this response came before.
+
+        Raises:
+            ServerRefused: it has no token ids or log-probs.
+            ServerLost: it cannot be read, or another process answers.
+        """
         ...
 
-    async def greet(self, transport: Transport, options: RemoteOptions) -> int:
-        """Check the server; return the version of its weights.
+    async def greet(self, transport: Transport, options: RemoteOptions) -> Greeting:
+        """Check the server; return what it serves.
 
         Raises:
             ServerRefused: it cannot serve as an engine.
@@ -75,7 +104,7 @@ class Dialect(Protocol):
         """Make the weights at `path`, as the server sees it, ready under this version."""
         ...
 
-    async def activate(self, transport: Transport, version: int) -> None:
+    async def activate(self, transport: Transport, version: int, timeout_s: float) -> None:
         """Decode with this version from now on.
 
         Raises:
@@ -167,7 +196,7 @@ async def check_logps(transport: Transport, body: dict[str, Any]) -> None:
         parts = [completion_part(event, 0) async for event in events]
     for part in parts:
         for logp in part.progress.logps if part is not None else ():
-            if not _LOGP_OF_CERTAINTY <= logp <= 1e-6:
+            if not LOGP_OF_CERTAINTY <= logp <= 1e-6:
                 raise ServerRefused(
                     f"log-prob {logp:.4f} of the only token left by top_k=1: the server reports"
                     " them before temperature and filters (vLLM: --logprobs-mode"
@@ -194,7 +223,12 @@ async def _the_model(transport: Transport, name: str | None) -> dict[str, Any]:
     raise ServerRefused(f"/v1/models: {name!r} is not among {names}")
 
 
-def _check_length(model: dict[str, Any], options: RemoteOptions) -> None:
+def check_length(model: dict[str, Any], options: RemoteOptions) -> None:
+    """Refuse a server whose `max_model_len`, if it says one, is below the options'.
+
+    Raises:
+        ServerRefused: it is.
+    """
     length = model.get("max_model_len")
     if isinstance(length, int) and length < options.seq_len_max:
         raise ServerRefused(f"the server's max_model_len {length} is below {options.seq_len_max}")
@@ -203,6 +237,7 @@ def _check_length(model: dict[str, Any], options: RemoteOptions) -> None:
 class AssayServer:
     """Assay's server (`assay.rollout.server`): versions of tokens, receipts, two slots."""
 
+    path = COMPLETIONS
     keeps_paused = True
     names_versions = True
 
@@ -210,23 +245,31 @@ class AssayServer:
         self._paths: dict[int, str] = {}
         self._boot = ""
 
+    def accept(self, group: Group) -> None:
+        del group
+
     def body(self, row: Row) -> dict[str, Any]:
         return {**completion_body(row, None), "return_receipt": not row.tokens}
 
-    def part(self, event: dict[str, Any], version: int) -> Part | None:
+    def part(self, event: dict[str, Any], version: int, known: int) -> Part | None:
+        del known
         if event.get("system_fingerprint") != self._boot:
             raise ServerLost("another process answers: its weights may be others")
         return completion_part(event, version)
 
-    async def greet(self, transport: Transport, options: RemoteOptions) -> int:
+    async def greet(self, transport: Transport, options: RemoteOptions) -> Greeting:
         model = await _the_model(transport, None)
         if "policy_version" not in model:
             raise ServerRefused("/v1/models: not a server of this project")
-        _check_length(model, options)
+        check_length(model, options)
         if options.check_logps:
             await check_logps(transport, _PROBE)
         self._boot = str(model["boot"])
-        return int(model["policy_version"])
+        return Greeting(
+            version=int(model["policy_version"]),
+            model=str(model.get("id")),
+            vocab_size=int(model["vocab_size"]),
+        )
 
     async def pause(self, transport: Transport) -> None:
         await transport.call("POST", "/pause?mode=keep")
@@ -239,7 +282,8 @@ class AssayServer:
         await transport.call("POST", "/stage_weights", body, timeout_s=timeout_s)
         self._paths[version] = path
 
-    async def activate(self, transport: Transport, version: int) -> None:
+    async def activate(self, transport: Transport, version: int, timeout_s: float) -> None:
+        del timeout_s
         try:
             await transport.call("POST", "/activate_weights", {"version": version})
         except ServerRefused as error:
@@ -266,6 +310,7 @@ class Vllm:
     `--logprobs-mode processed_logprobs --enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1.
     """
 
+    path = COMPLETIONS
     keeps_paused = False
     names_versions = False
 
@@ -277,17 +322,21 @@ class Vllm:
     def _name(self, version: int) -> str:
         return f"{self._prefix}{version}" if version in self._paths else self._base
 
+    def accept(self, group: Group) -> None:
+        del group
+
     def body(self, row: Row) -> dict[str, Any]:
         return completion_body(row, self._name(self._active))
 
-    def part(self, event: dict[str, Any], version: int) -> Part | None:
+    def part(self, event: dict[str, Any], version: int, known: int) -> Part | None:
+        del known
         return completion_part(event, version)
 
-    async def greet(self, transport: Transport, options: RemoteOptions) -> int:
-        _check_length(await _the_model(transport, self._base), options)
+    async def greet(self, transport: Transport, options: RemoteOptions) -> Greeting:
+        check_length(await _the_model(transport, self._base), options)
         if options.check_logps:
             await check_logps(transport, {**_PROBE, "model": self._base})
-        return 0
+        return Greeting(version=0, model=self._base)
 
     async def pause(self, transport: Transport) -> None:
         await transport.call("POST", "/pause?mode=keep")
@@ -300,8 +349,8 @@ class Vllm:
         await transport.call("POST", "/v1/load_lora_adapter", body, timeout_s=timeout_s)
         self._paths[version] = path
 
-    async def activate(self, transport: Transport, version: int) -> None:
-        del transport
+    async def activate(self, transport: Transport, version: int, timeout_s: float) -> None:
+        del transport, timeout_s
         if version != 0 and version not in self._paths:
             raise WeightsNotReady(f"version {version} is not staged")
         self._active = version

@@ -1,8 +1,9 @@
-"""`RolloutEngine` in front of a server that speaks OpenAI's completions API."""
+"""`RolloutEngine` in front of a server that speaks one of the dialects."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import sys
 import threading
@@ -24,12 +25,19 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from assay.rollout.remote.dialects import Dialect
+    from assay.rollout.remote.dialects import Dialect, Greeting
     from assay.rollout.remote.ledger import RemoteStats, Row
-    from assay.rollout.rollouts import Completed, GroupOptions, RolloutRef, ScoreRequest
+    from assay.rollout.rollouts import (
+        Completed,
+        GroupOptions,
+        Progress,
+        RolloutRef,
+        ScoreRequest,
+    )
 
 CLOSE_S_MAX = 30.0
 _POLL_MAX = 1024
+_PEEK_MAX = 4096
 _FLOAT_MAX = sys.float_info.max
 _T = TypeVar("_T")
 
@@ -82,16 +90,13 @@ class _Loop:
             raise RuntimeClosed("the engine is closed") from None
 
 
-async def _make(
-    make: Callable[[], Decoder], greet: Callable[[Transport], Coroutine[Any, Any, int]]
-) -> Decoder:
+async def _make(make: Callable[[], Decoder]) -> tuple[Decoder, Greeting]:
     decoder = make()
     try:
-        decoder._ledger.policy_version = await greet(decoder._transport)  # noqa: SLF001 - its maker
+        return decoder, await decoder.greet()
     except BaseException:
         await decoder.close()
         raise
-    return decoder
 
 
 def _shut(loop: _Loop, decoder: Decoder, owner: int, timeout_s: float = CLOSE_S_MAX) -> None:
@@ -105,14 +110,15 @@ def _shut(loop: _Loop, decoder: Decoder, owner: int, timeout_s: float = CLOSE_S_
 class RemotePause:
     """Nothing decodes until `resume`, which counts once."""
 
-    def __init__(self, engine: RemoteEngine) -> None:
+    def __init__(self, engine: RemoteEngine, mode: PauseMode) -> None:
         self._engine: RemoteEngine | None = engine
+        self._mode = mode
 
     def resume(self) -> None:
         """Resume, unless another pause holds."""
         engine, self._engine = self._engine, None
         if engine is not None:
-            engine._release()  # noqa: SLF001 - a pause is a part of its engine
+            engine._release(self._mode)  # noqa: SLF001 - a pause is a part of its engine
 
     def __enter__(self) -> Self:
         return self
@@ -136,12 +142,20 @@ class RemoteEngine:
         url: str,
         dialect: Dialect,
         slots: int,
-        vocab_size: int,
+        vocab_size: int | None = None,
         options: RemoteOptions | None = None,
         *,
         api_key: str | None = None,
     ) -> None:
         """Connect.
+
+        Args:
+            url: of the server.
+            dialect: its API.
+            slots: rollouts at a time.
+            vocab_size: token ids of prompts are below it; `None`: the server says it.
+            options: limits.
+            api_key: bearer token of every request.
 
         Raises:
             ServerRefused: the server cannot serve as an engine.
@@ -149,12 +163,6 @@ class RemoteEngine:
         """
         self.options = options = options or RemoteOptions()
         check_integer("slots", slots, 1, SLOTS_MAX)
-        self._bounds = Bounds(
-            slots=slots,
-            vocab_size=vocab_size,
-            seq_len_max=options.seq_len_max,
-            stop_strings=options.stop_strings,
-        )
         self._dialect = dialect
         self._ledger = Ledger(
             slots,
@@ -168,13 +176,24 @@ class RemoteEngine:
             return Decoder(self._ledger, Transport(url, options, api_key), dialect, options)
 
         try:
-            greeting = _make(make, lambda transport: dialect.greet(transport, options))
-            self._decoder = self._loop.run(greeting, options.admin_s + options.connect_s)
+            greeted = self._loop.run(_make(make), options.admin_s + options.connect_s)
+            self._decoder, self.greeting = greeted
         except BaseException:
             self._loop.stop(CLOSE_S_MAX)
             raise
         self._abandon = weakref.finalize(
             self, _shut, self._loop, self._decoder, self._owner, CLOSE_S_MAX
+        )
+        try:
+            self.vocab_size = _vocab_size(vocab_size, self.greeting)
+        except BaseException:
+            self.close()
+            raise
+        self._bounds = Bounds(
+            slots=slots,
+            vocab_size=self.vocab_size,
+            seq_len_max=options.seq_len_max,
+            stop_strings=options.stop_strings,
         )
 
     def _check_open(self) -> None:
@@ -187,6 +206,7 @@ class RemoteEngine:
         group = Group.of(prompt, options)
         group.check(self._bounds)
         _check_text(group.stop_strings)
+        self._dialect.accept(group)
         with self._decoder.changed:
             refs = self._ledger.submit(group)
         self._loop.post(self._decoder.dispatch)
@@ -212,6 +232,18 @@ class RemoteEngine:
         if taken:
             self._loop.post(self._decoder.dispatch)
         return came
+
+    def peek(self, ref: RolloutRef, start: int = 0, n: int = _PEEK_MAX) -> Progress:
+        """Return up to n tokens received for a rollout, from index `start` on.
+
+        Raises:
+            RolloutGone: it ended and was polled.
+        """
+        self._check_open()
+        check_integer("start", start, 0, U32_MAX)
+        check_integer("n", n, 1, _PEEK_MAX)
+        with self._decoder.changed:
+            return self._ledger.peek(ref, start, n)
 
     def poll_rewards(self, n: int = _POLL_MAX) -> list[ScoreRequest]:
         """See `RolloutEngine.poll_rewards`."""
@@ -243,11 +275,11 @@ class RemoteEngine:
         """See `RolloutEngine.pause`. If the server cannot hold responses, IN_PLACE retracts."""
         self._check_open()
         self._loop.run(self._decoder.hold(mode, timeout_s))
-        return RemotePause(self)
+        return RemotePause(self, mode)
 
-    def _release(self) -> None:
+    def _release(self, mode: PauseMode) -> None:
         if not self._closed and os.getpid() == self._owner:
-            self._loop.post(self._decoder.release)
+            self._loop.post(functools.partial(self._decoder.release, mode))
 
     def stage(self, version: int, path: str) -> None:
         """Have the server make the weights at `path` (as it sees it) ready, while it decodes.
@@ -273,7 +305,7 @@ class RemoteEngine:
         with self.pause(timeout_s, mode=mode):
             held = time.perf_counter()
             previous = self._ledger.policy_version
-            self._loop.run(self._decoder.activate(version), self.options.admin_s)
+            self._loop.run(self._decoder.activate(version), self.options.stage_s)
         done = time.perf_counter()
         return Activation(
             version=version, previous=previous, wait_s=held - asked, pause_s=done - held
@@ -307,6 +339,17 @@ class RemoteEngine:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _vocab_size(given: int | None, greeting: Greeting) -> int:
+    said = greeting.vocab_size
+    if given is None:
+        if said is None:
+            raise InvalidRollout("vocab_size", "the server does not say it, so it has to be given")
+        return said
+    if said is not None and given > said:
+        raise InvalidRollout("vocab_size", f"{given}, and the server's model has {said}")
+    return check_integer("vocab_size", given, 1, U32_MAX)
 
 
 def _check_text(stop_strings: Sequence[bytes]) -> None:

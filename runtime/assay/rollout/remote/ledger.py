@@ -21,8 +21,6 @@ from assay.rollout.layout import TRANSITIONS, RolloutOutcome, State, Stop
 from assay.rollout.rollouts import Completed, Group, Progress, RolloutRef, ScoreRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from assay.rollout.receipts import Receipt
 
 
@@ -70,6 +68,18 @@ class RemoteStats:
     """Requests ended by a pause, to be sent again."""
     last_error: str
     """Why the last lost request was lost; empty: none was lost."""
+    away: str
+    """Why the server does not serve now; empty: it does."""
+    decode_available: int
+    """Free credits: responses that the server may decode in addition."""
+    reward_available: int
+    trajectory_available: int
+    queue_prefill: int
+    """Rollouts that wait for a decode credit."""
+    queue_reward: int
+    """Responses not yet taken by `poll_rewards`."""
+    queue_done: int
+    """Ended rollouts not yet polled."""
 
 
 class Credits:
@@ -108,6 +118,7 @@ class Ledger:
         self.submitted = self.completed = self.failed = 0
         self.requests = self.lost = self.retracted = 0
         self.last_error = ""
+        self.away = ""
 
     # ---- in
 
@@ -213,13 +224,6 @@ class Ledger:
             for row in rows
         ]
 
-    def unhand(self, refs: Iterable[RolloutRef]) -> None:
-        """The call that took these responses did not return them."""
-        pending = (ref for ref in refs if ref in self._rows)
-        rows = (self._rows[ref] for ref in pending)
-        again = {row.ref: row for row in rows if row.state is State.REWARD_PENDING}
-        self._to_score = {**again, **self._to_score}
-
     def score(self, ref: RolloutRef, reward: float) -> None:
         """Attach a reward.
 
@@ -272,6 +276,27 @@ class Ledger:
             lost=self.lost,
             retracted=self.retracted,
             last_error=self.last_error,
+            away=self.away,
+            decode_available=self._decode.free,
+            reward_available=self._reward.free,
+            trajectory_available=self._trajectory.free,
+            queue_prefill=len(self._waiting),
+            queue_reward=len(self._to_score),
+            queue_done=len(self._ended),
+        )
+
+    def peek(self, ref: RolloutRef, start: int, n: int) -> Progress:
+        """Up to n of its tokens so far, from index `start` on.
+
+        Raises:
+            RolloutGone: it ended and was polled.
+        """
+        row = self._rows.get(ref)
+        if row is None:
+            raise RolloutGone(f"{ref} ended and was polled")
+        part = slice(start, start + n)
+        return Progress(
+            tokens=row.tokens[part], logps=row.logps[part], policy_versions=row.versions[part]
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -21,6 +22,10 @@ class RemoteOptions:
     """Requests in a row without a new token, after which a rollout ends as CRASHED."""
     backoff_s_min: float = 0.05
     backoff_s_max: float = 2.0
+    health_every_s: float = 1.0
+    """Time between two requests of the server's health."""
+    health_s: float = 5.0
+    """Longest request of its health; after that the server counts as away."""
     connect_s: float = 5.0
     idle_s: float = 60.0
     """Longest silence in a stream before the request counts as lost."""
@@ -34,3 +39,19 @@ class RemoteOptions:
     """Pass stop strings to the server; it must know the tokenizer."""
     check_logps: bool = True
     """Refuse a server whose log-probs do not belong to the distribution it samples from."""
+
+
+def attempts_within(seconds: float, options: RemoteOptions) -> int:
+    """The least `attempts_max` with which a rollout waits `seconds` for a server that is away.
+
+    The waits between the attempts add up to at least `seconds`; what the attempts take comes on
+    top of it.
+    """
+    attempts, waited, wait = 1, 0.0, options.backoff_s_min
+    while waited < seconds:
+        if wait >= options.backoff_s_max:
+            return attempts + math.ceil((seconds - waited) / options.backoff_s_max)
+        waited += wait
+        wait *= 2
+        attempts += 1
+    return attempts

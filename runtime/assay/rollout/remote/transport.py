@@ -5,8 +5,10 @@ After `ServerLost` a retry may succeed; after `ServerRefused` it cannot.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from assay.rollout.remote.options import RemoteOptions
 
+HEALTH: Final = "/health"
+"""Every supported server has this route."""
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _ERROR_CHARS_MAX = 400
 
@@ -26,7 +30,8 @@ class Transport:
 
     def __init__(self, url: str, options: RemoteOptions, api_key: str | None) -> None:
         self._options = options
-        limits = httpx.Limits(max_connections=options.decode_credits + 4)
+        # Twice, because an abandoned request keeps its connection until its response begins.
+        limits = httpx.Limits(max_connections=2 * options.decode_credits + 4)
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         timeout = httpx.Timeout(
             options.idle_s, connect=options.connect_s, pool=options.idle_s + options.connect_s
@@ -34,6 +39,8 @@ class Transport:
         self._client = httpx.AsyncClient(
             base_url=url.rstrip("/"), headers=headers, limits=limits, timeout=timeout
         )
+        self._abandoned: set[asyncio.Future[Any]] = set()
+        """Requests that no one waits for any more, and their closing."""
 
     async def call(
         self, method: str, path: str, body: object = None, *, timeout_s: float | None = None
@@ -46,11 +53,24 @@ class Transport:
         """
         allowed = self._options.admin_s if timeout_s is None else timeout_s
         try:
-            answer = await self._client.request(method, path, json=body, timeout=allowed)
+            answer = await self._whole(method, path, body, allowed)
         except httpx.HTTPError as error:
             raise ServerLost(f"{path}: {type(error).__name__} {error}") from error
         _check(path, answer.status_code, answer.text)
         return _json(path, answer.text) if answer.content else None
+
+    async def check_health(self, timeout_s: float) -> None:
+        """Ask the server whether it serves.
+
+        Raises:
+            ServerLost: no response, or an error of the server. A server without this route serves.
+        """
+        try:
+            answer = await self._whole("GET", HEALTH, None, timeout_s)
+        except httpx.HTTPError as error:
+            raise ServerLost(f"{HEALTH}: {type(error).__name__} {error}") from error
+        if answer.status_code >= 500:
+            raise ServerLost(f"{HEALTH}: status {answer.status_code}")
 
     async def events(self, path: str, body: object) -> AsyncGenerator[dict[str, Any], None]:
         """The events of a stream until `[DONE]`.
@@ -60,7 +80,7 @@ class Transport:
             ServerRefused: the server cannot serve this request.
         """
         try:
-            async with self._client.stream("POST", path, json=body) as answer:
+            async with aclosing(await self._begin("POST", path, body)) as answer:
                 if answer.status_code != 200:
                     _check(
                         path, answer.status_code, (await answer.aread()).decode(errors="replace")
@@ -74,6 +94,40 @@ class Transport:
             raise ServerLost(f"{path}: {type(error).__name__} {error}") from error
         raise ServerLost(f"{path}: the stream was cut off")
 
+    async def _whole(
+        self, method: str, path: str, body: object, timeout_s: float
+    ) -> httpx.Response:
+        async with aclosing(await self._begin(method, path, body, timeout_s)) as answer:
+            await answer.aread()
+            return answer
+
+    async def _begin(
+        self, method: str, path: str, body: object, timeout_s: float | None = None
+    ) -> httpx.Response:
+        """Send a request; return when its response begins.
+
+        A request that is cancelled before it has its connection would occupy a place in the
+        client's pool until the pool is closed. So the sending is never cancelled: it ends by
+        itself, and what comes of it is closed.
+        """
+        waits = self._client.timeout if timeout_s is None else httpx.Timeout(timeout_s)
+        request = self._client.build_request(method, path, json=body, timeout=waits)
+        sending = asyncio.ensure_future(self._client.send(request, stream=True))
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            self._abandoned.add(sending)
+            sending.add_done_callback(self._close_abandoned)
+            raise
+
+    def _close_abandoned(self, sending: asyncio.Future[httpx.Response]) -> None:
+        self._abandoned.discard(sending)
+        if sending.cancelled() or sending.exception() is not None:
+            return
+        closing = asyncio.ensure_future(sending.result().aclose())
+        self._abandoned.add(closing)
+        closing.add_done_callback(self._abandoned.discard)
+
     async def _lines(self, path: str, answer: httpx.Response) -> AsyncGenerator[str, None]:
         held = ""
         async for text in answer.aiter_text():
@@ -86,6 +140,10 @@ class Transport:
 
     async def close(self) -> None:
         """Close every connection."""
+        while left := list(self._abandoned):
+            for request in left:
+                request.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
         await self._client.aclose()
 
 

@@ -8,46 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import threading
 import uuid
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from assay.core import errors as core
-from assay.rollout.layout import PauseMode, Stop
-from assay.rollout.models.tokenizer import TextStream
+from assay.edge.status import status_of
+from assay.rollout.layout import PauseMode
 from assay.rollout.rollouts import Progress
-from assay.rollout.server.bodies import (
+from assay.rollout.server import answers
+from assay.rollout.server.bodies import (  # noqa: TC001 - the framework reads the annotations
     PAUSE_MODES,
     ActivateBody,
-    Choice,
     CompletionBody,
     StageBody,
-    finish_reason,
 )
-from assay.rollout.server.hub import Hub, StreamingEngine, Ticket
+from assay.rollout.server.hub import Hub, StreamingEngine, Ticket, disconnected
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable
 
     from assay.rollout.models.tokenizer import Tokenizer
     from assay.rollout.rollout_engine import Held
     from assay.rollout.rollouts import Completed
 
-STATUS: dict[type[core.AssayError], tuple[int, str]] = {
-    core.InvalidRequest: (400, "invalid_request_error"),
-    core.FailedPrecondition: (409, "failed_precondition"),
-    core.Saturated: (429, "saturated"),
-    core.DeadlinePassed: (504, "timeout"),
-    core.DependencyDown: (503, "unavailable"),
-    core.Unauthenticated: (401, "authentication_error"),
-}
 MODES = {"keep": PauseMode.IN_PLACE, "wait": PauseMode.FINISH, "abort": PauseMode.RETRACT}
 PAUSE_S_MAX = 600.0
 
@@ -100,7 +90,8 @@ class Server:
         if body.model not in (None, self.served.name):
             raise core.FailedPrecondition(f"the model {body.model!r} is not served here")
         tokenizer = self.served.tokenizer
-        return await self.hub.submit(body.token_ids(tokenizer), **body.options(tokenizer))
+        [ticket] = self.hub.submit(body.token_ids(tokenizer), **body.options(tokenizer))
+        return ticket
 
     def pause(self, mode: PauseMode, timeout_s: float) -> None:
         """Hold the engine until `resume`; a second pause has no effect."""
@@ -135,35 +126,31 @@ class Answer:
     """Turns one rollout into the chunks, or the single body, of a response."""
 
     def __init__(self, server: Server, body: CompletionBody) -> None:
-        self._body, self._choice = body, Choice(body)
+        self._body = body
         self._head = {
             "id": f"cmpl-{uuid.uuid4().hex}",
             "object": "text_completion",
             "model": server.served.name,
             "system_fingerprint": server.boot,
         }
-        tokenizer = server.served.tokenizer
-        self._text = None if tokenizer is None else TextStream(tokenizer)
-
-    def _push(self, tokens: Sequence[int]) -> str:
-        return "" if self._text is None else "".join(map(self._text.push, tokens))
+        self._text = answers.Text(server.served.tokenizer, body)
 
     def chunk(self, part: Progress) -> dict[str, Any]:
         """A chunk of new tokens."""
-        return {**self._head, "choices": [self._choice.of(part, self._push(part.tokens))]}
+        return {**self._head, "choices": [self._choice(part, self._text.push(part.tokens))]}
 
     def end(self, whole: Completed, part: Progress) -> dict[str, Any]:
         """The last tokens, the finish reason, and the usage."""
-        text = self._push(part.tokens) + ("" if self._text is None else self._text.flush())
-        choice = self._choice.of(part, text)
-        choice["finish_reason"] = finish_reason(whole.outcome, whole.stop)
-        if whole.stop is Stop.ID and whole.tokens:
-            choice["stop_reason"] = whole.tokens[-1]
+        text = self._text.push(part.tokens) + self._text.flush()
+        choice = answers.ended(self._choice(part, text), whole)
         if self._body.return_receipt and whole.receipt is not None:
             choice["receipt"] = asdict(whole.receipt)
-        n_prompt, n = len(whole.prompt), len(whole.tokens)
-        usage = {"prompt_tokens": n_prompt, "completion_tokens": n, "total_tokens": n_prompt + n}
+        usage = answers.usage(len(whole.prompt), len(whole.tokens))
         return {**self._head, "choices": [choice], "usage": usage}
+
+    def _choice(self, part: Progress, text: str) -> dict[str, Any]:
+        logprobs = self._body.logprobs is not None
+        return answers.text_choice(self._body, part, text, logprobs=logprobs)
 
 
 async def _events(server: Server, ticket: Ticket, answer: Answer) -> AsyncIterator[str]:
@@ -171,17 +158,17 @@ async def _events(server: Server, ticket: Ticket, answer: Answer) -> AsyncIterat
     if server.hub is None:
         raise core.DependencyDown("the server is stopping")
     try:
-        async for part in server.hub.parts(ticket):
-            yield f"data: {json.dumps(answer.chunk(part))}\n\n"
-        yield f"data: {json.dumps(answer.end(ticket.done.result(), Progress.none()))}\n\n"
+        async for _, part in server.hub.parts(ticket):
+            yield answers.event(answer.chunk(part))
+        yield answers.event(answer.end(ticket.done.result(), Progress.none()))
     except core.AssayError as error:
-        yield f"data: {json.dumps(_error_body(error))}\n\n"
-    yield "data: [DONE]\n\n"
+        yield answers.event(answers.error_of(error))
+    yield answers.END
 
 
 async def _whole(server: Server, request: Request, ticket: Ticket, answer: Answer) -> Any:  # noqa: ANN401 - JSON
     """The response in one piece; cancelled when the caller disconnects."""
-    gone = asyncio.ensure_future(_disconnected(request))
+    gone = asyncio.ensure_future(disconnected(request.receive))
     try:
         either: set[asyncio.Future[Any]] = {gone, ticket.done}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -198,29 +185,20 @@ async def _whole(server: Server, request: Request, ticket: Ticket, answer: Answe
             server.hub.give_up(ticket)
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        continue
+async def _answer_malformed(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 registered for no other
+    return _answer(answers.malformed(error.errors()))
 
 
-def _error_body(error: core.AssayError) -> dict[str, Any]:
-    _, kind = _status(error)
-    param = error.field or None
-    return {"error": {"message": str(error), "type": kind, "param": param, "code": None}}
+async def _answer_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, core.AssayError)  # noqa: S101 registered for no other
+    return _answer(error)
 
 
-def _status(error: core.AssayError) -> tuple[int, str]:
-    for kind in type(error).__mro__:
-        if kind in STATUS:
-            return STATUS[kind]
-    return 500, "internal_error"
-
-
-def _answer_error(error: core.AssayError) -> JSONResponse:
-    status, _ = _status(error)
+def _answer(error: core.AssayError) -> JSONResponse:
     retry_s = error.retry_after_s
     headers = {"Retry-After": f"{retry_s:.3f}"} if retry_s else {}
-    return JSONResponse(_error_body(error), status, headers=headers)
+    return JSONResponse(answers.error_of(error), status_of(error).http, headers=headers)
 
 
 def build_app(engine: StreamingEngine, served: Served) -> FastAPI:
@@ -235,40 +213,36 @@ def build_app(engine: StreamingEngine, served: Served) -> FastAPI:
 
     app = FastAPI(title="assay rollout server", lifespan=server.lifespan)
     app.state.server = server
-    guarded = [Depends(known)]
-
-    @app.exception_handler(core.AssayError)
-    async def typed(_: Request, error: core.AssayError) -> JSONResponse:
-        return _answer_error(error)
-
-    @app.exception_handler(RequestValidationError)
-    async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"][1:]) or "body"
-        return JSONResponse(
-            _error_body(core.InvalidRequest(f"{field}: {first['msg']}", field=field)), 400
-        )
+    app.add_exception_handler(core.AssayError, _answer_error)
+    app.add_exception_handler(RequestValidationError, _answer_malformed)
 
     @app.get("/health")
     async def health() -> dict[str, str]:
         engine.stats()
         return {"status": "ok"}
 
-    @app.get("/v1/models", dependencies=guarded)
+    for routes in (_generation(server), _pauses(server), _weights(server)):
+        app.include_router(routes, dependencies=[Depends(known)])
+    return app
+
+
+def _generation(server: Server) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.get("/v1/models")
     async def models() -> dict[str, Any]:
-        stats = engine.stats()
         model = {
-            "id": served.name,
+            "id": server.served.name,
             "object": "model",
             "owned_by": "assay",
-            "max_model_len": served.seq_len_max,
-            "vocab_size": served.vocab_size,
-            "policy_version": stats.policy_version,
+            "max_model_len": server.served.seq_len_max,
+            "vocab_size": server.served.vocab_size,
+            "policy_version": server.engine.stats().policy_version,
             "boot": server.boot,
         }
         return {"object": "list", "data": [model]}
 
-    @app.post("/v1/completions", dependencies=guarded, response_model=None)
+    @routes.post("/v1/completions", response_model=None)
     async def completions(body: CompletionBody, request: Request) -> Any:  # noqa: ANN401 - either form
         ticket = await server.ticket(body)
         answer = Answer(server, body)
@@ -277,7 +251,13 @@ def build_app(engine: StreamingEngine, served: Served) -> FastAPI:
             return StreamingResponse(events, media_type="text/event-stream")
         return await _whole(server, request, ticket, answer)
 
-    @app.post("/pause", dependencies=guarded)
+    return routes
+
+
+def _pauses(server: Server) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/pause")
     async def pause(
         mode: PAUSE_MODES = "keep",
         timeout_s: Annotated[float, Query(gt=0, le=PAUSE_S_MAX)] = 10.0,
@@ -285,25 +265,31 @@ def build_app(engine: StreamingEngine, served: Served) -> FastAPI:
         await asyncio.to_thread(server.pause, MODES[mode], timeout_s)
         return {"is_paused": True}
 
-    @app.post("/resume", dependencies=guarded)
+    @routes.post("/resume")
     async def resume() -> dict[str, bool]:
         await asyncio.to_thread(server.resume)
         return {"is_paused": False}
 
-    @app.get("/is_paused", dependencies=guarded)
+    @routes.get("/is_paused")
     async def is_paused() -> dict[str, bool]:
         return {"is_paused": server.paused}
 
-    @app.post("/stage_weights", dependencies=guarded)
+    return routes
+
+
+def _weights(server: Server) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/stage_weights")
     async def stage_weights(body: StageBody) -> dict[str, int]:
         await asyncio.to_thread(server.stage, body.version, body.path)
         return {"version": body.version}
 
-    @app.post("/activate_weights", dependencies=guarded)
+    @routes.post("/activate_weights")
     async def activate_weights(body: ActivateBody) -> dict[str, Any]:
         change = await asyncio.to_thread(
-            engine.activate, body.version, mode=MODES[body.mode], timeout_s=body.timeout_s
+            server.engine.activate, body.version, mode=MODES[body.mode], timeout_s=body.timeout_s
         )
         return asdict(change)
 
-    return app
+    return routes

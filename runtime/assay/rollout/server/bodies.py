@@ -5,14 +5,14 @@ A field that this engine would have to ignore is refused, unless its value disab
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from assay.rollout.checks import U32_MAX, U64_MAX
 from assay.rollout.errors import InvalidRollout
 from assay.rollout.layout import RolloutOutcome, Stop
-from assay.rollout.rollouts import GroupOptions, Progress, Sampling
+from assay.rollout.rollouts import GroupOptions, Sampling
 
 if TYPE_CHECKING:
     from assay.rollout.models.tokenizer import Tokenizer
@@ -36,36 +36,61 @@ class StreamOptions(Body):
     continuous_usage_stats: Literal[False] = False
 
 
-class CompletionBody(Body):
+class SamplingBody(Body):
+    """What completions and chat completions have in common."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    return_token_ids: bool = False
+    ignore_eos: bool = False
+    include_stop_str_in_output: bool = False
+    skip_special_tokens: bool = True
+    user: str | None = None
+    logit_bias: None = None
+    presence_penalty: Literal[0] = 0
+    frequency_penalty: Literal[0] = 0
+
+    def sampling(self) -> Sampling:
+        """The distribution that tokens are sampled from."""
+        return Sampling(
+            temperature=self.temperature,
+            top_k=max(self.top_k, 0),
+            top_p=self.top_p,
+            min_p=self.min_p,
+        )
+
+    def stop_ids(self, tokenizer: Tokenizer | None) -> list[int]:
+        """The requested stop ids, and the model's own."""
+        ids = list(self.stop_token_ids or ())
+        if tokenizer is not None and not self.ignore_eos:
+            ids += [token for token in tokenizer.eos_ids if token not in ids]
+        return ids
+
+    def stop_strings(self) -> list[str]:
+        """The requested stop strings."""
+        return [self.stop] if isinstance(self.stop, str) else self.stop or []
+
+
+class CompletionBody(SamplingBody):
     """`POST /v1/completions`; one prompt, one response."""
 
     model: str | None = None
     prompt: str | list[int]
     max_tokens: int = Field(MAX_TOKENS_DEFAULT, ge=1)
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
     seed: int = Field(0, ge=-(1 << 63), le=U64_MAX)
     """Negative seeds mean seed + 2^64: vLLM's seeds are signed."""
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
-    stream: bool = False
-    stream_options: StreamOptions | None = None
     logprobs: int | None = Field(None, ge=0, le=1)
-    return_token_ids: bool = False
     return_receipt: bool = False
-    ignore_eos: bool = False
-    include_stop_str_in_output: bool = False
-    skip_special_tokens: bool = True
-    user: str | None = None
     n: Literal[1] = 1
     best_of: Literal[1] | None = None
     echo: Literal[False] = False
     suffix: None = None
-    logit_bias: None = None
-    presence_penalty: Literal[0] = 0
-    frequency_penalty: Literal[0] = 0
 
     def token_ids(self, tokenizer: Tokenizer | None) -> list[int]:
         """The prompt.
@@ -81,21 +106,12 @@ class CompletionBody(Body):
 
     def options(self, tokenizer: Tokenizer | None) -> GroupOptions:
         """The group of one rollout for this request."""
-        stop_ids = list(self.stop_token_ids or ())
-        if tokenizer is not None and not self.ignore_eos:
-            stop_ids += [token for token in tokenizer.eos_ids if token not in stop_ids]
-        stops = [self.stop] if isinstance(self.stop, str) else self.stop or []
         return GroupOptions(
             max_tokens=self.max_tokens,
             seeds=[self.seed % (1 << 64)],
-            sampling=Sampling(
-                temperature=self.temperature,
-                top_k=max(self.top_k, 0),
-                top_p=self.top_p,
-                min_p=self.min_p,
-            ),
-            stop_ids=stop_ids,
-            stop_strings=[stop.encode() for stop in stops],
+            sampling=self.sampling(),
+            stop_ids=self.stop_ids(tokenizer),
+            stop_strings=[stop.encode() for stop in self.stop_strings()],
             want_reward=False,
         )
 
@@ -113,25 +129,6 @@ class ActivateBody(Body):
     version: int = Field(ge=0, le=U32_MAX)
     mode: PAUSE_MODES = "keep"
     timeout_s: float = Field(10.0, gt=0, le=3600)
-
-
-class Choice:
-    """The `choices` entry of one chunk or response."""
-
-    def __init__(self, body: CompletionBody) -> None:
-        self._body = body
-
-    def of(self, part: Progress, text: str) -> dict[str, Any]:
-        """Tokens, with the requested extras."""
-        choice: dict[str, Any] = {"index": 0, "text": text, "finish_reason": None}
-        choice["stop_reason"] = None
-        if self._body.logprobs is not None:
-            names = [f"token_id:{token}" for token in part.tokens]
-            choice["logprobs"] = {"token_logprobs": list(part.logps), "tokens": names}
-        if self._body.return_token_ids:
-            choice["token_ids"] = list(part.tokens)
-            choice["policy_versions"] = list(part.policy_versions)
-        return choice
 
 
 def finish_reason(outcome: RolloutOutcome, stop: Stop) -> str:

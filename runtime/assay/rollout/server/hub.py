@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from assay.core.errors import DependencyDown
 from assay.rollout.errors import RolloutError, RolloutGone, RuntimeClosed
@@ -19,8 +19,9 @@ from assay.rollout.rollout_engine import RolloutEngine
 from assay.rollout.rollouts import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from assay.core.errors import AssayError
     from assay.rollout.rollouts import Completed, GroupOptions, RolloutRef
 
 FLUSH_S = 0.01
@@ -45,44 +46,49 @@ class Ticket:
     done: asyncio.Future[Completed]
 
 
-class Hub:
-    """Runs a thread that polls the engine; all other calls come from the event loop."""
+class Tickets:
+    """The rollouts of open requests; every call comes from the event loop."""
 
     def __init__(self, engine: StreamingEngine) -> None:
         self.engine = engine
         self._tickets: dict[RolloutRef, Ticket] = {}
         self._loop = asyncio.get_running_loop()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._poll, name="rollout-poll", daemon=True)
-        self._thread.start()
 
-    async def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> Ticket:
-        """Submit one rollout; raises as `RolloutEngine.submit`."""
-        if not self._thread.is_alive():
-            raise DependencyDown("the engine is down")
-        (ref,) = self.engine.submit(prompt, **options)
-        ticket = Ticket(ref, self._loop.create_future())
-        self._tickets[ref] = ticket
-        return ticket  # `_ended` runs on this loop, so no completion overtakes its ticket
+    def __len__(self) -> int:
+        return len(self._tickets)
 
-    async def parts(self, ticket: Ticket) -> AsyncIterator[Progress]:
-        """The rollout's tokens as they are generated; ends when the rollout has ended.
+    def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[Ticket]:
+        """Submit one group, a ticket per rollout; raises as `RolloutEngine.submit`."""
+        refs = self.engine.submit(prompt, **options)
+        tickets = [Ticket(ref, self._loop.create_future()) for ref in refs]
+        self._tickets.update((ticket.ref, ticket) for ticket in tickets)
+        return tickets  # `ended` runs on this loop, so no completion overtakes its ticket
+
+    async def parts(self, *tickets: Ticket) -> AsyncIterator[tuple[int, Progress]]:
+        """New tokens of the rollouts, each with its index; ends when all have ended.
 
         Raises:
             DependencyDown: the engine failed.
         """
-        known = 0
+        known = [0] * len(tickets)
+        open_ = dict(enumerate(tickets))
         try:
-            while True:
-                await asyncio.wait({ticket.done}, timeout=FLUSH_S)
-                part = self._news(ticket, known)
-                if part.tokens:
-                    known += len(part.tokens)
-                    yield part
-                elif ticket.done.done():
-                    return
+            while open_:
+                await asyncio.wait(
+                    {ticket.done for ticket in open_.values()},
+                    timeout=FLUSH_S,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for index, ticket in list(open_.items()):
+                    part = self._news(ticket, known[index])
+                    if part.tokens:
+                        known[index] += len(part.tokens)
+                        yield index, part
+                    elif ticket.done.done():
+                        del open_[index]
         finally:
-            self.give_up(ticket)
+            for ticket in tickets:
+                self.give_up(ticket)
 
     def _news(self, ticket: Ticket, known: int) -> Progress:
         if ticket.done.done():
@@ -97,15 +103,61 @@ class Hub:
         except RolloutGone:  # polled by the other thread; `done` is about to be set
             return Progress.none()
 
-    def give_up(self, ticket: Ticket) -> None:
-        """No one reads it any more: cancel it unless it ended."""
+    def give_up(self, ticket: Ticket, why: AssayError | None = None) -> None:
+        """No one reads it any more, or it has to end because of `why`: cancel it unless it ended.
+
+        Its reader, if there is one, gets `why`.
+        """
         if self._tickets.pop(ticket.ref, None) is None:
             return
-        ticket.done.cancel()
+        if why is None:
+            ticket.done.cancel()
+        else:
+            _fail(ticket, why)
         try:
             self.engine.cancel(ticket.ref)
         except RolloutError:
             return
+
+    def ended(self, completed: Completed) -> None:
+        """A rollout ended."""
+        ticket = self._tickets.pop(completed.ref, None)
+        if ticket is not None and not ticket.done.done():
+            ticket.done.set_result(completed)
+
+    def down(self, why: str) -> None:
+        """The engine failed: so do all rollouts."""
+        for ticket in self._tickets.values():
+            _fail(ticket, DependencyDown(f"the engine went down: {why}"))
+        self._tickets.clear()
+
+
+async def disconnected(receive: Callable[[], Awaitable[Any]]) -> None:
+    """Return when an HTTP caller whose request was read has gone; `receive` is ASGI's."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+
+
+def _fail(ticket: Ticket, why: AssayError) -> None:
+    if not ticket.done.done():
+        ticket.done.set_exception(why)
+        ticket.done.exception()  # read here: its reader may have gone
+
+
+class Hub(Tickets):
+    """Tickets of an engine that no one else polls: runs a thread for that."""
+
+    def __init__(self, engine: StreamingEngine) -> None:
+        super().__init__(engine)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="rollout-poll", daemon=True)
+        self._thread.start()
+
+    def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[Ticket]:
+        """Submit one group; raises as `RolloutEngine.submit`."""
+        if not self._thread.is_alive():
+            raise DependencyDown("the engine is down")
+        return super().submit(prompt, **options)
 
     def close(self) -> None:
         """Stop polling; the engine stays open."""
@@ -120,7 +172,7 @@ class Hub:
                 self.engine.wait(WAIT_S)
                 ended = self.engine.poll()
                 if ended:
-                    self._loop.call_soon_threadsafe(self._ended, ended)
+                    self._loop.call_soon_threadsafe(self._all_ended, ended)
         except RuntimeClosed:
             self._tell_down("the engine was closed")
         except RolloutError as error:
@@ -128,18 +180,8 @@ class Hub:
 
     def _tell_down(self, why: str) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._down, why)
+            self._loop.call_soon_threadsafe(self.down, why)
 
-    # ---- back on the event loop
-
-    def _ended(self, ended: list[Completed]) -> None:
-        for one in ended:
-            ticket = self._tickets.pop(one.ref, None)
-            if ticket is not None and not ticket.done.done():
-                ticket.done.set_result(one)
-
-    def _down(self, why: str) -> None:
-        for ticket in self._tickets.values():
-            if not ticket.done.done():
-                ticket.done.set_exception(DependencyDown(f"the engine went down: {why}"))
-        self._tickets.clear()
+    def _all_ended(self, ended: list[Completed]) -> None:
+        for completed in ended:
+            self.ended(completed)

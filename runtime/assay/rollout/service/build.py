@@ -7,13 +7,12 @@ import contextlib
 import functools
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 from assay.client import Client
 from assay.config.ready_files import Part, ready_file
-from assay.core.errors import FailedPrecondition
 from assay.edge import lifecycle
 from assay.edge.auth import Operator, Tenants, refuse_open_listener
 from assay.edge.calls import CallGuard
@@ -22,10 +21,7 @@ from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.probes import Probes
 from assay.edge.tracing import NoTracer
-from assay.rollout.models.engine import Engine, EngineSettings
-from assay.rollout.models.load import load_model, load_tokenizer
-from assay.rollout.options import RuntimeOptions
-from assay.rollout.runtime import Runtime
+from assay.rollout.service.backend import Backend, open_backend
 from assay.rollout.service.rewards import RewardServiceDesk
 from assay.rollout.service.server import RolloutServer
 from assay.rollout.service.service import RolloutService
@@ -36,6 +32,7 @@ if TYPE_CHECKING:
 
     from assay.config.settings import RolloutSettings, Settings
     from assay.rollout.models.tokenizer import Tokenizer
+    from assay.rollout.server.hub import StreamingEngine
     from assay.rollout.service.records import Judged
     from assay.rollout.service.rewards import RewardDesk
 
@@ -43,14 +40,43 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What another listener of this process shares with the service."""
+
+    service: RolloutService
+    runtime: StreamingEngine
+    served: Served
+    tokenizer: Tokenizer | None
+    desk: Callable[[Callable[[int, Judged], None]], RewardDesk]
+    callers: Tenants
+    metrics: Metrics
+    clock: Clock
+
+
+class Beside(Protocol):
+    """Another listener of this process."""
+
+    name: str
+    """In the ready file."""
+
+    async def start(self) -> str:
+        """Listen; returns the address."""
+        ...
+
+    async def stop(self) -> None:
+        """Drain and stop."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutApi:
-    """The service, its listener and its engine."""
+    """The service, its listeners and its engine."""
 
     settings: Settings
-    engine: Engine
-    runtime: Runtime
+    backend: Backend
     server: RolloutServer
     probes: Probes
+    beside: Sequence[Beside] = ()
 
     async def run(self) -> None:
         """Serve until stopped by a signal."""
@@ -59,113 +85,116 @@ class RolloutApi:
                 address = await self.server.start()
                 rollout = self.settings.rollout
                 port = await self.probes.start(rollout.host, rollout.http_port)
-            listening = {"grpc": address, "http": f"http://{rollout.host}:{port}"}
+                others = {one.name: await one.start() for one in self.beside}
+            listening = {"grpc": address, "http": f"http://{rollout.host}:{port}", **others}
             log.info("listening", **listening)
-            sign = ready_file(self.settings.data_dir, Part.ROLLOUT)
+            ready = ready_file(self.settings.data_dir, Part.ROLLOUT)
             watching = asyncio.create_task(self.server.watch_readiness(), name="readiness")
             try:
-                with lifecycle.listening(sign, listening):
+                with lifecycle.listening(ready, listening):
                     await stop.wait()
             finally:
                 watching.cancel()
+                await asyncio.gather(*(one.stop() for one in self.beside))
                 await self.server.stop()
                 await self.probes.stop()
                 self.close()
 
     def close(self) -> None:
         """Free the engine; rollouts in flight are lost."""
-        self.runtime.close()
-        self.engine.close()
+        self.backend.close()
 
 
-def build(settings: Settings, *, clock: Clock | None = None) -> RolloutApi:
-    """Load the model and build the service from the settings.
+def build(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    beside: Callable[[Settings, Shared], Sequence[Beside]] = lambda settings, shared: (),
+) -> RolloutApi:
+    """Open the engine and build the service from the settings, and other listeners `beside` it.
 
     Raises:
-        FailedPrecondition: no model is set.
-        CorruptModel, UnsupportedModel: the model's files are wrong.
+        FailedPrecondition, DependencyDown, CorruptModel, UnsupportedModel: see `open_backend`.
         OpenToAllError: it would listen on the network without requiring tokens.
     """
     rollout, clock = settings.rollout, clock or Clock()
-    operator = Operator(settings.operator)
+    _refuse_open_listeners(settings)
+    backend = open_backend(rollout)
+    with contextlib.ExitStack() as undo:
+        undo.callback(backend.close)
+        metrics = open_metrics(settings.data_dir)
+        service = _service(rollout, backend, clock, metrics)
+        shared = Shared(
+            service=service,
+            runtime=backend.engine,
+            served=_served(rollout, backend),
+            tokenizer=backend.tokenizer,
+            desk=functools.partial(_desk, rollout, clock),
+            callers=Tenants(settings.reward.tenants),
+            metrics=metrics,
+            clock=clock,
+        )
+        others = beside(settings, shared)
+        server = RolloutServer(
+            service,
+            served=shared.served,
+            weights=backend.weights,
+            unsupported=backend.unsupported,
+            guard=_guard(settings, shared.metrics, clock),
+            settings=rollout,
+            clock=clock,
+        )
+        probes = Probes(
+            why_not_ready=lambda: service.why_not_ready,
+            registry=shared.metrics.registry,
+            operator=Operator(settings.operator),
+        )
+        undo.pop_all()
+    return RolloutApi(
+        settings=settings,
+        backend=backend,
+        server=server,
+        probes=probes,
+        beside=others,
+    )
+
+
+def _refuse_open_listeners(settings: Settings) -> None:
     for callers, needs in (
         (Tenants(settings.reward.tenants), "reward.tenants"),
-        (operator, "operator.token"),
+        (Operator(settings.operator), "operator.token"),
     ):
         refuse_open_listener(
-            rollout.host,
+            settings.rollout.host,
             callers,
             setting="rollout.host",
             needs=needs,
             allow=settings.operator.allow_open_ports,
         )
-    if rollout.model is None:
-        raise FailedPrecondition("rollout.model: the path of a model", field="rollout.model")
-    model = load_model(rollout.model)
-    tokenizer = _tokenizer(rollout)
-    with contextlib.ExitStack() as undo:
-        engine = undo.enter_context(Engine.create(model, _engine_settings(rollout)))
-        runtime = undo.enter_context(_runtime(engine, rollout, tokenizer))
-        service = _service(rollout, runtime, tokenizer, clock)
-        metrics = open_metrics(settings.data_dir)
-        server = RolloutServer(
-            service,
-            served=_served(rollout, engine, tokenizer),
-            weights=engine,
-            guard=_guard(settings, metrics, clock),
-            settings=rollout,
-            clock=clock,
-        )
-        probes = Probes(
-            why_not_ready=lambda: "the engine failed" if service.failed else "",
-            registry=metrics.registry,
-            operator=operator,
-        )
-        undo.pop_all()
-    return RolloutApi(
-        settings=settings, engine=engine, runtime=runtime, server=server, probes=probes
-    )
-
-
-def _engine_settings(rollout: RolloutSettings) -> EngineSettings:
-    return EngineSettings(
-        threads=rollout.threads, batch_max=rollout.batch_max, seq_len_max=rollout.tokens_max
-    )
-
-
-def _runtime(engine: Engine, rollout: RolloutSettings, tokenizer: Tokenizer | None) -> Runtime:
-    vocab_size = engine.config.vocab_size
-    return Runtime(
-        engine,
-        slots=rollout.slots,
-        options=RuntimeOptions(seq_len_max=_tokens_max(engine, rollout)),
-        token_bytes=tokenizer.token_bytes(vocab_size) if tokenizer is not None else None,
-    )
-
-
-def _tokens_max(engine: Engine, rollout: RolloutSettings) -> int:
-    return min(rollout.tokens_max, engine.config.positions_max)
 
 
 def _service(
-    rollout: RolloutSettings, runtime: Runtime, tokenizer: Tokenizer | None, clock: Clock
+    rollout: RolloutSettings, backend: Backend, clock: Clock, metrics: Metrics
 ) -> RolloutService:
     return RolloutService(
-        engine=runtime,
+        engine=backend.engine,
         desk=functools.partial(_desk, rollout, clock),
-        text_of=functools.partial(_text_of, tokenizer),
+        text_of=functools.partial(_text_of, backend.tokenizer),
         clock=clock,
         new_id=lambda: secrets.token_hex(8),
+        metrics=metrics,
     )
 
 
-def _served(rollout: RolloutSettings, engine: Engine, tokenizer: Tokenizer | None) -> Served:
+def _served(rollout: RolloutSettings, backend: Backend) -> Served:
+    tokenizer = backend.tokenizer
     return Served(
-        model=rollout.model.name if rollout.model is not None else "",
-        vocab_size=engine.config.vocab_size,
-        tokens_max=_tokens_max(engine, rollout),
+        model=backend.model,
+        vocab_size=backend.vocab_size,
+        tokens_max=backend.tokens_max,
         slots=rollout.slots,
-        encode=None if tokenizer is None else functools.partial(_encode, tokenizer),
+        encode=None if tokenizer is None else functools.partial(tokenizer.encode, bos=True),
+        encode_more=None if tokenizer is None else functools.partial(tokenizer.encode, bos=False),
         stop_ids=() if tokenizer is None else tokenizer.eos_ids,
         groups_open_max=rollout.groups_open_max,
         reward_wait_s=rollout.reward_wait_s,
@@ -199,17 +228,6 @@ def _desk(
         new_id=lambda: secrets.token_hex(8),
         waiting_max=rollout.slots,
     )
-
-
-def _tokenizer(rollout: RolloutSettings) -> Tokenizer | None:
-    path = rollout.tokenizer or rollout.model
-    if path is None or (rollout.tokenizer is None and path.suffix == ".bin"):
-        return None
-    return load_tokenizer(path)
-
-
-def _encode(tokenizer: Tokenizer, text: str) -> list[int]:
-    return tokenizer.encode(text, bos=True)
 
 
 def _text_of(tokenizer: Tokenizer | None, tokens: Sequence[int]) -> bytes:

@@ -16,8 +16,8 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from assay.core.errors import Conflict, Saturated
-from assay.core.group import summarize
+from assay.core.errors import Conflict, NotFound, Saturated
+from assay.core.group import can_vary, summarize
 from assay.core.ids import GroupId
 from assay.rollout.service.records import (
     NOT_DECODED,
@@ -30,7 +30,9 @@ from assay.rollout.service.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from assay.core.trajectory import TrajectoryTokens
 
 RETRY_AFTER_S: Final = 0.1
 SEED_STEP: Final = 1 << 32
@@ -61,6 +63,14 @@ class Running:
     spec: GroupSpec
     members: list[Member]
     left: int
+    cut: bool = False
+    """The members that are left were cancelled because the group cannot vary."""
+
+    def can_vary(self, minority_min: int) -> bool:
+        """See `assay.core.group.can_vary`."""
+        ended = [m.judged for m in self.members if m.decoded is not None]
+        rewards = [None if judged is None else judged.reward for judged in ended]
+        return can_vary(rewards, self.left, minority_min)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +109,8 @@ class Groups:
     ended: deque[EndedGroup] = field(default_factory=deque)
     read: OrderedDict[int, ReadGroup] = field(default_factory=OrderedDict)
     _known: dict[str, GroupSpec] = field(default_factory=dict)
+    _ended: dict[str, EndedGroup] = field(default_factory=dict)
+    """Ended and not acknowledged, by name: what can be continued."""
     _position: int = 0
     _dropped: int = 0
     _retried: int = 0
@@ -107,6 +119,11 @@ class Groups:
     def position(self) -> int:
         """Position of the group that was read last; 0 before the first."""
         return self._position
+
+    def responses_to_come(self) -> int:
+        """Rollouts that have not ended and will want a reward."""
+        waiting = sum(spec.k for spec in self.waiting if spec.scored)
+        return waiting + sum(one.left for one in self.running.values() if one.spec.scored)
 
     def counts(self) -> Counts:
         """Number of groups per state."""
@@ -142,6 +159,32 @@ class Groups:
         self.waiting.extend(fresh.values())
         return list(fresh.values())
 
+    def is_open(self, group_id: str) -> bool:
+        """Whether it was accepted and is not acknowledged."""
+        return group_id in self._known
+
+    def histories(
+        self, group_id: str, continues: str, members: Sequence[int]
+    ) -> tuple[TrajectoryTokens, ...]:
+        """The trajectories that group `group_id` continues: these members of group `continues`.
+
+        A group that is submitted again finds what it found before, even if the group before it was
+        acknowledged meanwhile.
+
+        Raises:
+            NotFound: no such group has ended, or it was acknowledged.
+            IndexError: it has no such member.
+        """
+        known = self._known.get(group_id)
+        before = None if known is None else [turn.member for turn in known.turns]
+        if known is not None and (known.continues, before) == (continues, list(members)):
+            return known.histories
+        ended = self._ended.get(continues)
+        if ended is None:
+            message = f"no group {continues!r} ended and is not acknowledged"
+            raise NotFound(message, field="continues")
+        return tuple(ended.trajectories[member].tokens for member in members)
+
     # -- with the engine -------------------------------------------------------------------------
     def start(self, now_ns: int) -> Running:
         """Move the first waiting group to running."""
@@ -161,33 +204,35 @@ class Groups:
 
     def end(
         self, running: Running, member: Member, decoded: Decoded, judged: Judged, now_ns: int
-    ) -> bool:
-        """A member ended; return whether its group has ended."""
+    ) -> EndedGroup | None:
+        """A member ended; return its group if that has ended."""
         member.decoded, member.judged, member.ended_ns = decoded, judged, now_ns
         member.decoded_ns = member.decoded_ns or now_ns
         running.left -= 1
         if running.left:
-            return False
+            return None
         del self.running[running.spec.group_id]
-        self.ended.append(_ended(running))
-        return True
+        return self._end_group(_ended(running))
 
     def end_waiting(
-        self, group_ids: frozenset[str] | None, judged: Judged, now_ns: int
-    ) -> list[GroupSpec]:
-        """End groups without started rollouts (`None` = all), and return them."""
-        gone = [s for s in self.waiting if group_ids is None or s.group_id in group_ids]
-        for spec in gone:
-            self.waiting.remove(spec)
-            self.ended.append(_never_started(spec, judged, now_ns))
-        return gone
+        self, chosen: Callable[[GroupSpec], bool], judged: Judged, now_ns: int
+    ) -> list[EndedGroup]:
+        """End the chosen groups that have no started rollouts, and return them."""
+        gone = [spec for spec in self.waiting if chosen(spec)]
+        self.waiting = deque(spec for spec in self.waiting if not chosen(spec))
+        return [self._end_group(_never_started(spec, judged, now_ns)) for spec in gone]
+
+    def _end_group(self, group: EndedGroup) -> EndedGroup:
+        self.ended.append(group)
+        self._ended[group.spec.group_id] = group
+        return group
 
     # -- out -----------------------------------------------------------------------------------
     def acknowledge(self, cursor: int) -> None:
         """Drop the groups up to and including this position."""
         while self.read and next(iter(self.read)) <= cursor:
             _, done = self.read.popitem(last=False)
-            del self._known[done.group.spec.group_id]
+            self._forget(done.group.spec.group_id)
 
     def unacknowledged(self) -> Iterator[ReadGroup]:
         """Groups that were read before and may have to be read again, in order."""
@@ -199,7 +244,7 @@ class Groups:
             group = self.ended.popleft()
             staleness = group.staleness(version)
             if self.spec.staleness_max is not None and staleness > self.spec.staleness_max:
-                self._stale(group)
+                self._stale(group, version)
                 continue
             self._position += 1
             out = ReadGroup(position=self._position, group=group, staleness=staleness)
@@ -207,20 +252,31 @@ class Groups:
             return out
         return None
 
-    def _stale(self, group: EndedGroup) -> None:
-        submitted = self._known[group.spec.group_id]
-        retries = ((group.spec.seed - submitted.seed) & SEED_MASK) // SEED_STEP
-        if not self.spec.retry_stale or retries >= STALE_RETRIES_MAX:
-            del self._known[group.spec.group_id]
+    def _stale(self, group: EndedGroup, version: int) -> None:
+        if not self._worth_again(group, version):
+            self._forget(group.spec.group_id)
             self._dropped += 1
             return
+        del self._ended[group.spec.group_id]
         again = replace(group.spec, seed=(group.spec.seed + SEED_STEP) & SEED_MASK)
         self.waiting.appendleft(again)
         self._retried += 1
 
+    def _worth_again(self, group: EndedGroup, version: int) -> bool:
+        """Whether the group can become fresh enough: turns before its own are not made again."""
+        submitted = self._known[group.spec.group_id]
+        retries = ((group.spec.seed - submitted.seed) & SEED_MASK) // SEED_STEP
+        oldest = group.spec.oldest_version
+        before = 0 if oldest is None else version - oldest
+        fresh = self.spec.staleness_max is None or before <= self.spec.staleness_max
+        return self.spec.retry_stale and fresh and retries < STALE_RETRIES_MAX
+
+    def _forget(self, group_id: str) -> None:
+        del self._known[group_id], self._ended[group_id]
+
 
 def _ended(running: Running) -> EndedGroup:
-    trajectories = tuple(_trajectory(member) for member in running.members)
+    trajectories = tuple(_trajectory(running.spec, member) for member in running.members)
     rewards = [t.judged.reward for t in trajectories]
     return EndedGroup(
         spec=running.spec,
@@ -234,7 +290,8 @@ def _never_started(spec: GroupSpec, judged: Judged, now_ns: int) -> EndedGroup:
         Trajectory(
             member=i,
             seed=(spec.seed + i) & SEED_MASK,
-            decoded=NOT_DECODED,
+            tokens=spec.tokens(i, NOT_DECODED),
+            stop=NOT_DECODED.stop,
             judged=judged,
             attempts=0,
             submitted_ns=now_ns,
@@ -247,14 +304,15 @@ def _never_started(spec: GroupSpec, judged: Judged, now_ns: int) -> EndedGroup:
     return EndedGroup(spec=spec, trajectories=trajectories, summary=summary)
 
 
-def _trajectory(member: Member) -> Trajectory:
+def _trajectory(spec: GroupSpec, member: Member) -> Trajectory:
     if member.decoded is None or member.judged is None:
         message = f"member {member.index} has not ended"
         raise ValueError(message)
     return Trajectory(
         member=member.index,
         seed=member.seed,
-        decoded=member.decoded,
+        tokens=spec.tokens(member.index, member.decoded),
+        stop=member.decoded.stop,
         judged=member.judged,
         attempts=member.attempts,
         submitted_ns=member.submitted_ns,

@@ -9,6 +9,7 @@ import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from assay.core.trajectory import PolicyTurn, TrajectoryTokens, append_turn
 from assay.core.verdict import Evidence
 from assay.rollout.layout import Stop
 from assay.rollout.rollouts import Sampling
@@ -55,6 +56,10 @@ class RewardBatch:
     """When the trainer needs it, in seconds from now; `None`: the reward service's estimate."""
     last: bool
     """No more prompts of the batch will come."""
+    enough_groups: int = 0
+    """When this many of its groups have ended, the others are cancelled; 0: never."""
+    only_varied: bool = False
+    """Only groups whose rewards differ count as enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,19 @@ class SessionSpec:
     staleness_max: int | None
     retry_stale: bool
     """A group that is too stale is generated again; otherwise it is dropped."""
+    minority_min: int = 0
+    """A group that can no longer have this many rewards besides its most common one is cancelled;
+    0: never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextTurn:
+    """Continues one trajectory of a group that ended."""
+
+    member: int
+    """Its position in that group."""
+    environment: tuple[int, ...]
+    """Tokens that the environment adds before the policy continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +93,41 @@ class GroupSpec:
 
     group_id: str
     prompt: tuple[int, ...]
+    """The first turn's."""
     k: int
     seed: int
     """Response i is sampled with seed + i."""
     decoding: Decoding
     reference_json: bytes = b""
     batch_id: str = ""
+    scored: bool = True
+    """False: without a reward, even if the session has a reward plan."""
+    continues: str = ""
+    """The group whose trajectories its own continue; empty: it begins with the prompt."""
+    turns: tuple[NextTurn, ...] = ()
+    """With `continues`: one per response."""
+    histories: tuple[TrajectoryTokens, ...] = field(default=(), compare=False, repr=False)
+    """With `continues`: the trajectory of each response so far."""
+
+    def context(self, member: int) -> tuple[int, ...]:
+        """What response `member` is conditioned on."""
+        if not self.turns:
+            return self.prompt
+        return (*self.histories[member].context(), *self.turns[member].environment)
+
+    def tokens(self, member: int, decoded: Decoded) -> TrajectoryTokens:
+        """The whole trajectory of response `member`."""
+        turn = PolicyTurn(ids=decoded.tokens, logp=decoded.logps, versions=decoded.versions)
+        if not self.turns:
+            return append_turn(TrajectoryTokens.begin(self.prompt), turn)
+        environment = self.turns[member].environment
+        return append_turn(self.histories[member], turn, environment=environment)
+
+    @property
+    def oldest_version(self) -> int | None:
+        """The oldest version in the turns before this one; `None` without any."""
+        found = [one.oldest_version for one in self.histories]
+        return min((version for version in found if version is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +167,10 @@ class Trajectory:
 
     member: int
     seed: int
-    decoded: Decoded
+    tokens: TrajectoryTokens
+    """Of all its turns."""
+    stop: Stop
+    """Why the last turn ended."""
     judged: Judged
     attempts: int
     submitted_ns: int
@@ -138,8 +188,5 @@ class EndedGroup:
 
     def staleness(self, version: int) -> int:
         """`version` minus the oldest version that made a token of the group; 0 without tokens."""
-        oldest = min(
-            (min(t.decoded.versions) for t in self.trajectories if t.decoded.versions),
-            default=version,
-        )
-        return version - oldest
+        found = [one.tokens.oldest_version for one in self.trajectories]
+        return version - min((oldest for oldest in found if oldest is not None), default=version)

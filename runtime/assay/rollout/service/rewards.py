@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 EXPIRE_EVERY_S: Final = 0.5
 RETRY_AFTER_S: Final = 1.0
 CANCEL_S_MAX: Final = 2.0
+CANCELLED_PER_CALL_MAX: Final = 4_096
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +70,10 @@ class RewardDesk(Protocol):
         """Name the deadline of a batch before its first response."""
         ...
 
+    def announce(self, key: SessionKey, responses: int) -> None:
+        """Rollouts have begun: this many responses will come."""
+        ...
+
     def hand_in(self, key: SessionKey, batch_id: str, response: Response) -> None:
         """Have it judged.
 
@@ -78,7 +83,7 @@ class RewardDesk(Protocol):
         ...
 
     def forget(self, number: int) -> None:
-        """Its answer is no longer needed."""
+        """Its answer is no longer needed: withdraw it, if there is none yet."""
         ...
 
     def seal(self, key: SessionKey, batch_id: str) -> None:
@@ -104,12 +109,22 @@ class _Lane:
     """One reward batch of a session."""
 
     due: list[Response] = field(default_factory=list)
+    withdrawn: list[int] = field(default_factory=list)
+    """Submitted, or being submitted, and no longer needed."""
     awaited: dict[int, int] = field(default_factory=dict)
     """Response -> deadline on the loop's clock, in nanoseconds."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     deadline_s: float | None = None
     sealed: bool = False
     task: asyncio.Task[None] | None = None
+
+    def withdraw(self, number: int) -> None:
+        """Do not send it, or cancel it."""
+        left = [response for response in self.due if response.number != number]
+        if len(left) == len(self.due):
+            self.withdrawn.append(number)
+            self.wake.set()
+        self.due = left
 
 
 @dataclass(slots=True)
@@ -118,6 +133,9 @@ class _Session:
     client: Client
     task: Task
     lanes: dict[str, _Lane] = field(default_factory=dict)
+    announced: int = 0
+    """Responses to announce next; 0: none."""
+    announcing: asyncio.Task[None] | None = None
 
 
 class RewardServiceDesk:
@@ -173,6 +191,13 @@ class RewardServiceDesk:
         lane = self._lane(key, batch_id)
         lane.deadline_s = lane.deadline_s if deadline_s is None else deadline_s
 
+    def announce(self, key: SessionKey, responses: int) -> None:
+        """Hint to the reward service; while one hint is in progress, only the last is kept."""
+        session = self._sessions[key]
+        session.announced = responses
+        if session.announcing is None or session.announcing.done():
+            session.announcing = asyncio.create_task(_hint(session), name="reward-hint")
+
     def hand_in(self, key: SessionKey, batch_id: str, response: Response) -> None:
         """Have the response judged.
 
@@ -193,11 +218,11 @@ class RewardServiceDesk:
             )
 
     def forget(self, number: int) -> None:
-        """Its answer is no longer needed."""
+        """Its answer is no longer needed: withdraw it, if there is none yet."""
         lane = self._lane_of.pop(number, None)
         if lane is not None:
             lane.awaited.pop(number, None)
-            lane.due = [response for response in lane.due if response.number != number]
+            lane.withdraw(number)
 
     def seal(self, key: SessionKey, batch_id: str) -> None:
         """No more responses of this batch will come."""
@@ -216,6 +241,7 @@ class RewardServiceDesk:
         if session is None:
             return
         tasks = [lane.task for lane in session.lanes.values() if lane.task is not None]
+        tasks += [session.announcing] if session.announcing is not None else []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -239,8 +265,9 @@ class RewardServiceDesk:
         try:
             batch = await self._open(batch_id, session, lane)
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._read(batch, lane))
-                tasks.create_task(self._send(batch, lane))
+                sending = tasks.create_task(self._send(batch, lane))
+                await self._read(batch, lane)
+                sending.cancel()  # the batch is complete
         except* AssayError as errors:
             log.warning("rewards_failed", batch=batch_id, why=str(errors.exceptions[0]))
             self._fail(lane, str(errors.exceptions[0]))
@@ -259,17 +286,20 @@ class RewardServiceDesk:
         )
 
     async def _send(self, batch: Batch, lane: _Lane) -> None:
+        """What became due or was withdrawn meanwhile goes in one message, until the batch ends."""
+        sealed = False
         while True:
             await lane.wake.wait()
             lane.wake.clear()
             due, lane.due = lane.due, []
             if due:
                 await self._submit(batch, lane, due)
-            elif lane.sealed:
+            gone, lane.withdrawn = lane.withdrawn, []
+            for first in range(0, len(gone), CANCELLED_PER_CALL_MAX):
+                await _cancel_requests(batch, gone[first : first + CANCELLED_PER_CALL_MAX])
+            if lane.sealed and not lane.due and not sealed:
                 await batch.seal()
-                return
-            if lane.sealed:
-                lane.wake.set()
+                sealed = True
 
     async def _submit(self, batch: Batch, lane: _Lane, due: Sequence[Response]) -> None:
         """Submit all; a response that the reward service refuses as invalid is left out."""
@@ -308,13 +338,23 @@ class RewardServiceDesk:
             now_ns = self._clock.monotonic_ns()
             for number, lane in list(self._lane_of.items()):
                 if lane.awaited[number] <= now_ns:
-                    lane.due = [response for response in lane.due if response.number != number]
+                    lane.withdraw(number)
                     self._answer(lane, number, infra_failed("no reward within the session's time"))
 
 
 def infra_failed(why: str) -> Judged:
     """End it as INFRA_FAILED; `why` goes into the evidence."""
     return Judged(outcome=Outcome.INFRA_FAILED, evidence=Evidence(error=why))
+
+
+async def _hint(session: _Session) -> None:
+    """A hint only helps to start workers in time: without it, rewards come later."""
+    while session.announced:
+        size, session.announced = session.announced, 0
+        try:
+            await session.client.hint(session.task, size=size)
+        except AssayError as error:
+            log.warning("hint_failed", why=error.message)
 
 
 async def _registered(
@@ -360,6 +400,14 @@ def _judged(result: Result) -> Judged:
 def _index_of(field_name: str) -> int | None:
     found = re.match(r"requests\[(\d+)\]", field_name)
     return int(found[1]) if found else None
+
+
+async def _cancel_requests(batch: Batch, numbers: Sequence[int]) -> None:
+    """Cancel; if that fails, the work is done although no one needs it."""
+    try:
+        await batch.cancel_requests(map(str, numbers))
+    except AssayError as error:
+        log.warning("rewards_not_cancelled", responses=len(numbers), why=error.message)
 
 
 async def _cancel(batch: Batch) -> None:

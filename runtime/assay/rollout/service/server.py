@@ -17,6 +17,8 @@ from assay.rollout.service.servicer import RAW, RolloutServicer
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from assay.config.settings import RolloutSettings
     from assay.edge.calls import CallGuard
     from assay.edge.clock import Clock
@@ -37,6 +39,7 @@ class RolloutServer:
         *,
         served: Served,
         weights: WeightSlots | None,
+        unsupported: Sequence[str] = (),
         guard: CallGuard,
         settings: RolloutSettings,
         clock: Clock,
@@ -44,6 +47,7 @@ class RolloutServer:
         self._service = service
         self._served = served
         self._weights = weights
+        self._unsupported = unsupported
         self._guard = guard
         self._settings = settings
         self._clock = clock
@@ -59,7 +63,13 @@ class RolloutServer:
         bytes_max = self._settings.message_bytes_max
         edge = GrpcEdge(guard=self._guard, message_bytes_max=bytes_max, raw=RAW)
         self._server = grpc.aio.server(interceptors=[edge], options=server_options(bytes_max))
-        servicer = RolloutServicer(self._service, served=self._served, weights=self._weights)
+        servicer = RolloutServicer(
+            self._service,
+            served=self._served,
+            weights=self._weights,
+            unsupported=self._unsupported,
+            shared_dir=self._settings.shared_dir,
+        )
         rollout_pb2_grpc.add_RolloutServiceServicer_to_server(servicer, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -79,10 +89,11 @@ class RolloutServer:
         while True:
             await self._clock.sleep(READINESS_EVERY_S)
             await self._report()
+            self._service.report()
 
     async def _report(self) -> None:
         statuses = health_pb2.HealthCheckResponse
-        status = statuses.NOT_SERVING if self._service.failed else statuses.SERVING
+        status = statuses.NOT_SERVING if self._service.why_not_ready else statuses.SERVING
         for name in ("", SERVICE):
             await self._health.set(name, status)
 

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import functools
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.core.errors import FailedPrecondition
+from assay.core.errors import AssayError, FailedPrecondition, PermissionDenied
 from assay.edge.calls import current_call
 from assay.edge.grpc_edge import parsed_message
 from assay.rollout.service import wire
@@ -18,7 +21,8 @@ from assay.rollout.service.weights import receive
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
     import grpc
 
@@ -30,17 +34,27 @@ if TYPE_CHECKING:
 RAW: Final = frozenset({"SubmitPrompts", "PushWeights"})
 """Methods with possibly large messages; they get bytes, which are parsed here."""
 _BEARER: Final = "bearer "
+DISCARD_S_MAX: Final = 5.0
+"""How long the rest of a refused push is read."""
 
 
 class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     """Translates between messages and the service."""
 
     def __init__(
-        self, service: RolloutService, *, served: wire.Served, weights: WeightSlots | None
+        self,
+        service: RolloutService,
+        *,
+        served: wire.Served,
+        weights: WeightSlots | None,
+        unsupported: Sequence[str],
+        shared_dir: Path | None,
     ) -> None:
         self._service = service
         self._served = served
         self._weights = weights
+        self._unsupported = unsupported
+        self._shared_dir = shared_dir
 
     async def OpenSession(
         self, request: rollout_pb2.OpenSessionRequest, context: Context
@@ -70,7 +84,8 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         """Accept prompts."""
         request = parsed_message(rollout_pb2.SubmitPromptsRequest.FromString, body)
         key = _key(request.session_id)
-        specs = wire.group_specs(request, self._service.spec(key), self._served)
+        histories = functools.partial(self._service.histories, key)
+        specs = wire.group_specs(request, self._service.spec(key), self._served, histories)
         accepted = self._service.submit(
             key, specs, wire.reward_batches(request), acknowledged=request.acknowledged
         )
@@ -101,9 +116,16 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self, bodies: AsyncIterator[bytes], context: Context
     ) -> rollout_pb2.PushWeightsResponse:
         """Stage weights."""
-        if self._weights is None:
-            raise FailedPrecondition("this engine does not accept weights")
-        pushed = await receive(self._weights, _parts(bodies))
+        try:
+            _check_operates()
+            if self._weights is None:
+                message = "the weights of a remote engine are those of its server"
+                raise FailedPrecondition(message, field="policy_version")
+            pushed = await receive(self._weights, _parts(bodies), self._shared_dir)
+        except AssayError:
+            await _discard(bodies)
+            raise
+        self._service.pushed(kind=pushed.kind, stage_s=pushed.stage_s)
         return rollout_pb2.PushWeightsResponse(
             policy_version=pushed.weights.version,
             bytes=pushed.weights.bytes,
@@ -115,6 +137,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self, request: rollout_pb2.ActivateRequest, context: Context
     ) -> rollout_pb2.ActivateResponse:
         """Continue with staged weights."""
+        _check_operates()
         mode = wire.pause_mode(request.mode)
         done = await self._service.activate(request.policy_version, mode)
         return rollout_pb2.ActivateResponse(
@@ -137,6 +160,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self, request: rollout_pb2.PauseRequest, context: Context
     ) -> rollout_pb2.PauseResponse:
         """Make no more tokens."""
+        _check_operates()
         pause_id = await self._service.pauses.hold(wire.pause_mode(request.mode))
         return rollout_pb2.PauseResponse(pause_id=pause_id)
 
@@ -144,6 +168,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self, request: rollout_pb2.ContinueRequest, context: Context
     ) -> rollout_pb2.ContinueResponse:
         """End a pause."""
+        _check_operates()
         self._service.pauses.resume(request.pause_id)
         return rollout_pb2.ContinueResponse()
 
@@ -152,6 +177,8 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     ) -> rollout_pb2.GetStatusResponse:
         """Counts per state."""
         status = self._service.status()
+        tenant_id = current_call().tenant.tenant_id
+        places = self._service.places(tenant_id) if request.rollouts else []
         return rollout_pb2.GetStatusResponse(
             model=self._served.model,
             policy_version=status.policy_version,
@@ -161,12 +188,40 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
             groups_ended=status.groups_ended,
             rewards_waiting=status.rewards_waiting,
             engine=status.engine,
+            rollouts=map(wire.place, places),
+            unsupported=self._unsupported,
+            not_ready=self._service.why_not_ready,
         )
+
+    async def StreamTrace(
+        self, request: rollout_pb2.StreamTraceRequest, context: Context
+    ) -> AsyncIterator[rollout_pb2.StreamTraceResponse]:
+        """Events of the engine."""
+        _check_operates()
+        pages = self._service.tracer.read()
+        async with aclosing(pages):
+            async for page in pages:
+                yield wire.trace_page(page)
+
+
+async def _discard(bodies: AsyncIterator[bytes]) -> None:
+    """Read what the sender still sends: a client whose write fails does not see why."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_S_MAX):
+            async for _ in bodies:
+                pass
 
 
 async def _parts(bodies: AsyncIterator[bytes]) -> AsyncIterator[Part]:
     async for body in bodies:
         yield wire.part(parsed_message(rollout_pb2.PushWeightsRequest.FromString, body))
+
+
+def _check_operates() -> None:
+    """Weights and pauses are the engine's, so they concern every tenant's sessions."""
+    tenant = current_call().tenant
+    if not tenant.operate:
+        raise PermissionDenied(f"tenant {tenant.tenant_id!r} lacks `operate` in its settings")
 
 
 def _key(session_id: str) -> SessionKey:

@@ -7,47 +7,68 @@ generated: every error names its field, and nothing is stored before.
 from __future__ import annotations
 
 import array
-import itertools
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from assay.core.errors import AssayError, InvalidRequest, NotFound, TooLarge
 from assay.core.ids import NAME_FORM
 from assay.core.outcome import Outcome
+from assay.core.trajectory import Speaker, little_endian
+from assay.edge.wire import OUTCOME, evidence, group_summary
 from assay.rollout.checks import check_integer, check_prompt, check_sampling, check_stops
-from assay.rollout.layout import PauseMode, Stop
+from assay.rollout.layout import Event, PauseMode, Stop
 from assay.rollout.rollouts import Sampling
+from assay.rollout.service.inspection import Queue
 from assay.rollout.service.records import (
     Decoding,
     GroupSpec,
+    NextTurn,
     RewardBatch,
     RewardPlan,
     SessionSpec,
     Trajectory,
 )
-from assay.rollout.service.weights import Head, Part
-from assay.v1 import common_pb2, reward_pb2, rollout_pb2
+from assay.rollout.service.weights import Head, Part, PushKind, PushSpec
+from assay.v1 import common_pb2, rollout_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Sequence
 
-    from assay.core.verdict import Evidence
+    from assay.core.trajectory import TrajectoryTokens
     from assay.rollout.service.groups import ReadGroup
+    from assay.rollout.service.inspection import Place, TracePage
+
+    Histories = Callable[[str, str, Sequence[int]], tuple[TrajectoryTokens, ...]]
 
 GROUP_FORM: Final = re.compile(r"[A-Za-z0-9._:/-]{1,256}")
 K_MAX: Final = 1_024
 REFERENCE_BYTES_MAX: Final = 1 << 20
 SHAPE_DIMENSIONS_MAX: Final = 4
-OUTCOME: Final = {
-    outcome: common_pb2.Outcome.Value(f"OUTCOME_{outcome.value}") for outcome in Outcome
+NO_TOKENIZER: Final = "the model has no tokenizer here: send {}"
+SPEAKER: Final = {
+    Speaker.ENVIRONMENT: rollout_pb2.SPEAKER_ENVIRONMENT,
+    Speaker.POLICY: rollout_pb2.SPEAKER_POLICY,
 }
 PAUSE_MODE: Final = {
     rollout_pb2.PAUSE_MODE_UNSPECIFIED: PauseMode.IN_PLACE,
     rollout_pb2.PAUSE_MODE_IN_PLACE: PauseMode.IN_PLACE,
     rollout_pb2.PAUSE_MODE_FINISH: PauseMode.FINISH,
     rollout_pb2.PAUSE_MODE_RETRACT: PauseMode.RETRACT,
+}
+QUEUE: Final = {
+    Queue.PREFILL: rollout_pb2.ROLLOUT_QUEUE_PREFILL,
+    Queue.DECODE: rollout_pb2.ROLLOUT_QUEUE_DECODE,
+    Queue.REWARD: rollout_pb2.ROLLOUT_QUEUE_REWARD,
+    Queue.TRAJECTORY: rollout_pb2.ROLLOUT_QUEUE_TRAJECTORY,
+}
+EVENT: Final = {event.value: event.name.lower() for event in Event}
+PUSH_KIND: Final = {
+    rollout_pb2.WEIGHTS_KIND_UNSPECIFIED: PushKind.FULL,
+    rollout_pb2.WEIGHTS_KIND_FULL: PushKind.FULL,
+    rollout_pb2.WEIGHTS_KIND_LORA: PushKind.LORA,
+    rollout_pb2.WEIGHTS_KIND_OFT: PushKind.OFT,
 }
 FINISH: Final = {
     Stop.LENGTH: rollout_pb2.FINISH_REASON_LENGTH,
@@ -67,7 +88,9 @@ class Served:
     slots: int
     """Rollouts at once: no group is larger."""
     encode: Callable[[str], list[int]] | None
-    """The model's tokenizer; `None`: prompts come as ids."""
+    """The model's tokenizer, for a prompt; `None`: prompts come as ids."""
+    encode_more: Callable[[str], list[int]] | None
+    """The same for text within a sequence: without a first token of its own."""
     stop_ids: tuple[int, ...]
     """The model's own stop ids, for sessions without any."""
     groups_open_max: int
@@ -93,6 +116,8 @@ def session_spec(message: rollout_pb2.Session, served: Served) -> SessionSpec:
     staleness = message.staleness_max if message.HasField("staleness_max") else None
     if staleness is not None and staleness < 0:
         raise _wrong("session.staleness_max", "0 or more")
+    if not 0 <= message.minority_min < K_MAX:
+        raise _wrong("session.minority_min", f"0 to {K_MAX - 1}")
     default = Decoding(max_tokens=0, stop_ids=served.stop_ids)
     return SessionSpec(
         decoding=_decoding(message.sampling, default, served, "session.sampling"),
@@ -100,6 +125,7 @@ def session_spec(message: rollout_pb2.Session, served: Served) -> SessionSpec:
         groups_open_max=groups,
         staleness_max=staleness,
         retry_stale=message.stale_groups == rollout_pb2.STALE_GROUPS_RETRY,
+        minority_min=message.minority_min,
     )
 
 
@@ -119,21 +145,35 @@ def _reward_plan(message: rollout_pb2.Session, served: Served) -> RewardPlan | N
 
 
 def group_specs(
-    request: rollout_pb2.SubmitPromptsRequest, session: SessionSpec, served: Served
+    request: rollout_pb2.SubmitPromptsRequest,
+    session: SessionSpec,
+    served: Served,
+    histories: Histories,
 ) -> list[GroupSpec]:
     """The prompts of SubmitPrompts.
 
+    Args:
+        request: the message.
+        session: parameters of its session.
+        served: limits of the service.
+        histories: finds the trajectories of a group that is continued; `Groups.histories`.
+
     Raises:
         InvalidRequest: a field is wrong; `prompts[3].k`.
+        NotFound: a group that is continued is not there.
     """
     specs = []
     for i, prompt in enumerate(request.prompts):
-        specs.append(_group_spec(prompt, session, served, f"prompts[{i}]"))
+        specs.append(_group_spec(prompt, session, served, histories, f"prompts[{i}]"))
     return specs
 
 
 def _group_spec(
-    message: rollout_pb2.Prompt, session: SessionSpec, served: Served, where: str
+    message: rollout_pb2.Prompt,
+    session: SessionSpec,
+    served: Served,
+    histories: Histories,
+    where: str,
 ) -> GroupSpec:
     if not GROUP_FORM.fullmatch(message.group_id):
         raise _wrong(f"{where}.group_id", "1 to 256 of A-Z a-z 0-9 . _ : / -")
@@ -145,26 +185,76 @@ def _group_spec(
     if message.batch_id and not NAME_FORM.fullmatch(message.batch_id):
         raise _wrong(f"{where}.batch_id", "1 to 128 of A-Z a-z 0-9 . _ -")
     decoding = _decoding(message.sampling, session.decoding, served, f"{where}.sampling")
-    prompt = _prompt(message, served, where)
-    max_tokens = decoding.max_tokens or max(1, served.tokens_max - len(prompt))
-    with _inside(where, {"prompt": "prompt_ids", "max_tokens": "sampling.max_tokens"}):
-        check_prompt(
-            prompt, max_tokens, vocab_size=served.vocab_size, seq_len_max=served.tokens_max
-        )
-    return GroupSpec(
+    spec = GroupSpec(
         group_id=message.group_id,
-        prompt=prompt,
+        prompt=(),
         k=message.k,
         seed=message.seed,
-        decoding=Decoding(
-            sampling=decoding.sampling,
-            max_tokens=max_tokens,
-            stop_ids=decoding.stop_ids,
-            stop_strings=decoding.stop_strings,
-        ),
+        decoding=decoding,
         reference_json=message.reference_json,
         batch_id=message.batch_id,
+        scored=not message.unscored,
     )
+    if message.continues:
+        spec = _continued(spec, message, served, histories, where)
+    elif message.turns:
+        raise _wrong(f"{where}.turns", "only with continues")
+    else:
+        spec = replace(spec, prompt=_prompt(message, served, where))
+    return _fitted(spec, served, where)
+
+
+def _continued(
+    spec: GroupSpec,
+    message: rollout_pb2.Prompt,
+    served: Served,
+    histories: Histories,
+    where: str,
+) -> GroupSpec:
+    if message.prompt_ids or message.text:
+        raise _wrong(f"{where}.prompt_ids", "not with continues")
+    if len(message.turns) != message.k:
+        raise _wrong(f"{where}.turns", f"k = {message.k} of them")
+    turns = tuple(
+        NextTurn(member=turn.member, environment=_environment(turn, served, f"{where}.turns[{i}]"))
+        for i, turn in enumerate(message.turns)
+    )
+    for i, turn in enumerate(turns):
+        if turn.member < 0:
+            raise _wrong(f"{where}.turns[{i}].member", "0 or more")
+    try:
+        found = histories(spec.group_id, message.continues, [turn.member for turn in turns])
+    except IndexError:
+        raise _wrong(f"{where}.turns", f"a member is not in group {message.continues!r}") from None
+    except NotFound as error:
+        raise NotFound(error.message, field=f"{where}.continues") from None
+    prompt = tuple(found[0].prompt_ids)
+    return replace(spec, prompt=prompt, continues=message.continues, turns=turns, histories=found)
+
+
+def _environment(turn: rollout_pb2.NextTurn, served: Served, where: str) -> tuple[int, ...]:
+    if turn.environment_ids and turn.environment_text:
+        raise _wrong(f"{where}.environment_ids", "one of environment_ids and environment_text")
+    if turn.environment_text:
+        if served.encode_more is None:
+            raise _wrong(f"{where}.environment_text", NO_TOKENIZER.format("environment_ids"))
+        return tuple(served.encode_more(turn.environment_text))
+    return _ids(turn.environment_ids, f"{where}.environment_ids")
+
+
+def _fitted(spec: GroupSpec, served: Served, where: str) -> GroupSpec:
+    """With `max_tokens` set, after checking that each response fits into the context."""
+    decoding = spec.decoding
+    contexts = [spec.context(i) for i in range(len(spec.turns) or 1)]
+    room = served.tokens_max - max(map(len, contexts))
+    max_tokens = decoding.max_tokens or max(1, room)
+    for i, context in enumerate(contexts):
+        prompt = f"turns[{i}].environment_ids" if spec.turns else "prompt_ids"
+        with _inside(where, {"prompt": prompt, "max_tokens": "sampling.max_tokens"}):
+            check_prompt(
+                context, max_tokens, vocab_size=served.vocab_size, seq_len_max=served.tokens_max
+            )
+    return replace(spec, decoding=replace(decoding, max_tokens=max_tokens))
 
 
 def _prompt(message: rollout_pb2.Prompt, served: Served, where: str) -> tuple[int, ...]:
@@ -172,11 +262,15 @@ def _prompt(message: rollout_pb2.Prompt, served: Served, where: str) -> tuple[in
         raise _wrong(f"{where}.prompt_ids", "one of prompt_ids and text")
     if message.text:
         if served.encode is None:
-            raise _wrong(f"{where}.text", "the model has no tokenizer here: send prompt_ids")
+            raise _wrong(f"{where}.text", NO_TOKENIZER.format("prompt_ids"))
         return tuple(served.encode(message.text))
-    if len(message.prompt_ids) % 4:
-        raise _wrong(f"{where}.prompt_ids", "int32, little-endian")
-    return tuple(_from_little_endian("i", message.prompt_ids))
+    return _ids(message.prompt_ids, f"{where}.prompt_ids")
+
+
+def _ids(data: bytes, where: str) -> tuple[int, ...]:
+    if len(data) % 4:
+        raise _wrong(where, "int32, little-endian")
+    return tuple(_from_little_endian("i", data))
 
 
 def _decoding(
@@ -236,7 +330,17 @@ def reward_batches(request: rollout_pb2.SubmitPromptsRequest) -> list[RewardBatc
         if not NAME_FORM.fullmatch(batch.batch_id):
             raise _wrong(f"batches[{i}].batch_id", "1 to 128 of A-Z a-z 0-9 . _ -")
         deadline_s = batch.deadline_ms / 1000 if batch.HasField("deadline_ms") else None
-        found.append(RewardBatch(batch_id=batch.batch_id, deadline_s=deadline_s, last=batch.last))
+        if batch.enough_groups < 0:
+            raise _wrong(f"batches[{i}].enough_groups", "0 or more")
+        found.append(
+            RewardBatch(
+                batch_id=batch.batch_id,
+                deadline_s=deadline_s,
+                last=batch.last,
+                enough_groups=batch.enough_groups,
+                only_varied=batch.only_varied,
+            )
+        )
     return found
 
 
@@ -266,11 +370,20 @@ def part(message: rollout_pb2.PushWeightsRequest) -> Part:
         head = Head(
             name=tensor.name, dtype=tensor.dtype, shape=tuple(tensor.shape), sha256=tensor.sha256
         )
-    return Part(
+    return Part(push=_push(message), head=head, data=message.data)
+
+
+def _push(message: rollout_pb2.PushWeightsRequest) -> PushSpec:
+    if message.kind not in PUSH_KIND:
+        raise _wrong("kind", "one of WeightsKind")
+    adapter = message.adapter
+    return PushSpec(
         version=message.policy_version,
         core_share_max=message.core_share_max,
-        head=head,
-        data=message.data,
+        kind=PUSH_KIND[message.kind],
+        config_json=adapter.config_json or "{}",
+        base_version=adapter.base_version if adapter.HasField("base_version") else None,
+        shared_file=message.shared_file,
     )
 
 
@@ -278,24 +391,15 @@ def part(message: rollout_pb2.PushWeightsRequest) -> Part:
 def group(read: ReadGroup) -> rollout_pb2.Group:
     """A group with its columns."""
     ended = read.group
-    made = [trajectory.decoded for trajectory in ended.trajectories]
-    tokens = sum(len(one.tokens) for one in made)
-    summary = ended.summary
+    made = [trajectory.tokens for trajectory in ended.trajectories]
     return rollout_pb2.Group(
         group_id=ended.spec.group_id,
-        prompt_ids=little_endian(array.array("i", ended.spec.prompt)),
+        prompt_ids=little_endian([made[0].prompt_ids], "i"),
         trajectories=map(_trajectory, ended.trajectories),
-        response_ids=b"".join(little_endian(one.tokens) for one in made),
-        response_mask=b"\1" * tokens,
-        rollout_logp=b"".join(little_endian(one.logps) for one in made),
-        summary=reward_pb2.GroupSummary(
-            group_id=summary.group_id,
-            size=summary.size,
-            rewards=summary.rewards,
-            mean=summary.mean,
-            std=summary.std,
-            degenerate=summary.degenerate,
-        ),
+        response_ids=little_endian([one.response_ids for one in made], "i"),
+        response_mask=little_endian([one.response_mask for one in made], "B"),
+        rollout_logp=little_endian([one.rollout_logp for one in made], "f"),
+        summary=group_summary(ended.summary),
         staleness=read.staleness,
     )
 
@@ -304,13 +408,20 @@ def _trajectory(one: Trajectory) -> rollout_pb2.Trajectory:
     outcome = one.judged.outcome
     return rollout_pb2.Trajectory(
         member=one.member,
-        tokens=len(one.decoded.tokens),
+        tokens=one.tokens.tokens,
         finish_reason=_finish_reason(one),
         outcome=common_pb2.OUTCOME_UNSPECIFIED if outcome is None else OUTCOME[outcome],
         reward=one.judged.reward,
         evidence=evidence(one.judged.evidence),
         seed=one.seed,
-        versions=version_runs(one.decoded.versions),
+        versions=[
+            rollout_pb2.VersionRun(policy_version=version, tokens=n)
+            for version, n in one.tokens.versions
+        ],
+        segments=[
+            rollout_pb2.Segment(speaker=SPEAKER[speaker], tokens=n)
+            for speaker, n in one.tokens.segments
+        ],
         submitted_ns=one.submitted_ns,
         decoded_ns=one.decoded_ns,
         ended_ns=one.ended_ns,
@@ -318,40 +429,42 @@ def _trajectory(one: Trajectory) -> rollout_pb2.Trajectory:
     )
 
 
-def _finish_reason(one: Trajectory) -> rollout_pb2.FinishReason.ValueType:
-    if one.decoded.stop in FINISH:
-        return FINISH[one.decoded.stop]
-    if one.judged.outcome is Outcome.CANCELLED:
-        return rollout_pb2.FINISH_REASON_CANCELLED
-    return rollout_pb2.FINISH_REASON_FAILED
-
-
-def version_runs(versions: Iterable[int]) -> Iterator[rollout_pb2.VersionRun]:
-    """Runs of equal versions, in order."""
-    for version, run in itertools.groupby(versions):
-        yield rollout_pb2.VersionRun(policy_version=version, tokens=sum(1 for _ in run))
-
-
-def evidence(one: Evidence) -> common_pb2.Evidence:
-    """The evidence of a reward."""
-    return common_pb2.Evidence(
-        verdict=one.verdict,
-        tests_passed=one.tests_passed,
-        tests_total=one.tests_total,
-        failed_test=one.failed_test,
-        stderr_tail=one.stderr_tail,
-        extracted=one.extracted,
-        error=one.error,
+def place(one: Place) -> rollout_pb2.RolloutPlace:
+    """Where a rollout is."""
+    return rollout_pb2.RolloutPlace(
+        session_id=one.session_id,
+        group_id=one.group_id,
+        member=one.member,
+        queue=QUEUE[one.queue],
+        submitted_ns=one.submitted_ns,
+        decoded_ns=one.decoded_ns,
+        slot=one.ref.slot,
+        generation=one.ref.generation,
     )
 
 
-def little_endian(numbers: array.array[int] | array.array[float]) -> bytes:
-    """The column's bytes in wire order."""
-    if sys.byteorder == "little":
-        return numbers.tobytes()
-    swapped = numbers[:]
-    swapped.byteswap()
-    return swapped.tobytes()
+def trace_page(page: TracePage) -> rollout_pb2.StreamTraceResponse:
+    """Events of the engine."""
+    return rollout_pb2.StreamTraceResponse(
+        events=(
+            rollout_pb2.TraceEvent(
+                event=EVENT[record.event],
+                slot=record.slot,
+                generation=record.generation,
+                monotonic_ns=record.ticks,
+            )
+            for record in page.records
+        ),
+        lost=page.lost,
+    )
+
+
+def _finish_reason(one: Trajectory) -> rollout_pb2.FinishReason.ValueType:
+    if one.stop in FINISH:
+        return FINISH[one.stop]
+    if one.judged.outcome is Outcome.CANCELLED:
+        return rollout_pb2.FINISH_REASON_CANCELLED
+    return rollout_pb2.FINISH_REASON_FAILED
 
 
 def _from_little_endian(code: str, data: bytes) -> array.array[int]:

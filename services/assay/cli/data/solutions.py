@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from assay.config.settings import Settings
 from assay.core.errors import InvalidRequest
@@ -12,6 +12,7 @@ from assay.edge.clock import Clock
 from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, Limits, PythonRun, RunStatus
+from assay.verifiers.code.literals import form_of
 from assay.verifiers.intake import plain_json
 
 CPU_S_MAX: Final = 60.0
@@ -33,11 +34,11 @@ class Solutions:
         inside = Inside(python_path=settings.verifiers.program_paths)
         self._launcher = ZygoteLauncher(settings.sandbox, Clock(), inside=inside)
 
-    def results(self, wanted: Outputs) -> Sequence[Any]:
-        """Return the result of each call.
+    def results(self, wanted: Outputs) -> Sequence[str]:
+        """Return the result of each call as a Python literal.
 
         Raises:
-            Refused: the solution fails, breaks a limit, or gives what JSON does not have.
+            Refused: the solution fails, breaks a limit, or returns no data.
         """
         order = json.dumps({"function": wanted.function, "inputs": wanted.inputs})
         run = PythonRun(
@@ -68,16 +69,18 @@ class Solutions:
         self.close()
 
 
-def _answer(written: bytes, calls: int) -> Sequence[Any]:
+def _answer(written: bytes, calls: int) -> Sequence[str]:
     """Read what the box wrote, which the solution may have written as well."""
     try:
         answer = plain_json(written, "results")
     except InvalidRequest as error:
         raise Refused(_FAILS, error.message) from None
-    refused = answer.get("refused") if isinstance(answer, dict) else None
-    if isinstance(refused, str):
-        raise Refused(refused[:200])
     results = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(results, list) or len(results) != calls:
         raise Refused(_FAILS, "it gives no result for each call")
-    return results
+    for result in results:
+        try:
+            form_of(str(result))
+        except ValueError as error:
+            raise Refused("a result that is not data", str(error)[:200]) from None
+    return [str(result) for result in results]

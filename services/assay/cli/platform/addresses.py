@@ -23,6 +23,8 @@ class Addresses:
     store: str
     rollout: str = ""
     """Of the rollout service; empty where no model is served."""
+    gateway: str = ""
+    """URL of its gateway for agents; empty where there is none."""
 
 
 def running(settings: Settings) -> Addresses:
@@ -42,14 +44,14 @@ def running(settings: Settings) -> Addresses:
 
 def planner_address(settings: Settings) -> str:
     """Where the planner of this data directory listens (gRPC); empty when none does."""
-    sign = _living(ready_file(settings.data_dir, Part.PLANNER))
-    return sign["grpc"] if sign is not None else ""
+    planner = _living(ready_file(settings.data_dir, Part.PLANNER))
+    return planner["grpc"] if planner is not None else ""
 
 
-def _living(sign: Path) -> dict[str, str] | None:
-    """What a sign says, unless who wrote it was killed."""
+def _living(ready: Path) -> dict[str, str] | None:
+    """The content of a ready file, unless the process that wrote it was killed."""
     try:
-        content = json.loads(sign.read_text(encoding="utf-8"))
+        content = json.loads(ready.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     return content if Path(f"/proc/{content['pid']}").exists() else None

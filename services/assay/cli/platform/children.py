@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from assay.config.ready_files import REPLACES
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.core.tools.restarts import RestartPolicy
 from assay.edge.clock import Clock
@@ -56,7 +57,7 @@ class Child:
 
     name: str
     argv: Sequence[str]
-    sign: Path
+    ready_file: Path
     """The file that it writes when it is ready."""
     log: Path
     drain_s: float
@@ -76,6 +77,8 @@ class Child:
     """In a row, up to its last death."""
     restart_ns: int | None = None
     """When it is to be started again, once its death was noticed."""
+    replaces: str = ""
+    """Why its last life ended, if this process ended it."""
     asked_ns: int = 0
     missed: int = 0
     asking: asyncio.Task[bool] | None = field(default=None, repr=False)
@@ -117,7 +120,7 @@ class Platform:
         name: str,
         argv: Sequence[str],
         *,
-        sign: Path,
+        ready_file: Path,
         drain_s: float,
         environment: Mapping[str, str] = MappingProxyType({}),
         needed: bool = True,
@@ -128,14 +131,14 @@ class Platform:
             DependencyDown: one of an earlier platform does not go.
         """
         self._log_dir.mkdir(parents=True, exist_ok=True)
-        sign.parent.mkdir(parents=True, exist_ok=True)
+        ready_file.parent.mkdir(parents=True, exist_ok=True)
         log = self._log_dir / f"{name}.log"
         if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
             log.replace(log.with_suffix(".log.1"))
         child = Child(
             name=name,
             argv=argv,
-            sign=sign,
+            ready_file=ready_file,
             log=log,
             drain_s=drain_s,
             environment={**os.environ, **environment},
@@ -148,10 +151,13 @@ class Platform:
     async def _spawn(self, child: Child) -> None:
         lock = await self._take_place(child)
         try:
-            child.sign.unlink(missing_ok=True)  # one that was killed leaves it behind
+            child.ready_file.unlink(missing_ok=True)  # one that was killed leaves it behind
             child.was_ready = False
             child.restart_ns = None
             child.missed = 0
+            if child.process is not None:  # counted by the new process: this one has no metrics
+                child.environment[REPLACES] = f"{child.name}:{child.replaces or 'died'}"
+            child.replaces = ""
             child.started_ns = child.asked_ns = self._clock.monotonic_ns()
             with child.log.open("ab") as log:
                 child.log_offset = log.tell()
@@ -175,7 +181,7 @@ class Platform:
 
     async def _take_place(self, child: Child) -> int:
         """Lock the child's file once nothing of its predecessor is left: the port is free then."""
-        path = child.sign.with_suffix(".lock")
+        path = child.ready_file.with_suffix(".lock")
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         for patience_s in (child.drain_s + STOP_MARGIN_S, GONE_S_MAX):
             deadline_ns = self._clock.monotonic_ns() + int(patience_s * 1e9)
@@ -192,7 +198,7 @@ class Platform:
         raise DependencyDown(message)
 
     async def wait_for(self, child: Child, *, timeout_s: float = START_S_MAX) -> str:
-        """Wait until `child` is ready; return what stands in its sign (its addresses).
+        """Wait until `child` is ready; return what its ready file says (its addresses).
 
         One that dies meanwhile, or is not ready after `timeout_s`, is started again.
 
@@ -202,7 +208,7 @@ class Platform:
         """
         child.start_s_max = timeout_s
         while True:
-            if not _dead(child) and (text := _read(child.sign)):
+            if not _dead(child) and (text := _read(child.ready_file)):
                 return text
             await self._look_after(child)
             await self._clock.sleep(POLL_S / 4)
@@ -228,10 +234,11 @@ class Platform:
     async def _look_after(self, child: Child) -> None:
         now_ns = self._clock.monotonic_ns()
         if not _dead(child):
-            if child.was_ready or child.sign.exists():
+            if child.was_ready or child.ready_file.exists():
                 child.was_ready = child.was_ever_ready = True
                 self._probe(child, now_ns)
             elif now_ns - child.started_ns > child.start_s_max * 1e9:
+                child.replaces = "not_ready"
                 self._kill(child, f"was not ready after {child.start_s_max:g} s")
             return
         if child.given_up:
@@ -252,10 +259,13 @@ class Platform:
             child.missed = 0 if child.asking.result() else child.missed + 1
             child.asking = None
             if child.missed >= self._liveness.missed_max:
+                child.replaces = "hung"
                 self._kill(child, f"did not answer {child.missed} times in a row")
         elif now_ns - child.asked_ns >= self._liveness.every_s * 1e9:
             child.asked_ns = now_ns
-            child.asking = asyncio.create_task(_answers(child.sign, self._liveness.answer_s_max))
+            child.asking = asyncio.create_task(
+                _answers(child.ready_file, self._liveness.answer_s_max)
+            )
 
     def _kill(self, child: Child, why: str) -> None:
         """Send SIGKILL; the watcher notices the death and starts it again."""
@@ -302,17 +312,17 @@ def _dead(child: Child) -> bool:
     return child.process is None or child.process.returncode is not None
 
 
-def _read(sign: Path) -> str:
+def _read(ready_file: Path) -> str:
     try:
-        return sign.read_text(encoding="utf-8")
+        return ready_file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
 
 
-async def _answers(sign: Path, timeout_s: float) -> bool:
-    """Whether `/healthz` at the sign's HTTP address answers, whatever; true where there is none."""
+async def _answers(ready_file: Path, timeout_s: float) -> bool:
+    """Whether `/healthz` at the address in the ready file answers, whatever; true without one."""
     try:
-        address = json.loads(_read(sign))["http"]
+        address = json.loads(_read(ready_file))["http"]
     except (ValueError, KeyError, TypeError):
         return True
     parts = urlsplit(address if "://" in address else f"http://{address}")

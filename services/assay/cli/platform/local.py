@@ -73,14 +73,14 @@ class LocalPlatform:
         reward = await self._platform.start(
             "reward",
             ["-m", "assay.reward"],
-            sign=ready_file(data_dir, Part.REWARD),
+            ready_file=ready_file(data_dir, Part.REWARD),
             drain_s=self._settings.reward.drain_s,
             environment=environment,
         )
         worker = await self._platform.start(
             "worker",
             ["-m", "assay.worker"],
-            sign=ready_file(data_dir, Part.WORKER),
+            ready_file=ready_file(data_dir, Part.WORKER),
             drain_s=self._settings.worker.drain_s,
             environment=environment,
         )
@@ -93,9 +93,9 @@ class LocalPlatform:
         if self._settings.planner.enabled:
             environment["ASSAY_WORKER__CONTROL_PORT"] = _port(pools["control"])
             await self._start_planner(ready_file(data_dir, Part.PLANNER), environment)
-        rollout = ""
-        if self._settings.rollout.model is not None:
-            rollout = await self._start_rollout(
+        rollout, gateway = "", ""
+        if self._settings.rollout.model is not None or self._settings.rollout.engine_url:
+            rollout, gateway = await self._start_rollout(
                 ready_file(data_dir, Part.ROLLOUT), environment, api["grpc"]
             )
         return Addresses(
@@ -104,20 +104,21 @@ class LocalPlatform:
             control=pools["control"],
             store=store,
             rollout=rollout,
+            gateway=gateway,
         )
 
     async def _start_rollout(
-        self, sign: Path, environment: Mapping[str, str], reward_url: str
-    ) -> str:
-        """Load the model and serve it; returns its address."""
+        self, ready: Path, environment: Mapping[str, str], reward_url: str
+    ) -> tuple[str, str]:
+        """Serve rollouts; returns its address, and its gateway's or an empty text."""
         child = await self._platform.start(
             "rollout",
             ["-m", "assay.rollout"],
-            sign=sign,
+            ready_file=ready,
             drain_s=self._settings.rollout.drain_s,
             environment={
                 **environment,
-                "ASSAY_ROLLOUT__MODEL": str(self._settings.rollout.model),
+                **self._engine_of_rollouts(),
                 "ASSAY_ROLLOUT__REWARD_URL": reward_url,
             },
         )
@@ -125,14 +126,22 @@ class LocalPlatform:
         # One that is started again keeps the ports that callers know.
         child.environment["ASSAY_ROLLOUT__GRPC_PORT"] = _port(where["grpc"])
         child.environment["ASSAY_ROLLOUT__HTTP_PORT"] = _port(where["http"])
-        return str(where["grpc"])
+        gateway = str(where.get("gateway", ""))
+        if gateway:
+            child.environment["ASSAY_ROLLOUT__GATEWAY_PORT"] = _port(gateway)
+        return str(where["grpc"]), gateway
 
-    async def _start_planner(self, sign: Path, environment: Mapping[str, str]) -> None:
+    def _engine_of_rollouts(self) -> dict[str, str]:
+        """A remote engine's settings are in the environment already."""
+        model = self._settings.rollout.model
+        return {} if model is None else {"ASSAY_ROLLOUT__MODEL": str(model)}
+
+    async def _start_planner(self, ready: Path, environment: Mapping[str, str]) -> None:
         """Without one pools keep their size, so the platform outlives it."""
         await self._platform.start(
             "planner",
             ["-m", "assay.planner"],
-            sign=sign,
+            ready_file=ready,
             drain_s=self._settings.planner.drain_s,
             environment=environment,
             needed=False,

@@ -54,6 +54,7 @@ async def _up(settings: Settings, *, live: bool) -> None:
             out.print(
                 f"gRPC {addresses.grpc}   HTTP {addresses.http}/docs   "
                 f"{f'rollouts {addresses.rollout}   ' if addresses.rollout else ''}"
+                f"{f'agents {addresses.gateway}   ' if addresses.gateway else ''}"
                 f"logs {settings.data_dir / 'logs'}   Ctrl-C drains",
                 highlight=False,
                 soft_wrap=True,

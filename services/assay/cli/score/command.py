@@ -31,13 +31,13 @@ from assay.cli.console import (
 )
 from assay.cli.platform.attached import service
 from assay.cli.score.jsonl import BadRow, Fields, basis_of
-from assay.cli.score.scorer import Scorer, task_name
+from assay.cli.score.scorer import Scorer, Tasks
 from assay.cli.score.worklist import Worklist, first_of
 from assay.client import Client, Result
 from assay.core.errors import InvalidRequest
 from assay.edge.clock import Clock
 from assay.edge.lifecycle import stop_on_signals
-from assay.verifiers.intake import parse_reference
+from assay.verifiers.intake import parse_reference, parse_settings
 from assay.verifiers.registry import load_pipelines
 
 BAD_ROWS_SHOWN: Final = 10
@@ -124,6 +124,7 @@ def score(
     reference_field: Annotated[str, typer.Option(help="Key of the reference.")] = "reference",
     id_field: Annotated[str, typer.Option(help="Key of the request id.")] = "request_id",
     group_field: Annotated[str, typer.Option(help="Key of the group id.")] = "group_id",
+    settings_field: Annotated[str, typer.Option(help="Key of a row's own settings.")] = "settings",
     *,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at a bad row, before anything is scored.")
@@ -141,6 +142,7 @@ def score(
         group_id=group_field,
         response=response_field,
         reference=reference_field,
+        settings=settings_field,
     )
     job = Job(
         pipeline=pipeline,
@@ -213,13 +215,16 @@ def _check_references(job: Job, work: Worklist) -> None:
     definition = next((p for p in load_pipelines().values() if p.spec.name == job.pipeline), None)
     if definition is None:
         return  # the service's own; it has the word
-    before = b""
+    before = b"", b""
     for row in work.todo():
         reference = json.dumps(row.reference).encode()
-        if reference == before:
+        settings = json.dumps({**row.settings, **job.settings}).encode()
+        if (settings, reference) == before:
             continue
-        before = reference
+        before = settings, reference
         try:
+            if row.settings:
+                parse_settings(definition, settings)
             parse_reference(definition, reference)
         except InvalidRequest as error:
             message = error.message.removeprefix(f"{error.field}: ")
@@ -262,13 +267,13 @@ async def _score(job: Job, run: Run) -> None:
         return
     async with service(job.url, job.data_dir, clock) as address, Client(address) as client:
         started_ns = clock.monotonic_ns()
-        task = await client.register_task(
-            task_name(job.pipeline, job.settings), pipeline=job.pipeline, settings=job.settings
-        )
+        tasks = Tasks(client, job.pipeline, job.settings)
+        if not run.work.has_own_settings:
+            await tasks.of({})  # wrong settings end the run before anything is written
         _write_bad(job, run)
         with run.progress as progress, job.output.open("a", encoding="utf-8") as file:
             run.bar = progress.add_task(job.pipeline, total=run.work.left)
-            scorer = Scorer(client, task, file, basis=job.basis, ledger=run)
+            scorer = Scorer(client, tasks, file, basis=job.basis, ledger=run)
             await scorer.run(run.work.todo())
         run.elapsed_s = (clock.monotonic_ns() - started_ns) / 1e9
 

@@ -2,14 +2,15 @@
 
 A row that cannot be read is one `InvalidRequest` whose `field` is the key that is wrong (empty: the
 line as a whole); it never hides the rows after it. A row's digest covers all that its reward
-depends on (pipeline, version, settings, reference, response): equal digests mean equal work.
+depends on (pipeline, version, settings of the job and of the row, reference, response): equal
+digests mean equal work.
 """
 
 import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 from assay.core.errors import InvalidRequest
@@ -27,6 +28,7 @@ class Fields:
     group_id: str = "group_id"
     response: str = "response"
     reference: str = "reference"
+    settings: str = "settings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class Row:
     group_id: str
     response: str | bytes
     reference: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of its own, as limits of a data set; those of the job go before them."""
     bytes: int = 0
     """Of its line."""
 
@@ -106,6 +110,7 @@ def parse_row(line: int, raw: bytes, fields: Fields) -> Row:
         group_id=_name(data.get(fields.group_id, ""), fields.group_id),
         response=_response(data, fields.response),
         reference=_reference(data[fields.reference]),
+        settings=_settings(data.get(fields.settings), fields.settings),
         bytes=len(raw),
     )
 
@@ -124,12 +129,12 @@ def _object(raw: bytes) -> Mapping[str, Any]:
     return data
 
 
-def _name(value: object, field: str) -> str:
+def _name(value: object, key: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise InvalidRequest("must be a text or a number", field=field)
+        raise InvalidRequest("must be a text or a number", field=key)
     name = str(value)
     if not name.isprintable():  # a lone surrogate is not either
-        raise InvalidRequest("holds characters that cannot be printed", field=field)
+        raise InvalidRequest("holds characters that cannot be printed", field=key)
     return name
 
 
@@ -146,6 +151,14 @@ def _response(data: Mapping[str, Any], name: str) -> str | bytes:
         raise InvalidRequest(str(error), field=f"{name}_base64") from error
 
 
+def _settings(value: object, name: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidRequest("must be an object", field=name)
+    return value
+
+
 def _reference(value: object) -> Mapping[str, Any]:
     if isinstance(value, dict):
         return value
@@ -156,7 +169,8 @@ def _reference(value: object) -> Mapping[str, Any]:
 def digest_of(basis: bytes, row: Row) -> str:
     """What a row's reward depends on; `basis` stands for all that the rows have in common."""
     digest = hashlib.blake2b(key=basis, digest_size=DIGEST_BYTES)
-    digest.update(json.dumps(row.reference, sort_keys=True, ensure_ascii=True).encode() + b"\n")
+    for value in (row.settings, row.reference):
+        digest.update(json.dumps(value, sort_keys=True, ensure_ascii=True).encode() + b"\n")
     digest.update(response_bytes(row.response))
     return digest.hexdigest()
 

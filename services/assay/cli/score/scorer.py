@@ -55,6 +55,33 @@ def task_name(pipeline: str, settings: Mapping[str, Any]) -> str:
     return f"score-{pipeline}-{digest}"
 
 
+class Tasks:
+    """One task per distinct settings, registered when it is first needed."""
+
+    def __init__(self, client: Client, pipeline: str, settings: Mapping[str, Any]) -> None:
+        """Register nothing yet; `settings` go before those of a row."""
+        self._client = client
+        self._pipeline = pipeline
+        self._settings = settings
+        self._known: dict[str, Task] = {}
+        self._lock = asyncio.Lock()
+
+    async def of(self, own: Mapping[str, Any]) -> Task:
+        """Return the task of rows with these settings.
+
+        Raises:
+            InvalidRequest: the pipeline refuses them; `field` names the one that is wrong.
+        """
+        settings = {**own, **self._settings}
+        name = task_name(self._pipeline, settings)
+        async with self._lock:
+            if name not in self._known:
+                self._known[name] = await self._client.register_task(
+                    name, pipeline=self._pipeline, settings=settings
+                )
+            return self._known[name]
+
+
 def chunked(
     rows: Iterable[Row],
     *,
@@ -65,13 +92,14 @@ def chunked(
     """Cut into pieces of at least `rows_wanted` rows (the last may be shorter).
 
     A group, whose rows stand together, is in one piece unless that would be larger than `rows_max`
-    rows or `bytes_max` bytes.
+    rows or `bytes_max` bytes, or its rows have different settings.
     """
     piece: list[Row] = []
     size = 0
     for row in rows:
         same_group = bool(piece) and row.group_id != "" and row.group_id == piece[-1].group_id
         full = len(piece) >= rows_max or size + row.bytes > bytes_max
+        full = full or (bool(piece) and row.settings != piece[-1].settings)
         if piece and (full or (len(piece) >= rows_wanted and not same_group)):
             yield piece
             piece, size = [], 0
@@ -100,13 +128,13 @@ def output_line(result: Result, *, line: int, digest: str) -> str:
 
 
 class Scorer:
-    """Scores rows of one task and writes results as they come."""
+    """Scores rows and writes results as they come."""
 
     def __init__(
-        self, client: Client, task: Task, out: IO[str], *, basis: bytes, ledger: Ledger
+        self, client: Client, tasks: Tasks, out: IO[str], *, basis: bytes, ledger: Ledger
     ) -> None:
         self._client = client
-        self._task = task
+        self._tasks = tasks
         self._out = out
         self._basis = basis
         self._ledger = ledger
@@ -130,7 +158,15 @@ class Scorer:
             await self._score(chunk)
 
     async def _score(self, rows: Sequence[Row]) -> None:
-        batch = await self._client.open_batch(self._task, size=len(rows))
+        try:
+            task = await self._tasks.of(rows[0].settings)
+        except InvalidRequest as error:
+            if not rows[0].settings:
+                raise
+            for row in rows:
+                self._refuse(row, error.field, error.message.removeprefix(f"{error.field}: "))
+            return
+        batch = await self._client.open_batch(task, size=len(rows))
         places = {row.request_id: (row.line, digest_of(self._basis, row)) for row in rows}
         try:
             async with asyncio.TaskGroup() as group:

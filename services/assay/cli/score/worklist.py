@@ -23,10 +23,12 @@ from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 
 PAGE_ROWS: Final = 512
+SETTINGS_MAX: Final = 1_024
+"""Maximum number of different settings of rows in one file; each becomes a task."""
 CACHE_KIB: Final = 32 * 1024
 _SCHEMA: Final = """
 CREATE TABLE rows (line INTEGER PRIMARY KEY, id BLOB UNIQUE, grp BLOB, position INTEGER,
-  size INTEGER, digest TEXT, outcome TEXT, reward REAL, resumed INTEGER DEFAULT 0);
+  size INTEGER, digest TEXT, settings TEXT, outcome TEXT, reward REAL, resumed INTEGER DEFAULT 0);
 CREATE TABLE groups (grp BLOB PRIMARY KEY, first INTEGER) WITHOUT ROWID;
 CREATE TABLE bad (line INTEGER PRIMARY KEY, request_id TEXT, field TEXT, error TEXT);
 CREATE TABLE todo (n INTEGER PRIMARY KEY, line INTEGER);
@@ -53,6 +55,7 @@ class Worklist:
         self._db.execute("PRAGMA journal_mode=OFF")
         self._db.execute("PRAGMA synchronous=OFF")
         self._db.executescript(_SCHEMA)
+        self._settings: set[str] = set()
         self.foreign = 0
         """Results in the output that belong to no row of the file."""
 
@@ -79,9 +82,15 @@ class Worklist:
             message = f"{row.request_id!r} stands on line {before[0]} too"
             raise InvalidRequest(message, field=self._fields.request_id)
         group = _key(row.group_id) if row.group_id else None
+        settings = json.dumps(row.settings, sort_keys=True) if row.settings else ""
+        if settings not in self._settings and len(self._settings) >= SETTINGS_MAX:
+            message = f"more than {SETTINGS_MAX:,} different settings in one file"
+            raise InvalidRequest(message, field=self._fields.settings)
+        self._settings.add(settings)
         self._db.execute(
-            "INSERT INTO rows (line, id, grp, position, size, digest) VALUES (?, ?, ?, ?, ?, ?)",
-            (row.line, key, group, position, row.bytes, digest),
+            "INSERT INTO rows (line, id, grp, position, size, digest, settings) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (row.line, key, group, position, row.bytes, digest, settings),
         )
         if group is not None:
             self._db.execute("INSERT OR IGNORE INTO groups VALUES (?, ?)", (group, row.line))
@@ -109,7 +118,7 @@ class Worklist:
                 replacement.unlink()
         self._db.execute(
             "INSERT INTO todo (line) SELECT line FROM rows LEFT JOIN groups USING (grp) "
-            "WHERE outcome IS NULL ORDER BY coalesce(first, line), line"
+            "WHERE outcome IS NULL ORDER BY settings, coalesce(first, line), line"
         )
 
     def _keep(self, raw: bytes, new: IO[bytes]) -> bool:
@@ -134,7 +143,7 @@ class Worklist:
 
     # -- working -------------------------------------------------------------------------------
     def todo(self) -> Iterator[Row]:
-        """The rows that are not finished, those of one group together.
+        """The rows that are not finished: by settings, and those of one group together.
 
         Raises:
             InvalidRequest: the file was changed meanwhile.
@@ -181,6 +190,11 @@ class Worklist:
     def rows(self) -> int:
         """All rows of the file, bad ones too."""
         return self._count("SELECT (SELECT count(*) FROM rows) + (SELECT count(*) FROM bad)")
+
+    @property
+    def has_own_settings(self) -> bool:
+        """Whether a row has settings of its own."""
+        return bool(self._settings - {""})
 
     @property
     def left(self) -> int:

@@ -1,11 +1,13 @@
-"""`decode`: tokens per second of this engine, llama.cpp and torch on the same weights.
+"""`decode`: tokens per second of this engine and of others on the same weights.
 
 Every repeat measures all contenders one after the other, so that other load affects them equally;
 ratios are taken within a repeat. llama.cpp and torch are fed fixed tokens and skip the sampling
-that this engine's figures include. The bandwidth limit of a step is the fastest of
-three read sweeps over as many bytes as a step streams, divided by those bytes, in the same repeat.
+that the other figures include. Only decode steps are timed, not the context's prefill. The
+bandwidth limit of a step is the fastest of three read sweeps over as many bytes as a step streams,
+divided by those bytes, in the same repeat.
 
-A model or a contender that is not installed is skipped, and the report gives the reason.
+A model or a contender that is not installed, or that fails, is skipped, and the report gives the
+reason.
 """
 
 from __future__ import annotations
@@ -15,22 +17,17 @@ import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.rollout.bench.engine.contenders import (
-    gguf_refusal,
-    llama_cpp_decoder,
-    torch_decoder,
-    write_gguf,
-)
-from assay.rollout.bench.engine.work import Contender, DecodeWork
-from assay.rollout.bench.harness.machine import this_machine
+from assay.rollout.bench.engine.contenders import openers
+from assay.rollout.bench.engine.llama_cpp import FLASH, PLAIN
+from assay.rollout.bench.engine.rival import Load, prompt_of, seconds_of
+from assay.rollout.bench.harness.machine import Company, realtime, this_machine
 from assay.rollout.bench.harness.report import Report
 from assay.rollout.binding import load
 from assay.rollout.models import DType, Engine, load_model
@@ -38,22 +35,23 @@ from assay.rollout.models.driver import Driver, Rollout, Sampling
 from assay.rollout.models.engine import EngineSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
+    from assay.rollout.bench.engine.rival import Decoder, Opener
+    from assay.rollout.bench.engine.work import DecodeWork
     from assay.rollout.models import Model
 
 PREFIX_TOKENS = 1024
 GROUP = 16
 SMOLLM2 = "SmolLM2-135M"
-LLAMAS = ("llama.cpp, no flash attention", "llama.cpp, flash attention")
 BETTER_LLAMA = "llama.cpp, the better"
 OURS_BF16 = "assay, bf16 keys and values"
 SMALL_PARAMETERS = 1_000_000
 """A smaller model fits the cache: the engine chooses its own number of threads."""
 
-Decoder = Callable[[int], None]
-"""Decodes this many tokens for every rollout of its batch, from the same context each time."""
+SETTLE_S = 0.05
+"""Between two contenders: threads of the one before stop spinning."""
 
 
 @dataclass(slots=True)
@@ -79,7 +77,7 @@ class Rates:
 
     def _take_the_better_llama(self) -> None:
         """llama.cpp as used for ratios: of its two settings, the one with the higher median."""
-        plain, flash = (self.tokens_s.get(name) for name in LLAMAS)
+        plain, flash = (self.tokens_s.get(name) for name in (PLAIN, FLASH))
         if plain is not None and flash is not None:
             self.tokens_s[BETTER_LLAMA] = max(plain, flash, key=statistics.median)
 
@@ -100,28 +98,23 @@ def installed_models(stories: Path | None, report: Report) -> dict[str, Path]:
     return found
 
 
-def assay_decoder(engine: Engine, batch: int, context: int, tokens: int) -> Decoder:
-    """This engine, greedy, sampling included, after `context` positions."""
-    blocks = -(-(context + tokens) // engine.settings.block_tokens)
-    driver = Driver(engine, batch * blocks)
-    rollouts = [driver.new(context + tokens) for _ in range(batch)]
-    prompt = [1 + i % 200 for i in range(context - 1)]
+def assay_decoder(engine: Engine, work: Load) -> Decoder:
+    """This engine, greedy, sampling included."""
+    blocks = -(-(work.context + work.tokens) // engine.settings.block_tokens)
+    driver = Driver(engine, work.batch * blocks)
+    rollouts = [driver.new(work.context + work.tokens) for _ in range(work.batch)]
     for rollout in rollouts:
-        driver.prefill(rollout, prompt, min(context, engine.settings.step_tokens_max))
+        driver.prefill(rollout, prompt_of(work), min(work.context, engine.settings.step_tokens_max))
 
-    def decode(n: int) -> None:
+    def steps(n: int) -> None:
+        driver.decode(rollouts, [1] * work.batch, n)
+
+    def decode(n: int) -> float:
         for rollout in rollouts:
-            rollout.length = context - 1
-        driver.decode(rollouts, [1] * batch, n)
+            rollout.length = work.context - 1
+        return seconds_of(steps, n)
 
     return decode
-
-
-def _timed(decoder: Decoder, batch: int, tokens: int) -> float:
-    """Tokens per second of one run."""
-    begun = time.perf_counter()
-    decoder(tokens)
-    return batch * tokens / (time.perf_counter() - begun)
 
 
 def _sweep_steps_s(
@@ -134,71 +127,62 @@ def _sweep_steps_s(
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model in one dtype, and the file that llama.cpp reads it from."""
+    """A model in one dtype, and the rivals that decode it."""
 
     name: str
     model: Model
     dtype: DType
-    gguf: Path | None
-
-    def decoders(
-        self, engines: dict[str, Engine], batch: int, context: int, work: DecodeWork
-    ) -> Iterator[tuple[str, AbstractContextManager[Decoder]]]:
-        """All contenders that can decode it."""
-        for who, engine in engines.items():
-            yield who, nullcontext(assay_decoder(engine, batch, context, work.tokens))
-        if self.gguf is not None:
-            positions = context, work.tokens
-            for name, flash in zip(LLAMAS, (False, True), strict=True):
-                yield (
-                    name,
-                    llama_cpp_decoder(self.gguf, batch, work.threads, positions, flash=flash),
-                )
-        if Contender.TORCH in work.contenders and _torch_refusal() is None:
-            decoder = torch_decoder(self.model, self.dtype, batch, work.threads, context)
-            yield Contender.TORCH, nullcontext(decoder)
+    rivals: dict[str, Opener]
 
 
-def _torch_refusal() -> str | None:
-    for name in ("torch", "transformers"):
-        if importlib.util.find_spec(name) is None:
-            return f"the package {name} is not installed"
-    return None
+def _open_all(
+    stack: ExitStack, report: Report, engines: dict[str, Engine], subject: Subject, at: Load
+) -> dict[str, Decoder]:
+    """Decoders of all contenders, warmed up; a rival that fails here is left out."""
+    decoders = {who: assay_decoder(engine, at) for who, engine in engines.items()}
+    for decoder in decoders.values():
+        decoder(min(4, at.tokens))
+    for who, opener in subject.rivals.items():
+        try:
+            decoder = stack.enter_context(opener(at))
+            decoder(min(4, at.tokens))
+        except Exception as error:  # noqa: BLE001 - whatever another project's engine raises
+            where = f"{who} on {subject.name}, batch {at.batch} at {at.context}"
+            report.leave_out(where, f"{type(error).__name__}: {error}")
+            continue
+        decoders[who] = decoder
+    return decoders
 
 
 def _measure_batch(
-    engines: dict[str, Engine],
-    subject: Subject,
-    at: tuple[int, int],
-    work: DecodeWork,
-    repeats: int,
+    report: Report, engines: dict[str, Engine], subject: Subject, at: Load, repeats: int
 ) -> Rates:
-    batch, context = at
     rates = Rates()
     streamed = engines["assay"].info.matrix_bytes
     sweep = np.ones(max(streamed, 1 << 20), np.uint8)
     with ExitStack() as stack:
-        decoders = {
-            who: stack.enter_context(decoder)
-            for who, decoder in subject.decoders(engines, batch, context, work)
-        }
-        for decoder in decoders.values():
-            decoder(min(4, work.tokens))
+        decoders = _open_all(stack, report, engines, subject, at)
         for _ in range(repeats):
-            rates.limit_steps_s.append(_sweep_steps_s(sweep, work.threads, streamed))
+            rates.limit_steps_s.append(_sweep_steps_s(sweep, at.threads, streamed))
             for who, decoder in decoders.items():
-                rate = _timed(decoder, batch, work.tokens)
+                time.sleep(SETTLE_S)
+                rate = at.batch * at.tokens / decoder(at.tokens)
                 rates.tokens_s.setdefault(who, []).append(rate)
     return rates
 
 
-def _measure_subject(report: Report, subject: Subject, work: DecodeWork, repeats: int) -> None:
-    small = subject.model.config.parameters < SMALL_PARAMETERS
-    room = subject.model.config.positions_max - work.tokens
-    contexts = [context for context in work.contexts if context <= room]
+def _contexts(report: Report, subject: Subject, work: DecodeWork) -> list[int]:
+    """Those for which the model has room."""
+    room = subject.model.config.positions_max - work.tokens - 1
     for context in work.contexts:
         if context > room:
             report.leave_out(f"{subject.name} at context {context}", "the model has no room for it")
+    return [context for context in work.contexts if context <= room]
+
+
+def _measure_subject(report: Report, subject: Subject, work: DecodeWork, repeats: int) -> None:
+    small = subject.model.config.parameters < SMALL_PARAMETERS
+    contexts = _contexts(report, subject, work)
     settings = EngineSettings(
         weight_dtype=subject.dtype,
         threads=0 if small else work.threads,
@@ -214,7 +198,8 @@ def _measure_subject(report: Report, subject: Subject, work: DecodeWork, repeats
             for who, how in kept_as.items()
         }
         for context, batch in itertools.product(contexts, work.batches):
-            rates = _measure_batch(engines, subject, (batch, context), work, repeats)
+            at = Load(batch, context, work.tokens, work.threads)
+            rates = _measure_batch(report, engines, subject, at, repeats)
             dtype = subject.dtype.name.lower()
             rates.report(report, f"{subject.name} {dtype} batch {batch} at {context}", batch)
 
@@ -222,16 +207,12 @@ def _measure_subject(report: Report, subject: Subject, work: DecodeWork, repeats
 def _subject(
     report: Report, name: str, model: Model, dtype: DType, work: DecodeWork, scratch: Path
 ) -> Subject:
-    gguf = None
-    if Contender.LLAMA_CPP in work.contenders:
-        refusal = gguf_refusal(model)
-        if refusal is None:
-            gguf = write_gguf(model, dtype, scratch / f"{name}-{dtype.name}.gguf")
-        else:
-            report.leave_out(f"llama.cpp on {name}", refusal)
-    if Contender.TORCH in work.contenders and (refusal := _torch_refusal()) is not None:
-        report.leave_out(f"torch on {name}", refusal)
-    return Subject(name, model, dtype, gguf)
+    def leave_out(who: str, why: str) -> None:
+        report.leave_out(f"{who} on {name} {dtype.name.lower()}", why)
+
+    folder = scratch / f"{name}-{dtype.name}"
+    rivals = openers(model, dtype, folder, work.contenders, leave_out)
+    return Subject(name, model, dtype, rivals)
 
 
 # ---- a shared prefix -----------------------------------------------------------------------------
@@ -288,16 +269,22 @@ def measure(
     report = Report(f"Decode, {work.threads} threads", command, this_machine())
     paths = {path.stem: path for path in models} or installed_models(stories, report)
     to_share = work.prefix
+    company = Company()
     with tempfile.TemporaryDirectory() as scratch:
         for name, path in paths.items():
             model = load_model(path)
             for weights in work.weights:
                 dtype = DType[weights.name]
                 subject = _subject(report, name, model, dtype, work, Path(scratch))
-                _measure_subject(report, subject, work, repeats)
+                with realtime(wanted=work.free_cores):
+                    _measure_subject(report, subject, work, repeats)
+                company.sample()
             if to_share and model.config.positions_max >= PREFIX_TOKENS + work.tokens + 17:
                 _measure_prefix(report, model, work, max(1, repeats // 2))
                 to_share = False
+    if company.load_1m:
+        report.add("load average, after each dtype", "", company.load_1m)
+        report.add("steal, during each dtype", "%", company.steal_percent)
     if to_share:
         report.leave_out("a shared prefix", f"no model here has {PREFIX_TOKENS} positions")
     return report

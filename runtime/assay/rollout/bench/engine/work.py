@@ -22,6 +22,10 @@ class Contender(StrEnum):
     LLAMA_CPP = "llama.cpp"
     """With and without flash attention: two rows, and the ratio to the faster one."""
     TORCH = "torch"
+    CTRANSLATE2 = "ctranslate2"
+    """float32, or int8 beside bf16 weights."""
+    ONNX_GENAI = "onnxruntime-genai"
+    """float32, or int8 beside bf16 weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,8 @@ class DecodeWork:
     """Also measure this engine with bf16 keys and values: the cost of the float32 default."""
     weights: tuple[Weights, ...] = (Weights.BF16,)
     contenders: tuple[Contender, ...] = (*Contender,)
+    free_cores: bool = False
+    """Run at real-time priority, on cores in use."""
     prefix: bool = True
     """Also measure sixteen rollouts over a prefix, shared and not, on the first model with room."""
 

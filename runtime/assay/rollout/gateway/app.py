@@ -1,0 +1,250 @@
+"""The routes. Sessions are the trainer's; everything below `/sessions/{id}/v1` is the agent's.
+
+The tenant comes from the token. An agent may show the key of its session instead, which opens
+nothing else. Errors have OpenAI's form. Bodies are parsed and validated in one pass from bytes: a
+conversation is sent whole with every turn, so a framework's general path would cost more than the
+turn itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from assay.core.errors import InvalidRequest, Unauthenticated
+from assay.edge import http_edge
+from assay.edge.calls import CallGuard, current_call
+from assay.rollout.gateway import views
+from assay.rollout.gateway.bodies import (
+    AgentCompletionBody,
+    ChatBody,
+    EndBody,
+    SessionBody,
+    TrajectoriesQuery,
+)
+from assay.rollout.gateway.calls import Body, Calls, Exchange, unless_gone
+from assay.rollout.gateway.sessions import is_session_key, shown
+from assay.rollout.server import answers
+from assay.rollout.server.hub import disconnected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from assay.rollout.gateway.sessions import Session, SessionCallers
+
+PATHS: Final = http_edge.Paths(
+    prefix="/sessions",
+    payload=re.compile(r"/sessions(/[^/]+/(end|v1/(chat/)?completions))?"),
+    stream=re.compile(r"/sessions/[^/]+/(v1/(chat/)?completions|trajectories)"),
+)
+PACKED: Final = "application/octet-stream"
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+
+class _Stream(StreamingResponse):
+    """Closes its exchange even if the caller went before the first event."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange.events(), media_type="text/event-stream")
+        self._exchange = exchange
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._exchange.close()
+
+
+class Routes:
+    """The handlers, each named as calls are in the metrics."""
+
+    def __init__(self, calls: Calls, callers: SessionCallers) -> None:
+        self._calls = calls
+        self._sessions = calls.sessions
+        self._callers = callers
+
+    # -- of the trainer --------------------------------------------------------------------------
+    async def open_session(self, request: Request) -> Response:
+        """Open a session."""
+        _owner_only(request)
+        body = await _body(request, SessionBody)
+        token = shown(request.headers.get("authorization", "")) or None
+        session = await self._sessions.open(current_call().tenant, body, token=token)
+        base_url = str(request.base_url).rstrip("/")
+        return JSONResponse(views.opened(session, base_url), status_code=201)
+
+    async def read_session(self, request: Request) -> Response:
+        """Its state."""
+        return JSONResponse(views.state(self._trainer(request)))
+
+    async def end_session(self, request: Request) -> Response:
+        """No more turns."""
+        session = self._trainer(request)
+        self._sessions.end(session, await _body(request, EndBody, absent=EndBody()))
+        return JSONResponse(views.state(session))
+
+    async def close_session(self, request: Request) -> Response:
+        """Drop it."""
+        session = self._trainer(request)
+        self._sessions.close(session)
+        return JSONResponse(views.state(session))
+
+    async def read_trajectories(self, request: Request) -> Response:
+        """Its trajectories, when it has its reward or `wait_s` has passed."""
+        session = self._trainer(request)
+        query = _valid(TrajectoriesQuery.model_validate, dict(request.query_params))
+        try:
+            async with asyncio.timeout(query.wait_s):
+                await session.settled.wait()
+        except TimeoutError:
+            pass  # the answer says how far it is
+        if query.layout == "packed":
+            return Response(views.packed(session), media_type=PACKED)
+        return JSONResponse(views.trajectories(session, columns=query.columns))
+
+    # -- of the agent ----------------------------------------------------------------------------
+    async def chat_completions(self, request: Request) -> Response:
+        """A turn of a conversation."""
+        session = self._agent(request)
+        return await self._completed(session, await _body(request, ChatBody), request)
+
+    async def completions(self, request: Request) -> Response:
+        """A turn of a text."""
+        session = self._agent(request)
+        return await self._completed(session, await _body(request, AgentCompletionBody), request)
+
+    async def models(self, request: Request) -> Response:
+        """The model, in a list."""
+        self._agent(request)
+        return JSONResponse({"object": "list", "data": [_model(self._calls)]})
+
+    async def model(self, request: Request) -> Response:
+        """The model, by any name."""
+        self._agent(request)
+        return JSONResponse(_model(self._calls))
+
+    # -- common ----------------------------------------------------------------------------------
+    def _trainer(self, request: Request) -> Session:
+        """The session, for its owner.
+
+        Raises:
+            Unauthenticated: by the key of a session.
+            NotFound: no such session of this tenant.
+        """
+        _owner_only(request)
+        return self._sessions.find(current_call().tenant.tenant_id, _session_id(request))
+
+    def _agent(self, request: Request) -> Session:
+        """The session, for its owner and its agent.
+
+        Raises:
+            Unauthenticated: by the key of another session.
+            NotFound: no such session of this tenant.
+        """
+        session = self._sessions.find(current_call().tenant.tenant_id, _session_id(request))
+        authorization = request.headers.get("authorization", "")
+        if is_session_key(authorization) and self._callers.session(authorization) is not session:
+            raise Unauthenticated("authorization: the key of another session")
+        return session
+
+    async def _completed(self, session: Session, body: Body, request: Request) -> Response:
+        current_call().load.release()  # a turn lasts much longer than its body
+
+        async def whole() -> dict[str, Any]:
+            return await (await self._calls.begin(session, body)).whole()
+
+        gone = disconnected(request.receive)
+        if body.stream:
+            exchange = await unless_gone(gone, self._calls.begin(session, body))
+            return _gone() if exchange is None else _Stream(exchange)
+        answer = await unless_gone(gone, whole())
+        return _gone() if answer is None else JSONResponse(answer)
+
+
+def _session_id(request: Request) -> str:
+    return str(request.path_params["session_id"])
+
+
+async def _body(request: Request, model: type[M], *, absent: M | None = None) -> M:
+    """The body of a call; `absent` where there is none.
+
+    Raises:
+        InvalidRequest: it is not declared as JSON (a web page of any origin may send other types
+            without asking), or not valid; names the field.
+    """
+    raw = await request.body()
+    if not raw and absent is not None:
+        return absent
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if raw and kind != "application/json" and not kind.endswith("+json"):
+        raise InvalidRequest("body: not declared as application/json", field="body")
+    return _valid(model.model_validate_json, raw)
+
+
+def _valid(validate: Callable[[T], M], given: T) -> M:
+    try:
+        return validate(given)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        raise http_edge.malformed(faults) from None
+
+
+def _owner_only(request: Request) -> None:
+    if is_session_key(request.headers.get("authorization", "")):
+        raise Unauthenticated("authorization: this call needs the tenant's token")
+
+
+def _gone() -> Response:
+    return Response(status_code=499)  # no one reads it
+
+
+def build_app(
+    calls: Calls, *, callers: SessionCallers, guard: CallGuard, body_bytes_max: int
+) -> Starlette:
+    """Build the ASGI application."""
+    app = Starlette(routes=_routes(Routes(calls, callers)))
+    http_edge.install(
+        app,
+        guard=guard,
+        paths=PATHS,
+        body_bytes_max=body_bytes_max,
+        error_body=answers.error_body,
+    )
+    return app
+
+
+def _routes(routes: Routes) -> list[Route]:
+    """The most frequent one first: routes are tried in order."""
+    session = "/sessions/{session_id}"
+    return [
+        Route(f"{session}/v1/chat/completions", routes.chat_completions, methods=["POST"]),
+        Route(f"{session}/v1/completions", routes.completions, methods=["POST"]),
+        Route(f"{session}/v1/models", routes.models),
+        Route(f"{session}/v1/models/{{model:path}}", routes.model),
+        Route("/sessions", routes.open_session, methods=["POST"]),
+        Route(session, routes.read_session),
+        Route(session, routes.close_session, methods=["DELETE"]),
+        Route(f"{session}/end", routes.end_session, methods=["POST"]),
+        Route(f"{session}/trajectories", routes.read_trajectories),
+    ]
+
+
+def _model(calls: Calls) -> dict[str, Any]:
+    served = calls.served
+    return {
+        "id": served.name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "assay",
+        "max_model_len": served.tokens_max,
+    }

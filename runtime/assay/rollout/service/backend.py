@@ -1,0 +1,129 @@
+"""The engine that the service decodes with: native on a model's files, or remote on a server.
+
+The two differ in what they can do beyond `RolloutEngine`; `Backend.unsupported` names the calls of
+the service that are refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from assay.core.errors import FailedPrecondition
+from assay.rollout.models.engine import Engine, EngineSettings
+from assay.rollout.models.load import load_model, load_tokenizer
+from assay.rollout.models.model import DType
+from assay.rollout.options import RuntimeOptions
+from assay.rollout.runtime import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from assay.config.settings import RolloutSettings
+    from assay.rollout.models.tokenizer import Tokenizer
+    from assay.rollout.server.hub import StreamingEngine
+    from assay.rollout.service.weights import WeightSlots
+
+REMOTE_UNSUPPORTED: Final = ("PushWeights", "StreamTrace")
+"""Calls that no remote engine serves: its server has the weights, and no trace ring."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """An open engine, and what the service has to know of it."""
+
+    engine: StreamingEngine
+    weights: WeightSlots | None
+    """Where weights are staged; `None`: pushes are refused."""
+    model: str
+    vocab_size: int
+    tokens_max: int
+    """Prompt and response together."""
+    tokenizer: Tokenizer | None
+    unsupported: tuple[str, ...]
+    """Calls of the API that this engine cannot serve."""
+    close: Callable[[], None]
+    """Free the engine; rollouts in flight are lost."""
+
+
+def open_backend(rollout: RolloutSettings) -> Backend:
+    """Load the model, or connect to the server.
+
+    Raises:
+        FailedPrecondition: neither or both are set, or the server cannot serve as an engine.
+        DependencyDown: the server does not answer.
+        CorruptModel, UnsupportedModel: the model's files are wrong.
+    """
+    if rollout.engine_url and rollout.model is not None:
+        raise FailedPrecondition(
+            "rollout.model and rollout.engine_url exclude each other", field="rollout.engine_url"
+        )
+    if rollout.engine_url:
+        return _remote(rollout)
+    if rollout.model is None:
+        raise FailedPrecondition(
+            "rollout.model: the path of a model, or rollout.engine_url: the address of a server",
+            field="rollout.model",
+        )
+    return _native(rollout)
+
+
+def _native(rollout: RolloutSettings) -> Backend:
+    assert rollout.model is not None  # noqa: S101 - for the type checker
+    model, tokenizer = load_model(rollout.model), _tokenizer(rollout)
+    vocab_size = model.config.vocab_size
+    tokens_max = min(rollout.tokens_max, model.config.positions_max)
+    settings = EngineSettings(
+        weight_dtype=DType[rollout.weight_dtype.upper()],
+        threads=rollout.threads,
+        batch_max=rollout.batch_max,
+        seq_len_max=rollout.tokens_max,
+    )
+    with contextlib.ExitStack() as opened:
+        engine = opened.enter_context(Engine.create(model, settings))
+        runtime = opened.enter_context(
+            Runtime(
+                engine,
+                slots=rollout.slots,
+                options=RuntimeOptions(seq_len_max=tokens_max),
+                token_bytes=None if tokenizer is None else tokenizer.token_bytes(vocab_size),
+            )
+        )
+        return Backend(
+            engine=runtime,
+            weights=engine,
+            model=rollout.model.name,
+            vocab_size=vocab_size,
+            tokens_max=tokens_max,
+            tokenizer=tokenizer,
+            unsupported=(),
+            close=opened.pop_all().close,
+        )
+
+
+def _remote(rollout: RolloutSettings) -> Backend:
+    try:
+        from assay.rollout.remote.connect import connect  # its HTTP client is an extra
+    except ImportError as error:
+        message = f"rollout.engine_url: pip install 'assay[rollout-server]' ({error})"
+        raise FailedPrecondition(message, field="rollout.engine_url") from error
+    tokenizer = _tokenizer(rollout)
+    engine = connect(rollout, tokenizer_size=None if tokenizer is None else tokenizer.vocab_size)
+    return Backend(
+        engine=engine,
+        weights=None,
+        model=engine.greeting.model,
+        vocab_size=engine.vocab_size,
+        tokens_max=rollout.tokens_max,
+        tokenizer=tokenizer,
+        unsupported=REMOTE_UNSUPPORTED,
+        close=engine.close,
+    )
+
+
+def _tokenizer(rollout: RolloutSettings) -> Tokenizer | None:
+    path = rollout.tokenizer or rollout.model
+    if path is None or (rollout.tokenizer is None and path.suffix == ".bin"):
+        return None
+    return load_tokenizer(path)

@@ -1,0 +1,156 @@
+"""The messages of a push, and the tensors that are put together from them.
+
+Invariant: memory is allocated for a tensor only after its name and shape were checked.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from assay.core.errors import FailedPrecondition
+from assay.rollout.errors import InvalidWeights, WeightsProblem
+from assay.rollout.models.model import DType, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+_DTYPES: Final[dict[str, tuple[DType, np.dtype[Any]]]] = {
+    "F32": (DType.F32, np.dtype("<f4")),
+    "F16": (DType.F16, np.dtype("<f2")),
+    "BF16": (DType.BF16, np.dtype("<u2")),
+}
+
+
+class PushKind(StrEnum):
+    """What a push has."""
+
+    FULL = "full"
+    """Every tensor of the model."""
+    LORA = "lora"
+    OFT = "oft"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushSpec:
+    """What a push is; in its first message."""
+
+    version: int = 0
+    core_share_max: float = 0.0
+    kind: PushKind = PushKind.FULL
+    config_json: str = ""
+    """Of an adapter: the content of peft's adapter_config.json."""
+    base_version: int | None = None
+    """Of an adapter: the version of the whole weights it belongs to; `None`: the active ones."""
+    shared_file: str = ""
+    """Name of a file in the shared folder that holds the tensors; empty: messages bring them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A sender's description of a tensor, before its bytes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    sha256: str = ""
+
+    @property
+    def where(self) -> str:
+        """The field that errors name."""
+        return f"tensors.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One message of a push."""
+
+    push: PushSpec = field(default_factory=PushSpec)
+    head: Head | None = None
+    data: bytes = b""
+
+
+class Assembly:
+    """One tensor that is being received."""
+
+    def __init__(self, head: Head, shape: tuple[int, ...]) -> None:
+        """Allocate its memory.
+
+        Raises:
+            InvalidWeights: its dtype is not known, or it is not of this shape.
+        """
+        self.head = head
+        if head.dtype not in _DTYPES:
+            raise InvalidWeights(head.where, WeightsProblem.DTYPE, f"one of {', '.join(_DTYPES)}")
+        self._dtype, stored = _DTYPES[head.dtype]
+        if math.prod(head.shape) != math.prod(shape) or min(head.shape, default=0) <= 0:
+            found = f"{head.shape} where the model has {shape}"
+            raise InvalidWeights(head.where, WeightsProblem.SHAPE, found)
+        self._shape = shape
+        self._values = np.empty(math.prod(shape), dtype=stored)
+        self._bytes = self._values.view(np.uint8).data
+        self._filled = 0
+
+    @property
+    def room(self) -> memoryview:
+        """Where its next bytes go."""
+        return self._bytes[self._filled :]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its bytes have arrived."""
+        return self._filled == len(self._bytes)
+
+    def add(self, data: bytes) -> None:
+        """Append the next bytes.
+
+        Raises:
+            InvalidWeights: there are too many.
+        """
+        end = self._filled + len(data)
+        if end > len(self._bytes):
+            detail = f"more than {len(self._bytes)} bytes"
+            raise InvalidWeights(self.head.where, WeightsProblem.SHAPE, detail)
+        self._bytes[self._filled : end] = data
+        self._filled = end
+
+    def filled(self, n: int) -> None:
+        """`n` bytes were written to `room`."""
+        self._filled += n
+
+    def tensor(self) -> Tensor:
+        """The complete tensor."""
+        return Tensor(data=self._values.reshape(self._shape), dtype=self._dtype)
+
+
+async def whole_tensors(
+    parts: AsyncIterator[Part], begin: Callable[[Head], Assembly | None]
+) -> AsyncIterator[Assembly]:
+    """Tensors as they become complete; those for which `begin` returns `None` are skipped.
+
+    Raises:
+        FailedPrecondition: bytes without a tensor, or an incomplete tensor.
+        InvalidWeights: `begin` refuses a tensor, or it has too many bytes.
+    """
+    assembly, skipping = None, False
+    async for part in parts:
+        if part.head is not None:
+            if assembly is not None:
+                raise FailedPrecondition("a tensor begins before the last one is complete")
+            assembly = begin(part.head)
+            skipping = assembly is None
+        if skipping:
+            continue
+        if assembly is not None:
+            assembly.add(part.data)
+            if assembly.whole:
+                yield assembly
+                assembly = None
+        elif part.data:
+            raise FailedPrecondition("bytes without a tensor", field="data")
+    if assembly is not None:
+        raise FailedPrecondition("the push ended within a tensor", field="data")

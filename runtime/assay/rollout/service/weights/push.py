@@ -1,0 +1,313 @@
+"""Receives a push and stages it into the engine's second slot while the first one decodes.
+
+Whole weights are staged tensor by tensor as they arrive; an adapter, which is small, when all of it
+has arrived. The staging thread checks and packs.
+
+Invariants:
+  - a push that is cut short, or that has one wrong tensor, leaves nothing that could be
+  activated, and the active weights untouched;
+  - at most `TENSORS_AHEAD` tensors wait for the staging thread, and an adapter's tensors have at
+  most `ADAPTER_BYTES_MAX`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import queue
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from assay.core.errors import FailedPrecondition
+from assay.rollout.errors import InvalidWeights, WeightsProblem
+from assay.rollout.models.adapters import Adapter, adapted_key, adapter_of, parse_config
+from assay.rollout.models.errors import CorruptModel, ModelError
+from assay.rollout.models.hugging_face import tensor_key
+from assay.rollout.models.model import TensorKind
+from assay.rollout.models.staging import StagedTensor
+from assay.rollout.service.weights.parts import (
+    Assembly,
+    Head,
+    Part,
+    PushKind,
+    PushSpec,
+    whole_tensors,
+)
+from assay.rollout.service.weights.shared import tensors_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from assay.rollout.models.model import ModelConfig, Tensor, TensorKey
+    from assay.rollout.models.staging import StagedWeights
+
+TENSORS_AHEAD: Final = 2
+HAND_OVER_S_MAX: Final = 60.0
+"""Time-out for the staging thread to take the next tensor."""
+ADAPTER_BYTES_MAX: Final = 1 << 32
+IGNORED_SUFFIX: Final = "rotary_emb.inv_freq"
+
+
+class WeightSlots(Protocol):
+    """An engine that can stage weights; `models.engine.Engine` is one."""
+
+    @property
+    def config(self) -> ModelConfig: ...
+    @property
+    def ready_version(self) -> int | None: ...
+    def stage(
+        self, version: int, tensors: Iterable[StagedTensor], *, share_max: float = ...
+    ) -> StagedWeights: ...
+    def stage_adapter(
+        self,
+        version: int,
+        adapter: Adapter,
+        *,
+        base_version: int | None = ...,
+        share_max: float = ...,
+    ) -> StagedWeights: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """A completely staged push."""
+
+    kind: PushKind
+    weights: StagedWeights
+    stage_s: float
+
+
+async def receive(
+    slots: WeightSlots, parts: AsyncIterator[Part], shared_dir: Path | None = None
+) -> Pushed:
+    """Stage the received tensors.
+
+    Args:
+        slots: the engine.
+        parts: the messages.
+        shared_dir: where files are that a push may name.
+
+    Raises:
+        InvalidWeights: names the tensor; nothing is staged.
+        FailedPrecondition: the push ended within a tensor.
+        WeightsNotReady: another push is running.
+    """
+    begun = time.perf_counter()
+    first = await anext(parts, None)
+    if first is None:
+        raise FailedPrecondition("an empty push", field="tensor")
+    push = first.push
+    if push.shared_file:
+        if first.head is not None or await anext(parts, None) is not None:
+            raise FailedPrecondition("tensors beside a shared file", field="tensor")
+        staging = _stage_whole_file if push.kind is PushKind.FULL else _stage_adapter_file
+        weights = await asyncio.to_thread(staging, slots, push, shared_dir)
+    elif push.kind is PushKind.FULL:
+        weights = await _receive_whole(slots, push, _with(first, parts))
+    else:
+        weights = await _receive_adapter(slots, push, _with(first, parts))
+    return Pushed(kind=push.kind, weights=weights, stage_s=time.perf_counter() - begun)
+
+
+async def _with(first: Part, rest: AsyncIterator[Part]) -> AsyncIterator[Part]:
+    yield first
+    async for part in rest:
+        yield part
+
+
+# -- whole weights ---------------------------------------------------------------------------------
+class _CutShort(Exception):
+    """The sender stopped, or was wrong: the staging thread ends."""
+
+
+class _Hand:
+    """From the event loop to the staging thread."""
+
+    def __init__(self) -> None:
+        self._tensors: queue.Queue[StagedTensor | _CutShort | None] = queue.Queue(TENSORS_AHEAD)
+
+    def give(self, one: StagedTensor | _CutShort | None, timeout_s: float) -> None:
+        """Add an item; blocks while the thread is behind.
+
+        Raises:
+            queue.Full: the thread did not take it in time.
+        """
+        self._tensors.put(one, timeout=timeout_s)
+
+    def tensors(self) -> Iterator[StagedTensor]:
+        """Items for the thread; ends after `None`."""
+        while (one := self._tensors.get()) is not None:
+            if isinstance(one, _CutShort):
+                raise one
+            yield one
+
+    def drain(self) -> None:
+        """Make room, so that no `give` waits for an ended thread."""
+        while not self._tensors.empty():
+            self._tensors.get_nowait()
+
+
+async def _receive_whole(
+    slots: WeightSlots, push: PushSpec, parts: AsyncIterator[Part]
+) -> StagedWeights:
+    hand = _Hand()
+    staging = asyncio.create_task(
+        asyncio.to_thread(slots.stage, push.version, hand.tensors(), share_max=_share(push))
+    )
+    try:
+        async for assembly in whole_tensors(parts, _beginning(slots.config)):
+            if not await _given(hand, _staged(assembly), staging):
+                break
+        else:
+            await _given(hand, None, staging)
+    except BaseException:
+        await _give_up(hand, staging)
+        raise
+    return await staging
+
+
+def _stage_whole_file(slots: WeightSlots, push: PushSpec, folder: Path | None) -> StagedWeights:
+    found = tensors_in(folder, push.shared_file, _beginning(slots.config))
+    return slots.stage(push.version, map(_staged, found), share_max=_share(push))
+
+
+def _share(push: PushSpec) -> float:
+    return push.core_share_max or 1.0
+
+
+def _beginning(config: ModelConfig) -> Callable[[Head], Assembly | None]:
+    """Checks a tensor of whole weights before its bytes; `None` for one that is not needed."""
+    shapes = {(kind, layer): shape for kind, layer, shape in config.tensor_shapes()}
+
+    def begin(head: Head) -> Assembly | None:
+        key = tensor_key(head.name)
+        if _is_redundant(head.name, key, config):
+            return None
+        if key is None or key not in shapes:
+            raise InvalidWeights(head.where, WeightsProblem.UNKNOWN, "the model has none")
+        return Assembly(head, shapes[key])
+
+    return begin
+
+
+def _is_redundant(name: str, key: TensorKey | None, config: ModelConfig) -> bool:
+    """Tensors in trainers' state dicts that the model does not use."""
+    tied = config.tied_embeddings and key == (TensorKind.LM_HEAD, 0)
+    return tied or name.endswith(IGNORED_SUFFIX)
+
+
+def _staged(assembly: Assembly) -> StagedTensor:
+    key = tensor_key(assembly.head.name)
+    assert key is not None  # noqa: S101 - checked when it began
+    return StagedTensor(
+        kind=key[0],
+        layer=key[1],
+        tensor=assembly.tensor(),
+        sha256=assembly.head.sha256 or None,
+    )
+
+
+async def _given(
+    hand: _Hand, one: StagedTensor | None, staging: asyncio.Task[StagedWeights]
+) -> bool:
+    """Whether the staging thread still takes tensors; if not, `staging` holds its error."""
+    giving = asyncio.create_task(asyncio.to_thread(hand.give, one, HAND_OVER_S_MAX))
+    await asyncio.wait({giving, staging}, return_when=asyncio.FIRST_COMPLETED)
+    if staging.done():
+        hand.drain()
+    await giving
+    return not staging.done() or staging.exception() is None
+
+
+async def _give_up(hand: _Hand, staging: asyncio.Task[StagedWeights]) -> None:
+    hand.drain()
+    hand.give(_CutShort(), 0)
+    await asyncio.wait({staging})
+    if not staging.cancelled():
+        staging.exception()  # mark as retrieved: the reason is what ended the push
+
+
+# -- adapters --------------------------------------------------------------------------------------
+class _AdapterParts:
+    """The tensors of one adapter."""
+
+    def __init__(self, slots: WeightSlots, push: PushSpec) -> None:
+        self._slots, self._push = slots, push
+        self._tensors: dict[str, Tensor] = {}
+        self._left = ADAPTER_BYTES_MAX
+        with _typed("adapter.config_json"):
+            given = parse_config(push.config_json)
+            self._config = {"peft_type": push.kind.upper(), **given}
+        if str(self._config["peft_type"]).lower() != push.kind:
+            detail = f"peft_type {self._config['peft_type']} in a push of kind {push.kind}"
+            raise InvalidWeights("adapter.config_json", WeightsProblem.UNKNOWN, detail)
+
+    def begin(self, head: Head) -> Assembly:
+        """Check a tensor before its bytes."""
+        with _typed(head.where):
+            adapted_key(head.name, self._slots.config)
+        if head.name in self._tensors:
+            raise InvalidWeights(head.where, WeightsProblem.REPEATED, "came twice")
+        self._left -= 4 * math.prod(head.shape)
+        if len(head.shape) != 2 or self._left < 0:
+            detail = f"two dimensions; an adapter has at most {ADAPTER_BYTES_MAX} bytes"
+            raise InvalidWeights(head.where, WeightsProblem.SHAPE, detail)
+        return Assembly(head, head.shape)
+
+    def add(self, assembly: Assembly) -> None:
+        """Keep a complete tensor, if its checksum is right."""
+        head, tensor = assembly.head, assembly.tensor()
+        if head.sha256:
+            found = hashlib.sha256(tensor.data.reshape(-1).view(np.uint8).data).hexdigest()
+            if found != head.sha256.lower():
+                detail = "the checksum of its bytes differs"
+                raise InvalidWeights(head.where, WeightsProblem.CHECKSUM, detail)
+        self._tensors[head.name] = tensor
+
+    def stage(self) -> StagedWeights:
+        """Stage them all."""
+        with _typed("adapter"):
+            adapter = adapter_of(self._config, self._tensors, self._slots.config)
+        return self._slots.stage_adapter(
+            self._push.version,
+            adapter,
+            base_version=self._push.base_version,
+            share_max=_share(self._push),
+        )
+
+
+async def _receive_adapter(
+    slots: WeightSlots, push: PushSpec, parts: AsyncIterator[Part]
+) -> StagedWeights:
+    adapter = _AdapterParts(slots, push)
+    async for assembly in whole_tensors(parts, adapter.begin):
+        await asyncio.to_thread(adapter.add, assembly)
+    return await asyncio.to_thread(adapter.stage)
+
+
+def _stage_adapter_file(slots: WeightSlots, push: PushSpec, folder: Path | None) -> StagedWeights:
+    adapter = _AdapterParts(slots, push)
+    for assembly in tensors_in(folder, push.shared_file, adapter.begin):
+        adapter.add(assembly)
+    return adapter.stage()
+
+
+class _typed:  # noqa: N801 - reads as a statement
+    """Makes the errors of adapter files those of weights."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ModelError):
+            wrong = isinstance(error, CorruptModel)
+            problem = WeightsProblem.SHAPE if wrong else WeightsProblem.UNKNOWN
+            raise InvalidWeights(self._where, problem, error.message) from None

@@ -1,0 +1,121 @@
+"""Tensors in a file that a trainer on this machine wrote into the shared folder.
+
+The file is in the safetensors layout. It is read, not mapped: a sender that truncates it meanwhile
+causes an error and cannot end this process. Its metadata may hold checksums: `sha256.NAME` is the
+SHA-256 of the bytes of tensor NAME, in hex.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
+from assay.rollout.errors import InvalidWeights, WeightsProblem
+from assay.rollout.service.weights.parts import Assembly, Head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+FIELD: Final = "shared_file"
+HEADER_BYTES_MAX: Final = 16 << 20
+READ_BYTES_MAX: Final = 1 << 30
+"""Per call of the operating system."""
+_NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,255}")
+
+
+def tensors_in(
+    folder: Path | None, name: str, begin: Callable[[Head], Assembly | None]
+) -> Iterator[Assembly]:
+    """The tensors of the file, one at a time; those for which `begin` returns `None` are skipped.
+
+    Raises:
+        FailedPrecondition: there is no shared folder.
+        NotFound: no such file.
+        InvalidRequest: the name is not that of a file in the folder, or the file is no safetensors.
+        InvalidWeights: `begin` refuses a tensor, or the file ends within it.
+    """
+    if folder is None:
+        raise FailedPrecondition("rollout.shared_dir is not set on this service", field=FIELD)
+    with _opened(folder, name) as file:
+        table, first = _table(file)
+        checksums = table.pop("__metadata__", None) or {}
+        for tensor, entry in table.items():
+            head, start, end = _head(tensor, entry, checksums)
+            assembly = begin(head)
+            if assembly is None:
+                continue
+            if end - start != len(assembly.room):
+                detail = f"{end - start} bytes for {head.shape}"
+                raise InvalidWeights(head.where, WeightsProblem.SHAPE, detail)
+            _read(file, assembly, first + start)
+            yield assembly
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, name: str) -> Iterator[int]:
+    if not _NAME.fullmatch(name):
+        raise _wrong("the name of a file in rollout.shared_dir")
+    # No link is followed and no pipe is waited for.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        file = os.open(folder / name, flags)
+    except FileNotFoundError:
+        raise NotFound(f"no file {name!r} in rollout.shared_dir", field=FIELD) from None
+    except OSError as error:
+        raise _wrong(f"cannot be opened: {error.strerror}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise _wrong("not a regular file")
+        yield file
+    finally:
+        os.close(file)
+
+
+def _table(file: int) -> tuple[dict[str, Any], int]:
+    """The header of a safetensors file, and where its data begin."""
+    try:
+        (length,) = struct.unpack("<Q", os.pread(file, 8, 0))
+        if length > HEADER_BYTES_MAX:
+            raise _wrong(f"its header is above {HEADER_BYTES_MAX} bytes")
+        table = json.loads(os.pread(file, length, 8))
+        if not isinstance(table, dict):
+            raise _wrong("its header is not an object")
+        return table, 8 + length
+    except (struct.error, ValueError, TypeError, RecursionError) as error:
+        raise _wrong(f"not a safetensors file: {error}") from None
+
+
+def _head(
+    name: str, entry: Mapping[str, Any], checksums: Mapping[str, Any]
+) -> tuple[Head, int, int]:
+    try:
+        start, end = map(int, entry["data_offsets"])
+        shape = tuple(map(int, entry["shape"]))
+        sha256 = str(checksums.get(f"sha256.{name}", ""))
+        head = Head(name=name, dtype=str(entry["dtype"]), shape=shape, sha256=sha256)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise _wrong(f"tensor {name}: {error!r}") from None
+    if not 0 <= start <= end < 1 << 62:
+        raise _wrong(f"tensor {name}: data_offsets")
+    return head, start, end
+
+
+def _read(file: int, assembly: Assembly, at: int) -> None:
+    while not assembly.whole:
+        got = os.preadv(file, [assembly.room[:READ_BYTES_MAX]], at)
+        if got == 0:
+            detail = "the file ends within the tensor"
+            raise InvalidWeights(assembly.head.where, WeightsProblem.SHAPE, detail)
+        assembly.filled(got)
+        at += got
+
+
+def _wrong(problem: str) -> InvalidRequest:
+    return InvalidRequest(f"{FIELD}: {problem}", field=FIELD)

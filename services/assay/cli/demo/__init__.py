@@ -1,0 +1,1 @@
+"""`assay demo`: a whole reinforcement-learning run on one machine, on the real platform."""

@@ -1,0 +1,13 @@
+"""Where the C sources of the engine are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+NATIVE = ROOT / "runtime" / "assay" / "rollout" / "native"
+
+ENGINE_SOURCES = (
+    *("adapter", "arena", "attend", "batch", "contain", "engine", "guard", "isa"),
+    *("kv_layout", "layers", "pool", "rotation", "sampler", "weights"),
+)

@@ -1,0 +1,137 @@
+"""A rollout service with a small model, beside a reward API."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.rollout.engine.exact import random_model
+
+from assay.client import Backoff, Client
+from assay.client.rollouts import RolloutClient
+from assay.config.settings import RolloutSettings, TenantSettings
+from assay.edge.auth import Tenants
+from assay.edge.calls import CallGuard
+from assay.edge.clock import Clock
+from assay.edge.door import Door, DoorLimits
+from assay.edge.metrics import Metrics
+from assay.edge.tracing import NoTracer
+from assay.rollout import ProbeEngine, Runtime, RuntimeOptions
+from assay.rollout.models import DType, Engine
+from assay.rollout.models.engine import EngineSettings
+from assay.rollout.service.rewards import RewardServiceDesk
+from assay.rollout.service.server import RolloutServer
+from assay.rollout.service.service import RolloutService
+from assay.rollout.service.wire import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from assay.rollout.models import Model
+
+TOKENS_MAX = 96
+SLOTS = 12
+
+SETTINGS = EngineSettings(weight_dtype=DType.F32, batch_max=8, step_tokens_max=64, threads=1)
+SHORT = Backoff(first_s=0.01, longest_s=0.1, total_s=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollouts:
+    """What a test needs of it."""
+
+    model: Model
+    engine: Engine
+    runtime: Runtime
+    service: RolloutService
+    client: RolloutClient
+    address: str
+    metrics: Metrics
+
+    def sample(self, name: str, **labels: str) -> float:
+        """The value of a metric; 0 if nothing was counted."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+RunRollouts = Callable[..., Awaitable[Rollouts]]
+
+
+def text_of(tokens: Sequence[int]) -> bytes:
+    return " ".join(map(str, tokens)).encode()
+
+
+def limits(vocab_size: int, slots: int) -> Served:
+    """What the service says that it serves."""
+    return Served(
+        model="random",
+        vocab_size=vocab_size,
+        tokens_max=TOKENS_MAX,
+        slots=slots,
+        encode=None,
+        encode_more=None,
+        stop_ids=(),
+        groups_open_max=32,
+        reward_wait_s=30.0,
+    )
+
+
+@asynccontextmanager
+async def rollouts(
+    reward_url: str = "127.0.0.1:1",
+    slots: int = SLOTS,
+    probe: ProbeEngine | None = None,
+    tenants: dict[str, TenantSettings] | None = None,
+    **settings_of: object,
+) -> AsyncIterator[Rollouts]:
+    """On a random model, or on a probe that fails when it is told to."""
+    model, clock, numbers = random_model("qwen3"), Clock(), itertools.count()
+    settings = RolloutSettings.model_validate({"grpc_port": 0, "drain_s": 0.0, **settings_of})
+    options = RuntimeOptions(seq_len_max=TOKENS_MAX)
+    with (
+        Engine.create(model, SETTINGS) as engine,
+        Runtime(probe or engine, slots=slots, options=options) as runtime,
+    ):
+        metrics = Metrics()
+        service = RolloutService(
+            metrics=metrics,
+            engine=runtime,
+            desk=lambda on_judged: RewardServiceDesk(
+                connect=lambda token: Client(reward_url, token=token, backoff=SHORT),
+                on_judged=on_judged,
+                clock=clock,
+                new_id=lambda: secrets.token_hex(6),
+                waiting_max=slots,
+            ),
+            text_of=text_of,
+            clock=clock,
+            new_id=lambda: f"pause{next(numbers)}",
+        )
+        served = limits(model.config.vocab_size, slots)
+        guard = CallGuard(
+            callers=Tenants(tenants or {}),
+            door=Door(DoorLimits(calls_max=64, streams_max=16, bytes_max=1 << 26)),
+            clock=clock,
+            tracer=NoTracer(),
+            on_call=lambda _method, _reason, _seconds: None,
+        )
+        server = RolloutServer(
+            service, served=served, weights=engine, guard=guard, settings=settings, clock=clock
+        )
+        address = await server.start()
+        try:
+            async with RolloutClient(address, backoff=SHORT) as client:
+                yield Rollouts(
+                    model=model,
+                    engine=engine,
+                    runtime=runtime,
+                    service=service,
+                    client=client,
+                    address=address,
+                    metrics=metrics,
+                )
+        finally:
+            await server.stop()

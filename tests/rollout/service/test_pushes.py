@@ -1,0 +1,345 @@
+"""Adapters over gRPC, and weights in shared memory: what is activated is what was sent, or nothing.
+
+Method: an engine of its own stages the same adapter from peft's files; tokens and log-probs are
+compared bit by bit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from tests.rollout.engine.exact import random_model
+from tests.rollout.service.served import SETTINGS
+from tests.rollout.service.test_service import SAMPLED, prompts, take, weights_of
+from tests.rollout.test_adapter_files import LORA, OFT, lora_arrays, oft_arrays, write_folder
+
+from assay.client.rollouts import RolloutGroup, Weight
+from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
+from assay.rollout import Runtime, RuntimeOptions, Sampling
+from assay.rollout.models import Engine, read_adapter
+from assay.v1 import rollout_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.rollout.service.served import Rollouts, RunRollouts
+
+MODEL = random_model("qwen3")
+CASES: dict[str, tuple[dict[str, Any], Any]] = {
+    "lora": (LORA, lora_arrays(MODEL)),
+    "rslora": ({**LORA, "use_rslora": True}, lora_arrays(MODEL)),
+    "oft": (OFT, oft_arrays(MODEL)),
+    "oft, Neumann": (
+        {**OFT, "use_cayley_neumann": True, "num_cayley_neumann_terms": 5},
+        oft_arrays(MODEL),
+    ),
+    "oft, exponential": ({**OFT, "oft_transform": "exponential"}, oft_arrays(MODEL)),
+}
+
+
+def tensors(arrays: Any) -> dict[str, Weight]:
+    return {
+        name: Weight(dtype="F32", shape=array.shape, data=array.tobytes())
+        for name, array in arrays.items()
+    }
+
+
+def safetensors(weights: dict[str, Weight], path: Path, *, checksums: bool = True) -> str:
+    table: dict[str, Any] = {}
+    at = 0
+    for name, weight in weights.items():
+        offsets = [at, at + len(weight.data)]
+        table[name] = {"dtype": weight.dtype, "shape": weight.shape, "data_offsets": offsets}
+        at = offsets[1]
+    if checksums:
+        table["__metadata__"] = {
+            f"sha256.{name}": hashlib.sha256(weight.data).hexdigest()
+            for name, weight in weights.items()
+        }
+    header = json.dumps(table).encode()
+    data = b"".join(weight.data for weight in weights.values())
+    path.write_bytes(struct.pack("<Q", len(header)) + header + data)
+    return path.name
+
+
+def of(group: RolloutGroup) -> list[tuple[list[int], list[float]]]:
+    return [(t.response_ids.tolist(), list(t.rollout_logp)) for t in group.trajectories]
+
+
+def decoded_directly(folder: Path) -> list[tuple[list[int], list[float]]]:
+    """Tokens and log-probs of prompt p0 by an engine that staged the folder itself."""
+    with (
+        Engine.create(MODEL, SETTINGS) as engine,
+        Runtime(engine, slots=4, options=RuntimeOptions(seq_len_max=96)) as runtime,
+    ):
+        engine.stage_adapter(1, read_adapter(folder, MODEL.config))
+        runtime.activate(1)
+        runtime.submit(
+            [1, 2, 3],
+            max_tokens=12,
+            seeds=range(3),
+            sampling=Sampling(temperature=0.8),
+            want_reward=False,
+        )
+        ended = sorted(runtime.drain(60.0), key=lambda one: one.user_id)
+        return [(list(one.tokens), list(one.logps)) for one in ended]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("shared", [False, True])
+async def test_an_adapter_that_is_pushed_decodes_as_peft_files_do_and_rolls_back(
+    run_rollouts: RunRollouts, tmp_path: Path, case: str, shared: bool
+) -> None:
+    config, arrays = CASES[case]
+    own = await run_rollouts(shared_dir=tmp_path)
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    await session.submit(prompts(1))
+    [before] = await take(session, 1)
+    weights = tensors(arrays)
+    if shared:
+        name = safetensors(weights, tmp_path / "adapter.safetensors")
+        pushed = await own.client.push_file(1, name, config=config, base_version=0)
+    else:
+        pushed = await own.client.push_adapter(1, config, weights, base_version=0)
+    assert pushed.bytes == sum(len(w.data) for w in weights.values())
+    assert await own.client.policy_version() == 0
+    await own.client.activate(1)
+    await session.submit(prompts(1))
+    [after] = await take(session, 1)
+    assert of(after) == decoded_directly(write_folder(tmp_path / "folder", config, arrays))
+    assert of(after) != of(before)
+    assert {v for t in after.trajectories for v, _ in t.policy_versions} == {1}
+    await own.client.activate(0)
+    await session.submit(prompts(1))
+    [again] = await take(session, 1)
+    assert of(again) == of(before)
+
+
+async def test_tokens_before_and_after_an_adapter_are_of_one_rollout(
+    run_rollouts: RunRollouts,
+) -> None:
+    config, arrays = CASES["lora"]
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    held = await own.client.pause()
+    await session.submit(prompts(4))
+    await own.client.push_adapter(1, config, tensors(arrays))  # while nothing decodes
+    await own.client.resume(held)
+    await own.client.activate(1)
+    for group in await take(session, 4):
+        for one in group.trajectories:
+            versions = [v for v, _ in one.policy_versions]
+            assert versions == sorted(versions)
+            assert set(versions) <= {0, 1}
+
+
+def a(arrays: Any) -> str:
+    return str(next(iter(arrays)))
+
+
+BROKEN: dict[str, tuple[Any, str, Any]] = {
+    "unknown tensor": (InvalidRequest, "unknown", lambda w: {**w, "other.weight": w[a(w)]}),
+    "unknown layer": (
+        InvalidRequest,
+        "no such layer",
+        lambda w: {**w, a(w).replace("layers.0", "layers.99"): w[a(w)]},
+    ),
+    "missing half": (InvalidRequest, "missing", lambda w: dict(list(w.items())[1:])),
+    "missing module": (InvalidRequest, "target module", lambda w: dict(list(w.items())[2:])),
+    "shape": (
+        InvalidRequest,
+        "shape",
+        lambda w: {**w, a(w): Weight(dtype="F32", shape=(2, 2), data=b"\0" * 16)},
+    ),
+    "dtype": (
+        InvalidRequest,
+        "dtype",
+        lambda w: {**w, a(w): Weight(dtype="I8", shape=w[a(w)].shape, data=w[a(w)].data)},
+    ),
+    "too long": (
+        InvalidRequest,
+        "more than",
+        lambda w: {
+            **w,
+            a(w): Weight(dtype="F32", shape=w[a(w)].shape, data=bytes(w[a(w)].data) + b"1234"),
+        },
+    ),
+    "cut": (
+        (InvalidRequest, FailedPrecondition),
+        "tensor",
+        lambda w: {
+            **w,
+            a(w): Weight(dtype="F32", shape=w[a(w)].shape, data=bytes(w[a(w)].data)[:-4]),
+        },
+    ),
+    "nan": (
+        InvalidRequest,
+        "finite",
+        lambda w: {
+            **w,
+            a(w): Weight(
+                dtype="F32",
+                shape=w[a(w)].shape,
+                data=struct.pack("<f", float("nan")) + bytes(w[a(w)].data)[4:],
+            ),
+        },
+    ),
+}
+
+
+async def nothing_to_activate(own: Rollouts) -> None:
+    with pytest.raises(FailedPrecondition):
+        await own.client.activate(1)
+    config, arrays = CASES["lora"]
+    await own.client.push_adapter(1, config, tensors(arrays))  # and the next one is taken
+    assert (await own.client.activate(1)).policy_version == 1
+
+
+@pytest.mark.parametrize("how", BROKEN)
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_wrong_adapter_is_named_and_leaves_nothing_to_activate(
+    run_rollouts: RunRollouts, tmp_path: Path, how: str, shared: bool
+) -> None:
+    kind, said, change = BROKEN[how]
+    config, arrays = CASES["lora"]
+    own = await run_rollouts(shared_dir=tmp_path)
+    weights = change(tensors(arrays))
+    if shared:
+        safetensors(weights, tmp_path / "f", checksums=False)
+        pushing = own.client.push_file(1, "f", config=config)
+    else:
+        pushing = own.client.push_adapter(1, config, weights)
+    with pytest.raises(kind) as refused:
+        await pushing
+    if not shared or how not in {"cut", "too long"}:
+        assert said in str(refused.value)
+    await nothing_to_activate(own)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({**LORA, "r": 5}, "shape"),
+        ({**LORA, "use_dora": True}, "use_dora"),
+        ({**LORA, "r": 0}, "rank"),
+        ({**OFT}, "lora_A"),
+    ],
+)
+async def test_a_config_that_does_not_fit_is_refused(
+    run_rollouts: RunRollouts, config: dict[str, Any], said: str
+) -> None:
+    own = await run_rollouts()
+    with pytest.raises(InvalidRequest, match=said):
+        await own.client.push_adapter(1, config, tensors(CASES["lora"][1]))
+    await nothing_to_activate(own)
+
+
+async def test_versions_and_checksums_of_a_push_are_checked(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    config, arrays = CASES["lora"]
+    with pytest.raises(InvalidRequest) as refused:
+        await own.client.push_adapter(1, config, tensors(arrays), base_version=7)
+    assert refused.value.field == "base_version"
+    with pytest.raises(InvalidRequest) as refused:  # version 0 is the model without an adapter
+        await own.client.push_adapter(0, config, tensors(arrays))
+    assert refused.value.field == "version"
+    name, array = next(iter(arrays.items()))
+
+    async def damaged() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+        yield rollout_pb2.PushWeightsRequest(
+            policy_version=1,
+            kind=rollout_pb2.WEIGHTS_KIND_LORA,
+            adapter=rollout_pb2.AdapterConfig(config_json=json.dumps(config)),
+            tensor=rollout_pb2.TensorHead(
+                name=name, dtype="F32", shape=array.shape, sha256="0" * 64
+            ),
+            data=array.tobytes(),
+        )
+
+    with pytest.raises(InvalidRequest, match="checksum"):
+        await own.client._push(damaged())
+    with pytest.raises(InvalidRequest):
+        await own.client.push_adapter(1, {"peft_type": "IA3"}, {})
+    await nothing_to_activate(own)
+
+
+async def test_one_push_at_a_time(run_rollouts: RunRollouts) -> None:
+    own = await run_rollouts()
+    begun = asyncio.Event()
+
+    async def half() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+        yield rollout_pb2.PushWeightsRequest(policy_version=1)
+        begun.set()
+        await asyncio.Event().wait()
+
+    call = own.client._stub.PushWeights(half())
+    await begun.wait()
+    config, arrays = CASES["lora"]
+    async with asyncio.timeout(60.0):
+        while not own.engine._staging.locked():
+            await asyncio.sleep(0.01)
+    with pytest.raises(FailedPrecondition, match="stages"):
+        await own.client.push_adapter(1, config, tensors(arrays))
+    call.cancel()
+
+
+# -- shared memory ---------------------------------------------------------------------------------
+async def test_whole_weights_come_by_shared_memory(
+    run_rollouts: RunRollouts, tmp_path: Path
+) -> None:
+    own = await run_rollouts(shared_dir=tmp_path)
+    whole = weights_of(1)
+    name = safetensors(whole, tmp_path / "step-1.safetensors")
+    by_file = await own.client.push_file(1, name)
+    by_messages = await own.client.push_weights(1, whole)
+    assert by_file.digest == by_messages.digest
+    assert by_file.bytes == by_messages.bytes
+    assert (await own.client.activate(1)).policy_version == 1
+
+
+async def test_only_files_of_the_folder_are_read(run_rollouts: RunRollouts, tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    whole = weights_of(1)
+    safetensors(whole, tmp_path / "outside")
+    (folder / "link").symlink_to(tmp_path / "outside")
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "empty").write_bytes(b"")
+    (folder / "long").write_bytes(struct.pack("<Q", 1 << 40))
+    (folder / "text").write_bytes(struct.pack("<Q", 2) + b"[]")
+    own = await run_rollouts(shared_dir=folder)
+    wrong = ["../outside", "link", "folder", "pipe", "empty", "long", "text", ".", "..", "a/b"]
+    for name in [*wrong, str(tmp_path / "outside")]:
+        with pytest.raises(InvalidRequest) as refused:
+            await own.client.push_file(1, name)
+        assert refused.value.field == "shared_file", name
+    with pytest.raises(NotFound):
+        await own.client.push_file(1, "absent")
+    closed = await run_rollouts()
+    with pytest.raises(FailedPrecondition):
+        await closed.client.push_file(1, "outside")
+
+
+async def test_a_file_that_is_cut_or_damaged_leaves_nothing_to_activate(
+    run_rollouts: RunRollouts, tmp_path: Path
+) -> None:
+    own = await run_rollouts(shared_dir=tmp_path)
+    path = tmp_path / "file"
+    safetensors(weights_of(1), path)
+    good = path.read_bytes()
+    for bad in (good[:-100], good[:-1] + bytes([good[-1] ^ 1])):
+        path.write_bytes(bad)
+        with pytest.raises(InvalidRequest):
+            await own.client.push_file(1, "file")
+    await nothing_to_activate(own)
