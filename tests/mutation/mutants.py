@@ -181,8 +181,8 @@ CAPS: Final = [
             "        if len(self._slots) > 99:  # the",
         ),
         (
-            "        self._desired = desired\n        wanted",
-            "        self._desired = desired + 7\n        wanted",
+            "        self._desired = desired\n        starting",
+            "        self._desired = desired + 7\n        starting",
         ),
     ),
 ]

@@ -16,7 +16,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pydantic import SecretStr
-from tests.planner.conftest import (
+from tests.planner.live import (
     STAGE,
     TENANT,
     WAIT_S,

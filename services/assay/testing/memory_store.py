@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from assay.core.errors import TooLarge
-from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
+from assay.core.ids import (
+    BatchId,
+    GroupId,
+    JobId,
+    RequestId,
+    StageName,
+    TaskId,
+    TenantId,
+    WorkerId,
+)
 from assay.core.records import (
     BatchHistory,
     BatchRecord,
@@ -160,6 +169,20 @@ class MemoryStore:
         self._wake()
         return cancelled
 
+    async def cancel_requests(
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        *,
+        request_ids: Sequence[RequestId],
+        group_ids: Sequence[GroupId],
+    ) -> tuple[BatchRecord, int]:
+        """See `Store.cancel_requests`."""
+        now_ns = self._clock.now_ns()
+        cancelled = self._model.cancel_requests(tenant, batch_id, request_ids, group_ids, now_ns)
+        self._wake()
+        return cancelled
+
     async def get_batch(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
         """See `Store.get_batch`."""
         return self._model.get_batch(tenant, batch_id, self._clock.now_ns())
@@ -279,6 +302,10 @@ class MemoryStore:
     ) -> Sequence[BatchHistory]:
         """See `Store.history`."""
         return self._model.book.history(tenant, task_id, batches_max=batches_max)
+
+    async def natural_spans_ns(self, tenant: TenantId, task_id: TaskId) -> Sequence[int]:
+        """See `Store.natural_spans_ns`."""
+        return self._model.book.natural_spans_ns(tenant, task_id)
 
     # -- planners ------------------------------------------------------------------------------
 

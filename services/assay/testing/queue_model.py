@@ -24,6 +24,7 @@ from assay.core.ids import (
     BatchId,
     GroupId,
     JobId,
+    RequestId,
     StageName,
     TenantId,
     WorkerId,
@@ -231,11 +232,35 @@ class QueueModel:
         if not batch.over:
             batch.state = BatchState.SEALED
         jobs = [batch.live[job_id] for job_id in sorted(batch.live)[:jobs_max]]
+        self._cancel_jobs(jobs, outcome, now_ns)
+        return len(jobs)
+
+    def cancel_requests(
+        self,
+        tenant: TenantId,
+        batch_id: BatchId,
+        request_ids: Sequence[RequestId],
+        group_ids: Sequence[GroupId],
+        now_ns: int,
+    ) -> tuple[BatchRecord, int]:
+        """See `Store.cancel_requests`."""
+        batch = self._batch(tenant, batch_id, now_ns)
+        chosen: list[Job] = []
+        if not batch.over and batch.closing is None:
+            for _, job in sorted(batch.live.items()):
+                request = job.request
+                if request.request_id in request_ids or request.group_id in group_ids:
+                    chosen.append(job)
+        self._cancel_jobs(chosen, Outcome.CANCELLED, now_ns)
+        self._write_touched(now_ns)
+        self._take_completed()
+        return batch.record(), len(chosen)
+
+    def _cancel_jobs(self, jobs: Sequence[Job], outcome: Outcome, now_ns: int) -> None:
         for job in jobs:
             self._withdraw(job, now_ns)
             self._end(job, EndRequest(outcome=outcome, reward=None, body=b""))
             del self._jobs[job.job_id]
-        return len(jobs)
 
     def get_batch(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> BatchRecord:
         """See `Store.get_batch`."""

@@ -7,7 +7,12 @@ from dataclasses import replace
 from assay.core.errors import Conflict, NotFound
 from assay.core.ids import TaskId, TenantId
 from assay.core.records import BatchHistory, HintRecord, Leadership, Quota, TaskRecord
-from assay.core.store_limits import HINTS_MAX, HINTS_PER_TENANT_MAX, too_many_tasks
+from assay.core.store_limits import (
+    HINTS_MAX,
+    HINTS_PER_TENANT_MAX,
+    NATURAL_SPANS_KEPT,
+    too_many_tasks,
+)
 from assay.testing.queue_records import Batch, TaskKey
 
 
@@ -21,6 +26,7 @@ class TaskBook:
         self._opened: Counter[TaskKey] = Counter()
         self._hints: dict[TaskKey, HintRecord] = {}
         self._histories: dict[TaskKey, deque[BatchHistory]] = {}
+        self._spans_ns: dict[TaskKey, deque[int]] = {}
 
     def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
         """See `Store.put_task`."""
@@ -82,10 +88,17 @@ class TaskBook:
         kept = self._histories.get((tenant, task_id), ())
         return list(kept)[:batches_max]
 
+    def natural_spans_ns(self, tenant: TenantId, task_id: TaskId) -> Sequence[int]:
+        """See `Store.natural_spans_ns`."""
+        return list(self._spans_ns.get((tenant, task_id), ()))
+
     def keep_history(self, batch: Batch) -> None:
         """A batch of the task is complete."""
         key = batch.spec.tenant, batch.spec.task_id
         self.use(key)
+        if batch.history:
+            spans_ns = self._spans_ns.setdefault(key, deque(maxlen=NATURAL_SPANS_KEPT))
+            spans_ns.append(batch.ended_natural_ns)
         kept = self._histories.setdefault(key, deque(maxlen=self._history_batches))
         kept.appendleft(
             BatchHistory(

@@ -8,16 +8,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mutation.mutants import MUTANTS
+from tests.mutation.overlay import environment, overlaid
 
 from assay.sim.platform.faults import Fault, Kind, draw_faults, shrink
-from assay.sim.platform.run import run_seed, shrunk
+from assay.sim.platform.run import run_seed, seed_faults, shrunk
 
 SEEDS = (*range(6), *range(8, 15))
 """Without those that make real plans (7, 15, ...): they load a compiler."""
+SEED_OF_OUTAGES = 4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -82,9 +86,32 @@ def test_a_finding_names_the_faults_that_it_needs(monkeypatch: pytest.MonkeyPatc
     from assay.testing.queue_model import QueueModel
 
     monkeypatch.setattr(QueueModel, "beat", lambda *_, **__: [])
-    report = run_seed(4)
+    reports = (run_seed(seed) for seed in SEEDS)
+    report = next(report for report in reports if report.faults and report.finding)
     assert report.finding.startswith("Finding: ")
     small = shrunk(report)
     assert small.finding.split(";")[0] == report.finding.split(";")[0]
     assert len(small.faults) <= len(report.faults)
-    assert run_seed(4, small.faults, hashed=True).digest == small.digest
+    assert run_seed(report.seed, small.faults, hashed=True).digest == small.digest
+
+
+def test_a_printed_finding_replays_exactly(tmp_path: Path) -> None:
+    """By a mutant: the printed command gives the printed finding and hash, with fewer faults."""
+    gives_up = (m for m in MUTANTS if m.file.endswith("reports.py") and m.new.strip() == "return")
+    place = overlaid(next(gives_up), tmp_path)
+
+    def lines(*words: str) -> list[str]:
+        command = [sys.executable, "-m", "assay.sim.platform", *words]
+        done = subprocess.run(
+            command, env=environment(place), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1, done.stderr
+        return [line.strip() for line in done.stdout.splitlines()]
+
+    first = lines("--seed", str(SEED_OF_OUTAGES))
+    words = next(line for line in first if line.startswith("replay: ")).split()
+    assert 0 < len(words[-1].split(",")) < len(seed_faults(SEED_OF_OUTAGES))
+    second = lines(*words[words.index("--seed") :])
+    report = [line for line in first if line.startswith(("seed ", "hash "))]
+    assert len(report) == 3
+    assert report == [line for line in second if line.startswith(("seed ", "hash "))]

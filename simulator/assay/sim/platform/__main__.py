@@ -3,9 +3,10 @@
     python -m assay.sim.platform --seed N               one seed; prints it first
     python -m assay.sim.platform --seed N --runs 1000   1000 seeds from N on
     python -m assay.sim.platform --seed N --hash        with a hash of all events
+    python -m assay.sim.platform --seed N --faults 2,5  with these of its faults only
 
-A seed that violates an invariant prints its number, the faults needed for it, and its replay;
-the exit code is then 1.
+A seed that violates an invariant prints its number, the faults needed for it, the hash of that run,
+and the command that repeats it; the exit code is then 1.
 """
 
 import argparse
@@ -15,7 +16,8 @@ import time
 from collections.abc import Sequence
 
 from assay.edge.clock import Clock
-from assay.sim.platform.run import Report, run_seed, shrunk
+from assay.sim.platform.faults import Fault
+from assay.sim.platform.run import Report, run_seed, seed_faults, shrunk
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep-going", action="store_true", help="continue after a finding")
     parser.add_argument("--no-shrink", action="store_true", help="print all faults of a finding")
     parser.add_argument("--hash", action="store_true", help="print the hash of each run")
+    parser.add_argument("--faults", help="only these of the seed's faults, by number; - = none")
     parser.add_argument("--json", action="store_true", help="one line of figures per run of this")
     args = parser.parse_args(arguments)
     clock = Clock()
@@ -34,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in range(args.seed, args.seed + args.runs):
         if args.runs == 1:
             print(f"seed {seed}", flush=True)
-        report = run_seed(seed, hashed=args.hash)
+        report = run_seed(seed, chosen(seed, args.faults), hashed=args.hash)
         done += 1
         virtual_s += report.virtual_s
         if args.hash:
@@ -50,12 +53,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if found else 0
 
 
+def chosen(seed: int, numbers: str | None) -> Sequence[Fault] | None:
+    """Some of a seed's own faults; `None` = all."""
+    if numbers is None:
+        return None
+    own = seed_faults(seed)
+    return [own[int(number)] for number in numbers.split(",")] if numbers != "-" else []
+
+
 def show(report: Report) -> None:
     """Print a finding."""
     print(f"seed {report.seed}: {report.finding}")
-    for fault in report.faults:
-        print(f"    {fault}")
-    print(f"    replay: python -m assay.sim.platform --seed {report.seed}", flush=True)
+    own = list(seed_faults(report.seed))
+    numbers = [own.index(fault) for fault in report.faults]
+    for number, fault in zip(numbers, report.faults, strict=True):
+        print(f"    {number:2} {fault}")
+    if report.digest:
+        print(f"    hash {report.digest}")
+    kept = ",".join(map(str, numbers)) or "-"
+    print(
+        f"    replay: python -m assay.sim.platform --seed {report.seed} --faults {kept}", flush=True
+    )
 
 
 def figures(done: int, found: int, virtual_s: float, cpu_s: float, *, as_json: bool) -> None:

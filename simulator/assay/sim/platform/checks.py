@@ -4,23 +4,105 @@ The ledger checks the store, command by command. This module checks the worker h
 the planners, which are visible between instants, and that nothing is left at the end.
 """
 
-from collections import Counter
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
 
+from assay.core.errors import AssayError
+from assay.core.ids import StageName
+from assay.core.records import Lease
 from assay.sim.platform.faults import Kind
-from assay.sim.platform.ledger import require
+from assay.sim.platform.ledger import Finding, require
+from assay.sim.platform.nodes import EPOCH_NS
 from assay.sim.platform.pipelines import BATCH_MAX, FIRST, STAGES
 from assay.sim.platform.planning import SLOTS_MAX
+from assay.sim.platform.store import LIMITS, Command, Witness
 from assay.sim.platform.world import LEASE_S, HostNode, World
 from assay.worker.slots.process import SlotProcess, SlotState
 from assay.worker.supervisor import Supervisor
 
+Place = tuple[str, StageName]
+"""A node and a stage."""
+
 IDLE_S_MAX: Final = 2.0
-"""How long a request may wait beside an idle slot when there are no faults."""
+"""How long a request may wait beside an idle slot after a fault: the pauses grow to a second."""
+IDLE_LOOK_S: Final = 0.05
+"""Time between two looks at that."""
+CALM_IDLE_S_MAX: Final = 0.5
+"""The same without faults: shorter than the time between two sweeps, which wake hosts too."""
+LEFT_S_MAX: Final = 0.5
+"""How long requests of a score may go on after its caller has left."""
 
 SWEEPS: Final = 4
+OVERDUE_NS: Final = LIMITS.batch_overdue_ns + 700 * 10**9
+"""Later than any batch may end, and earlier than results expire."""
 LATER_NS: Final = 100_000 * 10**9
 """Longer than any retention time."""
+
+
+class Known(Witness):
+    """What each node knows from the answers of the store, and must follow.
+
+    * A lease that a node knows to be lost or settled is not renewed again.
+    * A node never takes back a lease that it holds itself: it renews first.
+    * A planner that knows that another leads does not lead.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.lost: dict[tuple[str, Lease], float] = {}
+        """Since when it knows."""
+        self.follows: dict[str, bool] = {}
+        self._settled: set[tuple[str, Lease]] = set()
+        self._holds: dict[str, dict[Lease, None]] = defaultdict(dict)
+
+    def on_call(self, node: str, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """See `Witness.on_call`."""
+        if name != "beat":
+            return
+        over = [
+            lease
+            for lease in options["leases"]
+            if (node, lease) in self._settled or (node, lease) in self.lost
+        ]
+        if over:
+            finding = Finding(f"a lease that is known to be over is renewed; node={node!r}")
+            self._world.findings.append(finding)
+
+    def on_answer(self, command: Command) -> None:
+        """See `Witness.on_answer`."""
+        node, answer = command.node, command.answer
+        if isinstance(answer, AssayError):
+            return
+        holds = self._holds[node]
+        match command.name:
+            case "claim":
+                holds.update(dict.fromkeys(claim.lease for claim in answer))
+            case "beat":
+                now_s = self._world.loop.time()
+                self.lost.update({(node, lease): now_s for lease in answer})
+                self._drop(node, answer)
+            case "finish":
+                leases = [report.lease for report in command.args[1]]
+                self._settled.update((node, lease) for lease in leases)
+                self._drop(node, leases)
+            case "lead":
+                self.follows[node] = not answer.leads
+
+    def on_command(self, command: Command) -> None:
+        """See `Witness.on_command`."""
+        if command.name != "reap" or self._world.jumps:
+            return
+        leased = self._world.ledger.leased[command.args[0]].values()
+        mine = [e.lease for e in leased if e.lease in self._holds[command.node]]
+        expired = {e.lease for e in leased if e.expires_ns <= command.now_ns}
+        if not expired.isdisjoint(mine):
+            finding = Finding(f"a node takes back its own leases; node={command.node!r}")
+            self._world.findings.append(finding)
+
+    def _drop(self, node: str, leases: Iterable[Lease]) -> None:
+        for lease in leases:
+            self._holds[node].pop(lease, None)
 
 
 class InstantChecks:
@@ -28,11 +110,14 @@ class InstantChecks:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._idle_since: dict[str, float] = {}
+        self._known = world.server.witness = Known(world)
+        self._idle_since: dict[Place, float] = {}
+        self._look_again_s = 0.0
         self._seen: dict[str, int] = {}
+        self._scored_since_s = 0.0
 
     def look(self) -> None:
-        """Check every invariant.
+        """Check all of this instant.
 
         Raises:
             Finding: one is violated.
@@ -40,13 +125,30 @@ class InstantChecks:
         world = self._world
         if world.findings:
             raise world.findings[0]
+        for one in world.planners.values():
+            follows = self._known.follows.get(one.node.name, False)
+            require(not (follows and _leads(one)), "a planner leads although another does")
         leaders = [one.node.name for one in world.planners.values() if _leads(one)]
         if not self._lead_is_unsafe():
             require(len(leaders) <= 1, "two planners lead", leaders=leaders)
+        self._scores()
         for life in world.hosts.values():
             if life.node.is_alive and self._seen.get(life.node.name) != life.node.events:
                 self._seen[life.node.name] = life.node.events
                 self._look_at_host(life)
+        self._conserves_work()
+
+    def _scores(self) -> None:
+        """No request of a score runs whose caller has its answer, or has left."""
+        world = self._world
+        if not world.is_calm or world.scorer is None or world.scorer.is_waiting:
+            self._scored_since_s = world.loop.time()
+        elif world.loop.time() - self._scored_since_s > LEFT_S_MAX:
+            tenant = world.scorer.tenant.tenant_id
+            left = [
+                key for key, one in world.ledger.batches.items() if key[0] == tenant and one.live
+            ]
+            require(not left, "a score is abandoned and goes on", batches=left)
 
     def _lead_is_unsafe(self) -> bool:
         """A store that forgets, or whose clock jumps ahead, gives the lead away too soon; two may
@@ -62,14 +164,16 @@ class InstantChecks:
         for supervisor in life.supervisors.values():
             slots = list(supervisor._pool._slots)  # noqa: SLF001 - inspection is the purpose
             self._slots(supervisor, slots)
-            if self._world.is_calm:
-                self._conserves_work(life, supervisor)
+            self._not_in_vain(life.node.name, supervisor, slots)
+            self._note_idle(life, supervisor)
 
     def _slots(self, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
         pool = supervisor._pool  # noqa: SLF001
         starting = sum(slot.state is SlotState.STARTING for slot in slots)
-        stays = sum(not slot.is_leaving for slot in slots)
-        require(stays <= pool._desired or not starting, "more slots than wanted start")  # noqa: SLF001
+        idle = sum(slot.state is SlotState.IDLE for slot in slots)
+        is_surplus = len(slots) > pool._desired  # noqa: SLF001
+        require(not (is_surplus and starting), "more slots than wanted start")
+        require(not (is_surplus and idle), "a slot that is not wanted is idle")
         require(pool._desired <= SLOTS_MAX, "a pool over its cap")  # noqa: SLF001
         batch_max = BATCH_MAX if supervisor.stage == FIRST else 1
         held = Counter[int]()
@@ -85,20 +189,53 @@ class InstantChecks:
                 held.update(id(one) for one in assignment.open.values())
         held.update(id(one) for one in supervisor._waiting._claims)  # noqa: SLF001
         require(not held or max(held.values()) == 1, "a claim in two places of a host")
+        reports = supervisor._reports  # noqa: SLF001
+        is_stuck = reports._waiting and reports._sending is None  # noqa: SLF001
+        require(not is_stuck, "reports wait, and nothing sends them")
         room = max(len(slots), pool._desired) * batch_max  # noqa: SLF001
         waiting = len(supervisor._waiting)  # noqa: SLF001
         require(waiting <= room, "more is claimed than slots can take")
 
-    def _conserves_work(self, life: HostNode, supervisor: Supervisor) -> None:
-        """No request waits beside an idle slot."""
-        key = f"{life.node.name} {supervisor.stage}"
-        waiting = any(self._world.ledger.queued[supervisor.stage].values())
-        if not (waiting and supervisor._pool.idle) or supervisor._is_draining:  # noqa: SLF001
+    def _not_in_vain(self, node: str, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
+        """A node that learns that a lease is lost drops its work at once."""
+        lost, now_s = self._known.lost, self._world.loop.time()
+        for held in supervisor._waiting._claims:  # noqa: SLF001
+            require((node, held.claim.lease) not in lost, "a claim waits whose lease is lost")
+        for assignment in filter(None, (slot.assignment for slot in slots)):
+            current = assignment.current
+            works = list(assignment.open.values()) if current is None else [current]
+            known = [lost.get((node, held.claim.lease)) for held in works]
+            require(not known or set(known) != {now_s}, "a slot works for a lease that is lost")
+
+    def _note_idle(self, life: HostNode, supervisor: Supervisor) -> None:
+        """Note since when the host could claim a request.
+
+        A claim that needs a fresh slot keeps an idle one from others until the fresh one is ready.
+        """
+        key = life.node.name, supervisor.stage
+        if supervisor._capacity() > 0 and not supervisor._is_draining:  # noqa: SLF001
+            self._idle_since.setdefault(key, self._world.loop.time())
+        else:
             self._idle_since.pop(key, None)
+
+    def _conserves_work(self) -> None:
+        """No request waits beside an idle slot while no fault is at work."""
+        world = self._world
+        now_s = world.loop.time()
+        if world.striking or world.jumps or now_s < self._look_again_s:
             return
-        since_s = self._idle_since.setdefault(key, self._world.loop.time())
-        idle_s = self._world.loop.time() - since_s
-        require(idle_s <= IDLE_S_MAX, "a request waits beside an idle slot", stage=supervisor.stage)
+        self._look_again_s = now_s + IDLE_LOOK_S
+        idle_s_max = CALM_IDLE_S_MAX if world.is_calm else IDLE_S_MAX
+        for stage in STAGES:
+            waits_ns = world.ledger.waits_since_ns(stage)
+            since_s = 0.0 if waits_ns is None else (waits_ns - EPOCH_NS) / 1e9
+            since_s = max(since_s, world.calm_since_s)
+            if waits_ns is None or now_s - since_s <= idle_s_max:
+                continue
+            for life in world.hosts.values():
+                idle_s = self._idle_since.get((life.node.name, stage), now_s)
+                is_idle = life.node.is_alive and now_s - max(since_s, idle_s) > idle_s_max
+                require(not is_idle, "a request waits beside an idle slot", stage=stage)
 
 
 def _leads(one: object) -> bool:
@@ -122,7 +259,13 @@ def check_end(world: World) -> None:
     for key, batch in ledger.batches.items():
         if key[0].startswith("tenant"):
             require(batch.over, "a batch never ended", batch=key)
-    # Records that no one waits for expire, and later their results.
+    # Batches that no one ends expire: everything shows it. Later their results expire too.
+    server.clock.offset_ns += OVERDUE_NS
+    for stage in STAGES:
+        server.carry_out("end", "reap", (stage,), {"attempts_max": 3, "jobs_max": 10_000})
+    for key in ledger.batches:
+        server.carry_out("end", "get_batch", key, {})
+        server.carry_out("end", "results", key, {"cursor": 0, "entries_max": 10_000})
     for _ in range(SWEEPS):
         server.clock.offset_ns += LATER_NS
         for stage in STAGES:

@@ -34,6 +34,10 @@ class Kind(StrEnum):
     STORE_DOWN = "store_down"
     STORE_SLOW = "store_slow"
     """A slow disk."""
+    CUT_OFF = "cut_off"
+    """One node does not reach the store; the others do."""
+    CUT_LEADER = "cut_leader"
+    """The leading planner does not reach the store."""
     FAIL_OVER = "fail_over"
     """The store forgets the last writes."""
     LOSE_REQUESTS = "lose_requests"
@@ -72,6 +76,8 @@ class Fault:
 _SIZES: Final = {
     Kind.STORE_DOWN: (0.2, 12.0),
     Kind.STORE_SLOW: (0.5, 8.0),
+    Kind.CUT_OFF: (1.0, 25.0),
+    Kind.CUT_LEADER: (5.0, 25.0),
     Kind.FAIL_OVER: (0.05, 1.5),
     Kind.LOSE_REQUESTS: (1.0, 8.0),
     Kind.LOSE_ANSWERS: (1.0, 8.0),

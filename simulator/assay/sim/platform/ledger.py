@@ -51,8 +51,11 @@ BatchKey = tuple[TenantId, BatchId]
 
 LAG_MAX: Final = 8.0
 """By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
-requests. The theorem (`core.ordering`) says 1 for charged costs; the rest covers costs that are
-not known yet."""
+requests. The theorem (`core.ordering`) says 1 for charged costs. The rest covers costs that are
+known only when the request ends: several requests run at once, and what they cost more than
+expected is charged later, also to a tenant that another joined meanwhile."""
+LAG_LEAST_S: Final = 0.05
+"""Added to a tenant's costliest request."""
 SWEEP_BATCHES_MAX: Final = 8
 
 
@@ -80,6 +83,8 @@ class Entry:
     stage: StageName
     rank: tuple[int, int]
     place: str = "queued"
+    queued_ns: int = 0
+    """When it joined its queue, by the store's clock."""
     attempts: int = 0
     lease: Lease | None = None
     expires_ns: int = 0
@@ -127,6 +132,17 @@ class Races:
 
     lag: dict[tuple[TenantId, TenantId], float] = field(default_factory=dict)
     """Seconds per weight by which the first is ahead since both started to wait."""
+    dearest: dict[TenantId, float] = field(default_factory=dict)
+    """The same of each tenant's costliest request so far."""
+
+    def costs(self, tenant: TenantId, cost: float) -> None:
+        """A request of the tenant costs this."""
+        self.dearest[tenant] = max(self.dearest.get(tenant, 0.0), cost)
+
+    def bound(self, one: TenantId, other: TenantId) -> float:
+        """How far one of them may be ahead of the other."""
+        costliest = (self.dearest.get(tenant, 0.0) + LAG_LEAST_S for tenant in (one, other))
+        return LAG_MAX * sum(costliest)
 
 
 class Ledger:
@@ -147,10 +163,9 @@ class Ledger:
         self.fence = 0
         self.lead_fence = 0
         self.leader = Leadership(leads=False, planner="", fence=0, expires_ns=0)
-        self.taken_back = 0
-        """Leases that expired."""
         self.ended = 0
         self._number = 0
+        self._now_ns = 0
         self._takes: dict[str, Callable[[Command], None]] = {
             "put_task": self._put_task,
             "open_batch": self._open_batch,
@@ -175,6 +190,7 @@ class Ledger:
         Raises:
             Finding: an invariant is violated.
         """
+        self._now_ns = command.now_ns
         take = self._takes.get(command.name)
         if take is not None:
             take(command)
@@ -319,7 +335,7 @@ class Ledger:
 
     # -- workers -------------------------------------------------------------------------------
     def _queue(self, entry: Entry) -> None:
-        entry.place, entry.lease = "queued", None
+        entry.place, entry.lease, entry.queued_ns = "queued", None, self._now_ns
         order_ms = -(-entry.batch.order_ns // 1_000_000)
         entry.rank = (order_ms, entry.number)
         tenants = self.queued[entry.stage]
@@ -329,6 +345,11 @@ class Ledger:
             for other in [one for one, waiting in tenants.items() if waiting and one != tenant]:
                 lag[tenant, other] = lag[other, tenant] = 0.0
         tenants[tenant][entry] = None
+
+    def waits_since_ns(self, stage: StageName) -> int | None:
+        """Since when the request that joined the stage's queue first waits; `None` = none waits."""
+        firsts = (next(iter(one), None) for one in self.queued[stage].values())
+        return min((entry.queued_ns for entry in firsts if entry is not None), default=None)
 
     def _unqueue(self, entry: Entry) -> None:
         del self.queued[entry.stage][entry.batch.spec.tenant][entry]
@@ -374,28 +395,21 @@ class Ledger:
         """Others that wait fall behind by what this one costs."""
         if entry.attempts:
             return
-        tenant, races = entry.batch.spec.tenant, self.races[stage].lag
-        cost = script_of(entry.request.response).service_s(stage) / entry.batch.spec.weight
+        tenant, races = entry.batch.spec.tenant, self.races[stage]
+        cost = script_of(entry.request.response).holds_s(stage) / entry.batch.spec.weight
+        races.costs(tenant, cost)
         for other, waiting in self.queued[stage].items():
             if other == tenant or not waiting:
                 continue
-            ahead = races.get((tenant, other), 0.0) + cost
-            races[tenant, other], races[other, tenant] = ahead, -ahead
-            dearest = self._dearest(stage, tenant) + self._dearest(stage, other)
+            ahead = races.lag.get((tenant, other), 0.0) + cost
+            races.lag[tenant, other], races.lag[other, tenant] = ahead, -ahead
             require(
-                ahead <= LAG_MAX * dearest,
+                ahead <= races.bound(tenant, other),
                 "a tenant that waits falls behind",
                 ahead=tenant,
                 behind=other,
                 by=ahead,
             )
-
-    def _dearest(self, stage: StageName, tenant: TenantId) -> float:
-        entries = [e for b in self.batches.values() if b.spec.tenant == tenant for e in b.live]
-        costs = [
-            script_of(e.request.response).service_s(stage) / e.batch.spec.weight for e in entries
-        ]
-        return max(costs, default=0.0) + 0.05
 
     def _beat(self, command: Command) -> None:
         if isinstance(command.answer, AssayError):
@@ -437,6 +451,9 @@ class Ledger:
 
     def _report(self, entry: Entry, report: Report, attempts_max: int) -> None:
         finish = report.finish
+        held_ns = report.report.finished_after_ns - report.report.started_after_ns
+        spec = entry.batch.spec
+        self.races[entry.stage].costs(spec.tenant, held_ns / 1e9 / spec.weight)
         self._release(entry)
         require(entry.attempts <= attempts_max, "more attempts than allowed")
         match finish:
@@ -450,6 +467,8 @@ class Ledger:
                 require(finish.next_stage == following, "handed over to another stage")
                 entry.stage, entry.attempts = following, 0
                 self._queue(entry)
+            case FailAttempt() if self.is_calm and script_of(entry.request.response).is_sound:
+                require(False, "an attempt failed where nothing fails", finish=finish)  # noqa: FBT003
             case FailAttempt() if entry.attempts >= attempts_max:
                 self._end(entry, Outcome.INFRA_FAILED, None)
             case FailAttempt():
@@ -509,7 +528,6 @@ class Ledger:
         counts = (len(lost) - len(dead), len(dead))
         said = (reaped.redelivered, reaped.dead)
         require(counts == said, "other leases were taken back", known=counts, said=said)
-        self.taken_back += len(lost)
         touched: dict[BatchEntry, None] = {}
         for entry in lost:
             touched[entry.batch] = None

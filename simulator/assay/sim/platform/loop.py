@@ -32,15 +32,24 @@ class Livelock(Exception):
 class VirtualLoop(asyncio.BaseEventLoop):
     """Runs coroutines; `time()` is virtual seconds since the start."""
 
-    def __init__(self, seed: str, *, on_instant: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        seed: str,
+        *,
+        on_instant: Callable[[], None] = lambda: None,
+        tie_s: float = TIE_S,
+        thread_s_max: float = THREAD_S_MAX,
+    ) -> None:
         """`on_instant` is called when all work of an instant is done; an exception from it ends the
-        run."""
+        run. With `tie_s` and `thread_s_max` 0, time advances by the work's own timers alone."""
         super().__init__()
         self._selector = self
         self._now_s = 0.0
         self._on_instant = on_instant
         self._turns = 0
         self._random = random.Random(f"{seed}/loop")  # noqa: S311 - to be repeated, not secret
+        self._tie_s = tie_s
+        self._thread_s_max = thread_s_max
         self.instants = 0
         self._clock_resolution = 1e-9
 
@@ -56,7 +65,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """See asyncio; ties are ordered by the seed."""
-        when += self._random.random() * TIE_S
+        when += self._random.random() * self._tie_s
         return super().call_at(when, callback, *args, context=context)
 
     def select(self, timeout: float | None) -> list[object]:
@@ -103,5 +112,5 @@ class VirtualLoop(asyncio.BaseEventLoop):
             except Exception as error:  # noqa: BLE001 - as an executor would return it
                 future.set_exception(error)
 
-        self.call_later(self._random.random() * THREAD_S_MAX, call)
+        self.call_later(self._random.random() * self._thread_s_max, call)
         return future

@@ -48,6 +48,8 @@ class Node:
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.crash_in: int | None = None
         """External awaits left until it dies; `None` = no crash is planned."""
+        self.cuts = 0
+        """Faults that keep it from reaching the store now."""
         self.events = 0
         """Grows with every external call and message."""
         self.died: asyncio.Event = asyncio.Event()

@@ -49,6 +49,8 @@ class Deed(StrEnum):
 
 
 NEVER_JUDGED: Final = frozenset({Deed.RAISE, Deed.POISON, Deed.GARBAGE})
+FAILING: Final = frozenset({*NEVER_JUDGED, Deed.FLAKY})
+"""An attempt of it may fail without any other fault."""
 OVER_LIMIT: Final = frozenset({Deed.LIMIT, Deed.BURN, Deed.SLEEP})
 
 
@@ -60,6 +62,11 @@ class Script:
     first_ms: int
     second_ms: int
     points: int
+
+    @property
+    def is_sound(self) -> bool:
+        """No attempt of it fails without faults."""
+        return self.deed not in FAILING
 
     @property
     def outcome(self) -> Outcome:
@@ -79,6 +86,12 @@ class Script:
         """Duration of the stage."""
         return (self.first_ms if stage == FIRST else self.second_ms) / 1000
 
+    def holds_s(self, stage: StageName) -> float:
+        """How long it holds its slot there, when nothing else goes wrong."""
+        if self.deed is Deed.BURN:
+            return CPU_S_MAX
+        return TIMEOUT_S if self.deed is Deed.SLEEP else self.service_s(stage)
+
     def packed(self) -> bytes:
         """Encode as a response."""
         return f"{self.deed} {self.first_ms} {self.second_ms} {self.points}".encode()
@@ -90,14 +103,18 @@ def script_of(response: bytes) -> Script:
     return Script(Deed(deed), int(first_ms), int(second_ms), int(points))
 
 
-def pipelines() -> dict[PipelineName, PipelineDefinition]:
-    """One pipeline with one stage and one with two; they share the first stage."""
+def pipelines(*, together: bool = False) -> dict[PipelineName, PipelineDefinition]:
+    """One pipeline with one stage and one with two; they share the first stage.
+
+    `together`: the slots of the first stage judge a batch at once, so that no one can say which
+    request ended a slot. Such a stage has no limit on CPU time.
+    """
     first = StageDefinition(
         spec=StageSpec(
             name=FIRST,
             resources=Resources(cpu_cores=1.0),
             timeout_s=TIMEOUT_S,
-            cpu_s_max=CPU_S_MAX,
+            cpu_s_max=None if together else CPU_S_MAX,
             lease_s=LEASE_S,
             batch_max=BATCH_MAX,
         ),

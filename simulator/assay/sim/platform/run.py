@@ -22,6 +22,9 @@ from assay.sim.platform.world import FAULTS_UNTIL_S, SETTLE_S_MAX, Shape, World
 
 REAL_PLANS_EVERY: Final = 8
 """One of this many seeds makes real plans."""
+SETTLING_S: Final = 0.5
+TOGETHER_SHARE: Final = 0.3
+"""Share of seeds in which the first stage judges a batch at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +53,14 @@ def shape_of(seed: int) -> Shape:
         hosts=draw.randint(1, 3),
         planners=draw.randint(1, 2),
         startup_s=draw.choice([0.4, 3.0]),
+        together=draw.random() < TOGETHER_SHARE,
         real_plans=seed % REAL_PLANS_EVERY == REAL_PLANS_EVERY - 1,
     )
+
+
+def seed_faults(seed: int) -> Sequence[Fault]:
+    """A seed's own faults."""
+    return draw_faults(seed, until_s=FAULTS_UNTIL_S)
 
 
 def run_seed(
@@ -64,7 +73,7 @@ def run_seed(
     """Run a seed, with its own faults or with the given ones."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     if faults is None:
-        faults = draw_faults(seed, until_s=FAULTS_UNTIL_S)
+        faults = seed_faults(seed)
     checks: list[InstantChecks] = []
 
     def on_instant() -> None:
@@ -117,16 +126,28 @@ async def _prepare(seed: int, faults: Sequence[Fault], loop: VirtualLoop) -> Wor
     return world
 
 
+def _is_settled(world: World) -> bool:
+    """No lease is left, and the store has not forgotten the end of a batch of an honest tenant."""
+    if any(world.ledger.leased.values()):
+        return False
+    batches = world.ledger.batches.items()
+    return all(one.over for (tenant, _), one in batches if tenant.startswith("tenant"))
+
+
 async def _live(world: World) -> None:
     """Tenants and faults, then a quiet period, then the end."""
     honest, others = world.tenants()
+    world.calm_since_s = world.loop.time()
     misfortune = world.loop.create_task(world.misfortune(), name="faults")
     await misfortune
     try:
         async with asyncio.timeout(SETTLE_S_MAX):
             await asyncio.gather(*honest, *others)
+            while not _is_settled(world):  # noqa: ASYNC110 - no event says so
+                await asyncio.sleep(SETTLING_S)
     except TimeoutError:
         stuck = [task.get_name() for task in (*honest, *others) if not task.done()]
+        stuck += [] if stuck else ["batches or leases"]
         raise Finding(f"work does not end; stuck={stuck}") from None
     for _, service in world.network.apis.values():
         await service.close()

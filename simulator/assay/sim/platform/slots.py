@@ -52,7 +52,7 @@ class SimBlocked(BlockedTime):
         """See `BlockedTime.begin`."""
         self._seen_ns = now_ns
 
-    def look(self, now_ns: int, *, due_ns: int) -> None:
+    def look(self, now_ns: int, *, due_ns: int, has_answered: int | None = None) -> None:
         """See `BlockedTime.look`."""
         if self._slot.deed is Deed.SLEEP:
             self.blocked_ns += now_ns - self._seen_ns
@@ -136,8 +136,11 @@ class SimSlot:
         """See `ForkedSlot.connect`."""
         self._protocol = protocol
         protocol.connection_made(SimTransport(self))
-        warm_s = self._node.random.random() * self._world.warm_s_max * self._world.slow
-        self._loop.call_later(warm_s, self._say, messages.READY, [])
+        self._loop.call_later(self.warm_s(), self._say, messages.READY, [])
+
+    def warm_s(self) -> float:
+        """How long this slot takes to start."""
+        return self._node.random.random() * self._world.warm_s_max * self._world.slow
 
     def kill(self) -> None:
         """See `ForkedSlot.kill`."""

@@ -49,6 +49,19 @@ class Command(NamedTuple):
 OnCommand = Callable[[Command], None]
 
 
+class Witness:
+    """Sees what nodes ask, and the answers that reach them."""
+
+    def on_call(self, node: str, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """The node asks now."""
+
+    def on_command(self, command: Command) -> None:
+        """The server has executed it, now."""
+
+    def on_answer(self, command: Command) -> None:
+        """The answer reaches the node that asked, now."""
+
+
 class ServerClock:
     """The server's time; while the log is executed again, the log's time."""
 
@@ -87,6 +100,7 @@ class StoreServer:
         self.random = random.Random(f"{seed}/store")  # noqa: S311 - to be repeated, not secret
         self.blocked: dict[asyncio.Task[StageName | None], None] = {}
         self._on_command = on_command
+        self.witness = Witness()
 
     @property
     def model(self) -> QueueModel:
@@ -95,13 +109,14 @@ class StoreServer:
 
     def carry_out(
         self, node: str, name: str, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> object:
-        """Execute one command, atomically; return its result or its error."""
+    ) -> Command:
+        """Execute one command, atomically; its answer may be an error."""
         answer = run(self.memory, name, args, options)
         command = Command(self.clock.now_ns(), node, name, args, options, answer)
         self.log.append(command)
+        self.witness.on_command(command)
         self._on_command(command)
-        return answer
+        return command
 
     def go_down(self) -> None:
         """Stop answering; blocked calls fail."""
@@ -161,20 +176,24 @@ class NodeStore:
     async def _call(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> object:
         node, server, weather = self._node, self._server, self._server.weather
         node.check()
+        server.witness.on_call(node.name, name, args, options)
         await asyncio.sleep(self._way_s())
         node.check()
         if not server.is_up:
             raise DependencyDown("the store is down")
-        if server.random.random() < weather.lose_requests:
+        if node.cuts or server.random.random() < weather.lose_requests:
             await self._time_out()
-        answer = server.carry_out(node.name, name, args, options)
+        command = server.carry_out(node.name, name, args, options)
         if server.random.random() < weather.lose_answers:
             await self._time_out()
         await asyncio.sleep(self._way_s())
         node.check()
-        if isinstance(answer, AssayError):
-            raise answer
-        return answer
+        if node.cuts:
+            await self._time_out()
+        server.witness.on_answer(command)
+        if isinstance(command.answer, AssayError):
+            raise command.answer
+        return command.answer
 
     def _way_s(self) -> float:
         return self._server.random.random() * ANSWER_S_MAX / 2 * self._server.weather.slow
@@ -195,6 +214,8 @@ class NodeStore:
         node.check()
         if not server.is_up:
             raise DependencyDown("the store is down")
+        if node.cuts:
+            await self._time_out()
         waiting = asyncio.ensure_future(server.memory.wait_for_work(stages, timeout_s=timeout_s))
         server.blocked[waiting] = None
         try:
@@ -205,6 +226,8 @@ class NodeStore:
         node.check()
         if waiting.cancelled():
             raise DependencyDown("the store went down")
+        if node.cuts:
+            await self._time_out()
         return waiting.result()
 
     async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:

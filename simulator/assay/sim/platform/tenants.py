@@ -29,7 +29,7 @@ from assay.reward.admission import RequestCheck
 from assay.reward.drafts import BatchDraft, RequestDraft, ResultsPage, ScoreDraft, TaskDraft
 from assay.reward.service import RewardService
 from assay.sim.platform.ledger import require
-from assay.sim.platform.nodes import Node
+from assay.sim.platform.nodes import EPOCH_NS, Node
 from assay.sim.platform.pipelines import Deed, Script, script_of
 from assay.verifiers.port import PipelineDefinition
 
@@ -41,6 +41,13 @@ AGAIN_S: Final = 0.2
 LONG_MS: Final = 7_000
 """Longer than a lease, and within the time limit of the second stage."""
 LONG_SHARE: Final = 0.04
+RESULT_S_MAX: Final = 1.0
+"""How long after its end a result may be streamed when there are no faults."""
+PAGE_MAX: Final = 5
+"""Results in a page: so few that a batch has several."""
+LEAVES_SHARE: Final = 0.2
+"""Share of scores whose caller leaves before the answer."""
+LEAVES_S_MAX: Final = 0.5
 _DEEDS: Final = (
     (Deed.SCORE, 60), (Deed.LIMIT, 5), (Deed.FLAKY, 6), (Deed.RAISE, 2), (Deed.POISON, 2),
     (Deed.GARBAGE, 2), (Deed.BURN, 3), (Deed.SLEEP, 2), (Deed.RETIRE, 4), (Deed.SHARED, 6),
@@ -58,6 +65,8 @@ class Network:
     apis: dict[str, tuple[Node, RewardService]] = field(default_factory=dict)
     double: bool = False
     lose: bool = False
+    burns: bool = True
+    """Requests may compute forever: their stage has a limit on CPU time."""
 
 
 class Trainer:
@@ -137,16 +146,21 @@ class Trainer:
         found = []
         for number in range(count):
             deed = Deed.SCORE if plain else self._draw.choices(deeds, weights)[0]
+            if deed is Deed.BURN and not self._network.burns:
+                deed = Deed.SLEEP
             script = Script(
                 deed,
                 self._draw.randrange(5, 400),
-                LONG_MS if self._draw.random() < LONG_SHARE else self._draw.randrange(5, 600),
+                LONG_MS if self._is_long() and not plain else self._draw.randrange(5, 600),
                 self._draw.randrange(1000),
             )
             group_id = f"g{number // group}" if group else ""
             content = script.packed() + f" {batch} {number}".encode()
             found.append(RequestDraft(f"r{number}", group_id, content, b"{}"))
         return found
+
+    def _is_long(self) -> bool:
+        return self._draw.random() < LONG_SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +186,19 @@ class Honest(Trainer):
     """One training job."""
 
     def __init__(
-        self, tenant: Tenant, network: Network, draw: random.Random, plan: Plan, *, is_calm: bool
+        self,
+        tenant: Tenant,
+        network: Network,
+        draw: random.Random,
+        plan: Plan,
+        *,
+        is_calm: bool,
+        forgets: bool,
     ) -> None:
+        """`forgets`: the store may forget what it acknowledged."""
         super().__init__(tenant, network, draw)
         self._plan = plan
+        self._forgets = forgets
         self._is_calm = is_calm
         self.done = 0
         self.took_s: list[float] = []
@@ -207,6 +230,25 @@ class Honest(Trainer):
         await self._send_slowly(name, opening, drafts)
         while not await self._collected(name, drafts):
             await self._send(name, opening, drafts)
+        if not self._forgets:
+            await self._read_by_pages(name, drafts)
+
+    async def _read_by_pages(self, name: str, drafts: Sequence[RequestDraft]) -> None:
+        """The log of a complete batch in small pages: each result once, and an end."""
+        found: list[str] = []
+        cursor, is_last = 0, False
+        while not is_last:
+            some = self._draw.randint(1, PAGE_MAX)
+            page = await self.insist(
+                lambda s, c=cursor, n=some: s.page(self.tenant, name, cursor=c, results_max=n)  # type: ignore[misc]
+            )
+            read = len(page.results) + len(page.groups)
+            require(page.cursor == cursor + read, "a page skips results", page=page)
+            require(page.last or read > 0, "a page of a complete batch is empty", page=page)
+            found += [one.request_id for one in page.results]
+            cursor, is_last = page.cursor, page.last
+        expected = sorted(draft.request_id for draft in drafts)
+        require(sorted(found) == expected, "the log of a batch is not its requests", got=found)
 
     async def _send_slowly(
         self, name: str, opening: BatchDraft, drafts: Sequence[RequestDraft]
@@ -269,10 +311,17 @@ class Honest(Trainer):
 
             async def read(service: RewardService) -> bool:
                 nonlocal cursor
+                began_s = asyncio.get_running_loop().time()
                 async for page in pages(service):
                     for one in page.results:
                         self._judge(one, expected)
+                        self._is_fresh(one, began_s)
                         found[one.request_id] = one
+                    require(
+                        not page.last or page.batch.over,
+                        "a stream ends before its batch",
+                        name=name,
+                    )
                     cursor = page.cursor
                     if page.last:
                         return True
@@ -290,8 +339,11 @@ class Honest(Trainer):
                 continue
             except NotFound:
                 return False
+            if is_last and found.keys() != expected.keys():
+                require(self._forgets, "a stream ends without some results", batch=name)
+                return await self._gave_up(name)
             if is_last:
-                return found.keys() == expected.keys() or await self._gave_up(name)
+                return True
 
     async def _gave_up(self, name: str) -> bool:
         """The log ended without some results: read again, unless the batch is complete."""
@@ -299,6 +351,14 @@ class Honest(Trainer):
         page = await self.insist(lambda service: service.page(self.tenant, name, cursor=0))
         require(len(page.results) + len(page.groups) > 0, "a batch is over without results")
         return batch.over
+
+    def _is_fresh(self, found: ResultRecord, began_s: float) -> None:
+        """Results are streamed as they arrive; nothing delays them when there are no faults."""
+        if self._is_calm and found.stages:
+            now_s = asyncio.get_running_loop().time()
+            ended_s = (found.stages[-1].released_ns - EPOCH_NS) / 1e9
+            late_s = now_s - max(ended_s, began_s)
+            require(late_s <= RESULT_S_MAX, "a result is streamed late", late_s=late_s)
 
     def _judge(self, found: ResultRecord, expected: dict[str, RequestDraft]) -> None:
         draft = expected.get(found.request_id)
@@ -313,6 +373,9 @@ class Honest(Trainer):
 
 class Scorer(Trainer):
     """Scores a few responses occasionally, and waits."""
+
+    is_waiting = False
+    """A call is open."""
 
     async def score(self, times: int) -> None:
         """One after the other."""
@@ -334,8 +397,15 @@ class Scorer(Trainer):
                     stored=lambda: None,
                 )
 
-            with contextlib.suppress(DeadlinePassed, DependencyDown, Saturated, NotFound):
-                await self.call(score)
+            leaves = self._draw.random() < LEAVES_SHARE
+            leaves_s = self._draw.random() * LEAVES_S_MAX if leaves else None
+            self.is_waiting = True
+            with contextlib.suppress(
+                DeadlinePassed, DependencyDown, Saturated, NotFound, TimeoutError
+            ):
+                async with asyncio.timeout(leaves_s):
+                    await self.call(score)
+            self.is_waiting = False
             await asyncio.sleep(self._draw.random() * 3)
 
 
@@ -343,7 +413,7 @@ class Hostile(Trainer):
     """Misbehaves, as far as the API permits."""
 
     async def attack(self, until_s: float) -> None:
-        """Attack until `until_s`; leave nothing open."""
+        """Attack until `until_s`; leave every other batch open."""
         loop = asyncio.get_running_loop()
         task = TaskDraft(task_id="flood", pipeline="sim.two", batch_size=4)
         await self.register(task)
@@ -354,7 +424,7 @@ class Hostile(Trainer):
             except AssayError:
                 await asyncio.sleep(AGAIN_S)
             await asyncio.sleep(self._draw.random() * 0.5)
-        for name in names:
+        for name in names[::2]:
             try:
                 await self.insist(lambda s, n=name: s.cancel(self.tenant, n))  # type: ignore[misc]
             except AssayError:

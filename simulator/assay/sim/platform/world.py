@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from assay.config.settings import PlannerSettings, RewardSettings
-from assay.core.ids import StageName, TenantId, WorkerId
+from assay.core.ids import PipelineName, StageName, TenantId, WorkerId
 from assay.core.records import Quota
 from assay.edge.auth import Tenant
 from assay.edge.metrics import Metrics
@@ -38,6 +38,7 @@ from assay.sim.platform.slots import SimForks, SlotWorld
 from assay.sim.platform.store import Command, NodeStore, StoreServer
 from assay.sim.platform.tenants import Honest, Hostile, Network, Plan, Scorer
 from assay.store.port import Store
+from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import stages_of
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
@@ -60,6 +61,8 @@ SLOTS_AT_START: Final = 2
 CROWDED_EVERY: Final = 5
 """In one of this many seeds several tenants send `CROWD` requests at once."""
 CROWD: Final = 48
+REPORTS_MAX: Final = 3
+"""Reports in one call: so few that a host has more to send."""
 LEASE_S: Final = 10.0
 """Lease of the leading planner."""
 
@@ -107,6 +110,8 @@ class Shape:
     hosts: int
     planners: int
     real_plans: bool
+    together: bool
+    """The slots of the first stage judge a batch at once."""
     startup_s: float
     """Longest start-up time of a slot."""
 
@@ -130,18 +135,37 @@ class World:
     troubles: PlanningTroubles = field(default_factory=PlanningTroubles)
     honest: list[Honest] = field(default_factory=list)
     findings: list[BaseException] = field(default_factory=list)
+    scorer: Scorer | None = None
     lives: int = 0
+    _pipelines: dict[PipelineName, PipelineDefinition] = field(init=False)
+    striking: int = 0
+    """Faults at work now."""
+    calm_since_s: float = 0.0
+    """When the last fault ended."""
 
     def __post_init__(self) -> None:
         """Create the store, which everything else needs."""
         self.ledger = Ledger(is_calm=self.is_calm)
         self.slots.warm_s_max = self.shape.startup_s
+        self._pipelines = pipelines(together=self.shape.together)
+        self.network.burns = not self.shape.together
         self.server = StoreServer(str(self.seed), self.loop, self._on_command)
 
     @property
     def is_calm(self) -> bool:
         """No faults, except what requests do."""
         return not self.faults
+
+    @property
+    def forgets(self) -> bool:
+        """The store may forget what it acknowledged."""
+        return any(fault.kind is Kind.FAIL_OVER for fault in self.faults)
+
+    @property
+    def jumps(self) -> bool:
+        """Leases may expire although they are renewed in time."""
+        kinds = {Kind.STORE_CLOCK_JUMP, Kind.FAIL_OVER}
+        return any(fault.kind in kinds for fault in self.faults)
 
     def _on_command(self, command: Command) -> None:
         try:
@@ -163,7 +187,7 @@ class World:
         ids = iter(range(10**9))
         service = RewardService(
             store=self._store(node),
-            pipelines=pipelines(),
+            pipelines=self._pipelines,
             settings=RewardSettings(),
             clock=node.clock,
             metrics=self.metrics,
@@ -209,8 +233,9 @@ class World:
             scratch=Path("/nonexistent"),
             spawn=tasks.spawn,
             on_wanting=host.on_wanting,
+            reports_max=REPORTS_MAX,
         )
-        definitions = stages_of(pipelines())
+        definitions = stages_of(self._pipelines)
         supervisors.update({stage: Supervisor(definitions[stage], parts) for stage in STAGES})
         serving = node.spawn(self._serve(tasks), name="serving")
         self.hosts[name] = HostNode(node, host, supervisors, forks, serving)
@@ -276,6 +301,14 @@ class World:
             await task
 
     async def _strike(self, fault: Fault) -> None:
+        self.striking += 1
+        try:
+            await self._work_harm(fault)
+        finally:
+            self.striking -= 1
+            self.calm_since_s = self.loop.time()
+
+    async def _work_harm(self, fault: Fault) -> None:
         weather, server = self.server.weather, self.server
         match fault.kind:
             case Kind.CRASH_API | Kind.CRASH_HOST | Kind.CRASH_PLANNER:
@@ -290,12 +323,17 @@ class World:
                 server.go_down()
                 await asyncio.sleep(fault.size)
                 server.come_up()
+            case Kind.CUT_OFF | Kind.CUT_LEADER:
+                nodes = self._nodes()
+                if fault.kind is Kind.CUT_LEADER:
+                    leads = [one.node for one in self.planners.values() if one.lease.leads]
+                    nodes = leads or nodes
+                node = nodes[fault.target % len(nodes)]
+                node.cuts += 1
+                await asyncio.sleep(fault.size)
+                node.cuts -= 1
             case Kind.FAIL_OVER:
-                server.go_down()
-                await asyncio.sleep(0.5)
-                kept = server.fail_over(fault.size)
-                self.ledger = refold(kept, is_calm=False)
-                server.come_up()
+                await self._fail_over(fault.size)
             case Kind.STORE_SLOW:
                 weather.slow = 100.0
                 await asyncio.sleep(fault.size)
@@ -327,6 +365,12 @@ class World:
                 self.slots.slow = 1.0
             case Kind.PLANNING_DIES:
                 self.troubles.deaths += int(fault.size)
+
+    async def _fail_over(self, seconds_lost: float) -> None:
+        self.server.go_down()
+        await asyncio.sleep(0.5)
+        self.ledger = refold(self.server.fail_over(seconds_lost), is_calm=False)
+        self.server.come_up()
 
     def _nodes(self) -> list[Node]:
         apis = [node for node, _ in self.network.apis.values()]
@@ -433,11 +477,13 @@ class World:
                 hints=draw.random() < 0.3,
             )
             own = random.Random(f"{self.seed}/tenant{number}")  # noqa: S311
-            trainer = Honest(tenant, self.network, own, plan, is_calm=self.is_calm)
+            trainer = Honest(
+                tenant, self.network, own, plan, is_calm=self.is_calm, forgets=self.forgets
+            )
             self.honest.append(trainer)
             honest.append(self.loop.create_task(trainer.train(), name=f"tenant{number}"))
         if draw.random() < 0.6:
-            scorer = Scorer(
+            self.scorer = scorer = Scorer(
                 Tenant(tenant_id=TenantId("scorer"), quota=Quota()), self.network,
                 random.Random(f"{self.seed}/scorer"),  # noqa: S311
             )  # fmt: skip

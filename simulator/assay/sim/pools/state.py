@@ -133,8 +133,7 @@ def build_state(workload: Workload, pools: Pools, deaths_ns: Ints) -> State:
     if requests > SEQUENCE_MASK:
         raise InvalidRequest(f"more than {SEQUENCE_MASK} requests", field="batches")
     task_of_batch = [k for k, task in enumerate(workload.batches) for _ in task]
-    most = [max(len(b.arrived_ns) for b in task) for task in workload.batches]
-    room = sum(most) + 1
+    room = 1 + sum(max(len(b.arrived_ns) for b in task) for task in workload.batches)
     stages = len(workload.stages)
     names = sorted({task.tenant for task in workload.tasks})
     return State(

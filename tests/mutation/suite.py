@@ -1,0 +1,43 @@
+"""The test files that hold a changed package to its promises, the cheapest first."""
+
+from collections.abc import Sequence
+from typing import Final
+
+STORE: Final = (
+    "tests/store/test_conformance.py",
+    "tests/store/test_planning.py",
+    "tests/store/test_shares.py",
+    "tests/store/test_machine.py",
+)
+TESTS: Final = {
+    "services/assay/core/": ("tests/core/test_ordering.py", *STORE),
+    "services/assay/testing/": STORE,
+    "services/assay/worker/": (
+        "tests/worker/test_pure.py", "tests/worker/test_host.py",
+        "tests/worker/test_host_process.py",
+    ),
+    "services/assay/reward/": (
+        "tests/reward/test_batches.py", "tests/reward/test_deadline.py",
+        "tests/reward/test_admission.py", "tests/reward/test_outages.py",
+    ),
+    "services/assay/planner/": (
+        "tests/planner/test_plan.py", "tests/planner/test_shell_parts.py",
+        "tests/planner/test_loop.py", "tests/planner/test_live.py",
+    ),
+}  # fmt: skip
+SIMULATION: Final = "tests/sim/platform/test_platform.py"
+"""Part of the suite too: the fixed sample of seeds."""
+
+
+def tests_of(file: str | None) -> Sequence[str]:
+    """Test files of a changed source file; `None` = all of them.
+
+    Raises:
+        KeyError: no test files are known for it.
+    """
+    if file is None:
+        return sorted({one for files in TESTS.values() for one in files} | {SIMULATION})
+    found = next((files for package, files in TESTS.items() if file.startswith(package)), None)
+    if found is None:
+        raise KeyError(file)
+    return (*found, SIMULATION)

@@ -1,0 +1,299 @@
+# ruff: noqa: E501 - the old text has to stand as it is in its file
+"""Small faults to put into the verdict rules, one at a time: do the verifiers' tests see?
+
+What is accepted, which failure becomes which outcome, tolerances, order, limits. Each names its
+place by a text that occurs exactly once in its file, and the tests that have to fail.
+"""
+
+from typing import Final, NamedTuple
+
+CODE: Final = "services/assay/verifiers/code"
+REFEREE: Final = f"{CODE}/referee"
+TEXT: Final = "services/assay/verifiers/text"
+MATH: Final = "services/assay/verifiers/math"
+_TESTS: Final = "tests/verifiers"
+
+
+class VerdictMutant(NamedTuple):
+    """One change of one file."""
+
+    kind: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def _of(
+    kind: str, file: str, tests: tuple[str, ...], *changes: tuple[str, str]
+) -> list[VerdictMutant]:
+    paths = tuple(f"{_TESTS}/test_{name}.py" for name in tests)
+    return [VerdictMutant(kind, file, old, new, paths) for old, new in changes]
+
+
+ACCEPTED: Final = [
+    *_of(
+        "accepted",
+        f"{REFEREE}/equality.py",
+        ("compare", "code_values"),
+        (
+            "        if type_of(other) is list:\n            if type_of(one) not in _LISTS or len(one) != len(other):",
+            "        if type_of(other) is list:\n            if type_of(one) not in _LISTS:",
+        ),
+        (
+            "return type_of(one) is type_of(other) and type_of(other) in kinds and bool(one == other)",
+            "return type_of(other) in kinds and bool(one == other)",
+        ),
+        ("return found if len(found) == len(value) else None", "return found"),
+        ("tuple: (tuple, Record)", "tuple: (tuple, list, Record)"),
+        ("or one.keys() != other.keys()", "or not one.keys() >= other.keys()"),
+    ),
+    *_of(
+        "accepted",
+        f"{CODE}/compare.py",
+        ("compare",),
+        ("return len(given) == len(wanted) and all(", "return all("),
+        (
+            "if not tolerance or not (_NUMBER.fullmatch(one) and _NUMBER.fullmatch(other)):",
+            "if not tolerance or not _NUMBER.fullmatch(one):",
+        ),
+        (
+            "        return actual == expected.encode",
+            "        return actual.strip() == expected.strip().encode",
+        ),
+        ("lines = [line.rstrip() for", "lines = [line.strip() for"),
+        ("given, wanted = given.casefold(), wanted.casefold()", "given = given.casefold()"),
+    ),
+    *_of(
+        "accepted",
+        f"{REFEREE}/proxies.py",
+        ("referee_shapes", "code_forgery"),
+        (
+            "            return NotImplemented\n        return _kept(self, self._assay_link",
+            "            pass\n        return _kept(self, self._assay_link",
+        ),
+        (
+            "        if not _is_object(self) or not _is_object(other):\n            return NotImplemented\n",
+            "",
+        ),
+        (
+            "return ended and not self._assay_link.control.skips_assertions(trace)\n\n    async",
+            "return ended\n\n    async",
+        ),
+        (
+            "return any(found is item or found == item for found in self)",
+            "return bool(self._assay_link.ask('operator', 'contains', self, item))",
+        ),
+        ("if said is not None and count not in", "if said is None and count not in"),
+    ),
+    *_of(
+        "accepted",
+        f"{REFEREE}/errors.py",
+        ("referee_shapes", "code_forgery"),
+        ("        if iterates or any(", "        if True or any("),
+        (
+            "if isinstance(node, ast.stmt | ast.expr) and (asserts or calls):",
+            "if isinstance(node, ast.stmt | ast.expr) and calls:",
+        ),
+    ),
+    *_of(
+        "accepted",
+        f"{REFEREE}/values.py",
+        ("referee_codec", "code_forgery"),
+        ('        and not name.startswith("_")\n', ""),
+        ('            raise ValueError("an object")', "            return form"),
+        ("int: lambda value: int.__add__(value, 0)", "int: lambda value: value.__int__()"),
+    ),
+    *_of(
+        "accepted",
+        f"{REFEREE}/operations.py",
+        ("referee_shapes", "code_forgery"),
+        ("        return not bool(one == object())", "        return True"),
+    ),
+    *_of(
+        "accepted",
+        f"{TEXT}/match.py",
+        ("text_pipelines", "text_choice"),
+        (
+            "passed = reading.labels == {reference.answer}",
+            "passed = reference.answer in reading.labels",
+        ),
+        ("if len(reading.labels) > 1:", "if len(reading.labels) > 2:"),
+        (
+            "pattern.fullmatch(text) if reference.whole else pattern.search(text)",
+            "pattern.search(text)",
+        ),
+        ("return text.casefold() if settings.ignore_case else text", "return text.casefold()"),
+        ('verdict="pass" if empty_is_right else "no_answer"', 'verdict="no_answer"'),
+    ),
+    *_of(
+        "accepted",
+        f"{TEXT}/json_text.py",
+        ("text_json_schema", "text_pipelines"),
+        (
+            '    raise ValueError(f"{word} is not JSON")',
+            "    return None  # type: ignore[return-value]",
+        ),
+        ("    if last_json is not None:\n        return last_json\n", ""),
+    ),
+]
+TOLERANCE: Final = [
+    *_of(
+        "tolerance",
+        f"{REFEREE}/equality.py",
+        ("compare", "code_values"),
+        ("return type_of(other) is float and close(", "return close("),
+        (
+            "scale = max(Fraction(1), abs(exact), abs(wanted))",
+            "scale = Fraction(1) + abs(exact) + abs(wanted)",
+        ),
+        (
+            "abs(exact - wanted) <= Fraction(tolerance) * scale",
+            "abs(exact - wanted) < Fraction(tolerance) * scale",
+        ),
+        ("if not tolerance or not (_is_finite(one) and _is_finite(other)):", "if not tolerance:"),
+        ("return both_nan or _number_equal", "return _number_equal"),
+    ),
+    *_of(
+        "tolerance",
+        f"{MATH}/equality.py",
+        ("math_answers", "math"),
+        (
+            "return round(gold, places) == round(answer, places)",
+            "return abs(gold - answer) < Fraction(1, 10**places)",
+        ),
+        ("if not is_decimal or not gold:", "if not gold:"),
+        ("if abs(gold) < _SMALL:", "if False:"),
+        ("right = right * hundredth if answer.is_percent else right", "right = right * hundredth"),
+        ("return not (units.is_known_unit(left) and units.is_known_unit(right))", "return True"),
+    ),
+]
+ORDER: Final = [
+    *_of(
+        "order",
+        f"{MATH}/equality.py",
+        ("math_answers", "math"),
+        (
+            "            return self._in_order(gold, answer)\n        names",
+            "            return self._any_order(gold.items, answer.items)\n        names",
+        ),
+        (
+            "            if found is None:\n                return False\n",
+            "            if found is None:\n                continue\n",
+        ),
+        ("at in met or any(", "True or any("),
+        (
+            "        if len(gold.items) != len(answer.items):\n            return False\n        answer = _coord",
+            "        answer = _coord",
+        ),
+        ("and (right[at] > 0) == (left[at] > 0)", ""),
+        (
+            "gold.seconds == answer.seconds and gold.half == answer.half",
+            "gold.seconds == answer.seconds",
+        ),
+    ),
+]
+OUTCOMES: Final = [
+    *_of(
+        "outcomes",
+        f"{CODE}/scoring.py",
+        ("code_python", "code_cpp", "total"),
+        ("    if status is RunStatus.SIGNALED:\n", "    if False:\n"),
+        ("    if exit_code:\n", "    if exit_code and exit_code > 1:\n"),
+        ("failed_at is None and passed < total", "False"),
+        ("if is_limit and not (settings.partial_credit and passed):", "if is_limit:"),
+        (
+            "if settings.partial_credit and 0 < passed < total:",
+            "if settings.partial_credit and 0 < passed:",
+        ),
+        ("    if is_limit and not (", "    if False and not ("),
+    ),
+    *_of(
+        "outcomes",
+        "services/assay/verifiers/total.py",
+        ("total", "infrastructure"),
+        ("            control()\n", ""),
+        ("            if runs == RUNS_MAX:", "            if runs > 0:"),
+        ("        except HeldUp:\n            raise\n", ""),
+    ),
+    *_of(
+        "outcomes",
+        f"{CODE}/repeat.py",
+        ("killed_from_outside",),
+        ("        if not killed(result):\n            break\n", "        break\n"),
+    ),
+    *_of(
+        "outcomes",
+        f"{CODE}/python_stage.py",
+        ("code_python", "code_hostile", "infrastructure"),
+        ("            if self._are_unusable(tests, settings):", "            if True:"),
+        (
+            '        if outcomes and outcomes[-1].verdict == "crashed":\n            outcomes[-1] = limit\n        elif',
+            "        if",
+        ),
+        ("            if budget.is_spent or (", "            if False or ("),
+    ),
+    *_of(
+        "outcomes",
+        f"{REFEREE}/run.py",
+        ("code_python", "referee_shapes", "code_forgery"),
+        (
+            '    except MemoryError as error:\n        verdict = ("memory_limit", _place(error))\n',
+            "",
+        ),
+        (
+            "    if link.gone is not None:\n        return link.gone.verdict, link.gone.error\n    return verdict",
+            "    return verdict",
+        ),
+        ("    if link.asked == 0:\n", "    if True:\n"),
+        (
+            '"an expected failure passed") if result.unexpectedSuccesses else PASS',
+            '"") if False else PASS',
+        ),
+        ("        verdict = _unittest_verdict(namespace, known)", "        verdict = PASS"),
+    ),
+    *_of(
+        "outcomes",
+        f"{TEXT}/json_schema.py",
+        ("text_json_schema", "text_pipelines"),
+        ('verdict="not_json", error', 'verdict="nesting_limit", error'),
+        (
+            '    except (json_text.TooDeep, RecursionError) as error:\n        return Evidence(verdict="nesting_limit"',
+            '    except (json_text.TooDeep, RecursionError) as error:\n        return Evidence(verdict="pass"',
+        ),
+        ("    if violation is None:\n", "    if violation is None or not violation.message:\n"),
+    ),
+    *_of(
+        "outcomes",
+        f"{TEXT}/match.py",
+        ("text_pipelines", "text_json_schema"),
+        ("if evidence.verdict in LIMIT_VERDICTS:", "if False:"),
+        ("        if broken or (failed and", "        if (failed and"),
+    ),
+]
+LIMITS: Final = [
+    *_of(
+        "limits",
+        f"{REFEREE}/link.py",
+        ("code_python", "code_hostile", "bounds"),
+        (
+            "        if self._cpu_s() > self._ends_s[0]:",
+            "        if self._cpu_s() > self._ends_s[0] * 100:",
+        ),
+        (
+            "        if self._depth >= CALLS_NESTED_MAX:",
+            "        if self._depth >= 100 * CALLS_NESTED_MAX:",
+        ),
+    ),
+    *_of(
+        "limits",
+        f"{MATH}/extract.py",
+        ("math", "math_answers", "answers"),
+        ("    if repeats(response):", "    if False:"),
+        ("    if unfinished(response):", "    if False:"),
+        ("if found.strategy in _ENDS_WITH_RESPONSE and is_cut(found.text):", "if False:"),
+        ("        if len(found.text) > settings.answer_chars_max and", "        if False and"),
+    ),
+]
+VERDICT_MUTANTS: Final = (*ACCEPTED, *TOLERANCE, *ORDER, *OUTCOMES, *LIMITS)
+"""All of them."""
