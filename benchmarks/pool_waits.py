@@ -2,7 +2,8 @@
 
 Decodes a random model on a pool of threads while the hot-path guard counts every thread: first with
 the machine as it is, then with spinning processes, so that one more thread is runnable than there
-are cores.
+are cores. `unforced` counts the waits while the other threads had their cores throughout: what
+the step itself causes.
 
     python benchmarks/pool_waits.py --threads 2
 """
@@ -95,6 +96,7 @@ def measure(model: Model, threads: int) -> dict[str, float]:
             "steps": steps,
             "threads": report["threads"],
             "waits_per_step": report["waits"] / steps,
+            "unforced": report["waits_unforced"],
             "preempted_per_step": report["preempted"] / steps,
             "allocations": report["allocations"],
         }

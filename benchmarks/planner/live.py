@@ -32,7 +32,6 @@ from assay.cli.operate.status_client import list_pools  # noqa: E402
 from assay.cli.plan.plot import Point, plot_stages  # noqa: E402
 from assay.client import Client, Request  # noqa: E402
 from assay.core.ids import TaskId, TenantId  # noqa: E402
-from assay.reward.deadline import natural_span_ns  # noqa: E402
 from assay.sim.files import read_arrivals  # noqa: E402
 from assay.store.port import Store  # noqa: E402
 from assay.store.valkey import open_store  # noqa: E402
@@ -182,8 +181,8 @@ async def train(
             task=task.name,
             number=number,
             requests=len(record.requests),
-            span_s=natural_span_ns(record) / 1e9,
-            delay_s=(record.completed_ns - record.opened_ns - natural_span_ns(record)) / 1e9,
+            span_s=record.natural_span_ns / 1e9,
+            delay_s=(record.completed_ns - record.opened_ns - record.natural_span_ns) / 1e9,
             slack_s=(deadlines[record.batch_id] - record.completed_ns) / 1e9,
         )
         for number, record in enumerate(reversed(history))
