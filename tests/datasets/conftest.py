@@ -1,5 +1,5 @@
 """Rows are judged as in the tests of the pipelines."""
 
-from tests.verifiers.conftest import bench, judge, new_bench, shared_data
+from tests.verifiers.benches import bench, judge, new_bench, shared_data
 
 __all__ = ["bench", "judge", "new_bench", "shared_data"]

@@ -300,29 +300,71 @@ def plus(**more: object) -> Outputs:
 
 def test_evalplus_results_make_calls(judge: Judge) -> None:
     wanted = plus()
-    assert wanted.inputs == [[[1, 2.5]], [[3]], [[12345678901234567890, -1]]]
-    row = wanted.row([[1, 2.5], [3, 3], [-1, 12345678901234567890]])
+    assert wanted.inputs == [["[1, 2.5]"], ["[3]"], ["[12345678901234567890, -1]"]]
+    row = wanted.row(["(1, 2.5)", "(3, 3)", "(-1, 12345678901234567890)"])
     taken_by_its_pipeline(row)
     assert row.settings == {"value_float_tolerance": 0.01}
-    program = "def ends(xs: List[float]) -> Tuple[float, float]:\n    return [min(xs), max(xs)]\n"
-    assert reward(judge, row, program) == 1.0
+    program = "def ends(xs: List[float]) -> Tuple[float, float]:\n    return {0}\n"
+    assert reward(judge, row, program.format("(min(xs), max(xs))")) == 1.0
     assert reward(judge, row, row.reference["solution"]) == 1.0
-    assert reward(judge, row, "def ends(xs): return [0, 0]") == 0.0
+    assert reward(judge, row, program.format("[min(xs), max(xs)]")) == 0.0  # `!=` in Python
+    assert reward(judge, row, "def ends(xs): return (0, 0)") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("assertion", "given", "literal"),
+    [
+        ("assert ends((1, 2)) == 1", [3, 4, 5], "(3, 4, 5)"),
+        ("assert ends({1, 2}) == 1", [3, 4], "{3, 4}"),
+        ("assert ends([(1, 'a'), (2, 'b')]) == 1", [[3, "c"]], "[(3, 'c')]"),
+        ("assert ends(((1, 2), [3])) == 1", [[5, 6, 7], [8, 9]], "((5, 6, 7), [8, 9])"),
+        ("assert ends({'a': (1, 2)}) == 1", {"b": [3, 4]}, "{'b': (3, 4)}"),
+        ("assert ends(1 + 2j) == 1", "(3-4j)", "(3-4j)"),
+        ("assert ends([]) == 1\nassert ends([(1,)]) == 2", [[5], []], "[(5,), ()]"),
+        ("assert set(ends((1, 2))) == {1}", [], "()"),
+        ("assert ends(list(range(3))) == 1", [1, 2], "[1, 2]"),
+        (None, [[1]], "[[1]]"),
+    ],
+)
+def test_evalplus_arguments_have_the_types_of_the_assertion(
+    assertion: str | None, given: object, literal: str
+) -> None:
+    found = plus(assertion=assertion, base_input=[[given]], plus_input={})
+    assert found.inputs == [[literal]]
+
+
+def test_evalplus_arguments_of_such_types_reach_the_program(judge: Judge) -> None:
+    wanted = plus(
+        assertion="assert ends((1, 2), {3}) == (2, {1, 3})",
+        prompt="",
+        canonical_solution="def ends(xs, other):\n    return xs[1:], other | set(xs)\n",
+        base_input=[[[1, 2], [3]]],
+        plus_input=[[[4], []]],
+    )
+    row = wanted.row(["((2,), {1, 2, 3})", "((), {4})"])
+    taken_by_its_pipeline(row)
+    assert reward(judge, row, row.reference["solution"]) == 1.0
+    assert reward(judge, row, "def ends(xs, other): return list(xs[1:]), other | set(xs)") == 0.0
 
 
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
         ({"entry_point": "find_zero"}, "special checker"),
-        ({"assertion": "assert ends((1, 2)) == 1"}, "types that JSON cannot represent"),
-        ({"assertion": "assert ends([{1, 2}]) == 1"}, "types that JSON cannot represent"),
+        ({"assertion": "assert ends((1, 2)) == ends([1, 2])"}, "types that the file does not show"),
+        ({"assertion": "assert ends({1: 2}) == 1"}, "keys that are text"),
+        ({"assertion": "assert ends(1j) == 1"}, "other types than the assertion"),
+        ({"assertion": "assert ends() == 1"}, None),
         ({"base_input": [3]}, "base_input"),
         ({"canonical_solution": ""}, "canonical_solution"),
     ],
 )
 def test_evalplus_problems_that_cannot_be_judged_are_refused(
-    more: dict[str, Any], reason: str
+    more: dict[str, Any], reason: str | None
 ) -> None:
+    if reason is None:
+        plus(**more)
+        return
     with pytest.raises(Refused, match=reason):
         plus(**more)
 
@@ -406,6 +448,22 @@ def paragraphs(text: str) -> int:
     return len(parts) - sum(1 for at in ends if not parts[at].strip())
 
 
+def two_responses(text: str) -> bool:
+    parts = text.split("******")
+    if not all(part.strip() for part in parts[1:-1]):
+        return False
+    said = [part.strip() for part in parts if part.strip()]
+    return len(said) == 2 and said[0] != said[1]
+
+
+def first_word(text: str, *, count: int, at: int, word: str) -> bool:
+    parts = text.split("\n\n")
+    if len([part for part in parts if part.strip()]) != count or not parts[at - 1].strip():
+        return False
+    begins = parts[at - 1].split()[0].lstrip("'").lstrip('"')
+    return re.split("[.,?!'\"]", begins)[0].lower() == word
+
+
 CHECKS: list[tuple[str, dict[str, Any], Callable[[str], bool]]] = [
     ("punctuation:no_comma", {}, lambda t: "," not in t),
     ("length_constraints:number_words", {"relation": "at least", "num_words": 4},
@@ -446,10 +504,23 @@ CHECKS: list[tuple[str, dict[str, Any], Callable[[str], bool]]] = [
     ("detectable_format:title", {},
      lambda t: any(one.lstrip("<").rstrip(">").strip() for one in re.findall(r"<<[^\n]+>>", t))),
     ("detectable_format:constrained_response", {}, lambda t: "My answer is yes." in t.strip()),
+    ("combination:two_responses", {}, two_responses),
+    ("length_constraints:nth_paragraph_first_word",
+     {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "Cat"},
+     lambda t: first_word(t, count=2, at=2, word="cat")),
+    ("length_constraints:nth_paragraph_first_word",
+     {"num_paragraphs": 1, "nth_paragraph": 1, "first_word": "a"},
+     lambda t: first_word(t, count=1, at=1, word="a")),
 ]  # fmt: skip
 PIECES = ("*", "**", "***", "\n- ", "\n* ", "1", "cat 2",
           "cat", "Cat", "concat", "dog", "the dog.", '"', ",", " ", "\n", "[x]", "[", "]", "P. S.",
           "p.s.", "<<", ">>", "My answer is yes.", "a", "\u00e9t\u00e9", "\n\n", "c")  # fmt: skip
+
+
+MORE_PIECES = {
+    "combination:two_responses": ("******", " ******\n"),
+    "length_constraints:nth_paragraph_first_word": ("\n\n", "\n\n'\"cat", "A ", "\n\n \n\n"),
+}
 
 
 @pytest.mark.parametrize("seed", range(len(CHECKS)))
@@ -458,10 +529,11 @@ def test_instructions_are_judged_as_their_checkers_do(seed: int) -> None:
     pattern = re.compile(
         converted("ifeval", ifeval((name, given_))).reference["pattern"], re.DOTALL
     )
+    pieces = (*PIECES, *MORE_PIECES.get(name, ()))
     rng = random.Random(seed)
     told = []
     for _ in range(1_500):
-        text = "".join(rng.choices(PIECES, k=rng.randint(0, 12)))
+        text = "".join(rng.choices(pieces, k=rng.randint(0, 12)))
         told.append(check(text))
         assert (pattern.search(text) is not None) == told[-1], (name, text)
     assert True in told
@@ -469,6 +541,9 @@ def test_instructions_are_judged_as_their_checkers_do(seed: int) -> None:
 
 
 LONG = (
+    "******",
+    "\n\n",
+    "a ******",
     "*",
     "* ",
     "word cat ",
@@ -537,5 +612,5 @@ def test_any_record_gives_a_row_or_a_reason(data: st.DataObject) -> None:
     with contextlib.suppress(Refused, InvalidRequest):
         row = source.convert(record, 1, source.pipelines[0])
         if isinstance(row, Outputs):
-            row = row.row([1] * len(row.inputs))
+            row = row.row(["1"] * len(row.inputs))
         taken_by_its_pipeline(row)

@@ -56,6 +56,16 @@ def call_tests(
     return {"calls": {"function": function, "cases": _counted(cases)}}
 
 
+def literal_tests(function: str, pairs: Iterable[tuple[Sequence[str], str]]) -> dict[str, Any]:
+    """Return a reference with one call per pair of arguments and result, all Python literals.
+
+    Raises:
+        Refused: there are no pairs, or too many.
+    """
+    cases = [{"args": list(args), "expected": expected} for args, expected in pairs]
+    return {"calls": {"function": function, "values": "python", "cases": _counted(cases)}}
+
+
 def _counted(tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if not tests:
         raise Refused("no tests")

@@ -1,9 +1,9 @@
 r"""IFEval and files in its form: instructions that one regular expression can judge together.
 
 Each instruction becomes a look-ahead at the start of the response, so that all of them must match.
-The expressions follow IFEval's checkers. Instructions that need a language detector, a sentence
-splitter, or a comparison of two parts of the response have no such form: their rows are refused
-with the name of the instruction. Repetitions are possessive, so matching time is linear in the
+The expressions follow IFEval's checkers. Instructions that need a language detector, a splitter of
+sentences or words, or a JSON parser have no such form: their rows are refused with the name of the
+instruction. Repetitions are possessive, so matching time is linear in the
 response for each instruction.
 """
 
@@ -177,6 +177,30 @@ def _repeated(given: Arguments) -> str:
     return rf"(?=\s*+(?i:{re.escape(_word(given, 'prompt_to_repeat'))}))"
 
 
+def _first_word(given: Arguments) -> str:
+    """Blocks between two line feeds: so many that are not blank; one begins with a word.
+
+    The block is counted with the blank ones, as upstream.
+    """
+    wanted, at = _number(given, "num_paragraphs"), _number(given, "nth_paragraph")
+    if not 1 <= at <= wanted:
+        raise Refused("a number under `nth_paragraph` that is not among the paragraphs")
+    word = _word(given, "first_word")
+    blank, content = r"(?:(?!\n\n)\s)*+", r"(?:(?!\n\n).)*+"
+    next_one = rf"(?:{blank}\n\n)*+{blank}\S{content}"
+    counted = rf"(?={next_one}(?:\n\n{next_one}){{{wanted - 1}}}(?:\n\n{blank})*+\Z)"
+    first = rf"'*+\"*+(?i:{re.escape(word)})(?=[.,?!'\"\s]|\Z)"
+    if re.search(r"[.,?!'\"\s]", word):
+        return r"(?!)"  # no first word contains one of these
+    return rf"{counted}(?=(?:{content}\n\n){{{at - 1}}}{blank}{first})"
+
+
+_RESPONSE: Final = r"(?:(?!\*{6})\S)++(?:\s++(?:(?!\*{6})\S)++)*+"
+_TWO_RESPONSES: Final = (
+    rf"(?=(?:\s*+\*{{6}})?+\s*+(?P<one>{_RESPONSE})\s*+\*{{6}}\s*+"
+    rf"(?!(?P=one)\s*+(?:\*{{6}}|\Z)){_RESPONSE}\s*+(?:\*{{6}}\s*+)?+\Z)"
+)
+"""Two texts that differ, with six asterisks between them."""
 _TITLE: Final = r"(?=.*?(?m:^)(?:(?!<<)[^\n])*+<<<*+[^\S\n]*+(?:[^\s>]|>++[^>\n])[^\n]*>>)"
 """Double angle brackets around text without spaces or further brackets of the same side."""
 _INSTRUCTIONS: Final[Mapping[str, Callable[[Arguments], str]]] = {
@@ -191,6 +215,8 @@ _INSTRUCTIONS: Final[Mapping[str, Callable[[Arguments], str]]] = {
         f"(?=.*?(?:{'|'.join(re.escape(option) for option in _OPTIONS)}))"
     ),
     "combination:repeat_prompt": _repeated,
+    "combination:two_responses": lambda _given: _TWO_RESPONSES,
+    "length_constraints:nth_paragraph_first_word": _first_word,
     "detectable_format:multiple_sections": _sections,
     "detectable_format:number_bullet_lists": _bullets,
     "detectable_format:number_highlighted_sections": _highlights,

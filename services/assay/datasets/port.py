@@ -56,10 +56,10 @@ class Outputs:
 
     program: str
     function: str
-    inputs: Sequence[Sequence[Any]]
-    """The arguments of each call."""
-    row: Callable[[Sequence[Any]], Row]
-    """Creates the row from the results of the calls."""
+    inputs: Sequence[Sequence[str]]
+    """The arguments of each call, as Python literals (`assay.verifiers.code.literals`)."""
+    row: Callable[[Sequence[str]], Row]
+    """Creates the row from the results of the calls, as Python literals too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
