@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
 SOURCES = ("services", "runtime", "simulator", "proto")
 MODULES_MAX = 14
+FILES_MAX = 5
 
 
 def packages() -> dict[str, Path]:
@@ -31,6 +32,15 @@ def test_the_files_to_touch_are_there() -> None:
     files = re.findall(r"`([\w.]+/[\w./]+)`", page)
     assert len(files) > 25
     assert [file for file in files if not (ROOT / file).exists()] == []
+
+
+def test_a_change_touches_at_most_five_files() -> None:
+    section = PAGE.read_text("utf-8").partition("## To change X")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (an? [^|]*|KV[^|]*) \| (.*) \|$", section, re.MULTILINE)
+    assert len(rows) >= 12
+    for what, touched in rows:
+        files = re.findall(r"`([\w.]+/[\w./]+)`(?! or)", touched)
+        assert 1 <= len(files) <= FILES_MAX, f"{what}: {files}"
 
 
 @pytest.mark.parametrize("name", sorted(packages()))

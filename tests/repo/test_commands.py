@@ -107,7 +107,7 @@ def test_assay_takes_the_command(
 
 def test_the_script_runs_tests_and_checks_and_leaves_the_check_of_a_file_to_assay() -> None:
     labels = re.findall(r"^([\"*].*)\)(?:  #.*)?$", (ROOT / "run").read_text(), re.MULTILINE)
-    assert labels == ['"test "*', '"check 1"', "*"]
+    assert labels == ['"test "*', '"check 1"', '"demo "*', "*"]
 
 
 @pytest.mark.parametrize("arguments", of_python(module=False))

@@ -209,7 +209,7 @@ def test_the_states_of_a_batch_are_those_of_the_proto() -> None:
 @pytest.mark.parametrize("name", sorted(metrics()))
 def test_a_metric_is_named_with_its_unit_last(name: str) -> None:
     kind, _ = metrics()[name]
-    ends = {"histogram": ("_seconds", "_bytes"), "counter": ("_total",)}
+    ends = {"histogram": ("_seconds", "_bytes", "_versions"), "counter": ("_total",)}
     assert name.startswith("assay_")
     assert name.endswith(ends.get(kind, "")), "see the head of docs/glossary.md"
 

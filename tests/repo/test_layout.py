@@ -1,9 +1,19 @@
 """House rules of the layout that no linter knows."""
 
+import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_ROOTS = ("services", "runtime", "simulator", "proto")
+LINES_MAX = 60
+LONG_FOR_A_REASON = frozenset(
+    {
+        # A compiled recursion: in parts it is slower.
+        ("services/assay/model/queueing.py", "serve"),
+    }
+)
 
 
 def test_no_portion_of_the_namespace_has_an_init_module() -> None:
@@ -25,3 +35,31 @@ def test_every_package_is_typed() -> None:
     ]
     assert packages
     assert [p.name for p in packages if not (p / "py.typed").exists()] == []
+
+
+def sources(*folders: str) -> Iterator[tuple[str, str]]:
+    """The Python files of these folders that are written by hand, with their text."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "_pb2" not in path.name:
+                yield str(path.relative_to(ROOT)), path.read_text("utf-8")
+
+
+def test_nothing_is_imported_from_a_conftest() -> None:
+    form = re.compile(
+        r"^ *(from \S*\bconftest|from tests\S* import .*\bconftest|import \S*conftest)", re.M
+    )
+    importing = [path for path, text in sources("tests", "benchmarks") if form.search(text)]
+    assert importing == [], "a conftest.py has fixtures; what tests import is a module beside it"
+
+
+def test_functions_are_short() -> None:
+    long = [
+        f"{path}: {node.name} ({length} lines)"
+        for path, text in sources(*SOURCE_ROOTS, "tests", "benchmarks", "examples", "scripts")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or 0) - node.lineno + 1) > LINES_MAX
+        and (path, node.name) not in LONG_FOR_A_REASON
+    ]
+    assert long == []
