@@ -56,6 +56,11 @@ class Trio:
         await until(lambda: len(warden.pids_in(self.lock)) == 2)
         return warden.pids_in(self.lock)[1]
 
+    def described(self) -> str:
+        """State and signal masks of all three."""
+        pids = {self.owner.pid, self.warden_pid, *warden.pids_in(self.lock)}
+        return "; ".join(f"{pid}: {state_of(pid)}" for pid in sorted(pids))
+
     async def all_gone(self) -> None:
         """Within the bound; the lock says it."""
         await until(lambda: is_free(self.lock))
@@ -67,6 +72,18 @@ def lives(pid: int) -> bool:
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False
+
+
+def state_of(pid: int) -> str:
+    """What the kernel says of a process: its state, where it waits, its signals."""
+    kept = ("Name", "State", "PPid", "TracerPid", "SigQ", "SigPnd", "ShdPnd", "SigBlk", "SigIgn")
+    try:
+        status = Path(f"/proc/{pid}/status").read_text().splitlines()
+        where = Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:
+        return "gone"
+    told = [" ".join(line.split()) for line in status if line.startswith((*kept, "SigCgt"))]
+    return ", ".join([*told, f"wchan: {where}"])
 
 
 def is_free(path: Path) -> bool:
@@ -129,8 +146,11 @@ async def test_nobody_is_left_whoever_gets_which_signal_at_whatever_moment(
             os.kill(pid, number)
         if victim == "warden" and number in {signal.SIGINT, signal.SIGHUP}:
             trio.owner.kill()  # a warden is deaf to what a terminal sends
-        async with asyncio.timeout(PATIENCE_S):
-            await trio.owner.wait()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await trio.owner.wait()
+        except TimeoutError:
+            pytest.fail(f"the owner did not end; {trio.described()}")
         await trio.all_gone()
 
     await asyncio.gather(*(one() for _ in range(3)))

@@ -29,6 +29,7 @@ BUSY_POLL_S: Final = 0.2
 BUSY_S_MAX: Final = 60.0
 """How long a store waits for its clients after its owner's death."""
 _PR_SET_PDEATHSIG: Final = 1
+_WAKES_MAX: Final = 4_096
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -121,13 +122,26 @@ def _end(pid: int, ward: int, drain_s: float, busy: str) -> None:
         select.select([ward], [], [])
 
 
+def _wake_by_signals() -> int:
+    """A descriptor that is readable after a signal.
+
+    Python runs a handler between two instructions of its own: a signal that arrives after the last
+    of them, just before the process waits, would be handled when the wait is over.
+    """
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    return told
+
+
 def main(words: list[str]) -> None:
     """Ward until the ward ends; then end in the same way."""
     owner_pid, lock, drain_s = int(words[0]), int(words[1]), float(words[2])
     busy, argv = words[3], words[4:]
     asked: list[int] = []
-    # Block from the first moment: a signal before the ward exists is passed on later.
+    # A signal before the ward exists is passed on later.
     signal.signal(signal.SIGTERM, lambda *_: asked.append(signal.SIGTERM))
+    told = _wake_by_signals()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -144,7 +158,9 @@ def main(words: list[str]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: signal.pidfd_send_signal(ward, signal.SIGTERM))
     if asked:
         os.kill(pid, signal.SIGTERM)
-    if ward not in select.select([owner, ward], [], [])[0]:
+    while (ready := select.select([owner, ward, told], [], [])[0]) == [told]:
+        os.read(told, _WAKES_MAX)
+    if ward not in ready:
         _end(pid, ward, drain_s, busy)
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status):
