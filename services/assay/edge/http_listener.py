@@ -20,6 +20,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from assay.edge.auth import in_url
+
 HEAD_S_MAX: Final = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
 HEAD_BYTES_MAX: Final = 64 * 1024
@@ -212,11 +214,6 @@ class _Uvicorn(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def in_url(host: str) -> str:
-    """A host as it stands in a URL: an IPv6 address in brackets."""
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _bound(host: str, port: int, setting: str) -> socket.socket:

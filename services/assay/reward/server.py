@@ -20,8 +20,8 @@ from assay.config.settings import RewardSettings
 from assay.core.errors import AssayError, DependencyDown
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, server_options
-from assay.edge.http_listener import Connections, HttpListener, TlsFiles, in_url
+from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, server_options, take_port
+from assay.edge.http_listener import Connections, HttpListener, TlsFiles
 from assay.edge.metrics import Metrics
 from assay.reward.readers import Readers
 from assay.reward.service import RewardService
@@ -133,7 +133,14 @@ class RewardServer:
         http = self._http.bind(self._settings.host, self._settings.http_port)
         self._grpc = self._grpc_server()
         try:
-            grpc_port = self._listen_grpc()
+            grpc_address = take_port(
+                self._grpc,
+                self._settings.host,
+                self._settings.grpc_port,
+                setting="reward.grpc_port",
+                certificate=self._settings.tls_certificate,
+                key=self._settings.tls_key,
+            )
         except OSError:
             self._http.unbind()
             raise
@@ -142,7 +149,7 @@ class RewardServer:
         await self._report_readiness()
         self._tasks.append(asyncio.create_task(self._watch_readiness(), name="readiness"))
         self._tasks.append(asyncio.create_task(self._watch_lag(), name="lag"))
-        return Addresses(grpc=f"{in_url(self._settings.host)}:{grpc_port}", http=http)
+        return Addresses(grpc=grpc_address, http=http)
 
     async def stop(self) -> None:
         """Drain and stop."""
@@ -180,19 +187,6 @@ class RewardServer:
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
         return server
-
-    def _listen_grpc(self) -> int:
-        address = f"{in_url(self._settings.host)}:{self._settings.grpc_port}"
-        try:
-            if self._settings.tls_certificate and self._settings.tls_key:
-                key = self._settings.tls_key.read_bytes()
-                chain = self._settings.tls_certificate.read_bytes()
-                credentials = grpc.ssl_server_credentials([(key, chain)])
-                return self._grpc.add_secure_port(address, credentials)
-            return self._grpc.add_insecure_port(address)
-        except RuntimeError as error:
-            message = f"reward.grpc_port: cannot listen on {address}: {error}"
-            raise OSError(message) from error
 
     # -- health --------------------------------------------------------------------------------
     async def _watch_readiness(self) -> None:

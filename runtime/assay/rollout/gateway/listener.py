@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from assay.edge.http_listener import Connections, HttpListener
+from assay.edge.http_listener import Connections, HttpListener, TlsFiles
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -55,6 +55,7 @@ class GatewayListener:
             setting="rollout.gateway_port",
             connections=Connections(connections_max=most, per_peer_max=most, body_s_max=BODY_S_MAX),
             drain_s=settings.drain_s,
+            tls=TlsFiles(certificate=settings.tls_certificate, key=settings.tls_key),
         )
 
     async def start(self) -> str:
