@@ -37,31 +37,36 @@ class _Unload(BaseModel):
     lora_name: str
 
 
+class _Adapters:
+    def __init__(self, engine: Engine, runtime: Runtime, base: str) -> None:
+        self.engine, self.runtime, self.base = engine, runtime, base
+        self.paths: dict[str, str] = {}
+
+    def names(self) -> list[str]:
+        return [self.base, *self.paths]
+
+    def stage(self, name: str) -> None:
+        adapter = read_adapter(Path(self.paths[name]), self.engine.config)
+        self.engine.stage_adapter(int(name.rpartition("-")[2]), adapter)
+
+    def use(self, name: str) -> None:
+        version = 0 if name == self.base else int(name.rpartition("-")[2])
+        if self.engine.policy_version == version:
+            return
+        if version and self.engine.ready_version != version:
+            self.stage(name)
+        self.runtime.activate(version)
+
+
 def build(engine: Engine, runtime: Runtime, served: Served) -> FastAPI:
-    """The application; `app.state.adapters` has what is loaded, and `unloaded` what was."""
+    """The application; `app.state.unloaded` has the names that were unloaded."""
     app = build_app(runtime, served)
-    adapters: dict[str, str] = {}
-    app.state.adapters, app.state.unloaded = adapters, []
+    own = _Adapters(engine, runtime, served.name)
+    adapters, app.state.unloaded = own.paths, []
     changing = asyncio.Lock()
 
     def refused(message: str) -> JSONResponse:
         return JSONResponse({"error": {"message": message, "code": 400}}, 400)
-
-    def names() -> list[str]:
-        return [served.name, *adapters]
-
-    def stage(name: str) -> int:
-        version = int(name.rpartition("-")[2])
-        engine.stage_adapter(version, read_adapter(Path(adapters[name]), engine.config))
-        return version
-
-    def use(name: str) -> None:
-        version = 0 if name == served.name else int(name.rpartition("-")[2])
-        if engine.policy_version == version:
-            return
-        if version and engine.ready_version != version:
-            stage(name)
-        runtime.activate(version)
 
     @app.post("/v1/load_lora_adapter")
     async def load(body: _Load) -> Response:
@@ -69,7 +74,7 @@ def build(engine: Engine, runtime: Runtime, served: Served) -> FastAPI:
             return refused(f"the lora adapter {body.lora_name} has already been loaded")
         adapters[body.lora_name] = body.lora_path
         try:
-            await asyncio.to_thread(stage, body.lora_name)
+            await asyncio.to_thread(own.stage, body.lora_name)
         except (AssayError, OSError) as error:
             del adapters[body.lora_name]
             return refused(str(error))
@@ -86,15 +91,15 @@ def build(engine: Engine, runtime: Runtime, served: Served) -> FastAPI:
         request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
         if request.url.path == "/v1/models":
-            listed = [{"id": name, "max_model_len": served.seq_len_max} for name in names()]
+            listed = [{"id": name, "max_model_len": served.seq_len_max} for name in own.names()]
             return JSONResponse({"object": "list", "data": listed})
         if request.url.path == "/v1/completions":
             body: dict[str, Any] = await request.json()
             name = body["model"]
-            if name not in names():
+            if name not in own.names():
                 return JSONResponse({"error": {"message": f"no model {name}"}}, 404)
             async with changing:
-                await asyncio.to_thread(use, name)
+                await asyncio.to_thread(own.use, name)
             request._body = json.dumps({**body, "model": served.name}).encode()
         return await call_next(request)
 

@@ -204,7 +204,7 @@ class _Files:
             self._map[head.name] = file
 
     def finish(self, config: Path | None) -> None:
-        """Write what stands beside the tensors."""
+        """Write the other files."""
         if not self._sums:
             raise FailedPrecondition("a push without tensors", field="tensor")
         if not self._adapter:
