@@ -33,8 +33,9 @@ SEARCHED_CHARS_MAX: Final = 60
 _TAIL_CHARS_MAX: Final = 500
 _STATEMENT_CHARS_MAX: Final = 500
 _STATEMENTS_MAX: Final = 256
-_MENTIONS_MAX: Final = 1_000
-_HOPS_MAX: Final = 64
+_MENTIONS_MAX: Final = 256
+"""A text that mentions labels more often names all of them: no part of it may be left out."""
+_HOPS_MAX: Final = 32
 """Labels and fillers between a label and the word that rejects it."""
 _PLAIN: Final[dict[int, int | str]] = {
     **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
@@ -392,7 +393,9 @@ class _Labels:
         whole = self.named_by(text.strip(" \n().[]:,;!"))
         if whole is not None:
             return {whole}, set()
-        mentions = list(islice(self._mentions(text, is_direct=is_direct), _MENTIONS_MAX))
+        mentions = list(islice(self._mentions(text, is_direct=is_direct), _MENTIONS_MAX + 1))
+        if len(mentions) > _MENTIONS_MAX:
+            return set(self._by_form.values()), set()
         starts = {m.start: m for m in mentions}
         ends = {m.end: m for m in mentions}
         kept = []
