@@ -294,7 +294,9 @@ def test_what_goes_before_a_statement_does_not_change_it() -> None:
         assert _read(response) == {x}, response
 
 
-@pytest.mark.parametrize("filler", ["{x} ", "{x}, ", "{x} and ", "not {x}, ", "{x}) ", "wait, {x} "])
+@pytest.mark.parametrize(
+    "filler", ["{x} ", "{x}, ", "{x} and ", "not {x}, ", "{x}) ", "wait, {x} "]
+)
 def test_no_label_hides_behind_many_mentions_of_another(filler: str) -> None:
     many = filler.format(x="A") * 2_000
     assert "B" in _read(f"{many} or B") or len(_read(f"{many} or B")) != 1
