@@ -190,7 +190,7 @@ GOLDS = ("Zürich", "e\u0301clair", "naïve 7", "\u202eabc", "a\0b", "ﬁne", "�
 def _disguised(gold: str) -> Iterator[str]:
     """Texts that look like the gold, or hold it, and are not equal to it."""
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
-        yield unicodedata.normalize(form, gold)  # type: ignore[arg-type]
+        yield unicodedata.normalize(form, gold)
     for old, new in (("a", "а"), ("e", "е"), ("i", "і"), ("x", "х"), ("I", "Ι"), ("7", "７")):  # noqa: RUF001
         yield gold.replace(old, new)
     yield from (gold.swapcase(), gold.upper(), gold.lower(), gold[:-1], gold[1:], gold[::-1])

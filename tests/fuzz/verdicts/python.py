@@ -190,8 +190,8 @@ def _reference(
         value = problem.solve(*samples[0])
         # `isclose` compares as float: it does not see the last digits of a large integer.
         is_large = isinstance(value, int | float) and abs(value) >= 1e15
-        shapes = _UNDEFINED[1:] if is_large else _UNDEFINED
-        return {"asserts": {"code": [_asserted(rng, problem, function, samples[0], shapes)]}}
+        undefined: tuple[str, ...] = _UNDEFINED[1:] if is_large else _UNDEFINED
+        return {"asserts": {"code": [_asserted(rng, problem, function, samples[0], undefined)]}}
     shapes = _shapes(problem.solve(*samples[0]), exact=exact)
     if form == "human_eval":
         code = [_asserted(rng, problem, "candidate", s, shapes) for s in samples]

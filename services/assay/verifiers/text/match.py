@@ -90,7 +90,7 @@ class MatchHandler:
         if failed:
             evidence = replace(evidence, error=f"{failed}; {evidence.error}".rstrip("; "))
         use = ResourceUse(cpu_s=time.process_time() - began_s)
-        if evidence.verdict in LIMIT_VERDICTS or evidence.verdict == _CPU_LIMIT:
+        if evidence.verdict in (_CPU_LIMIT, *LIMIT_VERDICTS):
             return resource_limited(settings=work.settings, evidence=evidence, use=use)
         passed = evidence.verdict == "pass"
         return scored(passed=passed, settings=work.settings, evidence=evidence, use=use)

@@ -15,7 +15,7 @@ LIST_CHARS_MAX: Final = 1_500
 _REASON: Final = re.compile(r"\b(?:because|since|as|so|therefore|while|whereas)\b", re.IGNORECASE)
 _COMMENT: Final = re.compile(
     r"\b(?:(?:is|are|was|were|has|have|does|do)\b.{0,40}?\b(?:not|never|wrong|incorrect|false"
-    r"|correct|right|true|eliminated|excluded|impossible|invalid)|too \w|because|since|would|fails"
+    r"|correct|right|true|eliminated|excluded|impossible|invalid)|too \w+|because|since|would|fails"
     r"|contradicts|(?:wrong|incorrect|rejected|eliminated|excluded)(?=[ .!)]*$))\b|n't\b"
     r"|[\u2717\u2718\u274c]",
     re.IGNORECASE,
