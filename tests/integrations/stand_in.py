@@ -30,7 +30,8 @@ class Judge:
     def __call__(self, claim: Claim) -> Finish:
         self.claims.append(claim)
         text = claim.response.decode()
-        outcome, reward = Outcome.SCORED, float("boxed{5}" in text)
+        outcome = Outcome.SCORED
+        reward: float | None = float("boxed{5}" in text)
         if FAILS in text:
             outcome, reward = Outcome.INFRA_FAILED, None
         elif LIMIT in text:

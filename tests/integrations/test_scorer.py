@@ -37,7 +37,7 @@ async def test_a_step_is_one_batch_with_its_deadline(judge: Judge) -> None:
 
 
 async def test_calls_with_one_sample_share_the_batch_of_their_step(judge: Judge) -> None:
-    scorer = pickle.loads(pickle.dumps(Scorer.of("math", step_size=6)))
+    scorer: Scorer = pickle.loads(pickle.dumps(Scorer.of("math", step_size=6)))
     texts = [RIGHT, FAILS, WRONG, RIGHT, WRONG, RIGHT]
 
     def of_another_loop(sample: Sample) -> float | None:
