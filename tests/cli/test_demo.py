@@ -45,12 +45,13 @@ async def test_a_platform_that_judges_nothing_is_an_error_and_not_a_result() -> 
         await loop.close()
 
 
-@pytest.mark.parametrize(("command", "extra"), [("demo", "demo"), ("status", "server")])
-def test_the_extra_that_a_command_needs_is_named(command: str, extra: str) -> None:
-    missing = "matplotlib" if command == "demo" else "structlog"
+@pytest.mark.parametrize(
+    ("command", "missing", "extra"), [("demo", "matplotlib", "demo"), ("up", "redis", "server")]
+)
+def test_the_extra_that_a_command_needs_is_named(command: str, missing: str, extra: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; from assay.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert f"assay[{extra}]" in done.stderr
+    assert f"needs {missing}: pip install 'assay[{extra}]'" in done.stderr

@@ -135,11 +135,12 @@ def main() -> None:
     try:
         app()
     except ModuleNotFoundError as error:
-        if (error.name or "assay").partition(".")[0] == "assay":
+        package = (error.name or "assay").partition(".")[0]
+        if package == "assay":
             raise  # a bug
         named = COMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
         extra = "server" if named is None else named.extra
-        sys.stderr.write(f"this command needs {error.name}: pip install 'assay[{extra}]'\n")
+        sys.stderr.write(f"this command needs {package}: pip install 'assay[{extra}]'\n")
         sys.exit(2)
     except Exception as error:
         # Imported here: what describes an error needs gRPC and the settings.
