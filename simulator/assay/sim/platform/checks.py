@@ -4,7 +4,7 @@ The ledger checks the store, command by command. This module checks the worker h
 the planners, which are visible between instants, and that nothing is left at the end.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -125,12 +125,12 @@ class InstantChecks:
         world = self._world
         if world.findings:
             raise world.findings[0]
-        for one in world.planners.values():
-            follows = self._known.follows.get(one.node.name, False)
-            require(not (follows and _leads(one)), "a planner leads although another does")
         leaders = [one.node.name for one in world.planners.values() if _leads(one)]
-        if not self._lead_is_unsafe():
-            require(len(leaders) <= 1, "two planners lead", leaders=leaders)
+        for leader in leaders:
+            follows = self._known.follows.get(leader, False)
+            require(not follows, "a planner leads although another does")
+        if len(leaders) > 1 and not self._lead_is_unsafe():
+            require(False, "two planners lead", leaders=leaders)  # noqa: FBT003
         self._scores()
         for life in world.hosts.values():
             if life.node.is_alive and self._seen.get(life.node.name) != life.node.events:
@@ -169,36 +169,32 @@ class InstantChecks:
 
     def _slots(self, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
         pool = supervisor._pool  # noqa: SLF001
-        starting = sum(slot.state is SlotState.STARTING for slot in slots)
-        idle = sum(slot.state is SlotState.IDLE for slot in slots)
-        is_surplus = len(slots) > pool._desired  # noqa: SLF001
-        require(not (is_surplus and starting), "more slots than wanted start")
-        require(not (is_surplus and idle), "a slot that is not wanted is idle")
-        require(pool._desired <= SLOTS_MAX, "a pool over its cap")  # noqa: SLF001
+        desired = pool._desired  # noqa: SLF001
+        require(desired <= SLOTS_MAX, "a pool over its cap")
         batch_max = BATCH_MAX if supervisor.stage == FIRST else 1
-        held = Counter[int]()
+        held = [id(one) for one in supervisor._waiting._claims]  # noqa: SLF001
         for slot in slots:
-            assignment = slot.assignment
-            require(
-                assignment is None or slot.state is SlotState.BUSY,
-                "a slot that is not busy has work",
-                state=slot.state,
-            )
+            state, assignment = slot.state, slot.assignment
             if assignment is not None:
+                require(state is SlotState.BUSY, "a slot that is not busy has work", state=state)
                 require(len(assignment.held) <= batch_max, "an assignment over the batch size")
-                held.update(id(one) for one in assignment.open.values())
-        held.update(id(one) for one in supervisor._waiting._claims)  # noqa: SLF001
-        require(not held or max(held.values()) == 1, "a claim in two places of a host")
+                held += [id(one) for one in assignment.open.values()]
+            elif len(slots) > desired:
+                require(state is not SlotState.STARTING, "more slots than wanted start")
+                require(state is not SlotState.IDLE, "a slot that is not wanted is idle")
+        require(len(set(held)) == len(held), "a claim in two places of a host")
         reports = supervisor._reports  # noqa: SLF001
         is_stuck = reports._waiting and reports._sending is None  # noqa: SLF001
         require(not is_stuck, "reports wait, and nothing sends them")
-        room = max(len(slots), pool._desired) * batch_max  # noqa: SLF001
         waiting = len(supervisor._waiting)  # noqa: SLF001
+        room = max(len(slots), desired) * batch_max
         require(waiting <= room, "more is claimed than slots can take")
 
     def _not_in_vain(self, node: str, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
         """A node that learns that a lease is lost drops its work at once."""
         lost, now_s = self._known.lost, self._world.loop.time()
+        if not lost:
+            return
         for held in supervisor._waiting._claims:  # noqa: SLF001
             require((node, held.claim.lease) not in lost, "a claim waits whose lease is lost")
         for assignment in filter(None, (slot.assignment for slot in slots)):
