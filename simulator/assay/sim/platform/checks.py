@@ -30,6 +30,8 @@ IDLE_LOOK_S: Final = 0.05
 """Time between two looks at that."""
 CALM_IDLE_S_MAX: Final = 0.5
 """The same without faults: shorter than the time between two sweeps, which wake hosts too."""
+WITHDRAWN_S_MAX: Final = 1.5
+"""How long a slot may go on with what was cancelled, without faults: a beat and its answer."""
 LEFT_S_MAX: Final = 0.5
 """How long requests of a score may go on after its caller has left."""
 
@@ -197,11 +199,9 @@ class InstantChecks:
             return
         for held in supervisor._waiting._claims:  # noqa: SLF001
             require((node, held.claim.lease) not in lost, "a claim waits whose lease is lost")
-        for assignment in filter(None, (slot.assignment for slot in slots)):
-            current = assignment.current
-            works = list(assignment.open.values()) if current is None else [current]
-            known = [lost.get((node, held.claim.lease)) for held in works]
-            require(not known or set(known) != {now_s}, "a slot works for a lease that is lost")
+        for slot in slots:
+            known = {lost.get((node, lease)) for lease in _works_on(slot)}
+            require(known != {now_s}, "a slot works for a lease that is lost")
 
     def _note_idle(self, life: HostNode, supervisor: Supervisor) -> None:
         """Note since when the host could claim a request.
@@ -221,6 +221,8 @@ class InstantChecks:
         if world.striking or world.jumps or now_s < self._look_again_s:
             return
         self._look_again_s = now_s + IDLE_LOOK_S
+        if world.is_calm and world.ledger.withdrawn:
+            self._stops_what_was_withdrawn()
         idle_s_max = CALM_IDLE_S_MAX if world.is_calm else IDLE_S_MAX
         for stage in STAGES:
             waits_ns = world.ledger.waits_since_ns(stage)
@@ -232,6 +234,27 @@ class InstantChecks:
                 idle_s = self._idle_since.get((life.node.name, stage), now_s)
                 is_idle = life.node.is_alive and now_s - max(since_s, idle_s) > idle_s_max
                 require(not is_idle, "a request waits beside an idle slot", stage=stage)
+
+
+    def _stops_what_was_withdrawn(self) -> None:
+        """A slot ends soon after all that it works on was cancelled."""
+        withdrawn = self._world.ledger.withdrawn
+        now_ns = EPOCH_NS + self._world.loop.time() * 1e9
+        for life in self._world.hosts.values():
+            for supervisor in life.supervisors.values():
+                for slot in supervisor._pool.busy:  # noqa: SLF001
+                    since_ns = [withdrawn.get(lease, now_ns) for lease in _works_on(slot)]
+                    late_s = (now_ns - max(since_ns, default=now_ns)) / 1e9
+                    require(late_s <= WITHDRAWN_S_MAX, "a slot goes on with what was cancelled")
+
+
+def _works_on(slot: SlotProcess) -> list[Lease]:
+    """The lease of its current work, or all of them if no one knows which is current."""
+    if slot.assignment is None:
+        return []
+    current = slot.assignment.current
+    works = slot.assignment.open.values() if current is None else [current]
+    return [held.claim.lease for held in works]
 
 
 def _leads(one: object) -> bool:

@@ -84,7 +84,7 @@ _SIZES: Final = {
     Kind.DOUBLE_CALLS: (2.0, 20.0),
     Kind.LOSE_CALLS: (2.0, 20.0),
     Kind.CLOCK_JUMP: (-30.0, 30.0),
-    Kind.STORE_CLOCK_JUMP: (0.1, 10.0),
+    Kind.STORE_CLOCK_JUMP: (0.1, 20.0),
     Kind.BUSY_MACHINE: (2.0, 10.0),
     Kind.FORKS_FAIL: (1.0, 5.0),
     Kind.PLANNING_DIES: (1.0, 4.0),
