@@ -93,7 +93,7 @@ class Known(Witness):
 
     def on_command(self, command: Command) -> None:
         """See `Witness.on_command`."""
-        if command.name != "reap" or self._world.jumps:
+        if command.name != "reap" or _may_lose_time(self._world):
             return
         leased = self._world.ledger.leased[command.args[0]].values()
         mine = [e.lease for e in leased if e.lease in self._holds[command.node]]
@@ -155,12 +155,7 @@ class InstantChecks:
     def _lead_is_unsafe(self) -> bool:
         """A store that forgets, or whose clock jumps ahead, gives the lead away too soon; two may
         lead until the old leader's lease has expired."""
-        forgets = {Kind.FAIL_OVER, Kind.STORE_CLOCK_JUMP}
-        now_s = self._world.loop.time()
-        return any(
-            fault.kind in forgets and fault.at_s <= now_s <= fault.at_s + 2 * LEASE_S
-            for fault in self._world.faults
-        )
+        return _may_lose_time(self._world)
 
     def _look_at_host(self, life: HostNode) -> None:
         for supervisor in life.supervisors.values():
@@ -235,7 +230,6 @@ class InstantChecks:
                 is_idle = life.node.is_alive and now_s - max(since_s, idle_s) > idle_s_max
                 require(not is_idle, "a request waits beside an idle slot", stage=stage)
 
-
     def _stops_what_was_withdrawn(self) -> None:
         """A slot ends soon after all that it works on was cancelled."""
         withdrawn = self._world.ledger.withdrawn
@@ -246,6 +240,16 @@ class InstantChecks:
                     since_ns = [withdrawn.get(lease, now_ns) for lease in _works_on(slot)]
                     late_s = (now_ns - max(since_ns, default=now_ns)) / 1e9
                     require(late_s <= WITHDRAWN_S_MAX, "a slot goes on with what was cancelled")
+
+
+def _may_lose_time(world: World) -> bool:
+    """Leases may expire too soon: the store has just forgotten writes, or its clock jumped."""
+    forgets = {Kind.FAIL_OVER, Kind.STORE_CLOCK_JUMP}
+    now_s = world.loop.time()
+    return any(
+        fault.kind in forgets and fault.at_s <= now_s <= fault.at_s + 2 * LEASE_S
+        for fault in world.faults
+    )
 
 
 def _works_on(slot: SlotProcess) -> list[Lease]:

@@ -74,7 +74,7 @@ class Fault:
 
 
 _SIZES: Final = {
-    Kind.STORE_DOWN: (0.2, 12.0),
+    Kind.STORE_DOWN: (0.2, 16.0),
     Kind.STORE_SLOW: (0.5, 8.0),
     Kind.CUT_OFF: (1.0, 25.0),
     Kind.CUT_LEADER: (5.0, 25.0),

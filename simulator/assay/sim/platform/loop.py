@@ -36,8 +36,8 @@ class Livelock(Exception):
 class VirtualLoop(asyncio.BaseEventLoop):
     """Runs coroutines; `time()` is virtual seconds since the start.
 
-    `call_soon`, `call_at` and `_run_once` do what asyncio's do, without what only real time, threads
-    and debugging need: a simulated second consists of thousands of them.
+    `call_soon`, `call_at` and `_run_once` do what asyncio's do, without what only real time,
+    threads and debugging need: a simulated second consists of thousands of them.
     """
 
     _ready: deque[asyncio.Handle]
