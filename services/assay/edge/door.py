@@ -143,7 +143,7 @@ class Pace:
 class Pieces:
     """The bytes of a message as they arrive; never one piece, because copying blocks other calls.
 
-    `taken` gives them away, so that no one holds a message longer than needed.
+    `taken` hands them over, so that no one holds a message longer than needed.
     """
 
     def __init__(self) -> None:

@@ -19,11 +19,13 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from assay.core.errors import InvalidRequest, TooLarge
+from assay.edge.auth import in_url
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
     from assay.edge.auth import Operator
 
@@ -70,6 +72,40 @@ def server_options(
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 4),
         ("grpc.http2.max_ping_strikes", 2),
     ]
+
+
+def take_port(
+    server: grpc.aio.Server,
+    host: str,
+    port: int,
+    *,
+    setting: str,
+    certificate: Path | None,
+    key: Path | None,
+) -> str:
+    """Have a server listen; returns `host:port`.
+
+    Args:
+        server: not started yet.
+        host: the address.
+        port: 0 = any free one.
+        setting: the port's setting, for errors.
+        certificate: PEM chain; with `key`, the port speaks TLS only.
+        key: PEM private key.
+
+    Raises:
+        OSError: the port is taken, or certificate and key cannot be read or do not match.
+    """
+    address = f"{in_url(host)}:{port}"
+    try:
+        if certificate is None or key is None:
+            taken = server.add_insecure_port(address)
+        else:
+            pair = (key.read_bytes(), certificate.read_bytes())
+            taken = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    except RuntimeError as error:
+        raise OSError(f"{setting}: cannot listen on {address}: {error}") from error
+    return f"{in_url(host)}:{taken}"
 
 
 class _ShowToken(grpc.aio.UnaryUnaryClientInterceptor):
