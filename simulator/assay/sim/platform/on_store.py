@@ -142,10 +142,11 @@ class Replay:
                 await self._let_expire(command)
             if command.name in {"cancel", "cancel_requests"}:
                 await self._avoid_full_seconds()
-            args, options = self._moved(command, await self._now_ns())
+            now_ns = await self._now_ns()
+            args, options = self._moved(command, now_ns)
             answer = await self._answer(command.name, *self._leased(args, options, self._leases))
             args, options = self._leased(args, options, self._twins)
-            expected = self._twin.carry_out(command.name, args, options, await self._now_ns())
+            expected = self._twin.carry_out(command.name, args, options, now_ns)
             self._past.carry_out(command.name, command.args, command.options, command.now_ns)
             if command.name == "claim":
                 self._learn(command, answer, expected)
@@ -186,7 +187,7 @@ class Replay:
 
     async def _avoid_full_seconds(self) -> None:
         """Wait while a request has been held for about a full number of seconds."""
-        while any(map(_is_near_full_second, await self._held_ns())):
+        while any(map(_is_near_full_second, await self._held_ns())):  # noqa: ASYNC110 - time itself
             await asyncio.sleep(NEAR_NS / 1e9)
 
     async def _held_ns(self) -> list[int]:
