@@ -32,6 +32,8 @@ CALM_IDLE_S_MAX: Final = 0.5
 """The same without faults: shorter than the time between two sweeps, which wake hosts too."""
 WITHDRAWN_S_MAX: Final = 1.5
 """How long a slot may go on with what was cancelled, without faults: a beat and its answer."""
+STOCKED_S_MAX: Final = 2.0
+"""How long a pool that has all its slots may go on starting some: one fork."""
 LEFT_S_MAX: Final = 0.5
 """How long requests of a score may go on after its caller has left."""
 
@@ -114,6 +116,7 @@ class InstantChecks:
         self._world = world
         self._known = world.server.witness = Known(world)
         self._idle_since: dict[Place, float] = {}
+        self._stocked_since: dict[Place, float] = {}
         self._look_again_s = 0.0
         self._seen: dict[str, int] = {}
         self._scored_since_s = 0.0
@@ -161,6 +164,7 @@ class InstantChecks:
         for supervisor in life.supervisors.values():
             slots = list(supervisor._pool._slots)  # noqa: SLF001 - inspection is the purpose
             self._slots(supervisor, slots)
+            self._starts_no_more(life.node.name, supervisor, len(slots))
             self._not_in_vain(life.node.name, supervisor, slots)
             self._note_idle(life, supervisor)
 
@@ -186,6 +190,16 @@ class InstantChecks:
         waiting = len(supervisor._waiting)  # noqa: SLF001
         room = max(len(slots), desired) * batch_max
         require(waiting <= room, "more is claimed than slots can take")
+
+    def _starts_no_more(self, node: str, supervisor: Supervisor, slots: int) -> None:
+        """A pool that has all its slots stops starting some, after the one that it has begun."""
+        pool, key, now_s = supervisor._pool, (node, supervisor.stage), self._world.loop.time()  # noqa: SLF001
+        starts = pool._restocking is not None and not pool._failures  # noqa: SLF001
+        if starts and slots >= pool._desired:  # noqa: SLF001
+            since_s = self._stocked_since.setdefault(key, now_s)
+            require(now_s - since_s <= STOCKED_S_MAX, "slots are started that no one wants")
+        else:
+            self._stocked_since.pop(key, None)
 
     def _not_in_vain(self, node: str, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
         """A node that learns that a lease is lost drops its work at once."""
