@@ -15,9 +15,9 @@ from redis.asyncio import Redis
 
 from assay.config.settings import StoreSettings
 from assay.core.ordering import Costs
-from assay.sim.platform.on_store import Difference, Replay, is_fit
 from assay.sim.platform.run import run_seed
 from assay.sim.platform.store import LIMITS, Command
+from assay.sim.replay.on_store import Difference, Replay, is_fit
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
 
@@ -74,7 +74,7 @@ async def differences(log: Sequence[Command], url: str, shard: str) -> list[Diff
 
     async def now_ns() -> int:
         seconds, microseconds = await client.time()
-        return (seconds * 1_000_000 + microseconds) * 1_000
+        return int((seconds * 1_000_000 + microseconds) * 1_000)
 
     replay = Replay(store, now_ns, lambda: state(client, f"assay:{{{shard}}}:"))
     try:
@@ -107,7 +107,10 @@ def test_another_state_is_noticed(
     end = next(number for number, one in enumerate(log) if one.name == "finish" and one.args[1])
     monkeypatch.setattr(Costs, "learn", lambda *_: None)
     found = asyncio.run(differences(log[: end + 1], valkey.url, "differs"))
-    assert {key.partition(":")[0] for one in found for key in dict(one.answer)} == {"cost"}
+    answers = [one.answer for one in found]
+    keys = [key for answer in answers if isinstance(answer, dict) for key in answer]
+    assert len(keys) == len(answers)
+    assert {key.partition(":")[0] for key in keys} == {"cost"}
 
 
 def test_the_runs_cancel_and_lose_leases(logs: Sequence[Sequence[Command]]) -> None:

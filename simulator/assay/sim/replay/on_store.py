@@ -19,7 +19,7 @@ from assay.core.ids import BatchId, RequestId, StageName, TenantId
 from assay.core.records import Claim, Lease, Report
 from assay.sim.platform.nodes import EPOCH_NS
 from assay.sim.platform.store import LIMITS, Command, run
-from assay.sim.platform.store_state import difference
+from assay.sim.replay.store_state import difference
 from assay.store.port import Store
 from assay.testing.memory_store import MemoryStore
 from assay.testing.queue_model import QueueModel
