@@ -984,6 +984,19 @@ async def test_whatever_puts_work_in_a_queue_wakes(drive: Driver, how: str) -> N
     assert await sleeper == stage
 
 
+async def test_who_is_woken_in_vain_wakes_another(drive: Driver) -> None:
+    await drive.open()
+    await drive.submit(requests("a"))
+    assert await drive.store.wait_for_work([FIRST], timeout_s=PATIENCE_S) == FIRST
+    sleeper = asyncio.create_task(drive.store.wait_for_work([FIRST], timeout_s=PATIENCE_S))
+    await asyncio.sleep(0)
+    assert await drive.claim(0) == []
+    assert await sleeper == FIRST
+    assert len(await drive.claim(1)) == 1
+    assert await drive.claim(0) == []
+    assert await drive.store.wait_for_work([FIRST], timeout_s=0.01) is None
+
+
 async def test_each_sleeper_that_finds_more_work_wakes_the_next(drive: Driver) -> None:
     await drive.open()
 

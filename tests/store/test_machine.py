@@ -312,7 +312,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.stages_with_work())
     @rule(
         data=st.data(),
-        count=st.integers(1, 4),
+        count=st.integers(0, 4),
         lease_s=st.sampled_from([NEVER_S, NEVER_S, AT_ONCE_S]),
     )
     def claim(self, data: st.DataObject, count: int, lease_s: float) -> None:

@@ -420,8 +420,7 @@ class ValkeyStore:
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
         found: list[Claim] = []
-        full = True
-        while full and len(found) < claims_max:
+        while True:
             count = min(claims_max - len(found), CLAIMS_SLICE)
             try:
                 some, claimed = await self._claim_some(stage, count, lease_s, worker)
@@ -430,8 +429,8 @@ class ValkeyStore:
                     raise
                 return found  # requests leased so far must reach their worker
             found += some
-            full = claimed == count
-        return found
+            if claimed < count or len(found) >= claims_max:
+                return found
 
     async def _claim_some(
         self, stage: StageName, claims_max: int, lease_s: float, worker: WorkerId

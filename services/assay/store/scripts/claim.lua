@@ -5,15 +5,20 @@
 --   batches: {tenant, batch, task, task_number, deadline_us, weight} each
 --   claims:  {index in batches from 0, job, fence, attempt, static, payload, handover,
 --             enqueued_us} each
+-- With claims_max 0 nothing is leased: work that waits wakes the next sleeper.
 -- With one tenant, a plain pop. Otherwise a heap of the tenants with the smallest virtual times: at
 -- most `claims_max` of them can be served.
 --@include requests.lua
 
 local stage, claims_max, worker = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local waiting, shares = P .. 's:' .. stage, P .. 'sv:' .. stage
-local first = call('ZRANGE', waiting, 0, claims_max - 1, 'WITHSCORES')
+local first = call('ZRANGE', waiting, 0, math.max(claims_max, 1) - 1, 'WITHSCORES')
 if #first == 0 then
   call('ZREM', P .. 'm:' .. stage, '0')
+  return { NOW_US, {}, {} }
+end
+if claims_max == 0 then
+  mark(stage)
   return { NOW_US, {}, {} }
 end
 local fence -- before the first of these claims
