@@ -115,7 +115,12 @@ def service(folder: Path, model: Path, slots: int) -> Iterator[tuple[str, int]]:
 
 def event_loop_cpu_s(pid: int) -> float:
     """CPU time of the process's first thread: its event loop, without decoding."""
-    fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def process_cpu_s(pid: int) -> float:
+    """CPU time of all its threads: decoding too."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -25,16 +25,21 @@ from tests.running import (
 )
 
 from assay.config.settings import StoreSettings
+from assay.planner.process import code_cache
 from assay.store.embedded import EmbeddedValkey
 from assay.store.port import Store
 from assay.store.valkey import ValkeyStore
 
-pytest_plugins = ("tests.lanes",)
+pytest_plugins = ("tests.lanes", "tests.parts", "tests.process_state")
 
 # A background job of a script ignores these, and every process of a test would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+# One cache of machine code for this process and the planners that tests start: what the one has
+# compiled, the other need not. numba reads the variable when it is imported.
+os.environ.update(code_cache.environment(os.environ))
 
 # A test never judges time: the machine is shared.
 hypothesis_settings.register_profile("assay", deadline=None)

@@ -18,7 +18,7 @@ def entries(text: str) -> Sequence[str]:
     return [line for line in lines if line]
 
 
-def is_slow(test_id: str, listed: Sequence[str]) -> bool:
+def is_listed(test_id: str, listed: Sequence[str]) -> bool:
     """Tell whether an entry names the test, its function, its file or a folder of it."""
     return any(
         test_id == entry or test_id.startswith((f"{entry}::", f"{entry}[", f"{entry}/"))
@@ -30,5 +30,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the slow ones."""
     listed = entries(LIST.read_text(encoding="utf-8"))
     for item in items:
-        if is_slow(item.nodeid, listed):
+        if is_listed(item.nodeid, listed):
             item.add_marker("slow")

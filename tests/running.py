@@ -23,7 +23,7 @@ from assay.store.valkey import ValkeyStore
 
 Judge = Callable[[Claim], Finish]
 
-PROCESS_S_MAX = 30.0
+PROCESS_S_MAX = 120.0
 
 
 def own_shard(valkey: EmbeddedValkey) -> StoreSettings:

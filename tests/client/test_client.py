@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 import signal
 import socket
 import ssl
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from tests import certificates
 
 from assay.client import Backoff, Batch, Client, Outcome, Request, SyncClient
 from assay.core.errors import (
@@ -267,9 +266,8 @@ async def _submit_one_by_one(batch: Batch, first: int, count: int) -> None:
         await batch.submit([request])
 
 
-@pytest.mark.skipif(not shutil.which("openssl"), reason="makes its certificate with openssl")
 async def test_over_tls(run_api: RunApi, tmp_path: Path) -> None:
-    certificate, key = _certificate(tmp_path)
+    certificate, key = certificates.certificate(tmp_path)
     api = await run_api(tls_certificate=str(certificate), tls_key=str(key))
     port = api.addresses.grpc.rpartition(":")[2]
     trusted = certificate.read_bytes()
@@ -287,21 +285,6 @@ async def test_over_tls(run_api: RunApi, tmp_path: Path) -> None:
     assert b"200 OK" in await reader.read()
     writer.close()
     await writer.wait_closed()
-
-
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    certificate, key = folder / "tls.crt", folder / "tls.key"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-            *("-nodes", "-days", "2", "-subj", "/CN=localhost"),
-            *("-addext", "subjectAltName=DNS:localhost", "-keyout", str(key)),
-            *("-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return certificate, key
 
 
 # -- without an event loop -----------------------------------------------------------------------

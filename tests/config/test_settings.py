@@ -39,3 +39,12 @@ def test_every_leaf_is_documented() -> None:
         if "description" not in leaf and "$ref" not in leaf and name != "host"
     ]
     assert undocumented == []
+
+
+@pytest.mark.parametrize("branch", ["REWARD", "ROLLOUT"])
+def test_a_certificate_without_its_key_is_refused(
+    monkeypatch: pytest.MonkeyPatch, branch: str
+) -> None:
+    monkeypatch.setenv(f"ASSAY_{branch}__TLS_CERTIFICATE", "/etc/tls.crt")
+    with pytest.raises(ValidationError, match="tls_key"):
+        Settings()

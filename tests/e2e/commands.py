@@ -13,6 +13,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSAY = [sys.executable, "-m", "assay.cli"]
+HANGS_S = 300
+"""Against hanging, not against slowness."""
 FREE_PORTS = {
     "ASSAY_REWARD__GRPC_PORT": "0",
     "ASSAY_REWARD__HTTP_PORT": "0",
@@ -33,7 +35,7 @@ def assay(
         env={**environment(data_dir), **variables},
         capture_output=True,
         text=True,
-        timeout=300,  # against hanging, not against slowness
+        timeout=HANGS_S,
         check=False,
     )
 
@@ -50,11 +52,11 @@ async def platform_up(data_dir: Path) -> AsyncIterator[dict[str, Any]]:
     )
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANGS_S):
             assert b"gRPC" in await process.stdout.readline()
         yield json.loads((data_dir / "run" / "reward.json").read_text())
     finally:
         process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANGS_S):
             await process.communicate()
     assert process.returncode == 0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.commands import ASSAY, ROOT, assay, environment, platform_up
+from tests.e2e.commands import ASSAY, HANGS_S, ROOT, assay, environment, platform_up
 
 from assay.client import Client, Outcome, Request
 
@@ -153,7 +153,7 @@ async def test_nothing_is_left_of_a_score_that_is_ended_at_whatever_moment(
         await asyncio.sleep(random.Random(seed).uniform(1.0, 8.0))
         with suppress(ProcessLookupError):
             process.send_signal(number)
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(HANGS_S):
             await process.wait()
             while left():
                 await asyncio.sleep(0.1)
@@ -196,7 +196,7 @@ def sum_of(number: int) -> Request:
 
 async def until_said(data_dir: Path, *arguments: str, field: str) -> dict[str, Any]:
     """Ask again until the answer has that."""
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(HANGS_S):
         while True:
             run = await asyncio.to_thread(assay, *arguments, "--json", data_dir=data_dir)
             if run.returncode == 0 and (said := json.loads(run.stdout)).get(field):
@@ -233,7 +233,7 @@ async def test_a_plan_is_explained_drawn_and_replayed(tmp_path: Path) -> None:
         [sys.executable, "-m", "assay.sim", "--replay", str(traces)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=HANGS_S,
         check=False,
     )
     assert replay.returncode == 0, replay.stderr

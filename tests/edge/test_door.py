@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.core.errors import DeadlinePassed, Saturated
 from assay.core.ids import TenantId
-from assay.edge.door import Door, DoorLimits, Kind, Limit, Pace, limited, within
+from assay.edge.door import LARGE_BYTES, Door, DoorLimits, Kind, Limit, Pace, limited, within
 
 NAMES = tuple(map(TenantId, ("red", "blue", "green")))
 RED, BLUE, _ = NAMES
@@ -103,6 +103,24 @@ def test_a_pace_lets_through_its_rate_and_a_burst(per_s: float, arrivals: list[f
 def test_without_a_pace_nothing_waits() -> None:
     pace = Pace(math.inf)
     assert not any(pace.wait_s(RED, 10**9, 1.0) for _ in range(100))
+
+
+async def test_messages_of_a_stream_have_a_pace_however_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+
+    async def waited(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", waited)
+    limits = DoorLimits(
+        calls_max=1, streams_max=1, bytes_max=1, tenants=2, tenant_bytes_per_s=LARGE_BYTES / 100
+    )
+    door = Door(limits)
+    for _ in range(10):
+        await door.keep_pace_in_stream(RED, 0)
+    assert max(waits) > 100.0, "each message counts as a large one"
 
 
 async def test_what_the_caller_does_has_its_time() -> None:

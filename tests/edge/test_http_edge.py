@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from structlog.testing import capture_logs
 
@@ -19,12 +18,13 @@ from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
-from assay.edge.http_listener import Connections, bounded_protocol
+from assay.edge.http_listener import Connections, HttpListener, TlsFiles
 from assay.edge.status import STATUS
 from assay.edge.tracing import NoTracer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
 BYTES_MAX = 10_000
 PATHS = http_edge.Paths(
@@ -66,12 +66,6 @@ class Puppet:
             return "open"
 
 
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @pytest.fixture
 def puppet() -> Puppet:
     """Does nothing by default."""
@@ -82,19 +76,15 @@ def puppet() -> Puppet:
 async def http(puppet: Puppet) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a listening server."""
     connections = Connections(connections_max=20, per_peer_max=8, body_s_max=1.0)
-    config = uvicorn.Config(
-        puppet.app, port=0, log_config=None, lifespan="off", http=bounded_protocol(connections)
+    listener = HttpListener(
+        puppet.app, setting="test.http_port", connections=connections, drain_s=1.0
     )
-    server = _Server(config)
-    serving = asyncio.create_task(server.serve())
-    async with asyncio.timeout(60):
-        while not server.started:
-            await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
+    url = listener.bind("127.0.0.1", 0)
+    await listener.serve()
+    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
         yield http
-    server.should_exit = True
-    await serving
+    listener.stop_accepting()
+    await listener.stopped()
 
 
 @pytest.mark.parametrize("kind", STATUS)
@@ -253,3 +243,22 @@ async def test_a_saturated_caller_is_answered_without_its_body(
     assert b"connection: close" in answer.lower()
     puppet.release.set()
     assert (await held).status_code == 200
+
+
+async def test_a_port_in_use_and_a_listener_that_ends_name_their_setting(
+    puppet: Puppet, tmp_path: Path
+) -> None:
+    def listener(tls: TlsFiles | None = None) -> HttpListener:
+        connections = Connections(connections_max=1, per_peer_max=1, body_s_max=1.0)
+        return HttpListener(
+            puppet.app, setting="a.port", connections=connections, drain_s=1.0, tls=tls
+        )
+
+    first = listener(TlsFiles(certificate=tmp_path / "none.pem", key=tmp_path / "none.pem"))
+    url = first.bind("::1", 0)
+    assert url.startswith("https://[::1]:")
+    with pytest.raises(OSError, match=r"a\.port: cannot listen on \[::1\]:\d+: Address"):
+        listener().bind("[::1]", int(url.rpartition(":")[2]))
+    with pytest.raises(OSError, match=r"a\.port: the listener ended"):
+        await first.serve()
+    await first.stopped()

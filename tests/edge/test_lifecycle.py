@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -115,3 +116,14 @@ def test_a_sign_of_one_who_was_killed_is_replaced(tmp_path: Path) -> None:
     ready.write_text("{}")
     with listening(ready, {"grpc": "127.0.0.1:1"}):
         assert "127.0.0.1:1" in ready.read_text()
+
+
+def test_what_a_start_made_is_not_searched_for_garbage_while_the_service_listens(
+    tmp_path: Path,
+) -> None:
+    made = [{"made": "by the start"}]
+    frozen = gc.get_freeze_count()
+    with listening(tmp_path / "reward.json", {"grpc": "127.0.0.1:1"}):
+        assert gc.get_freeze_count() > frozen
+        assert not any(one is made for one in gc.get_objects())
+    assert any(one is made for one in gc.get_objects())

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import generate_latest, values
 
 from assay.config.ready_files import REPLACES
 from assay.edge import metrics as metrics_module
@@ -27,6 +27,14 @@ def page(metrics: Metrics) -> str:
 
 def count_elsewhere(data_dir: Path) -> None:
     subprocess.run([sys.executable, "-c", OTHER, str(data_dir)], check=True)
+
+
+@pytest.fixture(autouse=True)
+def values_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening the metrics changes how the whole process counts: only while the test runs."""
+    monkeypatch.setattr(values, "ValueClass", values.ValueClass)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR")
 
 
 def test_what_another_process_counted_is_on_the_page(tmp_path: Path) -> None:

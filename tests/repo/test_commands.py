@@ -7,12 +7,14 @@ their values exist, not what the command does. Capital words stand for values of
 
 import ast
 import importlib.util
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,13 +30,16 @@ PROGRAM = re.compile(r"(\./run|assay|python|make|pip|\.ci/run|scripts/\S+)( |$)"
 PLACEHOLDERS = {"N": "1", "M": "1", "B": "b"}
 """Values for capital words that are no names of files."""
 PARSE_ONLY = """
-import argparse, runpy, sys
+import argparse, json, runpy, sys
 parse = argparse.ArgumentParser.parse_args
-def parse_and_end(self, *args, **kwargs):
-    parse(self, *args, **kwargs)
+what, name, given = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+def parse_all_and_end(self, *_, **__):
+    for one in given:
+        print("refused:", one, file=sys.stderr)
+        parse(self, one)
     raise SystemExit(0)
-argparse.ArgumentParser.parse_args = parse_and_end
-what, name, *sys.argv = sys.argv[1:]
+argparse.ArgumentParser.parse_args = parse_all_and_end
+sys.argv = [name, *given[0]]
 if what == "file":
     sys.path.insert(0, name.rpartition("/")[0])
 runpy.run_module(name, run_name="__main__", alter_sys=True) if what == "module" else (
@@ -75,12 +80,16 @@ def of(*programs: str) -> list[object]:
 
 
 def of_python(*, module: bool) -> list[object]:
-    found = [(page, text, words(text)[1:]) for page, text in ALL if words(text)[0] == "python"]
-    return [
-        pytest.param(arguments, id=f"{page}: {text}"[:90])
-        for page, text, arguments in found
-        if arguments and arguments[0] != "-c" and (arguments[0] == "-m") == module
-    ]
+    """One case per program, with the arguments of all its commands: a program starts slowly."""
+    found: defaultdict[str, list[list[str]]] = defaultdict(list)
+    for _, text in ALL:
+        program, *arguments = words(text)
+        if program != "python" or not arguments or arguments[0] == "-c":
+            continue
+        if module == (arguments[0] == "-m"):
+            name, *rest = arguments[1:] if module else arguments
+            found[name].append(rest)
+    return [pytest.param(name, given, id=name) for name, given in sorted(found.items())]
 
 
 @pytest.mark.parametrize("arguments", of("assay", "./run"))
@@ -110,21 +119,20 @@ def test_the_script_runs_tests_and_checks_and_leaves_the_check_of_a_file_to_assa
     assert labels == ['"test "*', '"check 1"', '"demo "*', "*"]
 
 
-@pytest.mark.parametrize("arguments", of_python(module=False))
-def test_a_script_takes_its_arguments(arguments: list[str], tmp_path: Path) -> None:
-    path = ROOT / arguments[0]
+@pytest.mark.parametrize(("name", "given"), of_python(module=False))
+def test_a_script_takes_its_arguments(name: str, given: list[list[str]]) -> None:
+    path = ROOT / name
     assert path.exists()
     if "ArgumentParser" not in path.read_text(encoding="utf-8"):
-        assert len(arguments) == 1 or "sys.argv" in path.read_text(encoding="utf-8")
+        assert not any(given) or "sys.argv" in path.read_text(encoding="utf-8")
         return
-    parse("file", [str(path), *arguments])
+    parse("file", str(path), given)
 
 
-@pytest.mark.parametrize("arguments", of_python(module=True))
-def test_a_module_takes_its_arguments(arguments: list[str]) -> None:
-    name = arguments[1]
+@pytest.mark.parametrize(("name", "given"), of_python(module=True))
+def test_a_module_takes_its_arguments(name: str, given: list[list[str]]) -> None:
     if name in SERVICES:
-        assert len(arguments) == 2
+        assert not any(given)
         assert any((ROOT / "services" / name.replace(".", "/")).glob("__main__.py"))
         return
     found = importlib.util.find_spec(name)
@@ -134,13 +142,13 @@ def test_a_module_takes_its_arguments(arguments: list[str]) -> None:
     )
     assert source is not None
     if "ArgumentParser" in Path(source.origin or "").read_text(encoding="utf-8"):
-        parse("module", [name, *arguments[1:]])
+        parse("module", name, given)
 
 
-def parse(what: str, arguments: Sequence[str]) -> None:
-    """Run a program up to the end of its `parse_args`."""
+def parse(what: str, name: str, given: Sequence[Sequence[str]]) -> None:
+    """Run a program up to its `parse_args`, which takes each list of arguments; then it ends."""
     done = subprocess.run(
-        [sys.executable, "-c", PARSE_ONLY, what, *arguments],
+        [sys.executable, "-c", PARSE_ONLY, what, name, json.dumps(given)],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -1,21 +1,32 @@
-"""The lanes of the tests: `./run test` leaves out the slow ones, `./run test --all` none."""
+"""Which tests run when: `./run test` leaves out the slow ones, `./run test --all` none.
 
+Both run two parts beside each other, then what needs the machine alone.
+"""
+
+import json
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.lanes import LIST, entries, is_slow
+from tests.lanes import LIST, entries, is_listed
+from tests.parts import ALONE, TESTS, dealt, seconds_of_folders
 
 ROOT = Path(__file__).resolve().parents[2]
 CHOOSE: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "choose_slow_tests.py"))
+RUNNER: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "run_tests.py"))
 
 
-def test_every_entry_of_the_list_names_tests_that_exist() -> None:
+@pytest.mark.parametrize("listed", [LIST, ALONE], ids=["slow", "alone"])
+def test_every_entry_of_a_list_names_tests_that_exist(listed: Path) -> None:
     stale = []
-    for entry in entries(LIST.read_text(encoding="utf-8")):
+    for entry in entries(listed.read_text(encoding="utf-8")):
         path, _, function = entry.partition("::")
         there = (ROOT / path).is_file() or (not function and (ROOT / path).exists())
         name = function.partition("::")[0]  # of a state machine: its class
@@ -28,11 +39,11 @@ def test_every_entry_of_the_list_names_tests_that_exist() -> None:
 
 def test_an_entry_names_a_function_a_file_or_a_folder_and_no_other() -> None:
     listed = ["tests/a", "tests/b/test_x.py", "tests/c/test_y.py::test_one"]
-    assert is_slow("tests/a/test_z.py::test_it[1]", listed)
-    assert is_slow("tests/b/test_x.py::test_it", listed)
-    assert is_slow("tests/c/test_y.py::test_one[a-b]", listed)
-    assert not is_slow("tests/ab/test_z.py::test_it", listed)
-    assert not is_slow("tests/c/test_y.py::test_one_more", listed)
+    assert is_listed("tests/a/test_z.py::test_it[1]", listed)
+    assert is_listed("tests/b/test_x.py::test_it", listed)
+    assert is_listed("tests/c/test_y.py::test_one[a-b]", listed)
+    assert not is_listed("tests/ab/test_z.py::test_it", listed)
+    assert not is_listed("tests/c/test_y.py::test_one_more", listed)
 
 
 @given(st.lists(st.floats(0, 100), max_size=20), st.floats(0.1, 300))
@@ -54,3 +65,81 @@ def test_durations_are_those_of_functions_with_all_their_parameters(tmp_path: Pa
     case = '<testcase classname="tests.repo.test_lanes" name="test_x[{}]" time="1.5"/>'
     report.write_text(f"<testsuites>{case.format(1)}{case.format(2)}</testsuites>")
     assert CHOOSE["durations"](report) == {"tests/repo/test_lanes.py::test_x": 3.0}
+
+
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=3), st.floats(0, 500), max_size=12),
+    st.integers(1, 4),
+)
+def test_every_folder_is_in_one_part_and_no_part_waits_for_more_than_one_folder(
+    seconds: dict[str, float], parts: int
+) -> None:
+    found = dealt(seconds, parts)
+    assert sorted(name for part in found for name in part) == sorted(seconds)
+    took = [sum(seconds[name] for name in part) for part in found]
+    assert max(took) <= min(took) + max(seconds.values(), default=0.0) + 1e-6
+
+
+def test_the_folders_of_the_list_exist() -> None:
+    folders = seconds_of_folders(LIST.read_text(encoding="utf-8"))
+    assert len(folders) > 10
+    assert {ROOT / name for name in folders} <= set(TESTS.iterdir())
+
+
+def test_a_failure_in_either_part_fails_and_the_other_runs_to_its_end(tmp_path: Path) -> None:
+    def part(name: str, test: str) -> Any:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "pytest.ini").write_text("[pytest]")
+        (folder / f"test_{name}.py").write_text(test)
+        report = f"--junitxml={folder / 'report.xml'}"
+        return RUNNER["Part"](name, [f"--rootdir={folder}", str(folder), report])
+
+    def reports(*names: str) -> dict[str, list[str]]:
+        output = tmp_path / "all" / "report.xml"
+        RUNNER["put_together"]([tmp_path / name / "report.xml" for name in names], output)
+        cases = ElementTree.parse(output).iter("testcase")
+        return {case.attrib["name"]: [each.tag for each in case] for case in cases}
+
+    late = "import time\ndef test_late(): time.sleep(0.2)"
+    bad = "def test_bad(): assert 0"
+    assert not RUNNER["run"]([part("bad", bad), part("late", late)])
+    assert reports("bad", "late") == {"test_bad": ["failure"], "test_late": []}
+    assert not RUNNER["run"]([part("good", late), part("worse", bad)])
+    assert RUNNER["run"]([part("fine", late), part("nothing", "")])
+
+
+LEAVINGS = {
+    "SigBlk": "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])",
+    "SigIgn": "signal.signal(signal.SIGUSR2, signal.SIG_IGN)",
+    "handler of 15": "signal.signal(signal.SIGTERM, lambda *_: None)",
+    "directory": "os.chdir('/')",
+    "Umask": "os.umask(0o77)",
+    "nice": "os.nice(1)",
+    "scheduler": "os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))",
+    "RLIMIT_CORE": "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
+    "collects garbage": "gc.disable()",
+    "recursion limit": "sys.setrecursionlimit(10**6)",
+    "$LEFT": "os.environ['LEFT'] = 'x'",
+    "$HOME": "del os.environ['HOME']",
+}
+
+
+def test_what_a_test_leaves_behind_in_its_process_is_found() -> None:
+    program = f"""
+import gc, json, os, resource, signal, sys
+os.environ["HOME"] = "/"
+resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+from tests.process_state import differences, process_state
+found = {{}}
+for name, what in {LEAVINGS!r}.items():
+    before = process_state()
+    exec(what)
+    found[name] = [each.partition(": ")[0] for each in differences(before, process_state())]
+print(json.dumps(found))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert {name: name in names for name, names in found.items()} == dict.fromkeys(LEAVINGS, True)

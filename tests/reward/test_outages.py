@@ -90,6 +90,6 @@ async def test_a_dead_store_is_said_and_survived(run_api: RunApi, tmp_path: Path
 
 
 async def _until_ready(http: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while (await http.get("/readyz")).status_code != 200:
             await asyncio.sleep(0.02)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,7 +55,9 @@ if TYPE_CHECKING:
 
 VOCAB, SEQ_MAX = 300, 900
 SAMPLING = Sampling(temperature=0.8, top_k=40)
-OPTIONS = RemoteOptions(seq_len_max=SEQ_MAX, attempts_max=40, backoff_s_max=0.5)
+# A server that is slow on a busy machine is not away.
+PATIENT = RemoteOptions(connect_s=60.0, health_s=60.0)
+OPTIONS = replace(PATIENT, seq_len_max=SEQ_MAX, attempts_max=40, backoff_s_max=0.5)
 
 
 class Process:

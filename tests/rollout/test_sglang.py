@@ -6,6 +6,7 @@ What every engine does is tested in `conformance/`.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from assay.rollout import Completed
 
 SLOTS, VOCAB, SEQ_MAX = 8, 331, 64
-OPTIONS = RemoteOptions(seq_len_max=SEQ_MAX, decode_credits=4, backoff_s_max=0.2)
+# A server that is slow on a busy machine is not away.
+PATIENT = RemoteOptions(connect_s=60.0, health_s=60.0)
+OPTIONS = replace(PATIENT, seq_len_max=SEQ_MAX, decode_credits=4, backoff_s_max=0.2)
 
 
 @contextmanager

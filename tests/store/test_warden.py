@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,8 @@ os.close(lock)
 print(process.pid, flush=True)
 sys.exit(process.wait() % 256)
 """
-OBEYS = "import time\nwhile True: time.sleep(60)"
+OBEYS = ("/bin/sleep", "infinity")
+"""A ward that ends by any signal at any moment; Python at its start may swallow an interrupt."""
 DRAINS = """
 import pathlib, signal, sys, time
 def end(*_):
@@ -42,6 +43,10 @@ while True: time.sleep(60)
 DEAF = (
     "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(60)"
 )
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,11 +112,11 @@ async def trios(tmp_path: Path) -> "AsyncIterator[Callable[..., object]]":
     started: list[Trio] = []
     numbers = itertools.count()
 
-    async def start(code: str, *words: str, drain_s: float = 30.0) -> Trio:
+    async def start(*ward: str, drain_s: float = 30.0) -> Trio:
         lock = tmp_path / f"{next(numbers)}.lock"
         owner = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", OWNER, str(lock), str(drain_s)),
-            *(sys.executable, "-c", code, *words),
+            *ward,
             stdout=asyncio.subprocess.PIPE,
         )
         assert owner.stdout is not None
@@ -137,7 +142,7 @@ async def test_nobody_is_left_whoever_gets_which_signal_at_whatever_moment(
     moments = random.Random(seed)
 
     async def one() -> None:
-        trio: Trio = await trios(OBEYS)  # type: ignore[misc]
+        trio: Trio = await trios(*OBEYS)  # type: ignore[misc]
         await asyncio.sleep(moments.uniform(0.0, 0.15))
         pid = {"owner": trio.owner.pid, "warden": trio.warden_pid}.get(victim)
         if pid is None:
@@ -160,7 +165,7 @@ async def test_a_ward_drains_when_its_owner_is_killed(
     trios: Callable[..., object], tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
-    trio: Trio = await trios(DRAINS, str(mark))  # type: ignore[misc]
+    trio: Trio = await trios(*python(DRAINS), str(mark))  # type: ignore[misc]
     ward = await trio.ward_pid()
     await until(lambda: handles_term(ward))
     trio.owner.kill()
@@ -180,7 +185,7 @@ def handles_term(pid: int) -> bool:
 async def test_a_ward_that_does_not_go_is_killed_after_its_time(
     trios: Callable[..., object], stopped: bool
 ) -> None:
-    trio: Trio = await trios(DEAF, drain_s=0.1)  # type: ignore[misc]
+    trio: Trio = await trios(*python(DEAF), drain_s=0.1)  # type: ignore[misc]
     ward = await trio.ward_pid()
     await until(lambda: handles_term(ward))
     if stopped:
@@ -189,13 +194,15 @@ async def test_a_ward_that_does_not_go_is_killed_after_its_time(
     await trio.all_gone()
 
 
-@pytest.mark.parametrize(("code", "expected"), [("raise SystemExit(78)", 78), (OBEYS, -9)])
-async def test_a_warden_ends_as_its_ward_did(tmp_path: Path, code: str, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("ward", "expected"), [(python("raise SystemExit(78)"), 78), (OBEYS, -9)], ids=["78", "-9"]
+)
+async def test_a_warden_ends_as_its_ward_did(
+    tmp_path: Path, ward: Sequence[str], expected: int
+) -> None:
     path = tmp_path / "lock"
     lock = os.open(path, os.O_RDWR | os.O_CREAT)
-    words = warden.command(
-        [sys.executable, "-c", code], owner_pid=os.getpid(), lock=lock, drain_s=1.0
-    )
+    words = warden.command([*ward], owner_pid=os.getpid(), lock=lock, drain_s=1.0)
     process = await asyncio.create_subprocess_exec(*words, pass_fds=(lock,))
     os.close(lock)
     if expected < 0:

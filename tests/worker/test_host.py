@@ -403,7 +403,7 @@ class BrokenStore:
 
 async def test_a_bug_ends_the_host_and_is_not_hidden(run_host: RunHost, store: Store) -> None:
     service = await run_host("batch", store=cast("Store", BrokenStore(store)))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         with pytest.raises(HostFailed, match="a bug"):
             await service.host.run(asyncio.Event())
 

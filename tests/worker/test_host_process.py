@@ -196,7 +196,7 @@ async def test_pools_are_listed_and_resized_over_grpc(start_host: StartHost) -> 
         stub = worker_pb2_grpc.PoolServiceStub(channel)
         answer = await stub.ResizePool(worker_pb2.ResizePoolRequest(stage="batch", slots=4))
         assert (answer.pool.stage, answer.pool.slots_desired) == ("batch", 4)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while True:
                 pools = (await stub.ListPools(worker_pb2.ListPoolsRequest())).pools
                 ready = {pool.stage: pool.slots_ready for pool in pools}
@@ -204,7 +204,7 @@ async def test_pools_are_listed_and_resized_over_grpc(start_host: StartHost) -> 
                     break
                 await asyncio.sleep(0.05)
         health = health_pb2_grpc.HealthStub(channel)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while True:
                 check = getattr(health, "Check")  # noqa: B009 - the stub's types lack it
                 checked = await check(health_pb2.HealthCheckRequest())

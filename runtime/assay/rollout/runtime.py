@@ -519,7 +519,10 @@ class Runtime:
     # ---- crashes
 
     def _worker_crashed(self) -> bool:
-        return bool(self.stats().worker_state == _WORKER_CRASHED)
+        """Part of every `submit` and `poll`, so it reads one counter and not all of them."""
+        words = StatsWords()
+        self._call(self._lib.assay_host_stats, ct.byref(words))
+        return bool(words.worker_state == _WORKER_CRASHED)
 
     def _raise_if_crashed(self) -> None:
         if self._crashed is not None or self._worker_crashed():

@@ -8,9 +8,9 @@ branch. A leaf has one name in three spellings: `settings.store.attempts_max`,
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assay.config.branch import Branch
@@ -46,7 +46,22 @@ class TenantSettings(Branch):
     batches are removed before `store.results_kept_s`."""
 
 
-class RewardSettings(Branch):
+class TlsBranch(Branch):
+    """Of services whose callers send tokens over a network."""
+
+    tls_certificate: Path | None = None
+    """PEM certificate chain; together with `tls_key` enables TLS on the ports of callers."""
+    tls_key: Path | None = None
+    """PEM private key."""
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key: set both, or neither")
+        return self
+
+
+class RewardSettings(TlsBranch):
     """The reward API."""
 
     host: str = "127.0.0.1"
@@ -112,10 +127,6 @@ class RewardSettings(Branch):
     """Concurrent HTTP connections per address; more are closed at once."""
     drain_s: float = Field(default=20.0, ge=0)
     """How long calls may continue after SIGTERM."""
-    tls_certificate: Path | None = None
-    """PEM certificate chain; together with `tls_key` enables TLS."""
-    tls_key: Path | None = None
-    """PEM private key."""
 
 
 class GatewaySettings(Branch):
@@ -143,7 +154,7 @@ class GatewaySettings(Branch):
     """A Jinja file, for models that come without a chat template."""
 
 
-class RolloutSettings(Branch):
+class RolloutSettings(TlsBranch):
     """The rollout service. Its tenants are `reward.tenants`."""
 
     host: str = "127.0.0.1"

@@ -11,6 +11,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol
 
 from assay.config.settings import OperatorSettings, TenantSettings
@@ -166,6 +167,26 @@ def refuse_open_listener(
         return
     message = f"{setting}={host} is not loopback: set {needs}, or listen on 127.0.0.1"
     raise OpenToAllError(message)
+
+
+def warn_clear_tokens(host: str, certificate: Path | None, *, part: str) -> None:
+    """Log that tokens cross a network in plain text, where they do.
+
+    Args:
+        host: address that `part` listens on.
+        certificate: its `tls_certificate`.
+        part: a branch of the settings.
+    """
+    if certificate is None and not is_loopback(host):
+        import structlog  # as above
+
+        log = structlog.get_logger(__name__)
+        log.warning("tokens_in_the_clear", host=host, advice=f"set {part}.tls_certificate")
+
+
+def in_url(host: str) -> str:
+    """A host as it stands in a URL: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def is_loopback(host: str) -> bool:

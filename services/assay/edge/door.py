@@ -143,7 +143,7 @@ class Pace:
 class Pieces:
     """The bytes of a message as they arrive; never one piece, because copying blocks other calls.
 
-    `taken` gives them away, so that no one holds a message longer than needed.
+    `taken` hands them over, so that no one holds a message longer than needed.
     """
 
     def __init__(self) -> None:
@@ -209,6 +209,9 @@ class Door:
         self._reads: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(READS_MAX)
         )
+        self._discards: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(READS_MAX)
+        )
 
     def _limit(self, what: str, total: int) -> Limit:
         limits = self.limits
@@ -218,10 +221,22 @@ class Door:
         """Slots of this kind in use."""
         return self._slots[kind].held
 
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of messages that were received and not yet released."""
+        return self._bytes.held
+
     @asynccontextmanager
     async def turn_to_read(self, tenant: TenantId) -> AsyncIterator[None]:
         """Receive one message, whose size may be unknown, inside the block."""
         async with self._reads[tenant]:
+            yield
+
+    @asynccontextmanager
+    async def turn_to_discard(self, tenant: TenantId) -> AsyncIterator[None]:
+        """Receive the rest of a refused stream inside the block; streams that are read, and may
+        never end, do not keep it waiting."""
+        async with self._discards[tenant]:
             yield
 
     async def keep_pace(self, tenant: TenantId, bytes_read: int = 0) -> None:
@@ -235,8 +250,10 @@ class Door:
             await asyncio.sleep(wait_s)
 
     async def keep_pace_in_stream(self, tenant: TenantId, bytes_read: int) -> None:
-        """Wait until the next message of a stream is due, whatever its size."""
-        wait_s = self._bytes_pace.wait_s(tenant, bytes_read, asyncio.get_running_loop().time())
+        """Wait until the next message of a stream is due; one counts as `LARGE_BYTES` or more,
+        because each costs time, however small it is."""
+        now_s = asyncio.get_running_loop().time()
+        wait_s = self._bytes_pace.wait_s(tenant, max(bytes_read, LARGE_BYTES), now_s)
         if wait_s:
             await asyncio.sleep(wait_s)
 

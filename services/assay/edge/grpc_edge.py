@@ -9,22 +9,31 @@ Compressed messages are refused: gRPC would decompress them before any limit is 
 
 gRPC copies a message while it holds the interpreter's lock, some 0.4 ms per MiB, so the size of a
 message bounds how long it blocks other calls. A larger one is sent in parts (`parts`).
+
+A client that is in the middle of a message when its call ends shows its user INTERNAL ("Internal
+error from Core") in place of our status. So what a refused stream still sends is read and discarded
+first, within bounds (`DISCARD_S_MAX`); a stranger's is not.
 """
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from assay.core.errors import InvalidRequest, TooLarge
+from assay.edge.auth import in_url
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
+    from assay.core.ids import TenantId
     from assay.edge.auth import Operator
 
     Handler = grpc.RpcMethodHandler[Any, Any]
@@ -41,6 +50,10 @@ PART_BYTES_MAX: Final = 1024**2
 """Largest part of a message that is sent in parts."""
 PART_FRAME_BYTES_MAX: Final = 64
 """Bytes that the message around a part may add to it."""
+DISCARD_S_MAX: Final = 10.0
+"""How long the rest of a refused stream is read."""
+DISCARD_IDLE_S: Final = 2.0
+"""A refused stream that sends nothing for this long gets its status."""
 OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})
 """Methods that need no token, on every port: they expose no data and return one word."""
 
@@ -72,6 +85,40 @@ def server_options(
     ]
 
 
+def take_port(
+    server: grpc.aio.Server,
+    host: str,
+    port: int,
+    *,
+    setting: str,
+    certificate: Path | None,
+    key: Path | None,
+) -> str:
+    """Have a server listen; returns `host:port`.
+
+    Args:
+        server: not started yet.
+        host: the address.
+        port: 0 = any free one.
+        setting: the port's setting, for errors.
+        certificate: PEM chain; with `key`, the port speaks TLS only.
+        key: PEM private key.
+
+    Raises:
+        OSError: the port is taken, or certificate and key cannot be read or do not match.
+    """
+    address = f"{in_url(host)}:{port}"
+    try:
+        if certificate is None or key is None:
+            taken = server.add_insecure_port(address)
+        else:
+            pair = (key.read_bytes(), certificate.read_bytes())
+            taken = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    except RuntimeError as error:
+        raise OSError(f"{setting}: cannot listen on {address}: {error}") from error
+    return f"{in_url(host)}:{taken}"
+
+
 class _ShowToken(grpc.aio.UnaryUnaryClientInterceptor):
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
@@ -89,6 +136,27 @@ class _ShowToken(grpc.aio.UnaryUnaryClientInterceptor):
 def operator_channel(address: str, operator: Operator) -> grpc.aio.Channel:
     """A channel to an operator's port that sends the operator's token, if there is one."""
     return grpc.aio.insecure_channel(address, interceptors=[_ShowToken(operator)])
+
+
+class Incoming:
+    """A client's messages. A read that was given up leaves the call without further reads."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.over = False
+        """No more can be read: the client has ended its stream, or a read was given up."""
+
+    async def read(self) -> bytes | None:
+        """Wait for the next message; `None` at the end."""
+        self.over = True
+        body: Any = await self._context.read()
+        self.over = body is grpc.aio.EOF
+        return None if self.over else bytes(body)
+
+    async def all(self) -> AsyncGenerator[bytes, None]:
+        """Every message to the end."""
+        while (body := await self.read()) is not None:
+            yield body
 
 
 class GrpcEdge(grpc.aio.ServerInterceptor):
@@ -138,10 +206,11 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         inner: Any = handler.stream_unary if handler.request_streaming else handler.unary_unary
 
         async def guarded(_requests: Any, context: Context) -> Any:  # noqa: ANN401 as above
+            incoming = Incoming(context)
             with self._guard.call(arrival) as call:
                 admitted = await call.admit()
-                return await inner(await self._given(handler, arrival, admitted, context), context)
-            return await self._refuse(call, context)
+                return await inner(await self._given(handler, arrival, admitted, incoming), context)
+            return await self._refuse(call, arrival, incoming, context)
 
         return grpc.stream_unary_rpc_method_handler(guarded, None, handler.response_serializer)
 
@@ -149,9 +218,10 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         inner: Any = handler.stream_stream if handler.request_streaming else handler.unary_stream
 
         async def guarded(_requests: Any, context: Context) -> None:  # noqa: ANN401 as above
+            incoming = Incoming(context)
             with self._guard.call(arrival) as call:
                 admitted = await call.admit()
-                given = await self._given(handler, arrival, admitted, context)
+                given = await self._given(handler, arrival, admitted, incoming)
                 answers = inner(given, context)
                 if not hasattr(answers, "__aiter__"):  # it writes by itself
                     return await within(
@@ -160,67 +230,86 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
                 async for message in limited(answers, self._limits):
                     await self._written(message, context)
                 return None
-            return await self._refuse(call, context)
+            return await self._refuse(call, arrival, incoming, context)
 
         return grpc.stream_stream_rpc_method_handler(guarded, None, handler.response_serializer)
 
-    async def _refuse(self, call: OpenCall, context: Context) -> None:
+    async def _refuse(
+        self, call: OpenCall, arrival: Arrival, incoming: Incoming, context: Context
+    ) -> None:
         if call.error is None:
             return
         await self._guard.before_refusal(call)
+        if arrival.kind is Kind.UPLOAD and call.tenant is not None:
+            await self._discard(call.tenant.tenant_id, incoming)
         await context.abort(
             call.error.status.grpc,
             call.error.message,
             trailing_metadata=(*call.error.trailers(), ("call-id", call.call_id)),
         )
 
+    async def _discard(self, tenant: TenantId, incoming: Incoming) -> None:
+        """Read what a refused stream still sends; its tenant's streams do so in turn."""
+        door, loop = self._guard.door, asyncio.get_running_loop()
+        left = DISCARD_FACTOR * max(self._whole_bytes_max, self._message_bytes_max)
+        ends_s = loop.time() + min(DISCARD_S_MAX, self._limits.body_s_max)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(ends_s), door.turn_to_discard(tenant):
+                while left > 0 and not incoming.over:
+                    async with asyncio.timeout_at(min(ends_s, loop.time() + DISCARD_IDLE_S)):
+                        size = len(await incoming.read() or b"")
+                    left -= size
+                    await door.keep_pace_in_stream(tenant, size)
+
     async def _written(self, message: Any, context: Context) -> None:  # noqa: ANN401 a message
         writing = context.write(message)
         await within(writing, seconds=self._limits.body_s_max, what="reading a part of the answer")
 
     async def _given(
-        self, handler: Handler, arrival: Arrival, admitted: Call, context: Context
+        self, handler: Handler, arrival: Arrival, admitted: Call, incoming: Incoming
     ) -> Any:  # noqa: ANN401 a message, its bytes, a list of bytes, or a stream of messages
         if arrival.method in self._parts:
             return await within(
-                self._joined(handler, admitted, context),
+                self._joined(handler, admitted, incoming),
                 seconds=self._limits.body_s_max,
                 what="sending the parts",
             )
         if handler.request_streaming:
-            return self._received(handler, arrival, admitted, context)
+            return self._received(handler, arrival, admitted, incoming)
         body = await within(
-            self._read(admitted, context), seconds=self._limits.body_s_max, what="sending a message"
+            self._read(admitted, incoming),
+            seconds=self._limits.body_s_max,
+            what="sending a message",
         )
         return self._parsed(handler, arrival, admitted, body)
 
-    async def _read(self, admitted: Call, context: Context) -> bytes:
+    async def _read(self, admitted: Call, incoming: Incoming) -> bytes:
         tenant = admitted.tenant.tenant_id
         async with self._guard.door.turn_to_read(tenant):
-            body: Any = await context.read()
-            if body is grpc.aio.EOF:
+            body = await incoming.read()
+            if body is None:
                 raise InvalidRequest("message: missing", field="message")
             if len(body) > LARGE_BYTES:  # the turn lasts this long: messages of others continue
                 await self._guard.door.keep_pace(tenant, len(body))
-            return bytes(body)
+            return body
 
     async def _received(
-        self, handler: Handler, arrival: Arrival, admitted: Call, context: Context
+        self, handler: Handler, arrival: Arrival, admitted: Call, incoming: Incoming
     ) -> AsyncIterator[Any]:
         tenant, door = admitted.tenant.tenant_id, self._guard.door
-        async for body in limited(_bodies(context), self._limits):
+        async for body in limited(incoming.all(), self._limits):
             parsed = self._parsed(handler, arrival, admitted, body)
             await door.keep_pace_in_stream(tenant, len(body))
             yield parsed
             admitted.load.release()
 
-    async def _joined(self, handler: Handler, admitted: Call, context: Context) -> list[bytes]:
+    async def _joined(self, handler: Handler, admitted: Call, incoming: Incoming) -> list[bytes]:
         tenant, door = admitted.tenant.tenant_id, self._guard.door
         parse = handler.request_deserializer
         assert parse is not None  # noqa: S101 for the checker: generated code has one
         pieces = Pieces()
         async with door.turn_to_read(tenant):
-            async for body in _bodies(context):
+            async for body in incoming.all():
                 _bound(len(body), PART_BYTES_MAX + PART_FRAME_BYTES_MAX, "a part")
                 _bound(pieces.size, DISCARD_FACTOR * self._whole_bytes_max, "message")
                 pieces.add(parsed_message(parse, body).data)
@@ -264,14 +353,6 @@ def parsed_message(parse: Callable[[bytes], Any], body: bytes) -> Any:  # noqa: 
     except DecodeError as error:
         message = "message: not a protobuf message of this method (or a string in it not UTF-8)"
         raise InvalidRequest(message, field="message") from error
-
-
-async def _bodies(context: Context) -> AsyncGenerator[bytes, None]:
-    while True:
-        body = await context.read()
-        if body is grpc.aio.EOF:
-            return
-        yield body
 
 
 def _arrival(details: grpc.HandlerCallDetails, handler: Handler) -> Arrival:

@@ -1,25 +1,44 @@
-"""Connection limits of an HTTP service, enforced before the caller is known.
+"""The listening side of an HTTP service: its socket, uvicorn on this event loop, and its limits.
 
-uvicorn leaves open how many connections there are, in total and per peer address, how long the
-headers and body of a request may take to arrive, and how large the headers may be. A connection
-over a limit is closed without an answer: a client that sends slowly does not listen.
+The limits of connections are enforced before the caller is known. uvicorn leaves open how many
+there are, in total and per peer address, how long the headers and body of a request may take to
+arrive, and how large the headers may be. A connection over a limit is closed without an answer: a
+client that sends slowly does not listen.
 """
 
 import asyncio
+import socket
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import structlog
+import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from assay.edge.auth import in_url
 
 HEAD_S_MAX: Final = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
 HEAD_BYTES_MAX: Final = 64 * 1024
 BODY_SLACK_S: Final = 5.0
 """Added to the edge's own limit, so that a slow body gets an answer first."""
+BACKLOG: Final = 1_024
+POLL_S: Final = 0.01
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """Certificate and key in PEM; without a certificate, the listener is plain HTTP."""
+
+    certificate: Path | None = None
+    key: Path | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,3 +123,111 @@ def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
                 self._due = self.loop.call_later(seconds, self.transport.abort)
 
     return Bounded
+
+
+class HttpListener:
+    """One application on one port: `bind`, `serve`, then `stop_accepting` and `stopped`."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        setting: str,
+        connections: Connections,
+        drain_s: float,
+        tls: TlsFiles | None = None,
+    ) -> None:
+        """Prepare to serve `app`.
+
+        Args:
+            app: the application.
+            setting: name of the port's setting, for errors.
+            connections: limits of the connections.
+            drain_s: how long running calls may continue after `stop_accepting`.
+            tls: certificate and key.
+        """
+        tls = tls or TlsFiles()
+        self._setting = setting
+        self._scheme = "https" if tls.certificate else "http"
+        self._socket: socket.socket | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._server = _Uvicorn(
+            uvicorn.Config(
+                app,
+                http=bounded_protocol(connections),
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+                timeout_graceful_shutdown=max(1, round(drain_s)),
+                ssl_certfile=tls.certificate,
+                ssl_keyfile=tls.key,
+            )
+        )
+
+    def bind(self, host: str, port: int) -> str:
+        """Take the port; returns the URL. Connections wait until `serve`.
+
+        Raises:
+            OSError: the port is taken, or the address is not of this machine.
+        """
+        self._socket = _bound(host, port, self._setting)
+        return f"{self._scheme}://{in_url(host)}:{self._socket.getsockname()[1]}"
+
+    async def serve(self) -> None:
+        """Accept connections; returns when they are.
+
+        Raises:
+            OSError: uvicorn ended at once.
+        """
+        if self._socket is None:
+            raise OSError(f"{self._setting}: not bound")
+        serving = asyncio.create_task(
+            self._server.serve(sockets=[self._socket]), name=self._setting
+        )
+        self._serving = serving
+        while not self._server.started:
+            if serving.done():
+                raise OSError(f"{self._setting}: the listener ended") from serving.exception()
+            await asyncio.sleep(POLL_S)
+
+    def stop_accepting(self) -> None:
+        """Accept no more connections; running calls may continue for `drain_s`."""
+        self._server.should_exit = True
+
+    async def stopped(self) -> None:
+        """Wait until the running calls have ended, and free the port."""
+        if self._serving is not None:
+            await asyncio.gather(self._serving, return_exceptions=True)
+        self.unbind()
+
+    def unbind(self) -> None:
+        """Free a port that was never served."""
+        if self._socket is not None:
+            self._socket.close()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves signals to the entry point."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _bound(host: str, port: int, setting: str) -> socket.socket:
+    bare = host.strip("[]")
+    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+    with ExitStack() as undo:
+        listener = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((bare, port))
+            listener.listen(BACKLOG)
+            listener.settimeout(0)
+        except OSError as error:
+            message = f"{setting}: cannot listen on {host}:{port}: {error.strerror or error}"
+            raise OSError(message) from error
+        undo.pop_all()
+    return listener

@@ -6,6 +6,7 @@ on stderr and an exit code, never a traceback.
 """
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -60,6 +61,9 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
 def listening(ready: Path, addresses: Mapping[str, str]) -> Iterator[None]:
     """Keep `addresses` (and our pid) in the file `ready` for the duration of the block.
 
+    What the start made (modules, classes, settings) is never garbage; looking for garbage in it,
+    some 50 ms at a time, would make all calls wait. It is left out from here on.
+
     Raises:
         FailedPrecondition: the file cannot be written.
     """
@@ -69,9 +73,12 @@ def listening(ready: Path, addresses: Mapping[str, str]) -> Iterator[None]:
         fresh = ready.with_suffix(f".{os.getpid()}.new")
         fresh.write_text(content, encoding="utf-8")
         fresh.replace(ready)
+    gc.collect()
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         # Another process may have taken our place already.
         if ready.exists() and ready.read_text(encoding="utf-8") == content:
             ready.unlink()

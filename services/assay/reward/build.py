@@ -11,7 +11,13 @@ from assay.config.ready_files import Part, ready_file
 from assay.config.settings import RewardSettings, Settings
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
-from assay.edge.auth import MetricsReader, Operator, Tenants, is_loopback, refuse_open_listener
+from assay.edge.auth import (
+    MetricsReader,
+    Operator,
+    Tenants,
+    refuse_open_listener,
+    warn_clear_tokens,
+)
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
@@ -134,8 +140,7 @@ def _check_listener(settings: Settings, tenants: Tenants) -> None:
         needs="reward.tenants",
         allow=settings.operator.allow_open_ports,
     )
-    if not is_loopback(reward.host) and reward.tls_certificate is None:
-        log.warning("tokens_in_the_clear", host=reward.host, advice="set reward.tls_certificate")
+    warn_clear_tokens(reward.host, reward.tls_certificate, part="reward")
 
 
 def _guard(

@@ -6,15 +6,12 @@ they are cancelled, which cancels the batches of `Score` calls.
 """
 
 import asyncio
-import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import grpc
 import structlog
-import uvicorn
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from starlette.types import ASGIApp
@@ -23,8 +20,8 @@ from assay.config.settings import RewardSettings
 from assay.core.errors import AssayError, DependencyDown
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, server_options
-from assay.edge.http_listener import Connections, bounded_protocol
+from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, server_options, take_port
+from assay.edge.http_listener import Connections, HttpListener, TlsFiles
 from assay.edge.metrics import Metrics
 from assay.reward.readers import Readers
 from assay.reward.service import RewardService
@@ -36,9 +33,7 @@ SERVICE: Final = reward_pb2.DESCRIPTOR.services_by_name["RewardService"].full_na
 READINESS_EVERY_S: Final = 2.0
 LAG_EVERY_S: Final = 0.1
 """Interval of the samples of the event loop's lag."""
-BACKLOG: Final = 1_024
 START_S_MAX: Final = 10.0
-POLL_S: Final = 0.01
 
 log = structlog.get_logger(__name__)
 
@@ -111,13 +106,23 @@ class RewardServer:
         self._on_lag = on_lag
         self._service = service
         self._readers = readers
-        self._app = app
         self._guard = guard
         self._readiness = readiness
         self._settings = settings
         self._clock = clock
         self._health = health.aio.HealthServicer()
         self._tasks: list[asyncio.Task[None]] = []
+        self._http = HttpListener(
+            app,
+            setting="reward.http_port",
+            connections=Connections(
+                connections_max=settings.connections_max,
+                per_peer_max=settings.connections_per_peer_max,
+                body_s_max=settings.body_s_max,
+            ),
+            drain_s=settings.drain_s,
+            tls=TlsFiles(certificate=settings.tls_certificate, key=settings.tls_key),
+        )
 
     async def start(self) -> Addresses:
         """Listen on both ports.
@@ -125,27 +130,26 @@ class RewardServer:
         Raises:
             OSError: a port is taken.
         """
-        self._http_socket = _listen(self._settings.host, self._settings.http_port)
+        http = self._http.bind(self._settings.host, self._settings.http_port)
         self._grpc = self._grpc_server()
         try:
-            grpc_port = self._listen_grpc()
+            grpc_address = take_port(
+                self._grpc,
+                self._settings.host,
+                self._settings.grpc_port,
+                setting="reward.grpc_port",
+                certificate=self._settings.tls_certificate,
+                key=self._settings.tls_key,
+            )
         except OSError:
-            self._http_socket.close()
+            self._http.unbind()
             raise
         await self._grpc.start()
-        self._http = _Uvicorn(self._http_config())
-        self._tasks.append(
-            asyncio.create_task(self._http.serve(sockets=[self._http_socket]), name="http")
-        )
-        while not self._http.started and not self._tasks[0].done():
-            await self._clock.sleep(POLL_S)
+        await self._http.serve()
         await self._report_readiness()
         self._tasks.append(asyncio.create_task(self._watch_readiness(), name="readiness"))
         self._tasks.append(asyncio.create_task(self._watch_lag(), name="lag"))
-        host = _in_url(self._settings.host)
-        http_port = self._http_socket.getsockname()[1]
-        scheme = "https" if self._settings.tls_certificate else "http"
-        return Addresses(grpc=f"{host}:{grpc_port}", http=f"{scheme}://{host}:{http_port}")
+        return Addresses(grpc=grpc_address, http=http)
 
     async def stop(self) -> None:
         """Drain and stop."""
@@ -153,12 +157,12 @@ class RewardServer:
         self._readiness.stop()
         await self._health.enter_graceful_shutdown()
         self._service.stop()
-        self._http.should_exit = True
+        self._http.stop_accepting()
         await self._grpc.stop(self._settings.drain_s)
-        for task in self._tasks[1:]:
+        for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._http_socket.close()
+        await self._http.stopped()
         await self._service.close()
         self._readers.stop()
 
@@ -184,39 +188,6 @@ class RewardServer:
         reflection.enable_server_reflection(names, server)
         return server
 
-    def _listen_grpc(self) -> int:
-        address = f"{_in_url(self._settings.host)}:{self._settings.grpc_port}"
-        try:
-            if self._settings.tls_certificate and self._settings.tls_key:
-                key = self._settings.tls_key.read_bytes()
-                chain = self._settings.tls_certificate.read_bytes()
-                credentials = grpc.ssl_server_credentials([(key, chain)])
-                return self._grpc.add_secure_port(address, credentials)
-            return self._grpc.add_insecure_port(address)
-        except RuntimeError as error:
-            message = f"reward.grpc_port: cannot listen on {address}: {error}"
-            raise OSError(message) from error
-
-    # -- HTTP ----------------------------------------------------------------------------------
-    def _http_config(self) -> uvicorn.Config:
-        connections = Connections(
-            connections_max=self._settings.connections_max,
-            per_peer_max=self._settings.connections_per_peer_max,
-            body_s_max=self._settings.body_s_max,
-        )
-        return uvicorn.Config(
-            self._app,
-            http=bounded_protocol(connections),
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=max(1, round(self._settings.drain_s)),
-            ssl_certfile=self._settings.tls_certificate,
-            ssl_keyfile=self._settings.tls_key,
-        )
-
     # -- health --------------------------------------------------------------------------------
     async def _watch_readiness(self) -> None:
         while True:
@@ -241,31 +212,3 @@ class RewardServer:
         status = serving.SERVING if ready else serving.NOT_SERVING
         for name in ("", SERVICE):
             await self._health.set(name, status)
-
-
-class _Uvicorn(uvicorn.Server):
-    """Leaves signals to the entry point."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    bare = host.strip("[]")
-    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((bare, port))
-        listener.listen(BACKLOG)
-        listener.settimeout(0)
-    except OSError as error:
-        listener.close()
-        message = f"reward.http_port: cannot listen on {host}:{port}: {error.strerror or error}"
-        raise OSError(message) from error
-    return listener
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -288,8 +288,11 @@ class RewardService:
             InvalidRequest, TooLarge, NotFound, Saturated: nothing was stored.
             DeadlinePassed: `timeout_s` passed; the work was cancelled.
         """
-        task = await self._score_task(tenant, draft)
+        task, implicit = await self._score_task(tenant, draft)
         requests = await checked(task.definition)
+        if implicit:
+            await self._store.put_task(task.record, tenant.quota, implicit=True)
+            self._know(task.record, task.definition)
         timeout_s = draft.timeout_s
         opening = BatchDraft(
             task_id=task.record.task_id,
@@ -391,25 +394,25 @@ class RewardService:
             self._deadlines_ms.put(key, estimate)
         return estimate
 
-    async def _score_task(self, tenant: Tenant, draft: ScoreDraft) -> KnownTask:
+    async def _score_task(self, tenant: Tenant, draft: ScoreDraft) -> tuple[KnownTask, bool]:
+        """The task of a `score`, and whether it must be stored first; nothing is stored here."""
         if draft.task_id:
             if draft.pipeline or draft.settings_json:
                 message = "task_id: the task has a pipeline and settings; name only one of the two"
                 raise InvalidRequest(message, field="task_id")
-            return await self._task(tenant, admission.task_name(draft.task_id))
+            return await self._task(tenant, admission.task_name(draft.task_id)), False
         definition = admission.pipeline_of(self._pipelines, draft.pipeline, "pipeline")
         admission.check_settings_size(draft.settings_json)
         name = hashlib.sha256(b"\n".join((draft.pipeline.encode(), draft.settings_json)))
         task_id = TaskId(f"score-{name.hexdigest()[:32]}")
         known = self._tasks.get((tenant.tenant_id, task_id))
         if known:
-            return known
+            return known, False
         implicit = TaskDraft(
             task_id=task_id, pipeline=draft.pipeline, settings_json=draft.settings_json
         )
         record = self._record(tenant, definition, implicit)
-        await self._store.put_task(record, tenant.quota, implicit=True)
-        return self._know(record, definition)
+        return KnownTask(record=record, definition=definition), True
 
     async def _score(
         self,

@@ -32,6 +32,7 @@ from assay.rollout.service.service import RolloutService
 from assay.rollout.service.wire import Served
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
     from assay.rollout import ProbeEngine
@@ -153,11 +154,19 @@ async def gateway(
     probe: ProbeEngine | None = None,
     tenants: Mapping[str, TenantSettings] | None = None,
     limits: Mapping[str, Any] | None = None,
+    trusted: ssl.SSLContext | None = None,
+    **settings_of: object,
 ) -> AsyncIterator[Gateway]:
     """On a model of random weights, unless another is given."""
     own, clock, model = models.tokenizer(), Clock(), model or models.random()
     settings = RolloutSettings.model_validate(
-        {"gateway_port": 0, "drain_s": 0.0, "gateway": dict(limits or {}), "reward_wait_s": 30.0}
+        {
+            "gateway_port": 0,
+            "drain_s": 0.0,
+            "gateway": dict(limits or {}),
+            "reward_wait_s": 30.0,
+            **settings_of,
+        }
     )
     vocab, options = model.config.vocab_size, RuntimeOptions(seq_len_max=tokens_max)
     table = own.token_bytes(vocab)
@@ -177,7 +186,8 @@ async def gateway(
         shared.service.start()
         url = await listener.start()
         try:
-            async with httpx.AsyncClient(base_url=url, timeout=60.0) as http:
+            verify = trusted or True
+            async with httpx.AsyncClient(base_url=url, timeout=60.0, verify=verify) as http:
                 yield Gateway(
                     url=url,
                     http=http,

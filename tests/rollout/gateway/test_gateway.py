@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import ssl
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from prometheus_client import generate_latest
+from tests import certificates
 from tests.rollout.gateway import models
 from tests.rollout.gateway.gateways import SLOTS, Gateway, RunGateway
 
@@ -26,6 +28,7 @@ from assay.rollout.models.driver import Sampling as DriverSampling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from tests.running import Running, RunWorker
 
@@ -522,6 +525,18 @@ async def test_what_is_not_there_has_openais_form_too(run_gateway: RunGateway) -
 
 
 # -- who may call ----------------------------------------------------------------------------------
+async def test_over_tls_only(run_gateway: RunGateway, tmp_path: Path) -> None:
+    certificate, key = certificates.certificate(tmp_path)
+    trusted = ssl.create_default_context(cafile=str(certificate))
+    own = await run_gateway(tls_certificate=certificate, tls_key=key, trusted=trusted)
+    session = await own.open(seed=1)
+    assert session["base_url"].startswith("https://"), "what the agent is given"
+    assert (await own.chat(session, "of", max_tokens=2))["usage"]["completion_tokens"] > 0
+    async with httpx.AsyncClient() as http:
+        with pytest.raises(httpx.TransportError):
+            await http.post(own.url.replace("https://", "http://") + "/sessions", json={})
+
+
 def tenant(token: str) -> TenantSettings:
     digest = hashlib.sha256(token.encode()).hexdigest()
     return TenantSettings.model_validate({"token_sha256": digest})

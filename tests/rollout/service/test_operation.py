@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
+from tests import certificates
 from tests.rollout.service.test_pushes import CASES, tensors
 from tests.rollout.service.test_service import (
     S_MAX,
@@ -23,12 +24,24 @@ from tests.rollout.service.test_service import (
 
 from assay.client.rollouts import Prompt, RolloutClient, StepBatch
 from assay.config.settings import TenantSettings
-from assay.core.errors import FailedPrecondition, PermissionDenied
+from assay.core.errors import DependencyDown, FailedPrecondition, PermissionDenied
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.rollout.service.served import RunRollouts
     from tests.running import Running, RunWorker
+
+
+async def test_over_tls_only(run_rollouts: RunRollouts, tmp_path: Path) -> None:
+    certificate, key = certificates.certificate(tmp_path)
+    own = await run_rollouts(tls_certificate=certificate, tls_key=key)
+    trusted = certificate.read_bytes()
+    async with RolloutClient(f"grpcs://{own.address}", root_certificates=trusted) as client:
+        assert await client.policy_version() == 0
+    with pytest.raises(DependencyDown):
+        await own.client.policy_version()
 
 
 async def test_what_happens_is_counted(

@@ -79,7 +79,11 @@ async def test_it_serves_says_where_and_drains(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "named"),
-    [({}, b"rollout.model"), ({"MODEL": "/no/such/model.bin"}, b"/no/such/model.bin")],
+    [
+        ({}, b"rollout.model"),
+        ({"MODEL": "/no/such/model.bin"}, b"/no/such/model.bin"),
+        ({"MODEL": "/no/such/model.bin", "HOST": "0.0.0.0"}, b"rollout.host=0.0.0.0"),
+    ],
 )
 async def test_what_keeps_it_from_starting_is_one_line(
     tmp_path: Path, settings: dict[str, str], named: bytes

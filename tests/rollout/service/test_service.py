@@ -85,15 +85,7 @@ async def test_groups_come_whole_with_the_engines_own_numbers(run_rollouts: RunR
         assert {t.finish_reason for t in group.trajectories} == {"length"}
         assert {t.outcome for t in group.trajectories} == {None}
     # The same seeds, straight from the runtime.
-    own.runtime.submit(
-        [1, 2, 3],
-        max_tokens=12,
-        seeds=range(4),
-        sampling=Sampling(temperature=0.8),
-        user_ids=range(1 << 40, (1 << 40) + 4),
-        want_reward=False,
-    )
-    direct = await direct_completions(own, 4)
+    direct = await direct_completions(own, [1, 2, 3], range(4))
     for trajectory, ended in zip(groups["p0"].trajectories, direct, strict=True):
         assert trajectory.response_ids.tolist() == list(ended.tokens)
         assert trajectory.rollout_logp.tolist() == list(ended.logps)
@@ -101,8 +93,13 @@ async def test_groups_come_whole_with_the_engines_own_numbers(run_rollouts: RunR
         assert np.asarray(trajectory.rollout_logp).dtype == np.float32
 
 
-async def direct_completions(own: Rollouts, n: int) -> list[Completed]:
-    """What the service's own pump would throw away: not its rollouts."""
+async def direct_completions(
+    own: Rollouts, prompt: Sequence[int], seeds: Sequence[int]
+) -> list[Completed]:
+    """Rollouts of the runtime itself, which the service's own pump would throw away.
+
+    The pump is a thread, so it is redirected before it can have seen the first of them.
+    """
     kept: list[Completed] = []
     listener = own.service.on_ready
 
@@ -111,8 +108,16 @@ async def direct_completions(own: Rollouts, n: int) -> list[Completed]:
         listener(responses, [])
 
     own.service.on_ready = keep  # type: ignore[method-assign]
+    own.runtime.submit(
+        prompt,
+        max_tokens=12,
+        seeds=seeds,
+        sampling=Sampling(temperature=0.8),
+        user_ids=range(1 << 40, (1 << 40) + len(seeds)),
+        want_reward=False,
+    )
     async with asyncio.timeout(S_MAX):
-        while len(kept) < n:
+        while len(kept) < len(seeds):
             await asyncio.sleep(0.01)
     own.service.on_ready = listener  # type: ignore[method-assign]
     return sorted(kept, key=lambda one: one.user_id)
@@ -583,15 +588,8 @@ async def test_a_trajectory_of_two_turns_is_one_with_the_environment_masked(
     )  # two continuations of one trajectory, with seeds of their own
     assert second.staleness == 1
     # The second turn is what the engine makes of the whole context.
-    own.runtime.submit(
-        second.trajectories[0].tokens.context()[:17],
-        max_tokens=12,
-        seeds=[7],
-        sampling=Sampling(temperature=0.8),
-        user_ids=[1 << 40],
-        want_reward=False,
-    )
-    [direct] = await direct_completions(own, 1)
+    context = second.trajectories[0].tokens.context()[:17]
+    [direct] = await direct_completions(own, context, [7])
     assert second.trajectories[0].response_ids[14:].tolist() == list(direct.tokens)
     assert second.trajectories[0].rollout_logp[14:].tolist() == list(direct.logps)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -163,11 +164,11 @@ class Routes:
         async def whole() -> dict[str, Any]:
             return await (await self._calls.begin(session, body)).whole()
 
-        gone = disconnected(request.receive)
+        gone = partial(disconnected, request.receive)
         if body.stream:
-            exchange = await unless_gone(gone, self._calls.begin(session, body))
+            exchange = await unless_gone(gone, partial(self._calls.begin, session, body))
             return _gone() if exchange is None else _Stream(exchange)
-        answer = await unless_gone(gone, whole())
+        answer = await unless_gone(gone, whole)
         return _gone() if answer is None else JSONResponse(answer)
 
 

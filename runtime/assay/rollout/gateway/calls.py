@@ -25,7 +25,7 @@ from assay.rollout.rollouts import GroupOptions, Progress
 from assay.rollout.server import answers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
     from assay.edge.clock import Clock
     from assay.edge.metrics import Metrics
@@ -336,13 +336,30 @@ def _check(completed: Completed) -> None:
         raise DependencyDown(f"the engine ended the response as {completed.outcome.name}")
 
 
-async def unless_gone(gone: Coroutine[Any, Any, None], work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of `work`, which is cancelled when `gone` returns first (then None)."""
-    tasks = asyncio.ensure_future(gone), asyncio.ensure_future(work)
+async def unless_gone(
+    gone: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[T]]
+) -> T | None:
+    """The result of `work`, which is cancelled when `gone` returns first (then None).
+
+    The work runs in the caller's own task: a second one per turn would cost more than its body.
+    """
+    working = asyncio.current_task()
+    if working is None:
+        raise RuntimeError("not in a task")
+    left = False
+
+    async def watch() -> None:
+        nonlocal left
+        await gone()
+        left = True
+        working.cancel()
+
+    watching = asyncio.create_task(watch())
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return tasks[1].result() if tasks[1].done() else None
+        return await work()
+    except asyncio.CancelledError:
+        if left and not working.uncancel():
+            return None
+        raise
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        watching.cancel()

@@ -89,6 +89,8 @@ class Turns:
         waiting = _Waiting(prompt, options, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
         self._room.start_waiting()
+        if waiting.started.done():  # there was room: no timer is needed
+            return waiting.started.result()
         try:
             async with asyncio.timeout(self._wait_s):
                 return await waiting.started

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     Message = Mapping[str, Any]
 
 
+_OF_DICT = frozenset(dir(dict))
+
+
 class TemplateRefused(InvalidRequest):
     """The template raised: this conversation is not one that the model knows."""
 
@@ -106,9 +109,14 @@ def _environment(now: Callable[[], datetime] | None) -> ImmutableSandboxedEnviro
 
     class Environment(ImmutableSandboxedEnvironment):
         def getattr(self, obj: Any, attribute: str) -> Any:  # noqa: ANN401 - as in Jinja
-            """`message.role` of a dictionary, without the exception of a missing attribute."""
-            if type(obj) is dict and attribute in obj and not hasattr(dict, attribute):
-                return obj[attribute]
+            """`message.role` of a dictionary, without the exceptions of a missing attribute.
+
+            Every message of a conversation is asked for attributes that most do not have.
+            """
+            if type(obj) is dict and attribute not in _OF_DICT:
+                if attribute in obj:
+                    return obj[attribute]
+                return self.undefined(obj=obj, name=attribute)
             return super().getattr(obj, attribute)
 
     environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])

@@ -307,7 +307,7 @@ class TextStream:
     def push(self, *tokens: int) -> str:
         """New text after these tokens; may be empty."""
         self._ids += tokens
-        before = self._tokenizer.decode(self._ids[self._context : self._certain])
+        before = self._shown()
         now = self._tokenizer.decode(self._ids[self._context :])
         if now.endswith(_REPLACEMENT) or len(now) <= len(before):
             return ""
@@ -316,10 +316,17 @@ class TextStream:
 
     def flush(self) -> str:
         """The text held back, with U+FFFD for incomplete characters."""
-        before = self._tokenizer.decode(self._ids[self._context : self._certain])
+        if self._certain == len(self._ids):
+            return ""
+        before = self._shown()
         now = self._tokenizer.decode(self._ids[self._context :])
         self._context = self._certain = len(self._ids)
         return now[len(before) :]
+
+    def _shown(self) -> str:
+        """The end of the final text, which the tokens after it are decoded with."""
+        ids = self._ids[self._context : self._certain]
+        return self._tokenizer.decode(ids) if ids else ""
 
 
 class StopStrings:

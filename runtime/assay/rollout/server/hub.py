@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from assay.rollout.rollouts import Completed, GroupOptions, RolloutRef
 
 FLUSH_S = 0.01
-"""How often a stream looks for new tokens."""
+FLUSH_S_MAX = 0.04
+"""How often a stream looks for new tokens; less often while there are none: with hundreds of
+streams on a slow engine, looking would cost more than sending."""
 WAIT_S = 0.1
 PEEK_TOKENS = 256
 
@@ -72,17 +74,20 @@ class Tickets:
         """
         known = [0] * len(tickets)
         open_ = dict(enumerate(tickets))
+        pause_s = FLUSH_S
         try:
             while open_:
                 await asyncio.wait(
                     {ticket.done for ticket in open_.values()},
-                    timeout=FLUSH_S,
+                    timeout=pause_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
+                pause_s = min(2 * pause_s, FLUSH_S_MAX)
                 for index, ticket in list(open_.items()):
                     part = self._news(ticket, known[index])
                     if part.tokens:
                         known[index] += len(part.tokens)
+                        pause_s = FLUSH_S
                         yield index, part
                     elif ticket.done.done():
                         del open_[index]

@@ -14,7 +14,7 @@ import structlog
 from assay.client import Client
 from assay.config.ready_files import Part, ready_file
 from assay.edge import lifecycle
-from assay.edge.auth import Operator, Tenants, refuse_open_listener
+from assay.edge.auth import Operator, Tenants, refuse_open_listener, warn_clear_tokens
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
@@ -171,6 +171,7 @@ def _refuse_open_listeners(settings: Settings) -> None:
             needs=needs,
             allow=settings.operator.allow_open_ports,
         )
+    warn_clear_tokens(settings.rollout.host, settings.rollout.tls_certificate, part="rollout")
 
 
 def _service(

@@ -12,7 +12,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from assay.edge.grpc_edge import GrpcEdge, server_options
+from assay.edge.grpc_edge import GrpcEdge, server_options, take_port
 from assay.rollout.service.servicer import RAW, RolloutServicer
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
@@ -74,15 +74,18 @@ class RolloutServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
-        address = f"{self._settings.host}:{self._settings.grpc_port}"
-        try:
-            port = self._server.add_insecure_port(address)
-        except RuntimeError as error:
-            message = f"rollout.grpc_port: cannot listen on {address}: {error}"
-            raise OSError(message) from error
+        settings = self._settings
+        address = take_port(
+            self._server,
+            settings.host,
+            settings.grpc_port,
+            setting="rollout.grpc_port",
+            certificate=settings.tls_certificate,
+            key=settings.tls_key,
+        )
         await self._report()
         await self._server.start()
-        return f"{self._settings.host}:{port}"
+        return address
 
     async def watch_readiness(self) -> None:
         """Keep the health service up to date, until cancelled."""

@@ -1,0 +1,76 @@
+"""A pytest plugin: `--part 1/2` collects one of two parts, which can run beside each other.
+
+A part is a set of folders below `tests`, so that what a folder starts for a whole run is started
+once. The folders are dealt out by the measured seconds of tests/slow_tests.txt, the longest first.
+Tests of tests/alone_tests.txt belong to no part: they run when both are over, by their names.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from tests.lanes import LIST, entries, is_listed
+
+ALONE = Path(__file__).with_name("alone_tests.txt")
+TESTS = Path(__file__).parent
+_MEASURED = re.compile(r"^(tests/[^/\s]+)/\S+ +# ([\d.]+)$", re.M)
+
+
+def seconds_of_folders(listed: str) -> dict[str, float]:
+    """Return folder -> measured seconds, of the list of slow tests."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for folder, took in _MEASURED.findall(listed):
+        seconds[folder] += float(took)
+    return dict(seconds)
+
+
+def dealt(seconds: Mapping[str, float], parts: int) -> Sequence[frozenset[str]]:
+    """Split the folders into parts that take about equally long."""
+    loads = [0.0] * parts
+    chosen: list[set[str]] = [set() for _ in range(parts)]
+    for folder, took in sorted(seconds.items(), key=lambda each: (-each[1], each[0])):
+        least = loads.index(min(loads))
+        loads[least] += took
+        chosen[least].add(folder)
+    return [frozenset(each) for each in chosen]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption("--part", metavar="NUMBER/PARTS", help="collect one part of the tests")
+
+
+class _Part:
+    """Collects what belongs to one part."""
+
+    def __init__(self, root: Path, chosen: str) -> None:
+        number, parts = (int(word) for word in chosen.split("/"))
+        if not 1 <= number <= parts:
+            raise pytest.UsageError(f"--part {chosen}: no such part")
+        folders = {f"tests/{each.name}": 0.0 for each in TESTS.iterdir() if each.is_dir()}
+        measured = seconds_of_folders(LIST.read_text(encoding="utf-8"))
+        here = {name: measured.get(name, 0.0) for name in folders}
+        own = dealt(here, parts)[number - 1]
+        self._others = {root / name for name in folders if name not in own}
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave out the folders of other parts."""
+        return True if collection_path in self._others else None
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leave out what runs alone."""
+        alone = entries(ALONE.read_text(encoding="utf-8"))
+        out = [item for item in items if is_listed(item.nodeid, alone)]
+        if out:
+            config.hook.pytest_deselected(items=out)
+            items[:] = [item for item in items if item not in set(out)]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect one part, where one is asked for."""
+    if chosen := config.getoption("--part"):
+        config.pluginmanager.register(_Part(config.rootpath, chosen))

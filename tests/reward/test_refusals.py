@@ -1,0 +1,149 @@
+"""A refused call leaves nothing: every key of the store is the same before and after it.
+
+The calls are generated: each is a valid call with one fault, at a random place. A content-addressed
+part of a payload (`bl:`) is the one exception: it may have come first, and expires by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import httpx
+from redis.asyncio import Redis
+from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.reward.faces import Face
+    from tests.running import RunApi
+
+    from assay.config.settings import StoreSettings
+
+    Make = Callable[[], Awaitable[object]]
+
+SEED = 20
+BAD_ITEMS = (
+    Item(""),
+    Item("with space"),
+    Item("x" * 257),
+    Item("good/0"),
+    Item("r", group_id="with space"),
+    Item("r", reference=b"{}"),
+    Item("r", reference=b'{"answers": []}'),
+    Item("r", reference=b'{"answers": [7]}'),
+    Item("r", reference=b'{"answers": ["a"], "x": 1}'),
+    Item("r", reference=b'{"answers": ["\\ud800"]}'),
+    Item("r", reference=b'{"answers": [' + b"[]," * 9_000 + b"[]]}"),
+    Item("r", response=b"x" * 20_000, reference=b"7"),
+)
+BAD_SETTINGS: tuple[dict[str, Any], ...] = (
+    {"reward_pass": "much"},
+    {"reward_pas": 1},
+    {"strategies": ["x" * 70_000]},
+    {"strategies": list(range(1_100))},
+)
+BAD_SCORES: tuple[dict[str, Any], ...] = (
+    {"pipeline": "telepathy"},
+    {"pipeline": ""},
+    {"task_id": "none"},
+    {"task_id": "with space"},
+    {"task_id": "task", "pipeline": "exact"},
+    *({"pipeline": "exact", "settings": settings} for settings in BAD_SETTINGS),
+)
+BAD_TASKS: tuple[dict[str, Any], ...] = (
+    {"pipeline": "telepathy"},
+    {"batch_size": -1},
+    {"delay_budget_ms": -5},
+    {"trainer_cost_rate": -0.5},
+    *({"settings": settings} for settings in BAD_SETTINGS),
+)
+BAD_BATCHES: tuple[dict[str, Any], ...] = (
+    {"batch_id": "with space"},
+    {"size": -1},
+    {"group_size": 2_000_000},
+    {"deadline_ms": 0},
+)
+
+
+async def contents(settings: StoreSettings) -> dict[str, str]:
+    """Every key of this shard, except parts that expire by themselves, and a digest of each."""
+    async with Redis.from_url(settings.url) as redis:
+        found = {}
+        async for key in redis.scan_iter(f"assay:{{{settings.shard}}}:*", count=1_000):
+            name = key.decode()
+            dumped = await redis.dump(key)
+            if ":bl:" in name and 0 < await redis.pttl(key) <= 120_000:
+                continue
+            found[name] = hashlib.sha256(dumped or b"").hexdigest()
+        return found
+
+
+def faulty(face: Face, batch: str, sealed: str, chance: random.Random) -> list[Make]:
+    """One call of every kind with one fault each; names and places differ from call to call."""
+    good = [Item(f"good/{index}") for index in range(chance.randint(1, 5))]
+
+    def among(item: Item) -> list[Item]:
+        at = chance.randint(1, len(good))
+        return [*good[:at], item, *good[at:]]
+
+    def settings() -> dict[str, Any]:
+        return {"reward_pass": chance.random()}
+
+    calls: list[Make] = []
+    for item in BAD_ITEMS:
+        items = among(item)
+        calls += (
+            partial(face.score, items, pipeline="exact", settings=settings()),
+            partial(face.score, items, task_id="task"),
+            partial(face.submit, batch, items),
+        )
+    calls += (partial(face.score, good, **head) for head in BAD_SCORES)
+    for task in BAD_TASKS:
+        calls.append(partial(face.register, "new", **{"pipeline": "exact", **task}))
+    calls += (partial(face.open, "task", **fields) for fields in BAD_BATCHES)
+    calls += (
+        partial(face.score, [], pipeline="exact", settings=settings()),
+        partial(face.score, good, pipeline="exact", settings=settings(), timeout_s=-1.0),
+        partial(face.submit, "none", good),
+        partial(face.submit, batch, []),
+        partial(face.submit, sealed, good),
+        partial(face.submit, batch, among(Item("kept", b"Rome"))),
+        partial(face.submit, batch, among(Item("kept", b"x" * 300_000))),
+        partial(face.open, "none"),
+        partial(face.open, "task", batch_id=batch, size=7),
+        partial(face.register, "task", "choice"),
+        partial(face.hint, "none", 1),
+        partial(face.hint, "task", -1),
+        partial(face.seal, "none"),
+        partial(face.cancel, "none"),
+        partial(face.cancel_requests, batch, [], []),
+    )
+    return calls
+
+
+async def test_a_refused_call_of_any_kind_leaves_no_key(
+    run_api: RunApi, store_settings: StoreSettings
+) -> None:
+    api = await run_api()
+    chance = random.Random(SEED)
+    async with (
+        grpc.aio.insecure_channel(api.addresses.grpc) as channel,
+        httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as http,
+    ):
+        for face in (GrpcFace(channel), HttpFace(http)):
+            await face.register("task", "exact")
+            batch = await face.open("task", batch_id=f"{face.transport}-batch")
+            sealed = await face.open("task", batch_id=f"{face.transport}-sealed")
+            await face.submit(batch, [Item("kept")])
+            await face.seal(sealed)
+            calls = faulty(face, batch, sealed, chance)
+            before = await contents(store_settings)
+            ends = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+            assert [type(end) for end in ends] == [Refusal] * len(calls)
+            assert await contents(store_settings) == before
