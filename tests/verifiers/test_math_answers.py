@@ -8,6 +8,7 @@ import random
 import runpy
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.verifiers.math import controls, grammar, search
 from assay.verifiers.math.definition import MathReference, MathSettings
+from assay.verifiers.math.notation import _repeating, tidy
 from assay.verifiers.math.verify import judge as compare
 
 Judge = Callable[..., Ended]
@@ -339,6 +341,29 @@ def test_hostile_answers_are_wrong_and_nothing_else(judge: Judge, answer: str, g
     for response in (f"\\boxed{{{answer}}}", f"<answer>{answer}</answer>"):
         ended = judge("math", response, {"answers": [gold]})
         assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0)
+
+
+def test_a_long_decimal_is_read_in_little_time() -> None:
+    """Of every length in between, three digits and any number of them are a period."""
+    for digits in ("3" * 3_000, "3" * 3_000 + "...", "12" * 1_500 + "3..."):
+        began_s = time.process_time()
+        tidy(f"0.{digits}")
+        assert time.process_time() - began_s < 2.0
+
+
+@pytest.mark.parametrize(
+    ("shown", "meant"),
+    [
+        ("0.333...", r"0.\overline{3}"),
+        ("0.1666 ...", r"0.1\overline{6}"),
+        ("2.1231231231\\dots", r"2.1\overline{231}"),
+        ("0.33...", "0.33..."),
+        ("0.12121...", "0.12121..."),
+        ("0.333", "0.333"),
+    ],
+)
+def test_a_period_is_what_the_last_digits_repeat_three_times(shown: str, meant: str) -> None:
+    assert _repeating(shown) == meant
 
 
 def test_nothing_is_imported_after_the_warm_up() -> None:

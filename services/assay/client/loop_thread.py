@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine, Iterator
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -34,15 +35,23 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on the loop and wait for it; an interrupt here cancels it there."""
-        if not self.running:
-            work.close()
-            raise RuntimeError("the client is closed")
-        doing = asyncio.run_coroutine_threadsafe(work, self._loop)
+        doing = self.start(work)
         try:
             return doing.result()
         except BaseException:
             doing.cancel()
             raise
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin `work` on the loop; its future may be waited for from any thread or loop.
+
+        Raises:
+            RuntimeError: the loop is closed.
+        """
+        if not self.running:
+            work.close()
+            raise RuntimeError("the client is closed")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """Yield items one by one."""
