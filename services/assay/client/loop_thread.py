@@ -55,13 +55,14 @@ class LoopThread:
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """Yield items one by one."""
+        turn = asyncio.Lock()  # an interrupted step may still be ending when the items are closed
         try:
             with contextlib.suppress(StopAsyncIteration):
                 while True:
-                    yield self.run(_next(items))
+                    yield self.run(_next(items, turn))
         finally:
             if self.running:
-                self.run(items.aclose())
+                self.run(_close(items, turn))
 
     def close(self) -> None:
         """Stop the loop and its thread."""
@@ -70,5 +71,11 @@ class LoopThread:
         self._loop.close()
 
 
-async def _next(items: AsyncGenerator[T, None]) -> T:
-    return await anext(items)
+async def _next(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> T:
+    async with turn:
+        return await anext(items)
+
+
+async def _close(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> None:
+    async with turn:
+        await items.aclose()
