@@ -786,6 +786,16 @@ async def test_a_replay_in_a_complete_batch_adds_a_final_result_and_group(drive:
     assert second[1] == GroupRecord(group_id=GroupId("g"), rewards=(1.0, 0.5))
 
 
+async def test_two_dead_letters_of_a_complete_batch_are_replayed(drive: Driver) -> None:
+    await drive.open(size=2)
+    await drive.submit(requests("a", "b"))
+    await drive.kill()
+    await drive.kill()
+    letters = await drive.store.dead_letters(letters_max=2)
+    assert [await drive.store.replay(letter.job_id) for letter in letters] == [True, True]
+    assert (await drive.batch()).queued == 2
+
+
 async def test_a_replayed_request_may_die_again(drive: Driver) -> None:
     await drive.open(size=1)
     await drive.submit([request("a", group="g")])

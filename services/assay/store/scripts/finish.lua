@@ -6,6 +6,10 @@
 --   HANDOVER next_stage handover        FAIL      error
 -- Returns {statuses (1 done, 0 stale), completed: {tenant, batch, slack_ms} each}
 --@include requests.lua
+--@include shares.lua
+--@include task_use.lua
+--@include letters.lua
+--@include ends.lua
 
 local stage, attempts_max = ARGV[1], tonumber(ARGV[2])
 local letters_max, own_max = tonumber(ARGV[3]), tonumber(ARGV[4])
