@@ -396,7 +396,6 @@ class Settings(BaseSettings):
         env_nested_delimiter="__",
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
     )
 
     data_dir: Path = Path.home() / ".local" / "share" / "assay"
