@@ -289,11 +289,22 @@ def test_a_reference_is_audited_once(judge: Judge, monkeypatch: pytest.MonkeyPat
     assert len(seen) == after_one
 
 
-def test_a_slow_reference_is_not_audited_without_end(judge: Judge) -> None:
-    gold = "(" + "+".join(f"\\sqrt{{{n}+x}}" for n in range(2, 40)) + ")^{12}"
-    ended = judge("math", f"\\boxed{{{gold}}}", {"answers": [gold]})
-    assert ended.reward == 1.0
-    assert ended.use.cpu_s < 20
+@pytest.mark.parametrize(
+    "gold",
+    ["2^{3^{4^5}}", "\\int_0^1 x^x e^{\\sin(x^2)} dx", "(2+\\sqrt{3})^{2000}"],
+)
+def test_a_gold_too_slow_to_compare_is_refused_unless_the_task_says_otherwise(
+    judge: Judge, gold: str
+) -> None:
+    """Another answer would use up its time; found in the audit's own time, which is bounded."""
+    response, reference = f"\\boxed{{{gold}}}", {"answers": [gold]}
+    ended = judge("math", response, reference)
+    assert (ended.outcome, ended.reward) == (Outcome.REJECTED_INVALID, None)
+    assert ended.evidence.error.startswith("reference.answers[0] ")
+    assert "s of CPU time for one comparison" in ended.evidence.error
+    told = judge("math", response, reference, reference_audit="report")
+    assert told.reward == 1.0
+    assert "s of CPU time" in told.evidence.error
 
 
 @pytest.mark.parametrize("gold", ["2^{1000000007}", "9^{9^{9}}", "(10)^{(9^{99})}", "10000000!"])
