@@ -1,11 +1,17 @@
 """Effect of one tenant on another: calls of a quiet tenant, before and under attack.
 
-    python benchmarks/tenants.py [--attacks json_bombs_grpc ...] [--seconds 10] [--json]
+    python benchmarks/tenants.py [--attacks json_bombs_grpc ...] [--seconds 20] [--json]
 
-The victim sends 20 `Score` calls per second (open loop, refused calls are not repeated). Each
-attack runs in its own process with its own token, in idle CPU time: it stands for other
-machines. Per attack: p99 under attack over p99 quiet, both p50 and p99, the victim's refused calls
-and lost results, and the peak memory of the API and the processes it started (PSS).
+The victim sends 20 `Score` calls per second (open loop, refused calls are not repeated). Victim,
+attacker and the measurement of memory are processes of their own, so that none of them waits for
+another's work. The attacker has its own token and gets idle CPU time only: it stands for other
+machines. Where this process may make a control group with `cpu.idle` (as root), the attacker is in
+it; elsewhere it has the lowest priority, and a process that wakes may wait for it for a
+millisecond or two, in each of the ten steps of a call: see the column `idle`. On a busy machine it
+gets next to nothing (`attacker saw`); `--ordinary` gives it the priority of the platform.
+
+Per attack: p99 under attack over p99 quiet, both p50 and p99, the victim's refused calls and lost
+results, and the peak memory of the API and the processes it started (PSS).
 
 Everything is real: services and store are processes of their own on this machine.
 """
@@ -16,22 +22,21 @@ import contextlib
 import hashlib
 import json
 import os
-import random
 import secrets
+import select
 import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import grpc
-import httpx
 import uvloop
-from platform_run import Run, local_platform, processes_below
+from platform_run import Run, local_platform
 from report import OUT, Report, bar_plot, percentile
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from tenant_attacks import ATTACKS, Attacker
 
 from assay.reward.reading import run_in_background
 from assay.v1 import reward_pb2, reward_pb2_grpc
@@ -39,288 +44,40 @@ from assay.v1 import reward_pb2, reward_pb2_grpc
 RATE = 20
 CALL_S_MAX = 30.0
 SETTLE_S = 2.0
-MIB = 1024**2
-BOMB_BYTES = 12 * 1000**2
+MEMORY_EVERY_S = 0.2
 TENANTS = ("victim", "mallory")
-SEED = 1
+CPU_GROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
+"""Version 1 and version 2 of control groups."""
 now_s = time.perf_counter
 
 
-class Attacker:
-    """Target and token of an attack, and counts of its calls."""
-
-    def __init__(self, grpc_address: str, http_address: str, token: str) -> None:
-        self.grpc_address = grpc_address
-        self.http_address = http_address
-        self.metadata = (("authorization", f"Bearer {token}"),)
-        self.headers = {
-            "authorization": f"Bearer {token}",
-            "content-type": "application/json",
-        }
-        self.seen: Counter[str] = Counter()
-        self.channels = [
-            grpc.aio.insecure_channel(
-                grpc_address,
-                options=[
-                    ("grpc.use_local_subchannel_pool", 1),
-                    ("grpc.max_send_message_length", -1),
-                    ("grpc.max_receive_message_length", -1),
-                ],
-            )
-            for _ in range(4)
-        ]
-        self.randomness = random.Random(SEED)
-
-    def stub(self) -> Any:  # noqa: ANN401 the stubs do not know aio calls
-        return reward_pb2_grpc.RewardServiceStub(self.randomness.choice(self.channels))
-
-    async def tried(self, call: Awaitable[Any]) -> bool:
-        """Count how a call ended."""
-        try:
-            answer = await call
-        except grpc.aio.AioRpcError as failed:
-            self.seen[failed.code().name] += 1
-            return False
-        except (httpx.HTTPError, OSError, EOFError, RuntimeError) as failed:
-            self.seen[type(failed).__name__] += 1
-            return False
-        self.seen[str(getattr(answer, "status_code", "ok"))] += 1
-        return True
-
-    async def again(self, width: int, act: Callable[[], Awaitable[Any]]) -> None:
-        """Do `act` forever, `width` at once; a failure is followed by a short pause."""
-
-        async def one() -> None:
-            while True:
-                if not await self.tried(act()):
-                    await asyncio.sleep(0.02)
-
-        await asyncio.gather(*(one() for _ in range(width)))
+# -- the attacker ----------------------------------------------------------------------------------
+@contextmanager
+def idle_group() -> Iterator[Path | None]:
+    """A control group whose processes get idle CPU time only; `None` where there can be none."""
+    for root in CPU_GROUPS:
+        group = root / f"assay-attacker-{os.getpid()}"
+        with contextlib.suppress(OSError):
+            group.mkdir()
+            try:
+                (group / "cpu.idle").write_text("1")
+            except OSError:
+                group.rmdir()
+                raise
+            try:
+                yield group
+            finally:
+                group.rmdir()
+            return
+    yield None
 
 
-# -- the attacks -----------------------------------------------------------------------------------
-def bombs(size: int) -> Sequence[bytes]:
-    """References that cost much more to read than to send."""
-    return [
-        b'{"answers":[' + b"[]," * (size // 3) + b"[]]}",
-        b'{"answers":[' + b"1," * (size // 2) + b"1]}",
-        b'{"answers":[' + b"1" * size + b"]}",
-        b"{" + b",".join(b'"%d":1' % i for i in range(size // 11)) + b"}",
-        b'{"answers":["' + b"\\u00e9" * (size // 6) + b'"]}',
-        b'{"x":' + b"[" * (size // 2) + b"]" * (size // 2) + b"}",
-        b'{"answers":[' + b'{"a":{}},' * (size // 9) + b"{}]}",
-        b'{"answers":["x' + b"\xf0\x9f\x98\x80" * (size // 4) + b'"]}',
-    ]
-
-
-def _bomb_message(reference: bytes) -> bytes:
-    request = reward_pb2.RewardRequest(request_id="r", response=b"x", reference_json=reference)
-    return reward_pb2.ScoreRequest(pipeline="exact", requests=[request]).SerializeToString()
-
-
-def _raw_score(
-    attacker: Attacker, body: bytes, compression: grpc.Compression | None = None
-) -> Awaitable[Any]:
-    call: Any = attacker.randomness.choice(attacker.channels).unary_unary(
-        "/assay.v1.RewardService/Score"
-    )
-    sent: Awaitable[Any] = call(
-        body, metadata=attacker.metadata, timeout=60, compression=compression
-    )
-    return sent
-
-
-async def nothing(attacker: Attacker) -> None:
-    """The control: how much the machine itself varies between the two measurements."""
-    await asyncio.Event().wait()
-
-
-async def json_bombs_grpc(attacker: Attacker) -> None:
-    """References of 12 MB, and 4 million empty requests in one message."""
-    messages = [*map(_bomb_message, bombs(BOMB_BYTES)), b"\x22\x00" * (BOMB_BYTES // 2)]
-    await attacker.again(8, lambda: _raw_score(attacker, attacker.randomness.choice(messages)))
-
-
-async def small_bombs_grpc(attacker: Attacker) -> None:
-    """The same, below the size from which messages are parsed in a separate process."""
-    messages = [*map(_bomb_message, bombs(60_000)), b"\x22\x00" * 30_000]
-    await attacker.again(8, lambda: _raw_score(attacker, attacker.randomness.choice(messages)))
-
-
-async def json_bombs_http(attacker: Attacker) -> None:
-    """Bodies of 12 MB."""
-    head = b'{"pipeline":"exact","requests":[{"request_id":"r","response":"x","reference":'
-    many = b'{"pipeline":"exact","requests":[' + b"{}," * (BOMB_BYTES // 3) + b"{}]}"
-    whole = [*(head + bomb + b"}]}" for bomb in bombs(BOMB_BYTES)), many]
-    async with httpx.AsyncClient(base_url=attacker.http_address, timeout=60) as http:
-        await attacker.again(
-            8,
-            lambda: http.post(
-                "/v1/score",
-                content=attacker.randomness.choice(whole),
-                headers=attacker.headers,
-            ),
-        )
-
-
-async def compressed_bombs(attacker: Attacker) -> None:
-    """Messages of 1 GB that gzip compresses to 1 MB."""
-    body = b"\x22\x00" * (64 * MIB)
-    gzip = grpc.Compression.Gzip
-    await attacker.again(1, lambda: _raw_score(attacker, body, compression=gzip))
-
-
-async def big_messages(attacker: Attacker) -> None:
-    """Valid `Score` calls of 12 MB."""
-    requests = [
-        reward_pb2.RewardRequest(request_id=f"r{i}", response=b"x" * 3_000, reference_json=b"{}")
-        for i in range(4_000)
-    ]
-    body = reward_pb2.ScoreRequest(pipeline="noop", requests=requests).SerializeToString()
-    await attacker.again(8, lambda: _raw_score(attacker, body))
-
-
-async def held_streams(attacker: Attacker) -> None:
-    """3,000 streams of a batch that never ends."""
-    await _open_batch(attacker, "held")
-    request = reward_pb2.StreamResultsRequest(batch_id="held")
-
-    async def hold() -> None:
-        stream = attacker.stub().StreamResults(request, metadata=attacker.metadata)
-        async for _ in stream:
-            pass
-
-    await attacker.again(3_000, hold)
-
-
-async def held_uploads(attacker: Attacker) -> None:
-    """1,000 `SubmitStream` calls that send nothing."""
-
-    async def nothing() -> AsyncIterator[bytes]:
-        await asyncio.Event().wait()
-        yield b""
-
-    async def hold() -> None:
-        await attacker.stub().SubmitStream(nothing(), metadata=attacker.metadata)
-
-    await attacker.again(1_000, hold)
-
-
-async def slow_bodies(attacker: Attacker) -> None:
-    """1,500 HTTP bodies, a byte per second each."""
-    where = urlsplit(attacker.http_address)
-
-    async def drip() -> None:
-        reader, writer = await asyncio.open_connection(where.hostname, where.port)
-        try:
-            head = "".join(f"{name}: {value}\r\n" for name, value in attacker.headers.items())
-            head += "host: a\r\ncontent-length: 1000000\r\n\r\n"
-            writer.write(f"POST /v1/score HTTP/1.1\r\n{head}".encode())
-            while not reader.at_eof():
-                writer.write(b"[")
-                await writer.drain()
-                await asyncio.sleep(1.0)
-        finally:
-            writer.close()
-
-    await attacker.again(1_500, drip)
-
-
-async def strangers(attacker: Attacker) -> None:
-    """1,500 connections without a token that send headers a byte at a time."""
-    where = urlsplit(attacker.http_address)
-
-    async def drip() -> None:
-        reader, writer = await asyncio.open_connection(where.hostname, where.port)
-        try:
-            writer.write(b"POST /v1/score HTTP/1.1\r\n")
-            while not reader.at_eof():
-                writer.write(b"a")
-                await writer.drain()
-                await asyncio.sleep(0.5)
-        finally:
-            writer.close()
-
-    await attacker.again(1_500, drip)
-
-
-async def deadline_flood(attacker: Attacker) -> None:
-    """Batches of 10,000 requests that are due in a millisecond."""
-    await _open_batch(attacker, "first")
-    count = iter(range(10**9))
-
-    async def flood() -> None:
-        batch = f"due-{next(count)}"
-        await _open_batch(attacker, batch, deadline_ms=1)
-        for first in range(0, 10_000, 1_000):
-            requests = [
-                reward_pb2.RewardRequest(
-                    request_id=str(first + i), response=b"x", reference_json=b"{}"
-                )
-                for i in range(1_000)
-            ]
-            message = reward_pb2.SubmitRequest(batch_id=batch, requests=requests)
-            await attacker.stub().Submit(message, metadata=attacker.metadata)
-
-    await attacker.again(2, flood)
-
-
-async def task_flood(attacker: Attacker) -> None:
-    """A new task per call, and `Score` calls with settings of their own."""
-    count = iter(range(10**9))
-
-    async def register() -> None:
-        task = reward_pb2.Task(task_id=f"t{next(count)}", pipeline="noop")
-        request = reward_pb2.RegisterTaskRequest(task=task)
-        await attacker.stub().RegisterTask(request, metadata=attacker.metadata)
-
-    async def score() -> None:
-        request = reward_pb2.ScoreRequest(
-            pipeline="exact",
-            settings_json=json.dumps({"reward_pass": 1.0 + next(count) / 1e6}),
-            requests=[
-                reward_pb2.RewardRequest(
-                    request_id="r", response=b"x", reference_json=b'{"answers":["x"]}'
-                )
-            ],
-        )
-        await attacker.stub().Score(request, metadata=attacker.metadata, timeout=5)
-
-    await asyncio.gather(attacker.again(8, register), attacker.again(8, score))
-
-
-async def _open_batch(attacker: Attacker, batch_id: str, *, deadline_ms: int | None = None) -> None:
-    task = reward_pb2.Task(task_id="attack", pipeline="noop")
-    stub = attacker.stub()
-    await stub.RegisterTask(reward_pb2.RegisterTaskRequest(task=task), metadata=attacker.metadata)
-    opening = reward_pb2.OpenBatchRequest(
-        task_id="attack", batch_id=batch_id, deadline_ms=deadline_ms
-    )
-    await stub.OpenBatch(opening, metadata=attacker.metadata)
-
-
-ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
-    attack.__name__: attack
-    for attack in (
-        nothing,
-        json_bombs_grpc,
-        small_bombs_grpc,
-        json_bombs_http,
-        compressed_bombs,
-        big_messages,
-        held_streams,
-        held_uploads,
-        slow_bodies,
-        strangers,
-        deadline_flood,
-        task_flood,
-    )
-}
-
-
-async def attack(name: str, seconds: float) -> None:
+async def attack(name: str, seconds: float, group: Path | None, *, idle: bool) -> None:
     """The attacking process; prints its counts at the end."""
-    run_in_background(19, idle=True)
+    if idle:
+        run_in_background(19, idle=True)
+    if group is not None:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
     attacker = Attacker(*(os.environ[f"TARGET_{part}"] for part in ("GRPC", "HTTP", "TOKEN")))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
@@ -373,6 +130,15 @@ class Victim:
         return latencies, refused, lost
 
 
+async def be_victim() -> None:
+    """The victim's process: a line of stdin says for how many seconds to call."""
+    victim = Victim(os.environ["TARGET_GRPC"], os.environ["TARGET_TOKEN"])
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        print(json.dumps(await victim.call_for(float(line))), flush=True)
+
+
+# -- memory ----------------------------------------------------------------------------------------
 def pss_bytes(pid: int) -> int:
     """Proportional set size of a process."""
     with contextlib.suppress(OSError):
@@ -382,52 +148,62 @@ def pss_bytes(pid: int) -> int:
     return 0
 
 
-class MemoryPeak:
-    """Peak memory of a process and its descendants during the block."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self.api_bytes = 0
-        self.all_bytes = 0
-
-    async def __aenter__(self) -> "MemoryPeak":
-        self._task = asyncio.create_task(self._watch())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
-
-    async def _watch(self) -> None:
-        while True:
-            api = await asyncio.to_thread(pss_bytes, self._pid)
-            below = sum(pss_bytes(pid) for pid in processes_below(self._pid))
-            self.api_bytes = max(self.api_bytes, api)
-            self.all_bytes = max(self.all_bytes, api + below)
-            await asyncio.sleep(0.2)
+def children(pid: int) -> Iterator[int]:
+    """The descendants of a process, without a look at all others."""
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (thread / "children").read_text().split()):
+                yield child
+                yield from children(child)
 
 
-async def under_attack(
-    run: Run, victim: Victim, token: str, name: str, seconds: float
-) -> tuple[list[float], int, int, MemoryPeak, dict[str, int]]:
-    """Measure during the attack; returns the figures of the victim, memory and the attacker."""
+def watch_memory(pid: int) -> None:
+    """The measuring process: prints both peaks when its stdin ends."""
+    api_peak = all_peak = 0
+    while not select.select([sys.stdin], [], [], MEMORY_EVERY_S)[0]:
+        api = pss_bytes(pid)
+        api_peak = max(api_peak, api)
+        all_peak = max(all_peak, api + sum(map(pss_bytes, children(pid))))
+    print(json.dumps([api_peak, all_peak]), flush=True)
+
+
+# -- the measurement -------------------------------------------------------------------------------
+@asynccontextmanager
+async def part_of(
+    run: Run, token: str, *arguments: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """This file as another process, for the duration of the block."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, __file__, "--attack", name),
-        *("--seconds", str(seconds + 2 * SETTLE_S)),
+        *(sys.executable, __file__, *arguments),
         env={
             **os.environ,
             "TARGET_GRPC": run.addresses.grpc,
             "TARGET_HTTP": run.addresses.http,
             "TARGET_TOKEN": token,
         },
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,  # thousands of aborted calls
+        start_new_session=True,
+        limit=2**24,
     )
-    sign = json.loads((run.settings.data_dir / "run" / "reward.json").read_text())
-    async with MemoryPeak(sign["pid"]) as memory:
-        await asyncio.sleep(SETTLE_S)
-        seen = await victim.call_for(seconds)
-        output, _ = await process.communicate()
-    return *seen, memory, json.loads(output or b"{}")
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def told(process: asyncio.subprocess.Process, line: str = "") -> Any:  # noqa: ANN401 JSON
+    """Tell a process to go on (or, without a line, to end), and return its answer."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if line:
+        process.stdin.write(f"{line}\n".encode())
+    else:
+        process.stdin.close()
+    return json.loads(await process.stdout.readline() or b"null")
 
 
 async def measure(options: argparse.Namespace) -> None:
@@ -436,7 +212,7 @@ async def measure(options: argparse.Namespace) -> None:
         title=f"A tenant's {RATE} Score calls per second while another attacks",
         columns=(
             *("attack", "p99 ratio", "p50 quiet ms", "p50 ms", "p99 quiet ms", "p99 ms"),
-            *("refused", "lost", "API MB", "with readers MB", "attacker saw"),
+            *("refused", "lost", "API MB", "with readers MB", "idle", "attacker saw"),
         ),
     )
     bars: dict[str, float | Any] = {}
@@ -445,7 +221,7 @@ async def measure(options: argparse.Namespace) -> None:
         doing = progress.add_task("", total=len(options.attacks))
         for name in options.attacks:
             progress.update(doing, description=name, advance=1)
-            row = await one(name, options.seconds)
+            row = await one(name, options.seconds, ordinary=options.ordinary)
             report.add(**row)
             bars[name] = row["p99 ratio"]
     report.show(as_json=options.json)
@@ -453,7 +229,7 @@ async def measure(options: argparse.Namespace) -> None:
         bar_plot(OUT / "tenants.png", report.title, "p99 under attack / p99 quiet", bars)
 
 
-async def one(name: str, seconds: float) -> dict[str, Any]:
+async def one(name: str, seconds: float, *, ordinary: bool) -> dict[str, Any]:
     """One attack, on a separate platform."""
     tokens = {tenant: secrets.token_hex(16) for tenant in TENANTS}
     digests = {
@@ -467,36 +243,75 @@ async def one(name: str, seconds: float) -> dict[str, Any]:
         "ASSAY_REWARD__TENANTS": json.dumps(digests),
     }
     async with local_platform(overrides) as run:
-        victim = Victim(run.addresses.grpc, tokens["victim"])
-        await victim.call_for(2.0)
-        quiet, _, _ = await victim.call_for(seconds)
-        latencies, refused, lost, memory, saw = await under_attack(
-            run, victim, tokens["mallory"], name, seconds
-        )
+        with contextlib.nullcontext() if ordinary else idle_group() as group:
+            urgency = ["--group", str(group)] if group else ["--ordinary"] if ordinary else []
+            row = await under(run, tokens, seconds, ("--attack", name, *urgency))
+            return {"attack": name, **row, "idle": "yes" if group else "no"}
+
+
+async def under(
+    run: Run, tokens: dict[str, str], seconds: float, attack: Sequence[str]
+) -> dict[str, Any]:
+    """The victim's figures before and during the attack, and those of memory and attacker."""
+    sign = json.loads((run.settings.data_dir / "run" / "reward.json").read_text())
+    attack = (*attack, "--seconds", str(seconds + 2 * SETTLE_S))
+    async with (
+        part_of(run, tokens["victim"], "--victim") as victim,
+        part_of(run, "", "--memory", str(sign["pid"])) as memory,
+    ):
+        saw: dict[str, int] = {}
+        await told(victim, "2.0")
+        quiet, _, _ = await told(victim, str(seconds))
+        async with part_of(run, tokens["mallory"], *attack) as attacker:
+            await asyncio.sleep(SETTLE_S)
+            latencies, refused, lost = await told(victim, str(seconds))
+            with contextlib.suppress(TimeoutError):  # in idle time it may not even have begun
+                async with asyncio.timeout(2 * SETTLE_S):
+                    saw = await told(attacker)
+        api_bytes, all_bytes = await told(memory)
     return {
-        "attack": name,
-        "p99 ratio": percentile(latencies, 0.99) / percentile(quiet, 0.99),
-        "p50 quiet ms": percentile(quiet, 0.5) * 1e3,
-        "p50 ms": percentile(latencies, 0.5) * 1e3,
-        "p99 quiet ms": percentile(quiet, 0.99) * 1e3,
-        "p99 ms": percentile(latencies, 0.99) * 1e3,
+        **figures(quiet, latencies),
         "refused": refused,
         "lost": lost,
-        "API MB": memory.api_bytes / 1e6,
-        "with readers MB": memory.all_bytes / 1e6,
+        "API MB": api_bytes / 1e6,
+        "with readers MB": all_bytes / 1e6,
         "attacker saw": " ".join(f"{k}:{v}" for k, v in sorted(saw.items())),
+    }
+
+
+def figures(quiet: Sequence[float], attacked: Sequence[float]) -> dict[str, float]:
+    """The columns of latency."""
+    return {
+        "p99 ratio": percentile(attacked, 0.99) / percentile(quiet, 0.99),
+        "p50 quiet ms": percentile(quiet, 0.5) * 1e3,
+        "p50 ms": percentile(attacked, 0.5) * 1e3,
+        "p99 quiet ms": percentile(quiet, 0.99) * 1e3,
+        "p99 ms": percentile(attacked, 0.99) * 1e3,
     }
 
 
 def main() -> None:
     """Parse, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--attacks", nargs="+", choices=ATTACKS, default=list(ATTACKS))
-    parser.add_argument("--attack", choices=ATTACKS, help=argparse.SUPPRESS)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--ordinary", action="store_true", help="the attacker is as urgent as all")
+    parser.add_argument("--attack", choices=ATTACKS, help=argparse.SUPPRESS)
+    parser.add_argument("--group", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--victim", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    uvloop.run(attack(options.attack, options.seconds) if options.attack else measure(options))
+    if options.memory:
+        watch_memory(options.memory)
+    elif options.victim:
+        uvloop.run(be_victim())
+    elif options.attack:
+        uvloop.run(
+            attack(options.attack, options.seconds, options.group, idle=not options.ordinary)
+        )
+    else:
+        uvloop.run(measure(options))
 
 
 if __name__ == "__main__":

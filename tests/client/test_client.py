@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests import certificates
 
-from assay.client import Backoff, Batch, Client, Outcome, Request, SyncClient
+from assay.client import Backoff, Batch, BatchStatus, Client, Outcome, Request, SyncClient
+from assay.client.ledger import Ledger
 from assay.core.errors import (
     Conflict,
     DeadlinePassed,
@@ -162,8 +163,42 @@ async def test_a_bad_request_far_behind_is_named_by_its_place(client: Client) ->
     assert (await batch.submit(_requests(700))).duplicates == 512
 
 
+async def test_what_a_message_cannot_hold_is_named_before_it_is_sent() -> None:
+    async with Client("127.0.0.1:1", backoff=ONCE) as client:
+        for call, field in (
+            (client.register_task("task", pipeline="noop", batch_size=1 << 40), "task"),
+            (client.hint("task", size=1 << 40), "size"),
+            (client.open_batch("task", deadline_s=float("inf")), "batch"),
+        ):
+            with pytest.raises(InvalidRequest) as caught:
+                await call
+            assert caught.value.field == field
+
+
+async def test_a_submission_while_results_are_read_is_not_taken_for_a_loss(
+    client: Client, run_worker: RunWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is acknowledged while the batch's status, which does not count it, is on its way."""
+    await run_worker()
+    batch = await client.open_batch(await client.register_task("task", pipeline="noop"))
+    batch._ledger = Ledger(bytes_max=0)
+    await batch.submit(_requests(1))
+    status = batch.status
+
+    async def overtaken() -> BatchStatus:
+        found = await status()
+        monkeypatch.undo()
+        await batch.submit(_requests(1, first=1))
+        await batch.seal()
+        return found
+
+    monkeypatch.setattr(batch, "status", overtaken)
+    async with asyncio.timeout(WAIT_S):
+        assert (await batch.collect()).rewards == [1.0, 1.0]
+
+
 async def test_an_address_that_is_none_is_said() -> None:
-    for url in ("http://127.0.0.1:8471", "grpc://", "ftp://x"):
+    for url in ("http://127.0.0.1:8471", "grpc://", "ftp://x", "x:99999", "x:port", "[::1"):
         with pytest.raises(InvalidRequest) as caught:
             Client(url)
         assert caught.value.field == "url"

@@ -48,9 +48,10 @@ VERSIONS = {
 @pytest.fixture(scope="module", params=list(VERSIONS.values()), ids=list(VERSIONS))
 def other_python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    install = [*pip, "install", "-q"]
     done = subprocess.run(
         [*install, *request.param], check=False, timeout=SECONDS_MAX, capture_output=True, text=True
     )

@@ -69,3 +69,4 @@ def test_indices_count_from_the_whole_submission() -> None:
     assert moved.field == "requests[514].response"
     assert moved.message == "requests[514].response: NUL"
     assert type(moved) is InvalidRequest
+    assert shifted(InvalidRequest("k", field="prompts[2].k"), 256).field == "prompts[258].k"

@@ -1,16 +1,11 @@
 """The reward functions of `examples/`, called with the arguments that TRL and verl pass.
 
 API and store are real; what judges is a function, so that a response can be one that the platform
-fails to judge. The last two tests run TRL's trainer and verl's reward manager themselves, where
-they are installed: `TRAINERS_PYTHON` names the interpreter of an environment with `trl`, `verl`,
-what they need (builds for the CPU suffice) and `assay`.
+fails to judge.
 """
 
 import asyncio
 import importlib.util
-import json
-import os
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,9 +16,8 @@ from assay.core.codec import pack_body
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, EndRequest, Finish
 from assay.core.verdict import Evidence, ResourceUse
+from assay.integrations.scorer import close
 
-HERE = Path(__file__).parent
-TRAINERS_PYTHON = os.environ.get("TRAINERS_PYTHON", sys.executable)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RIGHT, WRONG, UNJUDGED = "so \\boxed{5}", "so \\boxed{6}", "the platform fails on this"
 
@@ -68,7 +62,7 @@ async def test_trl_gets_a_reward_or_none_per_completion(
             log_metric=None,
         )
     finally:
-        await asyncio.to_thread(module.client.close)
+        await asyncio.to_thread(module.reward.scorer.close)
     assert rewards == [1.0, 0.0, None, 1.0]
 
 
@@ -88,59 +82,9 @@ async def test_verl_gets_a_score_and_learns_what_was_not_judged(
             for text in (RIGHT, WRONG, UNJUDGED)
         )
     )
-    for client in list(module.CLIENTS.values()):
-        await client.close()
+    await asyncio.to_thread(close)
     assert found == [
-        {"score": 1.0, "infra_failed": 0.0},
-        {"score": 0.0, "infra_failed": 0.0},
-        {"score": 0.0, "infra_failed": 1.0},
-    ]
-
-
-def judge_by_text(claim: Claim) -> Finish:
-    """Take any response with 5 in a box for right."""
-    return EndRequest(
-        outcome=Outcome.SCORED,
-        reward=float(b"boxed{5}" in claim.response),
-        body=pack_body(Evidence(verdict="pass"), ResourceUse()),
-    )
-
-
-async def run(package: str, url: str, *arguments: str | Path) -> Any:
-    """Run a program of this folder in the environment with the trainers; its last line as JSON."""
-
-    async def python(*words: str | Path) -> tuple[int | None, str]:
-        process = await asyncio.create_subprocess_exec(
-            TRAINERS_PYTHON,
-            *words,
-            env={**os.environ, "ASSAY_URL": url},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        output, _ = await process.communicate()
-        return process.returncode, output.decode()
-
-    code, output = await python("-c", f"import {package}")
-    if code:
-        pytest.skip(f"{TRAINERS_PYTHON} has no {package}: {output.strip().splitlines()[-1]}")
-    code, output = await python(HERE / f"in_{package}.py", *arguments)
-    assert code == 0, output
-    return json.loads(output.strip().splitlines()[-1])
-
-
-async def test_the_trainer_of_trl_trains_with_the_function(api: Any, run_worker: Any) -> None:
-    await run_worker(judge_by_text, stage="extract")
-    steps = await run("trl", api.addresses.grpc, EXAMPLES / "trl_reward.py")
-    assert [len(rewards) for rewards in steps] == [4, 4]
-    assert {reward for rewards in steps for reward in rewards} <= {0.0, 1.0}
-
-
-async def test_verl_loads_the_function_and_its_manager_calls_it(api: Any, run_worker: Any) -> None:
-    await run_worker(judge, stage="extract")
-    path = EXAMPLES / "verl_reward.py"
-    results = await run("verl", api.addresses.grpc, path, RIGHT, WRONG, UNJUDGED)
-    assert [[score, extra["infra_failed"]] for score, extra in results] == [
-        [1.0, 0.0],
-        [0.0, 0.0],
-        [0.0, 1.0],
+        {"score": 1.0, "acc": 1.0, "infra_failed": 0.0, "outcome": "SCORED"},
+        {"score": 0.0, "acc": 0.0, "infra_failed": 0.0, "outcome": "SCORED"},
+        {"score": 0.0, "acc": 0.0, "infra_failed": 1.0, "outcome": "INFRA_FAILED"},
     ]

@@ -213,7 +213,7 @@ RETRIES: Final = [
             "                    self._may_be_work = True\n                    self._parts",
             "                    self._parts",
         ),
-        ("self._may_be_work = self._may_be_work or len(claims) >= room", "pass"),
+        ("        if self._wakes_served < mine:\n", "        if self._wakes_served < 0:\n"),
     ),
     *_of(
         "retries",

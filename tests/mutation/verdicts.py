@@ -128,6 +128,23 @@ ACCEPTED: Final = [
     ),
     *_of(
         "accepted",
+        f"{TEXT}/options.py",
+        ("text_choice",),
+        ("or follows or not _BLANK_LINE.search(between)", "or not _BLANK_LINE.search(between)"),
+        ("or not _COMMENT.search(line)", "or True"),
+        ("(first_is_judged or ", "("),
+    ),
+    *_of(
+        "accepted",
+        f"{TEXT}/choice.py",
+        ("text_choice",),
+        (
+            "if not labels.lists.begins(plain[begin:last], said - begin):",
+            "if True:",
+        ),
+    ),
+    *_of(
+        "accepted",
         f"{TEXT}/json_text.py",
         ("text_json_schema", "text_pipelines"),
         (
@@ -267,7 +284,7 @@ OUTCOMES: Final = [
         "outcomes",
         f"{TEXT}/match.py",
         ("text_pipelines", "text_json_schema"),
-        ("if evidence.verdict in LIMIT_VERDICTS:", "if False:"),
+        ("if evidence.verdict in (_CPU_LIMIT, *LIMIT_VERDICTS):", "if False:"),
         ("        if broken or (failed and", "        if (failed and"),
     ),
 ]

@@ -786,6 +786,16 @@ async def test_a_replay_in_a_complete_batch_adds_a_final_result_and_group(drive:
     assert second[1] == GroupRecord(group_id=GroupId("g"), rewards=(1.0, 0.5))
 
 
+async def test_two_dead_letters_of_a_complete_batch_are_replayed(drive: Driver) -> None:
+    await drive.open(size=2)
+    await drive.submit(requests("a", "b"))
+    await drive.kill()
+    await drive.kill()
+    letters = await drive.store.dead_letters(letters_max=2)
+    assert [await drive.store.replay(letter.job_id) for letter in letters] == [True, True]
+    assert (await drive.batch()).queued == 2
+
+
 async def test_a_replayed_request_may_die_again(drive: Driver) -> None:
     await drive.open(size=1)
     await drive.submit([request("a", group="g")])
@@ -982,6 +992,19 @@ async def test_whatever_puts_work_in_a_queue_wakes(drive: Driver, how: str) -> N
         case _:
             await getattr(drive, how)(claims)
     assert await sleeper == stage
+
+
+async def test_who_is_woken_in_vain_wakes_another(drive: Driver) -> None:
+    await drive.open()
+    await drive.submit(requests("a"))
+    assert await drive.store.wait_for_work([FIRST], timeout_s=PATIENCE_S) == FIRST
+    sleeper = asyncio.create_task(drive.store.wait_for_work([FIRST], timeout_s=PATIENCE_S))
+    await asyncio.sleep(0)
+    assert await drive.claim(0) == []
+    assert await sleeper == FIRST
+    assert len(await drive.claim(1)) == 1
+    assert await drive.claim(0) == []
+    assert await drive.store.wait_for_work([FIRST], timeout_s=0.01) is None
 
 
 async def test_each_sleeper_that_finds_more_work_wakes_the_next(drive: Driver) -> None:

@@ -312,7 +312,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.stages_with_work())
     @rule(
         data=st.data(),
-        count=st.integers(1, 4),
+        count=st.integers(0, 4),
         lease_s=st.sampled_from([NEVER_S, NEVER_S, AT_ONCE_S]),
     )
     def claim(self, data: st.DataObject, count: int, lease_s: float) -> None:
@@ -499,7 +499,8 @@ class StoreMachine(RuleBasedStateMachine):
         return own[fence] if fence else 0
 
     def shares_in_store(self, stage: StageName) -> Any:
-        """As `Shares` has them; times that `now` has passed mean nothing."""
+        """As `Shares` has them; times that `now` has passed mean nothing, and -1 is the 0 of a
+        tenant that waits alone."""
         link = self.store._link
         waiting, debts, (since, now_us) = self.runner.run(
             link.call_all(
@@ -512,7 +513,7 @@ class StoreMachine(RuleBasedStateMachine):
         )
         now_us = int(now_us or 0)
         return (
-            by_tenant(waiting),
+            {tenant: max(ahead, 0) for tenant, ahead in by_tenant(waiting).items()},
             {tenant: ahead for tenant, ahead in by_tenant(debts).items() if ahead > now_us},
             now_us,
             None if since is None else self.models_fence(int(since)),

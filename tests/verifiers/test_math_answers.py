@@ -8,6 +8,7 @@ import random
 import runpy
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.verifiers.math import controls, grammar, search
 from assay.verifiers.math.definition import MathReference, MathSettings
+from assay.verifiers.math.notation import _repeating, tidy
 from assay.verifiers.math.verify import judge as compare
 
 Judge = Callable[..., Ended]
@@ -287,11 +289,22 @@ def test_a_reference_is_audited_once(judge: Judge, monkeypatch: pytest.MonkeyPat
     assert len(seen) == after_one
 
 
-def test_a_slow_reference_is_not_audited_without_end(judge: Judge) -> None:
-    gold = "(" + "+".join(f"\\sqrt{{{n}+x}}" for n in range(2, 40)) + ")^{12}"
-    ended = judge("math", f"\\boxed{{{gold}}}", {"answers": [gold]})
-    assert ended.reward == 1.0
-    assert ended.use.cpu_s < 20
+@pytest.mark.parametrize(
+    "gold",
+    ["2^{3^{4^5}}", "\\int_0^1 x^x e^{\\sin(x^2)} dx", "(2+\\sqrt{3})^{2000}"],
+)
+def test_a_gold_too_slow_to_compare_is_refused_unless_the_task_says_otherwise(
+    judge: Judge, gold: str
+) -> None:
+    """Another answer would use up its time; found in the audit's own time, which is bounded."""
+    response, reference = f"\\boxed{{{gold}}}", {"answers": [gold]}
+    ended = judge("math", response, reference)
+    assert (ended.outcome, ended.reward) == (Outcome.REJECTED_INVALID, None)
+    assert ended.evidence.error.startswith("reference.answers[0] ")
+    assert "s of CPU time for one comparison" in ended.evidence.error
+    told = judge("math", response, reference, reference_audit="report")
+    assert told.reward == 1.0
+    assert "s of CPU time" in told.evidence.error
 
 
 @pytest.mark.parametrize("gold", ["2^{1000000007}", "9^{9^{9}}", "(10)^{(9^{99})}", "10000000!"])
@@ -339,6 +352,29 @@ def test_hostile_answers_are_wrong_and_nothing_else(judge: Judge, answer: str, g
     for response in (f"\\boxed{{{answer}}}", f"<answer>{answer}</answer>"):
         ended = judge("math", response, {"answers": [gold]})
         assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0)
+
+
+def test_a_long_decimal_is_read_in_little_time() -> None:
+    """Of every length in between, three digits and any number of them are a period."""
+    for digits in ("3" * 3_000, "3" * 3_000 + "...", "12" * 1_500 + "3..."):
+        began_s = time.process_time()
+        tidy(f"0.{digits}")
+        assert time.process_time() - began_s < 2.0
+
+
+@pytest.mark.parametrize(
+    ("shown", "meant"),
+    [
+        ("0.333...", r"0.\overline{3}"),
+        ("0.1666 ...", r"0.1\overline{6}"),
+        ("2.1231231231\\dots", r"2.1\overline{231}"),
+        ("0.33...", "0.33..."),
+        ("0.12121...", "0.12121..."),
+        ("0.333", "0.333"),
+    ],
+)
+def test_a_period_is_what_the_last_digits_repeat_three_times(shown: str, meant: str) -> None:
+    assert _repeating(shown) == meant
 
 
 def test_nothing_is_imported_after_the_warm_up() -> None:

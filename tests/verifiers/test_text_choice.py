@@ -292,3 +292,81 @@ def test_what_goes_before_a_statement_does_not_change_it() -> None:
             continue
         response = f"{before} {after}".format(x=x, y=y, z=z)
         assert _read(response) == {x}, response
+
+
+@pytest.mark.parametrize(
+    "filler", ["{x} ", "{x}, ", "{x} and ", "not {x}, ", "{x}) ", "wait, {x} "]
+)
+def test_no_label_hides_behind_many_mentions_of_another(filler: str) -> None:
+    many = filler.format(x="A") * 2_000
+    assert "B" in _read(f"{many} or B") or len(_read(f"{many} or B")) != 1
+
+
+LABELS = (CHOICES, tuple("abcd"), ("1", "2", "3", "4"), ("I", "II", "III", "IV"))
+ITEMS = (
+    "{}. ",
+    "{}) ",
+    "({}) ",
+    "{}: ",
+    "[{}] ",
+    "**{}.** ",
+    "**({})** ",
+    "{} - ",
+    "| {} | ",
+    "{}.",
+)
+TEXTS = ("5", "-7", "Rome", "a red fox", "$x^2 + 1$", "True", "not blue", "12.5 cm")
+PARTINGS = ("\n", "\n\n", "\n- ", ", ", "; ", "  ")
+IN_LINES = ("\n", "\n\n")
+OPENINGS = (
+    "{}",
+    "<answer>{}</answer>",
+    "\\boxed{{{}}}",
+    "Answer: {}",
+    "Answer:\n{}",
+    "Options:\n{}",
+)
+FINALS = ("\n\nThe answer is {}.", "\n\nAnswer: {}", "\nFinal answer: ({})", "\n\n\\boxed{{{}}}")
+
+
+def _options(rng: random.Random) -> tuple[tuple[str, ...], str]:
+    """Labels, and a response that lists options with them."""
+    choices = rng.choice(LABELS)
+    opening = rng.choice(OPENINGS)
+    parting = rng.choice(PARTINGS if opening != "Answer:\n{}" else IN_LINES)
+    listed = list(choices[: rng.randint(2, len(choices))])
+    if parting != "\n\n" and rng.random() < 0.4:
+        rng.shuffle(listed)
+    item = rng.choice(ITEMS)
+    return choices, opening.format(
+        parting.join(item.format(label) + rng.choice(TEXTS) for label in listed)
+    )
+
+
+def test_a_list_of_options_is_no_choice_and_hides_none() -> None:
+    rng = random.Random(11)
+    for _ in range(1_500):
+        choices, response = _options(rng)
+        assert len(_read(response, choices)) != 1, response
+        x = rng.choice(choices)
+        final = rng.choice(FINALS).format(x)
+        if ("boxed" in response) is ("boxed" in final) and "<answer>" not in response:
+            assert _read(response + final, choices) == {x}, response + final
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "Answer: {x}. 5\n\n{y}. 7 is too large.\n{z}. 9 is too large.",
+        "The answer is {x}. 5\n{y}. 7 isn't whole.",
+        "<answer>{x}. 5, since {y}. 7 is not whole</answer>",
+        "Answer: {x}\n\nExplanation:\n{y}) 7 is wrong.\n{z}) 9 is wrong.",
+        "The answer is {x}. 5\n\n{y} and {z} are wrong.",
+        "The answer is:\n{x}) Paris",
+        "<answer>{x}) 5, not {y}) 7</answer>",
+        "Answer: ({x}) 5 rather than ({y}) 7",
+    ],
+)
+def test_comments_on_other_options_are_no_list(template: str) -> None:
+    for x, response in _filled(template):
+        assert _read(response) == {x}, response

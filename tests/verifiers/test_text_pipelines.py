@@ -1,5 +1,6 @@
 """`exact`, `choice`, `regex`, `json_schema`, `noop`."""
 
+import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -180,3 +181,81 @@ def test_a_response_over_the_length_limit_is_a_resource_limit(judge: Judge) -> N
     long = "x" * (VerifierSettings().response_chars_max + 1)
     ended = judge("exact", long, {"answers": ["x"]}, reward_resource_limit=-0.5)
     assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, -0.5)
+
+
+HIDDEN = ("\u200b", "\u202e", "\u2066", "\ufeff", "\0", "\u0301", "\u00ad", "\ufe0f", "\ud800", ".")
+GOLDS = ("Zürich", "e\u0301clair", "naïve 7", "\u202eabc", "a\0b", "ﬁne", "Ⅳ", "x" * 300, "I", "{}")
+
+
+def _disguised(gold: str) -> Iterator[str]:
+    """Texts that look like the gold, or hold it, and are not equal to it."""
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        yield unicodedata.normalize(form, gold)
+    for old, new in (("a", "а"), ("e", "е"), ("i", "і"), ("x", "х"), ("I", "Ι"), ("7", "７")):  # noqa: RUF001
+        yield gold.replace(old, new)
+    yield from (gold.swapcase(), gold.upper(), gold.lower(), gold[:-1], gold[1:], gold[::-1])
+    yield from (gold * 2, f"{gold} {gold}", f"{gold}\n{gold}", f"not {gold}", f'"{gold}"')
+    for mark in HIDDEN:
+        yield from (mark + gold, gold + mark, gold[:1] + mark + gold[1:], mark.join(gold))
+
+
+@pytest.mark.parametrize("gold", GOLDS)
+def test_exact_text_is_neither_normalised_nor_searched(judge: Judge, gold: str) -> None:
+    reference = {"answers": [gold]}
+    assert judge("exact", gold, reference).reward == 1.0
+    assert judge("exact", f"\n\u2003{gold}\u00a0\r\n", reference).reward == 1.0
+    others = {other for other in _disguised(gold) if other.strip() != gold}
+    assert [other for other in others if judge("exact", other, reference).reward != 0.0] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "response"),
+    [
+        (r"^(a+)+$", "a" * 40_000 + "!"),
+        (r"^(a|aa)+$", "a" * 40_000 + "!"),
+        (r"^(\w+\s?)*$", "word " * 9_000 + "!"),
+        (r"(x+x+)+y", "x" * 40_000),
+        (r"(.*)*(.*)*=", "=" * 5 + "a" * 40_000),
+    ],
+)
+def test_a_response_that_keeps_a_pattern_busy_has_a_reward_and_the_next_one_too(
+    new_bench: Callable[[VerifierSettings], LocalPipelines], pattern: str, response: str
+) -> None:
+    with new_bench(VerifierSettings(match_cpu_s=0.2)) as bench:
+        ended = bench.judge("regex", response, {"pattern": pattern})
+        assert ended.reward is not None
+        assert ended.outcome in {Outcome.SCORED, Outcome.RESOURCE_LIMIT}
+        assert ended.evidence.verdict in {"cpu_limit", "wrong_answer", "pass"}
+        assert bench.judge("regex", "a=xxy", {"pattern": "a=x"}).reward == 1.0
+
+
+FLOODS = (
+    *("A ", "A, ", "A) ", "not A, ", "A and ", "answer is A ", "I'd go with ", "wait, ", "A.\n"),
+    *(
+        "\\boxed{",
+        "\\boxed{A}",
+        "<answer>",
+        "####",
+        "**Answer:** ",
+        "\\text{",
+        "{",
+        "$",
+        "1 ",
+        "1/",
+    ),
+)
+
+
+@pytest.mark.parametrize("piece", FLOODS)
+def test_a_long_response_of_one_piece_is_judged_within_its_cpu_time(
+    judge: Judge, piece: str
+) -> None:
+    """The limit is two seconds on the stage; a reading that is not linear exceeds it far."""
+    response = piece * (49_000 // len(piece)) + "!"
+    for pipeline, reference in (
+        ("choice", {"answer": "B", "choices": ["A", "B", "C"]}),
+        ("exact", {"answers": ["x"]}),
+    ):
+        ended = judge(pipeline, response, reference)
+        assert ended.reward == 0.0, pipeline
+        assert ended.evidence.verdict != "cpu_limit", (pipeline, ended.evidence)

@@ -5,17 +5,19 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.worker.hosts import TENANT, Judged, RunHost, Trainer, is_alive, until
 
 from assay.core.codec import unpack_body
+from assay.core.ids import StageName
 from assay.core.outcome import Outcome
-from assay.core.records import BatchState
+from assay.core.records import BatchState, Claim
 from assay.store.port import Store
+from assay.store.valkey import ValkeyStore
 from assay.worker.forking import processes
 from assay.worker.host import WAIT_S, HostFailed
 
@@ -78,6 +80,24 @@ async def test_a_hand_over_reaches_the_next_stage_and_use_adds_up(
     assert result.evidence.extracted == "from before"
     assert unpack_body(result.record.body)[1].cpu_s == 1.5
     assert [timing.stage for timing in result.record.stages] == ["patient", "batch"]
+
+
+async def test_a_stage_at_work_causes_no_claims_for_idle_stages(
+    run_host: RunHost, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed: Counter[str] = Counter()
+    claim = ValkeyStore.claim
+
+    async def counted(store: ValkeyStore, stage: StageName, **options: Any) -> Sequence[Claim]:
+        claimed[stage] += 1
+        return await claim(store, stage, **options)
+
+    monkeypatch.setattr(ValkeyStore, "claim", counted)
+    await run_host("batch", "patient", "cpu", slots=1)
+    for _ in range(5):
+        await trainer.judge("batch", "pass")
+    assert claimed["batch"] >= 5
+    assert claimed["patient"] + claimed["cpu"] <= 4, "at the start, and not for each request"
 
 
 async def test_a_hand_over_from_the_last_stage_is_a_failure(

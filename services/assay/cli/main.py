@@ -23,6 +23,8 @@ class Entry:
     """`module:attribute`; the attribute is a function or a `typer.Typer`."""
     summary: str
     """The first line of the function's docstring, or the help of the `typer.Typer`."""
+    extra: str = "server"
+    """Of the distribution: has all that the command imports."""
 
 
 COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
@@ -54,6 +56,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "replay-rollout": Entry(
             "assay.rollout.replay_command:replay_rollout",
             "Regenerate a rollout from its receipt and its model; exit 1 when it differs.",
+            extra="rollout",
         ),
         "dlq": Entry(
             "assay.cli.operate.dead_letters:dlq",
@@ -62,7 +65,9 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "pool": Entry("assay.cli.operate.pool:pool", "Worker pools."),
         "plan": Entry("assay.cli.plan.commands:plan", "The planner: pool sizes, and why."),
         "sim": Entry(
-            "assay.sim.rollout.command:sim_app", "Simulate architectures of rollout and training."
+            "assay.sim.rollout.command:sim_app",
+            "Simulate architectures of rollout and training.",
+            extra="sim",
         ),
         "history": Entry(
             "assay.cli.operate.history:history", "Export the history of finished batches."
@@ -70,9 +75,12 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "demo": Entry(
             "assay.cli.demo.command:demo",
             "Train a small model on one machine, on the real platform: about two minutes.",
+            extra="demo",
         ),
         "bench": Entry(
-            "assay.rollout.bench:bench_app", "Measure the rollout runtime on this machine."
+            "assay.rollout.bench:bench_app",
+            "Measure the rollout runtime on this machine.",
+            extra="rollout",
         ),
     }
 )
@@ -127,9 +135,12 @@ def main() -> None:
     try:
         app()
     except ModuleNotFoundError as error:
-        if (error.name or "assay").partition(".")[0] == "assay":
+        package = (error.name or "assay").partition(".")[0]
+        if package == "assay":
             raise  # a bug
-        sys.stderr.write(f"this command needs {error.name}: pip install 'assay[server]'\n")
+        named = COMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
+        extra = "server" if named is None else named.extra
+        sys.stderr.write(f"this command needs {package}: pip install 'assay[{extra}]'\n")
         sys.exit(2)
     except Exception as error:
         # Imported here: what describes an error needs gRPC and the settings.

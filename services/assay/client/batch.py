@@ -173,8 +173,6 @@ class Batch:
     async def _begin(self, cursor: int) -> int:
         try:
             return await self._made_good(cursor)
-        except BatchLost:
-            raise
         except NotFound as error:
             raise self._gone(error) from error
 
@@ -184,10 +182,12 @@ class Batch:
         Raises:
             BatchLost: not all of them can be sent again.
         """
-        if not self._ledger.acknowledged:
+        acknowledged = self._ledger.acknowledged
+        if not acknowledged:
             return cursor
+        # Counted before: a submission that is acknowledged while the answer comes is not missing.
         status = await self.status()
-        missing = self._ledger.acknowledged - status.submitted
+        missing = acknowledged - status.submitted
         if missing <= 0:
             return cursor
         messages = self._ledger.again()
@@ -198,7 +198,7 @@ class Batch:
 
     def _gone(self, error: NotFound) -> NotFound:
         """The error for a batch that does not exist."""
-        if not self._ledger.unanswered:
+        if isinstance(error, BatchLost) or not self._ledger.unanswered:
             return error
         return BatchLost(f"the store lost the batch: {error.message}", field=error.field)
 

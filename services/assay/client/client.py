@@ -120,8 +120,8 @@ class Client:
             NotFound: no such pipeline.
             Conflict: a task of that name differs.
         """
-        request = reward_pb2.RegisterTaskRequest(
-            task=reward_pb2.Task(
+        with wire.holding("task"):
+            task = reward_pb2.Task(
                 task_id=task_id,
                 pipeline=pipeline,
                 settings_json=wire.object_text(settings, "settings"),
@@ -129,12 +129,13 @@ class Client:
                 delay_budget_ms=delay_budget_ms,
                 trainer_cost_rate=trainer_cost_rate,
             )
-        )
+        request = reward_pb2.RegisterTaskRequest(task=task)
         return wire.task(await self._connection.call(self._stub.RegisterTask, request))
 
     async def hint(self, task: Task | str, *, size: int = 0) -> None:
         """Announce that a rollout phase has begun: `size` requests will come soon (0 = a batch)."""
-        request = reward_pb2.HintRequest(task_id=_task_id(task), size=size)
+        with wire.holding("size"):
+            request = reward_pb2.HintRequest(task_id=_task_id(task), size=size)
         await self._connection.call(self._stub.Hint, request)
 
     async def open_batch(
@@ -160,15 +161,16 @@ class Client:
             Conflict: a batch of that name differs.
             Saturated: too many batches are open.
         """
-        request = reward_pb2.OpenBatchRequest(
-            task_id=_task_id(task),
-            # Named by the client and not by the service, so that a repeated call opens the same
-            # batch.
-            batch_id=batch_id or self._new_id(),
-            size=size,
-            group_size=group_size,
-            deadline_ms=None if deadline_s is None else round(deadline_s * 1000),
-        )
+        with wire.holding("batch"):
+            request = reward_pb2.OpenBatchRequest(
+                task_id=_task_id(task),
+                # Named by the client and not by the service, so that a repeated call opens the
+                # same batch.
+                batch_id=batch_id or self._new_id(),
+                size=size,
+                group_size=group_size,
+                deadline_ms=None if deadline_s is None else round(deadline_s * 1000),
+            )
         answer = await self._connection.call(self._stub.OpenBatch, request)
         return self.batch(answer.batch.batch_id)
 

@@ -174,12 +174,16 @@ def _target(url: str) -> tuple[str, bool]:
     Raises:
         InvalidRequest: it is none of these.
     """
-    parts = urlsplit(url if "://" in url else f"grpc://{url}")
+    message = f"url: {url!r} is not host:port, grpc://host:port or grpcs://host:port"
+    try:
+        parts = urlsplit(url if "://" in url else f"grpc://{url}")
+        port = parts.port or PORT_DEFAULT
+    except ValueError as error:
+        raise InvalidRequest(f"{message}: {error}", field="url") from None
     if parts.scheme not in {"grpc", "grpcs"} or not parts.hostname:
-        message = f"url: {url!r} is not host:port, grpc://host:port or grpcs://host:port"
         raise InvalidRequest(message, field="url")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{host}:{parts.port or PORT_DEFAULT}", parts.scheme == "grpcs"
+    return f"{host}:{port}", parts.scheme == "grpcs"
 
 
 def _metadata(token: str) -> tuple[tuple[str, str], ...]:

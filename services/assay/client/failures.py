@@ -56,7 +56,7 @@ WORTH_REPEATING: Final = (DependencyDown, Saturated)
 """Every call is idempotent, so these may be sent again unchanged."""
 
 _TRANSPORT_TOO_LARGE: Final = re.compile(r"message larger than max", re.IGNORECASE)
-_INDEX: Final = re.compile(r"requests\[(\d+)\]")
+_INDEX: Final = re.compile(r"(requests|prompts)\[(\d+)\]")
 
 
 def error_of(failed: grpc.aio.AioRpcError) -> AssayError:
@@ -79,12 +79,12 @@ def error_of(failed: grpc.aio.AioRpcError) -> AssayError:
 
 
 def shifted(error: AssayError, first: int) -> AssayError:
-    """Renumber `requests[i]` from the index in a message to the index in the whole submission."""
+    """Renumber `requests[i]` or `prompts[i]` from a message's count to the whole submission's."""
     if not first:
         return error
 
     def shift(found: re.Match[str]) -> str:
-        return f"requests[{int(found[1]) + first}]"
+        return f"{found[1]}[{int(found[2]) + first}]"
 
     return type(error)(
         _INDEX.sub(shift, error.message),

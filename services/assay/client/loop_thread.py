@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine, Iterator
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -34,25 +35,34 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on the loop and wait for it; an interrupt here cancels it there."""
-        if not self.running:
-            work.close()
-            raise RuntimeError("the client is closed")
-        doing = asyncio.run_coroutine_threadsafe(work, self._loop)
+        doing = self.start(work)
         try:
             return doing.result()
         except BaseException:
             doing.cancel()
             raise
 
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin `work` on the loop; its future may be waited for from any thread or loop.
+
+        Raises:
+            RuntimeError: the loop is closed.
+        """
+        if not self.running:
+            work.close()
+            raise RuntimeError("the client is closed")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """Yield items one by one."""
+        turn = asyncio.Lock()  # an interrupted step may still be ending when the items are closed
         try:
             with contextlib.suppress(StopAsyncIteration):
                 while True:
-                    yield self.run(_next(items))
+                    yield self.run(_next(items, turn))
         finally:
             if self.running:
-                self.run(items.aclose())
+                self.run(_close(items, turn))
 
     def close(self) -> None:
         """Stop the loop and its thread."""
@@ -61,5 +71,11 @@ class LoopThread:
         self._loop.close()
 
 
-async def _next(items: AsyncGenerator[T, None]) -> T:
-    return await anext(items)
+async def _next(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> T:
+    async with turn:
+        return await anext(items)
+
+
+async def _close(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> None:
+    async with turn:
+        await items.aclose()

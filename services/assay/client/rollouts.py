@@ -27,10 +27,11 @@ import grpc
 
 from assay.client import wire
 from assay.client.backoff import Backoff
+from assay.client.batch import MESSAGE_BYTES
 from assay.client.connection import Connection
-from assay.client.failures import error_of
+from assay.client.failures import error_of, shifted
 from assay.core.advantages import Estimator, advantages
-from assay.core.errors import InvalidRequest
+from assay.core.errors import AssayError, InvalidRequest
 from assay.core.trajectory import (
     Segment,
     Speaker,
@@ -282,19 +283,20 @@ class RolloutClient:
             NotFound: no such pipeline, or another model is served.
             Conflict: a session of that name differs.
         """
-        message = rollout_pb2.Session(
-            session_id=session_id,
-            model=model,
-            sampling=_sampling(sampling or SamplingParams()),
-            groups_open_max=groups_open_max,
-            staleness_max=staleness_max,
-            stale_groups=_stale_groups(retry=retry_stale),
-            minority_min=minority_min,
-        )
-        if pipeline:
-            message.reward.pipeline = pipeline
-            message.reward.settings_json = wire.object_text(settings, "settings")
-            message.reward.wait_ms_max = round(reward_wait_s * 1000)
+        with wire.holding("session"):
+            message = rollout_pb2.Session(
+                session_id=session_id,
+                model=model,
+                sampling=_sampling(sampling or SamplingParams()),
+                groups_open_max=groups_open_max,
+                staleness_max=staleness_max,
+                stale_groups=_stale_groups(retry=retry_stale),
+                minority_min=minority_min,
+            )
+            if pipeline:
+                message.reward.pipeline = pipeline
+                message.reward.settings_json = wire.object_text(settings, "settings")
+                message.reward.wait_ms_max = round(reward_wait_s * 1000)
         request = rollout_pb2.OpenSessionRequest(session=message)
         answer = await self._connection.call(self._stub.OpenSession, request)
         return RolloutSession(
@@ -315,10 +317,7 @@ class RolloutClient:
             InvalidRequest: a tensor is unknown, missing, damaged or of another shape or dtype.
             FailedPrecondition: another push is in progress.
         """
-        first = rollout_pb2.PushWeightsRequest(
-            policy_version=version, core_share_max=core_share_max
-        )
-        return await self._push(_pieces(first, weights))
+        return await self._push(_pieces(_full_push(version, core_share_max), weights))
 
     async def push_adapter(
         self,
@@ -366,9 +365,7 @@ class RolloutClient:
             InvalidRequest: as `push_adapter`.
         """
         if config is None:
-            first = rollout_pb2.PushWeightsRequest(
-                policy_version=version, core_share_max=core_share_max
-            )
+            first = _full_push(version, core_share_max)
         else:
             first = _adapter_push(version, config, base_version, core_share_max)
         first.shared_file = name
@@ -399,9 +396,11 @@ class RolloutClient:
             mode: `in_place`, `finish` or `retract`.
 
         Raises:
+            InvalidRequest: no such mode.
             FailedPrecondition: they are not there.
         """
-        request = rollout_pb2.ActivateRequest(policy_version=version, mode=PAUSE_MODES[mode])
+        with wire.holding("policy_version"):
+            request = rollout_pb2.ActivateRequest(policy_version=version, mode=_pause_mode(mode))
         answer = await self._connection.call(self._stub.Activate, request)
         return Activated(
             policy_version=answer.policy_version,
@@ -417,7 +416,7 @@ class RolloutClient:
 
     async def pause(self, *, mode: str = "in_place") -> str:
         """Stop generation; return the argument for `resume`."""
-        request = rollout_pb2.PauseRequest(mode=PAUSE_MODES[mode])
+        request = rollout_pb2.PauseRequest(mode=_pause_mode(mode))
         return (await self._connection.call(self._stub.Pause, request)).pause_id
 
     async def resume(self, pause_id: str) -> None:
@@ -474,19 +473,21 @@ class RolloutSession:
             Conflict: a `group_id` is open with other content.
             Saturated: too many groups were open during the whole time of the backoff.
         """
-        messages = [_prompt(prompt) for prompt in prompts]
-        said = [_batch(batch) for batch in batches]
+        messages = [_prompt(prompt, f"prompts[{i}]") for i, prompt in enumerate(prompts)]
+        said = [_batch(batch, f"batches[{i}]") for i, batch in enumerate(batches)]
+        runs = wire.chunks(messages, bytes_max=MESSAGE_BYTES, requests_max=MESSAGE_PROMPTS)
         accepted = 0
-        for first in range(0, max(1, len(messages)), MESSAGE_PROMPTS):
-            rest = messages[first : first + MESSAGE_PROMPTS]
-            last = first + MESSAGE_PROMPTS >= len(messages)
+        for first, run in list(runs) or [(0, ())]:
             request = rollout_pb2.SubmitPromptsRequest(
                 session_id=self.session_id,
-                prompts=rest,
-                batches=said if last else (),
+                prompts=run,
+                batches=said if first + len(run) == len(messages) else (),
                 acknowledged=self._cursor,
             )
-            answer = await self._connection.call(self._stub.SubmitPrompts, request)
+            try:
+                answer = await self._connection.call(self._stub.SubmitPrompts, request)
+            except AssayError as error:
+                raise shifted(error, first) from error
             accepted += answer.accepted
         return accepted
 
@@ -543,42 +544,52 @@ def _stale_groups(*, retry: bool) -> rollout_pb2.StaleGroups.ValueType:
     return rollout_pb2.STALE_GROUPS_RETRY if retry else rollout_pb2.STALE_GROUPS_DROP
 
 
-def _ids(ids: Sequence[int]) -> bytes:
-    return little_endian([memoryview(array.array("i", ids))], "i")
+def _pause_mode(mode: str) -> rollout_pb2.PauseMode.ValueType:
+    if mode not in PAUSE_MODES:
+        raise InvalidRequest(f"mode: one of {', '.join(PAUSE_MODES)}", field="mode")
+    return PAUSE_MODES[mode]
 
 
-def _prompt(prompt: Prompt) -> rollout_pb2.Prompt:
-    return rollout_pb2.Prompt(
-        group_id=prompt.group_id,
-        prompt_ids=_ids(prompt.prompt_ids),
-        text=prompt.text,
-        k=prompt.k,
-        sampling=_sampling(prompt.sampling),
-        seed=prompt.seed,
-        reference_json=wire.object_bytes(prompt.reference, "reference"),
-        batch_id=prompt.batch_id,
-        continues=prompt.continues,
-        turns=[
-            rollout_pb2.NextTurn(
-                member=turn.member,
-                environment_ids=_ids(turn.environment_ids),
-                environment_text=turn.environment_text,
-            )
-            for turn in prompt.turns
-        ],
-        unscored=not prompt.scored,
-    )
+def _ids(ids: Sequence[int], where: str) -> bytes:
+    with wire.holding(where):
+        return little_endian([memoryview(array.array("i", ids))], "i")
 
 
-def _batch(batch: StepBatch) -> rollout_pb2.RewardBatch:
-    deadline_ms = None if batch.deadline_s is None else round(batch.deadline_s * 1000)
-    return rollout_pb2.RewardBatch(
-        batch_id=batch.batch_id,
-        deadline_ms=deadline_ms,
-        last=batch.last,
-        enough_groups=batch.enough_groups,
-        only_varied=batch.only_varied,
-    )
+def _prompt(prompt: Prompt, where: str) -> rollout_pb2.Prompt:
+    with wire.holding(where):
+        return rollout_pb2.Prompt(
+            group_id=prompt.group_id,
+            prompt_ids=_ids(prompt.prompt_ids, f"{where}.prompt_ids"),
+            text=prompt.text,
+            k=prompt.k,
+            sampling=_sampling(prompt.sampling),
+            seed=prompt.seed,
+            reference_json=wire.object_bytes(prompt.reference, f"{where}.reference"),
+            batch_id=prompt.batch_id,
+            continues=prompt.continues,
+            turns=[
+                rollout_pb2.NextTurn(
+                    member=turn.member,
+                    environment_ids=_ids(
+                        turn.environment_ids, f"{where}.turns[{i}].environment_ids"
+                    ),
+                    environment_text=turn.environment_text,
+                )
+                for i, turn in enumerate(prompt.turns)
+            ],
+            unscored=not prompt.scored,
+        )
+
+
+def _batch(batch: StepBatch, where: str) -> rollout_pb2.RewardBatch:
+    with wire.holding(where):
+        return rollout_pb2.RewardBatch(
+            batch_id=batch.batch_id,
+            deadline_ms=None if batch.deadline_s is None else round(batch.deadline_s * 1000),
+            last=batch.last,
+            enough_groups=batch.enough_groups,
+            only_varied=batch.only_varied,
+        )
 
 
 def _group(message: rollout_pb2.Group, position: int) -> RolloutGroup:
@@ -628,35 +639,52 @@ def _trajectory(message: rollout_pb2.Trajectory, tokens: TrajectoryTokens) -> Tr
     )
 
 
+def _full_push(version: int, core_share_max: float) -> rollout_pb2.PushWeightsRequest:
+    with wire.holding("policy_version"):
+        return rollout_pb2.PushWeightsRequest(policy_version=version, core_share_max=core_share_max)
+
+
 def _adapter_push(
     version: int, config: Mapping[str, Any], base_version: int | None, core_share_max: float
 ) -> rollout_pb2.PushWeightsRequest:
     kind = str(config.get("peft_type", "")).upper()
     if kind not in ADAPTER_KINDS:
         raise InvalidRequest("config: peft_type is LORA or OFT", field="config")
-    return rollout_pb2.PushWeightsRequest(
-        policy_version=version,
-        core_share_max=core_share_max,
-        kind=ADAPTER_KINDS[kind],
-        adapter=rollout_pb2.AdapterConfig(
-            config_json=wire.object_text(config, "config"), base_version=base_version
-        ),
-    )
+    with wire.holding("policy_version"):
+        return rollout_pb2.PushWeightsRequest(
+            policy_version=version,
+            core_share_max=core_share_max,
+            kind=ADAPTER_KINDS[kind],
+            adapter=rollout_pb2.AdapterConfig(
+                config_json=wire.object_text(config, "config"), base_version=base_version
+            ),
+        )
 
 
-async def _pieces(
+def _pieces(
     first: rollout_pb2.PushWeightsRequest, weights: Mapping[str, Weight]
 ) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+    """The messages of a push. Everything is checked before the first: gRPC ends a call whose
+    messages raise as if it had been cancelled.
+
+    Raises:
+        InvalidRequest: a tensor's bytes are not contiguous, or its head cannot be written.
+    """
+    tensors = []
     for name, weight in weights.items():
-        data = memoryview(weight.data).cast("B")
-        first.tensor.CopyFrom(
-            rollout_pb2.TensorHead(
-                name=name,
-                dtype=weight.dtype,
-                shape=weight.shape,
-                sha256=await asyncio.to_thread(_sha256, data),
-            )
-        )
+        with wire.holding(f"weights.{name}"):
+            head = rollout_pb2.TensorHead(name=name, dtype=weight.dtype, shape=weight.shape)
+            tensors.append((head, memoryview(weight.data).cast("B")))
+    return _messages(first, tensors)
+
+
+async def _messages(
+    first: rollout_pb2.PushWeightsRequest,
+    tensors: Sequence[tuple[rollout_pb2.TensorHead, memoryview]],
+) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+    for head, data in tensors:
+        head.sha256 = await asyncio.to_thread(_sha256, data)
+        first.tensor.CopyFrom(head)
         for start in range(0, max(1, len(data)), PIECE_BYTES):
             first.data = bytes(data[start : start + PIECE_BYTES])
             yield first

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 from assay.client.types import (
     BatchState,
@@ -22,7 +23,9 @@ from assay.client.types import (
 from assay.core.errors import InvalidRequest
 from assay.core.ids import GroupId
 from assay.core.response import response_bytes
-from assay.v1 import common_pb2, reward_pb2
+from assay.v1 import common_pb2, reward_pb2, rollout_pb2
+
+M = TypeVar("M", reward_pb2.RewardRequest, rollout_pb2.Prompt)
 
 OUTCOME: Final = {
     common_pb2.Outcome.Value(f"OUTCOME_{outcome.value}"): outcome for outcome in Outcome
@@ -61,12 +64,25 @@ def reward_requests(requests: Sequence[Request]) -> list[reward_pb2.RewardReques
     return messages
 
 
-def chunks(
-    messages: Sequence[reward_pb2.RewardRequest], *, bytes_max: int, requests_max: int
-) -> Iterator[tuple[int, Sequence[reward_pb2.RewardRequest]]]:
-    """Split into runs that fit one message each, with the index of their first request.
+@contextmanager
+def holding(field: str) -> Iterator[None]:
+    """Make messages: a value that its field cannot hold is an error that names it.
 
-    A request that is larger than `bytes_max` by itself is alone in its run.
+    Raises:
+        InvalidRequest: a number is out of range, or a value is of another type.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidRequest(f"{field}: {error}", field=field) from None
+
+
+def chunks(
+    messages: Sequence[M], *, bytes_max: int, requests_max: int
+) -> Iterator[tuple[int, Sequence[M]]]:
+    """Split into runs that fit one message each, with the index of their first request or prompt.
+
+    One that is larger than `bytes_max` by itself is alone in its run.
     """
     first = 0
     size = 0

@@ -4,6 +4,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Branch(BaseModel):
-    """Frozen; rejects unknown names; the docstrings of its fields are the documentation."""
+    """Frozen; rejects unknown names; the docstrings of its fields are for readers only."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")

@@ -17,8 +17,13 @@ from assay.config.branch import Branch
 from assay.config.planning import PlanSettings
 
 ENV_PREFIX = "ASSAY_"
-NOT_SETTINGS = frozenset({"ASSAY_VENV", "ASSAY_TOKEN"})
-"""Variables of the setup script and of the client."""
+NOT_SETTINGS = frozenset(
+    {
+        *("ASSAY_VENV", "ASSAY_TOKEN", "ASSAY_URL", "ASSAY_PIPELINE", "ASSAY_PIPELINE_SETTINGS"),
+        *("ASSAY_TASK", "ASSAY_DEADLINE_S", "ASSAY_PATIENCE_S", "ASSAY_STEP_SIZE"),
+    }
+)
+"""Variables of the setup script, of the client and of the trainers' adapters."""
 
 
 class TenantSettings(Branch):
@@ -393,7 +398,6 @@ class Settings(BaseSettings):
         env_nested_delimiter="__",
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
     )
 
     data_dir: Path = Path.home() / ".local" / "share" / "assay"

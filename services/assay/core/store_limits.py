@@ -1,8 +1,9 @@
-"""Limits of every store, and the errors raised beyond them."""
+"""Limits of every store, and its refusals: each is worded here, once for all implementations."""
 
 from typing import Final
 
-from assay.core.errors import Saturated, TooLarge
+from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated, TooLarge
+from assay.core.ids import BatchId, GroupId, RequestId, TaskId
 from assay.core.records import Quota
 
 RETRY_AFTER_S: Final = 1.0
@@ -17,6 +18,31 @@ NATURAL_SPANS_KEPT: Final = 5
 """Batches per task from which the deadline of the next is estimated."""
 BATCH_REQUESTS_MAX: Final = 1_000_000
 """Requests per batch, also of a batch without a size."""
+LEASE_RAN_OUT: Final = "the lease ran out"
+"""Error of an attempt whose worker was not heard of in time."""
+
+
+# -- tasks and batches -----------------------------------------------------------------------------
+def no_task(task_id: TaskId) -> NotFound:
+    """There is no such task."""
+    return NotFound(f"no task {task_id}", field="task_id")
+
+
+def no_batch(batch_id: BatchId) -> NotFound:
+    """There is no such batch."""
+    return NotFound(f"no batch {batch_id}", field="batch_id")
+
+
+def other_task(task_id: TaskId) -> Conflict:
+    """Another task has this name."""
+    message = f"task {task_id} is registered with other content"
+    return Conflict(message, field="task.task_id")
+
+
+def other_batch(batch_id: BatchId) -> Conflict:
+    """Another batch has this name."""
+    message = f"batch {batch_id} has another task, size or group size"
+    return Conflict(message, field="batch_id")
 
 
 def too_many_tasks(quota: Quota) -> Saturated:
@@ -25,6 +51,50 @@ def too_many_tasks(quota: Quota) -> Saturated:
     return Saturated(message, retry_after_s=RETRY_AFTER_S)
 
 
+def too_many_batches(quota: Quota) -> Saturated:
+    """The error that `open_batch` raises."""
+    message = f"{quota.batches_open_max} batches are open"
+    return Saturated(message, retry_after_s=RETRY_AFTER_S)
+
+
+# -- requests --------------------------------------------------------------------------------------
+def batch_closed(batch_id: BatchId) -> FailedPrecondition:
+    """The batch is sealed or has ended."""
+    message = f"batch {batch_id} takes no new requests"
+    return FailedPrecondition(message, field="batch_id")
+
+
+def batch_full(batch_id: BatchId) -> FailedPrecondition:
+    """There would be more requests than the batch's size."""
+    message = f"batch {batch_id} would exceed its size"
+    return FailedPrecondition(message, field="requests")
+
+
+def group_full(group_id: GroupId, index: int) -> FailedPrecondition:
+    """There would be more requests than the batch's group size; `index` is the first of them."""
+    message = f"group {group_id} would exceed the batch's group size"
+    return FailedPrecondition(message, field=f"requests[{index}].group_id")
+
+
+def other_request(request_id: RequestId, index: int) -> Conflict:
+    """The batch has another request of this id."""
+    message = f"request {request_id} exists with other content"
+    return Conflict(message, field=f"requests[{index}].request_id")
+
+
+def too_many_requests() -> Saturated:
+    """The tenant has `requests_open_max`."""
+    message = "the tenant's quota of open requests is used up"
+    return Saturated(message, retry_after_s=RETRY_AFTER_S)
+
+
+def too_many_bytes() -> Saturated:
+    """The tenant has `bytes_open_max`."""
+    message = "the tenant's quota of open payload bytes is used up"
+    return Saturated(message, retry_after_s=RETRY_AFTER_S)
+
+
+# -- planners and artifacts ------------------------------------------------------------------------
 def too_much_open_work(requests_max: int) -> Saturated:
     """The error that `open_work` raises."""
     message = f"more than {requests_max} requests have not ended"
@@ -40,3 +110,8 @@ def check_plan(body: bytes) -> None:
     if len(body) > PLAN_BYTES_MAX:
         message = f"a plan of {len(body)} bytes is over {PLAN_BYTES_MAX}"
         raise TooLarge(message, field="plan")
+
+
+def artifact_too_large(size: int, bytes_max: int) -> TooLarge:
+    """The error that `artifact_put` raises."""
+    return TooLarge(f"an artifact of {size} bytes is over {bytes_max}", field="artifact")

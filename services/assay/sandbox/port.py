@@ -224,17 +224,3 @@ class HarnessResult:
     blocked_s: float
     wall_s: float
     memory_bytes_peak: int
-
-
-class HarnessLauncher(Protocol):
-    """Runs harnesses in fresh boxes, cheaply."""
-
-    def run_harness(self, run: HarnessRun) -> HarnessResult:
-        """Run to the end.
-
-        Raises:
-            SandboxError: the sandbox, or the harness itself, broke.
-        """
-
-    def close(self) -> None:
-        """Give back what the launcher holds."""

@@ -17,7 +17,11 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from redis.exceptions import (
+from assay.config.settings import StoreSettings
+from assay.core.errors import DependencyDown, FailedPrecondition
+from assay.store.link import Link, Reply
+from assay.store.port import Fitness, Store
+from assay.store.redis_client import (
     AskError,
     AuthenticationError,
     AuthorizationError,
@@ -26,11 +30,6 @@ from redis.exceptions import (
     ReadOnlyError,
     RedisError,
 )
-
-from assay.config.settings import StoreSettings
-from assay.core.errors import DependencyDown, FailedPrecondition
-from assay.store.link import Link, Reply
-from assay.store.port import Fitness, Store
 from assay.store.script import load_script
 
 REDIS_VERSION_MIN: Final = (7, 0)

@@ -9,27 +9,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from redis.asyncio import BlockingConnectionPool, Connection, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import (
+from assay.core.errors import DependencyDown, FailedPrecondition, Saturated
+from assay.store.redis_client import (
     AskError,
+    BlockingConnectionPool,
     ClusterCrossSlotError,
     ClusterError,
+    Connection,
+    NoBackoff,
     NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    Redis,
     ResponseError,
+    Retry,
 )
-from redis.exceptions import (
+from assay.store.redis_client import (
     ConnectionError as LostConnection,
 )
-from redis.exceptions import (
+from assay.store.redis_client import (
     TimeoutError as ConnectTimeout,
 )
-
-from assay.core.errors import DependencyDown, FailedPrecondition, Saturated
 from assay.store.script import Script
 
 CALLS_CONCURRENT_MAX: Final = 32

@@ -15,14 +15,7 @@ from typing import Final, NoReturn
 
 from assay.config.settings import StoreSettings
 from assay.core.codec import pack
-from assay.core.errors import (
-    Conflict,
-    DependencyDown,
-    FailedPrecondition,
-    NotFound,
-    Saturated,
-    TooLarge,
-)
+from assay.core.errors import DependencyDown
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -54,9 +47,22 @@ from assay.core.records import (
 from assay.core.store_limits import (
     HINTS_MAX,
     HINTS_PER_TENANT_MAX,
+    LEASE_RAN_OUT,
     NATURAL_SPANS_KEPT,
     PLANS_MAX,
+    artifact_too_large,
+    batch_closed,
+    batch_full,
     check_plan,
+    group_full,
+    no_batch,
+    no_task,
+    other_batch,
+    other_request,
+    other_task,
+    too_many_batches,
+    too_many_bytes,
+    too_many_requests,
     too_many_tasks,
 )
 from assay.core.tools.lru import LruCache
@@ -93,7 +99,6 @@ BLOB_BYTES_REMEMBERED_MAX: Final = 64 * 1024**2
 UPLOADS_REMEMBERED_MAX: Final = 65_536
 UPLOAD_KEPT_S: Final = 120
 """How long an uploaded part waits for the request that uses it."""
-RETRY_AFTER_S: Final = 1.0
 
 ARTIFACT: Final = b"="
 """Prefix of the content of an artifact, so that even an empty one is not empty in the store."""
@@ -192,8 +197,7 @@ class ValkeyStore:
         if reply[0] == b"SATURATED":
             raise too_many_tasks(quota)
         if reply[0] == b"CONFLICT":
-            message = f"task {task.task_id} is registered with other content"
-            raise Conflict(message, field="task.task_id")
+            raise other_task(task.task_id)
         self._remember_task(task)
         return bool(reply[0] == b"NEW")
 
@@ -207,8 +211,7 @@ class ValkeyStore:
             return remembered
         packed = await self._link.call("HGET", self._key("t", tenant, task_id), "rec")
         if packed is None:
-            message = f"no task {task_id}"
-            raise NotFound(message, field="task_id")
+            raise no_task(task_id)
         task = codec.unpack_task(tenant, task_id, packed)
         self._remember_task(task)
         return task
@@ -227,14 +230,11 @@ class ValkeyStore:
         )
         match reply[0]:
             case b"NOT_FOUND":
-                message = f"no task {spec.task_id}"
-                raise NotFound(message, field="task_id")
+                raise no_task(spec.task_id)
             case b"CONFLICT":
-                message = f"batch {spec.batch_id} has another task, size or group size"
-                raise Conflict(message, field="batch_id")
+                raise other_batch(spec.batch_id)
             case b"SATURATED":
-                message = f"{quota.batches_open_max} batches are open"
-                raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+                raise too_many_batches(quota)
         return codec.batch_record(reply[1]), reply[0] == b"NEW"
 
     async def submit(
@@ -291,7 +291,7 @@ class ValkeyStore:
             rows = codec.packed_rows((row[3], row[4]) for row in part)
             reply = await self._link.run(self._stage, tenant, batch_id, STAGED_KEPT_MS, rows)
             if reply[0] == b"NOT_FOUND":
-                raise _no_batch(batch_id)
+                raise no_batch(batch_id)
             staged += (reply[1], len(part))
 
     async def _release_all(self, tenant: TenantId, batch_id: BatchId, pace: Pace) -> None:
@@ -337,7 +337,7 @@ class ValkeyStore:
         while True:
             reply = await self._link.run(self._settle, tenant, batch_id, action, SLICE)
             if reply[0] == b"NOT_FOUND":
-                raise _no_batch(batch_id)
+                raise no_batch(batch_id)
             _, flat, ended, more = reply
             ended_in_all += ended
             if not more:
@@ -369,7 +369,7 @@ class ValkeyStore:
                 self._cancel_requests, tenant, batch_id, cursor, SLICE, *names
             )
             if reply[0] == b"NOT_FOUND":
-                raise _no_batch(batch_id)
+                raise no_batch(batch_id)
             _, flat, ended, cursor = reply
             ended_in_all += ended
             if cursor == b"0":
@@ -379,7 +379,7 @@ class ValkeyStore:
         """See `Store.get_batch`."""
         flat = await self._link.call("HGETALL", self._key("b", tenant, batch_id))
         if not flat:
-            raise _no_batch(batch_id)
+            raise no_batch(batch_id)
         return codec.batch_record(flat)
 
     async def results(
@@ -400,7 +400,7 @@ class ValkeyStore:
             ]
         )
         if not there:
-            raise _no_batch(batch_id)
+            raise no_batch(batch_id)
         return list(entries)
 
     def watch(self, batch_id: BatchId) -> AsyncGenerator[None, None]:
@@ -420,8 +420,7 @@ class ValkeyStore:
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
         found: list[Claim] = []
-        full = True
-        while full and len(found) < claims_max:
+        while True:
             count = min(claims_max - len(found), CLAIMS_SLICE)
             try:
                 some, claimed = await self._claim_some(stage, count, lease_s, worker)
@@ -430,8 +429,8 @@ class ValkeyStore:
                     raise
                 return found  # requests leased so far must reach their worker
             found += some
-            full = claimed == count
-        return found
+            if claimed < count or len(found) >= claims_max:
+                return found
 
     async def _claim_some(
         self, stage: StageName, claims_max: int, lease_s: float, worker: WorkerId
@@ -535,7 +534,7 @@ class ValkeyStore:
             *moved, over = await self._link.run(
                 self._reap,
                 *(stage, attempts_max, count, self._settings.dead_letters_max),
-                self._settings.dead_letters_per_tenant_max,
+                *(self._settings.dead_letters_per_tenant_max, LEASE_RAN_OUT),
             )
             sums = [a + b for a, b in zip(sums, moved, strict=True)]
             completed += over
@@ -640,19 +639,19 @@ class ValkeyStore:
     ) -> None:
         """See `Store.mark_at_risk`."""
         if not await self._link.run(self._mark_at_risk, tenant, batch_id, int(at_risk)):
-            raise _no_batch(batch_id)
+            raise no_batch(batch_id)
 
     async def prioritize(self, tenant: TenantId, batch_id: BatchId, deadline_ns: int) -> None:
         """See `Store.prioritize`."""
         rank_us = -(-deadline_ns // codec.US)  # rounded up, as `order_key` does
         if not await self._link.run(self._prioritize, tenant, batch_id, rank_us):
-            raise _no_batch(batch_id)
+            raise no_batch(batch_id)
 
     async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
         """See `Store.put_plan`."""
         check_plan(body)
         if not await self._link.run(self._put_plan, tenant, batch_id, body, PLANS_MAX):
-            raise _no_batch(batch_id)
+            raise no_batch(batch_id)
 
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
         """See `Store.plans`."""
@@ -673,10 +672,7 @@ class ValkeyStore:
         """See `Store.artifact_put`."""
         if len(content) > self._settings.artifact_bytes_max:
             await self.artifact_abandon(key)
-            message = (
-                f"an artifact of {len(content)} bytes is over {self._settings.artifact_bytes_max}"
-            )
-            raise TooLarge(message, field="artifact")
+            raise artifact_too_large(len(content), self._settings.artifact_bytes_max)
         await self._end_artifact(key, ARTIFACT + content)
 
     async def artifact_abandon(self, key: str) -> None:
@@ -735,33 +731,23 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _no_batch(batch_id: BatchId) -> NotFound:
-    return NotFound(f"no batch {batch_id}", field="batch_id")
-
-
 def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> NoReturn:
     """Raise the error for a refusal of the submit script."""
     match reply[0]:
         case b"NOT_FOUND":
-            raise _no_batch(batch_id)
+            raise no_batch(batch_id)
         case b"NOT_OPEN":
-            message = f"batch {batch_id} takes no new requests"
-            raise FailedPrecondition(message, field="batch_id")
+            raise batch_closed(batch_id)
         case b"OVER_SIZE":
-            message = f"batch {batch_id} would exceed its size"
-            raise FailedPrecondition(message, field="requests")
+            raise batch_full(batch_id)
         case b"OVER_GROUP":
-            message = f"group {requests[reply[1]].group_id} would exceed the batch's group size"
-            raise FailedPrecondition(message, field=f"requests[{reply[1]}].group_id")
+            raise group_full(requests[reply[1]].group_id, reply[1])
         case b"CONFLICT":
-            message = f"request {requests[reply[1]].request_id} exists with other content"
-            raise Conflict(message, field=f"requests[{reply[1]}].request_id")
+            raise other_request(requests[reply[1]].request_id, reply[1])
         case b"QUOTA_REQUESTS":
-            message = "the tenant's quota of open requests is used up"
-            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+            raise too_many_requests()
         case b"QUOTA_BYTES":
-            message = "the tenant's quota of open payload bytes is used up"
-            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+            raise too_many_bytes()
     message = "large payload parts vanished between upload and use"
     raise DependencyDown(message)
 

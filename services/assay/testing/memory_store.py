@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from assay.core.errors import TooLarge
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -41,6 +40,7 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
+from assay.core.store_limits import artifact_too_large
 from assay.store.port import Fitness, Pace
 from assay.testing.queue_model import QueueLimits, QueueModel
 
@@ -382,8 +382,7 @@ class MemoryStore:
         """See `Store.artifact_put`."""
         if len(content) > ARTIFACT_BYTES_MAX:
             await self.artifact_abandon(key)
-            message = f"an artifact of {len(content)} bytes is over {ARTIFACT_BYTES_MAX}"
-            raise TooLarge(message, field="artifact")
+            raise artifact_too_large(len(content), ARTIFACT_BYTES_MAX)
         self._artifacts[key] = content
         while len(self._artifacts) > ARTIFACTS_MAX:
             del self._artifacts[next(iter(self._artifacts))]

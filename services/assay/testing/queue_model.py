@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from assay.core.errors import Conflict, NotFound, Saturated
 from assay.core.fair_queue import FairQueue, Price
 from assay.core.ids import (
     BatchId,
@@ -60,9 +59,12 @@ from assay.core.records import (
     Submitted,
 )
 from assay.core.store_limits import (
+    LEASE_RAN_OUT,
     PLANS_MAX,
-    RETRY_AFTER_S,
     check_plan,
+    no_batch,
+    other_batch,
+    too_many_batches,
     too_much_open_work,
 )
 from assay.testing.queue_records import (
@@ -83,7 +85,6 @@ from assay.testing.queue_records import QueueLimits as QueueLimits
 from assay.testing.queue_records import fresh as fresh_of
 from assay.testing.queue_tasks import PlannerLead, TaskBook
 
-LEASE_LOST = "the lease ran out"
 BATCHES_A_SWEEP_MAX = 8
 
 
@@ -126,14 +127,12 @@ class QueueModel:
             own = there.spec
             same = replace(spec, deadline_after_ms=own.deadline_after_ms, weight=own.weight)
             if same != own:
-                message = f"batch {spec.batch_id} has another task, size or group size"
-                raise Conflict(message, field="batch_id")
+                raise other_batch(spec.batch_id)
             return there.record(), False
         task = self.book.get_task(spec.tenant, spec.task_id)
         held = self._held[spec.tenant]
         if held.batches >= quota.batches_open_max:
-            message = f"{quota.batches_open_max} batches are open"
-            raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+            raise too_many_batches(quota)
         held.batches += 1
         deadline_ns = now_ns + spec.deadline_after_ms * 1_000_000
         batch = Batch(
@@ -277,8 +276,7 @@ class QueueModel:
         try:
             return self._batches[tenant, batch_id]
         except KeyError:
-            message = f"no batch {batch_id}"
-            raise NotFound(message, field="batch_id") from None
+            raise no_batch(batch_id) from None
 
     def _forget(self, now_ns: int) -> None:
         """Drop the batches whose results have expired, and their dead letters."""
@@ -418,7 +416,7 @@ class QueueModel:
         for job in lost:
             self._release(job)
             if job.attempts < attempts_max:
-                job.error = LEASE_LOST
+                job.error = LEASE_RAN_OUT
                 self._enqueue(job)
             else:
                 held = StageReport(
@@ -428,7 +426,7 @@ class QueueModel:
                 )
                 self._leave_stage(job, held, now_ns)
                 job.services[job.stage] = 0
-                self._bury(job, LEASE_LOST, now_ns)
+                self._bury(job, LEASE_RAN_OUT, now_ns)
                 dead += 1
         self._write_touched(now_ns)
         overdue = self._overdue(now_ns)
@@ -675,7 +673,7 @@ class QueueModel:
         held.requests += 1
         held.payload_bytes += job.payload_bytes
         if batch.over:
-            del self._over[batch.key]
+            self._over.pop(batch.key, None)  # gone since the replay of another of its requests
             batch.closing = None
             batch.overdue_ns = now_ns + self._limits.batch_overdue_ns
         self.changed.add(batch.spec.batch_id)

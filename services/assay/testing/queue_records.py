@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from assay.core.errors import Conflict, FailedPrecondition, Saturated
 from assay.core.ids import BatchId, GroupId, JobId, RequestId, StageName, TaskId, TenantId, WorkerId
 from assay.core.ordering import OrderKey, order_key
 from assay.core.outcome import Outcome
@@ -24,7 +23,15 @@ from assay.core.records import (
     StageTiming,
     TaskRecord,
 )
-from assay.core.store_limits import BATCH_REQUESTS_MAX, RETRY_AFTER_S
+from assay.core.store_limits import (
+    BATCH_REQUESTS_MAX,
+    batch_closed,
+    batch_full,
+    group_full,
+    other_request,
+    too_many_bytes,
+    too_many_requests,
+)
 
 BatchKey = tuple[TenantId, BatchId]
 TaskKey = tuple[TenantId, TaskId]
@@ -212,8 +219,7 @@ def fresh(batch: Batch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]
         if there is None:
             fresh[index] = seen[request.request_id] = request
         elif there != request:
-            message = f"request {request.request_id} exists with other content"
-            raise Conflict(message, field=f"requests[{index}].request_id")
+            raise other_request(request.request_id, index)
     return fresh
 
 
@@ -232,26 +238,21 @@ def admit(
     """
     spec = batch.spec
     if not batch.open:
-        message = f"batch {spec.batch_id} takes no new requests"
-        raise FailedPrecondition(message, field="batch_id")
+        raise batch_closed(spec.batch_id)
     size_max = spec.size or BATCH_REQUESTS_MAX
     if len(batch.requests) + len(fresh) > size_max:
-        message = f"batch {spec.batch_id} would exceed its size"
-        raise FailedPrecondition(message, field="requests")
+        raise batch_full(spec.batch_id)
     added: Counter[GroupId] = Counter()
     for index, request in fresh.items():
         added[request.group_id] += bool(request.group_id)
         group = batch.groups.get(request.group_id, Group())
         if 0 < spec.group_size < group.submitted + added[request.group_id]:
-            message = f"group {request.group_id} would exceed the batch's group size"
-            raise FailedPrecondition(message, field=f"requests[{index}].group_id")
+            raise group_full(request.group_id, index)
     payload_bytes = sum(len(r.response) + len(r.reference) for r in fresh.values())
     if held.requests + len(fresh) > quota.requests_open_max:
-        message = "the tenant's quota of open requests is used up"
-        raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+        raise too_many_requests()
     if held.payload_bytes + payload_bytes > quota.bytes_open_max:
-        message = "the tenant's quota of open payload bytes is used up"
-        raise Saturated(message, retry_after_s=RETRY_AFTER_S)
+        raise too_many_bytes()
 
 
 def add_reward(group: Group, reward: float | None, *, replayed: bool) -> None:

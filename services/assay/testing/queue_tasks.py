@@ -4,13 +4,14 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from assay.core.errors import Conflict, NotFound
 from assay.core.ids import TaskId, TenantId
 from assay.core.records import BatchHistory, HintRecord, Leadership, Quota, TaskRecord
 from assay.core.store_limits import (
     HINTS_MAX,
     HINTS_PER_TENANT_MAX,
     NATURAL_SPANS_KEPT,
+    no_task,
+    other_task,
     too_many_tasks,
 )
 from assay.testing.queue_records import Batch, TaskKey
@@ -35,8 +36,7 @@ class TaskBook:
         if new and quota and sum(t == task.tenant for t, _ in self._tasks) >= quota.tasks_max:
             raise too_many_tasks(quota)
         if self._tasks.setdefault(key, task) != task:
-            message = f"task {task.task_id} is registered with other content"
-            raise Conflict(message, field="task.task_id")
+            raise other_task(task.task_id)
         self.use(key)
         return new
 
@@ -45,8 +45,7 @@ class TaskBook:
         try:
             return self._tasks[tenant, task_id]
         except KeyError:
-            message = f"no task {task_id}"
-            raise NotFound(message, field="task_id") from None
+            raise no_task(task_id) from None
 
     def use(self, key: TaskKey) -> None:
         """Move the task to the end of the list that `tasks` reverses."""

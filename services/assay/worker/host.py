@@ -1,8 +1,10 @@
 """The worker host: all stages that this process serves.
 
-One blocked connection waits for work of all stages that have idle slots; a stage that becomes idle
-during a wait joins it immediately. An unexpected exception here is a bug: it is logged and the host
-ends, to be restarted by its supervisor.
+A blocked connection waits for work of the stages that have idle slots; stages that become idle
+during a wait get another one. A wait is never cancelled to change its stages: the store may have
+answered it already, so every stage would have to be tried, and the connection would be lost. Each
+stage is in one wait at most, so there are no more waits than stages. An unexpected exception here
+is a bug: it is logged and the host ends, to be restarted by its supervisor.
 """
 
 import asyncio
@@ -99,9 +101,10 @@ class WorkerHost:
         self._clock = clock
         self._metrics = metrics
         self._tasks = tasks
-        self._waited_for: frozenset[StageName] = frozenset()
-        self._waiting: asyncio.Task[StageName | None] | None = None
+        self._waited_for: set[StageName] = set()
         self._wanting = asyncio.Event()
+        self._failures = 0
+        """Waits that failed since the last that did not."""
         self._is_draining = False
         self.store_unfit = ""
         """Why the store can no longer be trusted with work."""
@@ -192,48 +195,36 @@ class WorkerHost:
         """A stage has idle slots and no known work."""
         if stage not in self._waited_for:
             self._wanting.set()
-            if self._waiting is not None:
-                self._waiting.cancel()
 
     async def _wait_for_work(self) -> None:
-        failures = 0
         while not self._is_draining:
             self._wanting.clear()
-            stages = [name for name, one in self._supervisors.items() if one.wants_waking]
-            if not stages:
-                await self._wanting.wait()
-                continue
-            self._waited_for = frozenset(stages)
-            try:
-                woken = await self._wait(stages)
-            except AssayError as error:
-                self._health.failed(error)
-                await self._health.pause(failures)
-                failures += 1
-                continue
-            finally:
-                self._waited_for = frozenset()
-            failures = 0
-            for stage in woken:
-                await self._supervisors[stage].wake()
+            stages = [
+                stage
+                for stage, supervisor in self._supervisors.items()
+                if stage not in self._waited_for and supervisor.wants_waking
+            ]
+            if stages:
+                self._waited_for.update(stages)
+                self._tasks.spawn(self._wait(stages), name="blocked")
+            await self._wanting.wait()
 
-    async def _wait(self, stages: Sequence[StageName]) -> Sequence[StageName]:
-        """One wait; returns the stages that may have work."""
-        self._waiting = asyncio.create_task(
-            self._store.wait_for_work(stages, timeout_s=WAIT_S), name="blocked"
-        )
+    async def _wait(self, stages: Sequence[StageName]) -> None:
+        """One wait, and a claim for the stage that may have work."""
+        woken: StageName | None = None
         try:
-            await asyncio.wait([self._waiting])
-            if self._waiting.cancelled():
-                # Another stage joins the wait. The store may have answered already,
-                # and reports the same work only once.
-                return stages
-            woken = self._waiting.result()
+            woken = await self._store.wait_for_work(stages, timeout_s=WAIT_S)
+            self._health.worked()
+            self._failures = 0
+        except AssayError as error:
+            self._health.failed(error)
+            await self._health.pause(self._failures)
+            self._failures += 1
         finally:
-            self._waiting.cancel()
-            self._waiting = None
-        self._health.worked()
-        return [] if woken is None else [woken]
+            self._waited_for.difference_update(stages)
+            self._wanting.set()
+        if woken is not None:
+            await self._supervisors[woken].wake()
 
     # -- reaping -------------------------------------------------------------------------------
     async def _reap(self) -> None:

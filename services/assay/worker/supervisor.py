@@ -112,6 +112,9 @@ class Supervisor:
         self._held: dict[Lease, HeldClaim] = {}
         self._may_be_work = True
         self._claiming: asyncio.Task[None] | None = None
+        self._wakes = 0
+        self._wakes_served = 0
+        """Wakes before the last claim: the store has told another host if more waits."""
         self._is_draining = False
         self._beaten_ns = 0
         self._note_wait = parts.metrics.waits(stage=self.stage)
@@ -135,11 +138,27 @@ class Supervisor:
         return not self._is_draining and self._capacity() > 0 and not self._may_be_work
 
     async def wake(self) -> None:
-        """There may be work; returns after a claim was tried."""
+        """There may be work; returns after a claim was tried.
+
+        The store tells one waiting host of new work. If no slot is idle here any more (the pool was
+        made smaller, the host drains, an earlier claim filled it), the store tells another.
+        """
         self._may_be_work = True
+        self._wakes += 1
+        mine = self._wakes
         self._pump()
         if self._claiming is not None:
             await asyncio.wait([self._claiming])
+        if self._wakes_served < mine:
+            await self._wake_another()
+
+    async def _wake_another(self) -> None:
+        try:
+            await self._parts.store.claim(
+                self.stage, claims_max=0, lease_s=self._spec.lease_s, worker=self._parts.worker
+            )
+        except AssayError as error:  # the next sweep wakes a host
+            self._parts.health.failed(error)
 
     # -- claims --------------------------------------------------------------------------------
     def _capacity(self) -> int:
@@ -160,6 +179,7 @@ class Supervisor:
         try:
             while self._may_be_work and not self._is_draining and (room := self._capacity()) > 0:
                 self._may_be_work = False
+                wakes = self._wakes
                 began_ns = self._clock.monotonic_ns()
                 try:
                     claims = await self._parts.store.claim(
@@ -176,6 +196,7 @@ class Supervisor:
                     continue
                 self._parts.health.worked()
                 self._note_store("claim", began_ns)
+                self._wakes_served = wakes
                 self._may_be_work = self._may_be_work or len(claims) >= room
                 self._hold(claims)
                 self._give_out()

@@ -187,7 +187,11 @@ def _reference(
         cases = [{"args": list(s), "expected": _as_json(problem.solve(*s))} for s in samples]
         return {"calls": {"function": function, "cases": cases}}
     if form == "undefined":
-        return {"asserts": {"code": [_asserted(rng, problem, function, samples[0], _UNDEFINED)]}}
+        value = problem.solve(*samples[0])
+        # `isclose` compares as float: it does not see the last digits of a large integer.
+        is_large = isinstance(value, int | float) and abs(value) >= 1e15
+        undefined: tuple[str, ...] = _UNDEFINED[1:] if is_large else _UNDEFINED
+        return {"asserts": {"code": [_asserted(rng, problem, function, samples[0], undefined)]}}
     shapes = _shapes(problem.solve(*samples[0]), exact=exact)
     if form == "human_eval":
         code = [_asserted(rng, problem, "candidate", s, shapes) for s in samples]

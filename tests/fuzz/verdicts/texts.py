@@ -49,6 +49,17 @@ _BOTH: Final = (
     "The answer is {0} and {1}.",
     "<answer>{0}/{1}</answer>",
 )
+_OPENINGS: Final = (
+    "{}",
+    "<answer>{}</answer>",
+    "\\boxed{{{}}}",
+    "Answer: {}",
+    "Answer:\n{}",
+    "The answer is:\n{}",
+    "Options:\n{}",
+)
+_ITEMS: Final = ("{}. {}", "{}) {}", "({}) {}", "{}: {}", "[{}] {}", "**{}.** {}", "{} - {}")
+_FINALS: Final = ("\n\nThe answer is {}.", "\n\nAnswer: {}", "\nFinal answer: ({})")
 
 
 _DIALECTS: Final = (
@@ -64,7 +75,9 @@ def choice_case(rng: random.Random) -> Case:
     """A multiple choice; `I` and `A` are labels too."""
     choices = rng.choice((list("ABCD"), list("ABCDE"), list("ABCDEFGHIJ")))
     right, other = rng.sample(choices, 2)
-    kind = one_of(rng, {"said": 4, "turned": 1, "wrong": 3, "denied": 2, "both": 1})
+    kind = one_of(rng, {"said": 4, "turned": 1, "wrong": 3, "denied": 2, "both": 1, "options": 2})
+    if kind == "options":
+        return _options_case(rng, choices, right)
     shapes = {"said": _SAID, "turned": _TURNED, "wrong": _SAID, "denied": _DENIED, "both": _BOTH}[
         kind
     ]
@@ -75,6 +88,27 @@ def choice_case(rng: random.Random) -> Case:
         response=rng.choice(shapes).format(first, second),
         reference={"answer": right, "choices": choices},
         expected=Expected.RIGHT if kind in {"said", "turned"} else Expected.WRONG,
+    )
+
+
+def _options_case(rng: random.Random, choices: list[str], right: str) -> Case:
+    """The options repeated, with a final statement or without."""
+    listed = choices[: rng.randint(2, len(choices))]
+    item, parting = rng.choice(_ITEMS), rng.choice(("\n", "\n\n", "\n- "))
+    if parting == "\n" and rng.random() < 0.4:
+        rng.shuffle(listed)
+    lines = (item.format(label, rng.choice(("5", "-7", "Rome", "$x^2$"))) for label in listed)
+    opening = rng.choice(_OPENINGS)
+    response = opening.format(parting.join(lines))
+    ends = "answer>" not in opening and "boxed" not in opening and rng.random() < 0.5
+    if ends:
+        response += rng.choice(_FINALS).format(right)
+    return Case(
+        pipeline="choice",
+        kind="choice: options and answer" if ends else "choice: options",
+        response=response,
+        reference={"answer": right, "choices": choices},
+        expected=Expected.RIGHT if ends else Expected.WRONG,
     )
 
 

@@ -15,13 +15,16 @@ from tests import certificates
 from tests.rollout.gateway import models
 from tests.rollout.gateway.gateways import SLOTS, Gateway, RunGateway
 
+from assay.client import Batch
 from assay.config.settings import TenantSettings
 from assay.core.codec import pack_body
+from assay.core.ids import TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import EndRequest, Finish
 from assay.core.trajectory import unpack
 from assay.core.verdict import Evidence, ResourceUse
 from assay.rollout import ProbeEngine
+from assay.rollout.gateway.bodies import EndBody
 from assay.rollout.models import Engine, tensors_of
 from assay.rollout.models.driver import Driver
 from assay.rollout.models.driver import Sampling as DriverSampling
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from tests.running import Running, RunWorker
 
     from assay.core.records import Claim
+    from assay.rollout import Completed
 
 S_MAX = 60.0
 STEP_NS = 2_000_000
@@ -392,6 +396,42 @@ async def test_a_session_that_ends_or_closes_ends_its_turns(run_gateway: RunGate
         assert later.status_code == (409 if how == "end" else 404)
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_session_that_ends_before_its_turn_is_captured_has_no_such_turn(
+    run_gateway: RunGateway, monkeypatch: pytest.MonkeyPatch, streaming: bool
+) -> None:
+    own = await run_gateway()
+    session = await own.open()
+    opened = own.sessions.find(TenantId("default"), session["session_id"])
+    tickets = own.sessions._turns.tickets
+    ended = tickets.ended
+
+    def then_end(completed: Completed) -> None:
+        ended(completed)
+        own.sessions.end(opened, EndBody())
+
+    monkeypatch.setattr(tickets, "ended", then_end)
+    body = {"messages": user("a"), "max_tokens": 4, "stream": streaming}
+    before_ns = opened.used_ns
+    answer = await own.http.post(f"{session['base_url']}/chat/completions", json=body)
+    assert "the session has ended" in answer.text
+    assert opened.used_ns > before_ns
+    read = await own.read(session)
+    assert (read["counts"]["released"], read["trajectories"]) == (1, [])
+
+
+async def test_a_long_turn_leaves_its_session_in_use(run_gateway: RunGateway) -> None:
+    probe = ProbeEngine(vocab_size=models.VOCAB, spin_ns=STEP_NS)
+    own = await run_gateway(probe=probe)
+    session = await own.open()
+    opened = own.sessions.find(TenantId("default"), session["session_id"])
+    turn = asyncio.create_task(own.chat(session, "a", max_tokens=40, ignore_eos=True))
+    await until(lambda: opened.running)
+    during_ns = opened.used_ns
+    await turn
+    assert opened.used_ns > during_ns
+
+
 async def test_turns_wait_for_room_and_are_refused_when_too_many_wait(
     run_gateway: RunGateway,
 ) -> None:
@@ -620,6 +660,31 @@ async def test_sessions_of_one_group_are_one_batch(
     batches = {read["evidence"]["verdict"].split()[0] for read in reads[:2]}
     assert len(batches) == 1
     assert reads[2]["reward"] is None
+
+
+async def test_a_session_of_a_group_that_is_being_judged_disturbs_no_other(
+    run_gateway: RunGateway, api: Running, run_worker: RunWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed, seal = asyncio.Event(), Batch.seal
+
+    async def seals(batch: Batch) -> object:
+        status = await seal(batch)
+        sealed.set()
+        return status
+
+    monkeypatch.setattr(Batch, "seal", seals)
+    own = await run_gateway(reward_url=api.addresses.grpc)
+    ended = []
+    for _ in range(2):
+        session = await own.open(pipeline="noop", group_id="g", group_size=1)
+        await own.chat(session, "a", max_tokens=4)
+        await own.http.post(f"/sessions/{session['session_id']}/end")
+        async with asyncio.timeout(S_MAX):
+            await sealed.wait()
+        ended.append(session)
+    await run_worker(of_its_length)
+    reads = [await own.read(session, wait_s=S_MAX) for session in ended]
+    assert [read["outcome"] for read in reads] == ["SCORED", "SCORED"]
 
 
 async def test_no_judge_is_no_reward(run_gateway: RunGateway, api: Running) -> None:

@@ -262,6 +262,10 @@ async def test_versions_and_checksums_of_a_push_are_checked(run_rollouts: RunRol
         await own.client._push(damaged())
     with pytest.raises(InvalidRequest):
         await own.client.push_adapter(1, {"peft_type": "IA3"}, {})
+    scattered = Weight(dtype="F32", shape=array.shape, data=array.T.data)
+    with pytest.raises(InvalidRequest) as refused:  # gRPC would tell it as a cancellation
+        await own.client.push_adapter(1, config, {name: scattered})
+    assert refused.value.field == f"weights.{name}"
     await nothing_to_activate(own)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.rollout.service.served import SLOTS, TOKENS_MAX, Rollouts, RunRollout
 from tests.rollout.test_weight_slots import version_of
 
 from assay.client import Outcome
+from assay.client import rollouts as client_rollouts
 from assay.client.rollouts import (
     NextTurn,
     Prompt,
@@ -281,6 +283,24 @@ async def test_a_bad_prompt_names_its_field_and_nothing_is_taken(
     assert refused.value.field == f"prompts[1].{field}"
     status = await own.client.status()
     assert (status.groups_waiting, status.groups_running, status.groups_ended) == (0, 0, 0)
+
+
+async def test_a_bad_prompt_is_named_by_its_place_in_the_whole_submission(
+    run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    monkeypatch.setattr(client_rollouts, "MESSAGE_PROMPTS", 2)
+    for wrong, field in (
+        ({"k": 0}, "prompts[3].k"),
+        ({"prompt_ids": [1 << 40]}, "prompts[3].prompt_ids"),
+        ({"seed": -1}, "prompts[3]"),
+        ({"reference": {"x": object()}}, "prompts[3].reference"),
+    ):
+        bad = replace(prompts(1)[0], group_id="bad", **wrong)
+        with pytest.raises(InvalidRequest) as refused:
+            await session.submit([*prompts(3), bad])
+        assert refused.value.field == field
 
 
 async def test_what_the_reward_service_refuses_is_refused_when_the_session_opens(

@@ -218,6 +218,7 @@ class Exchange:
         for ticket in self._tickets:
             self._calls.turns.tickets.give_up(ticket)
             self._session.running.discard(ticket)
+        self._session.used_ns = self._calls.clock.monotonic_ns()  # a turn may last long
         for index, place in enumerate(self.places):
             if index not in self._captured:
                 self._session.record.release(place)
@@ -242,8 +243,7 @@ class Exchange:
                 )
                 _check(one)
                 choices.append(self._replies[index].whole(one, part))
-            for index, one in enumerate(completed):
-                self._capture(index, one, choices[index]["finish_reason"])
+            self._capture_all(completed, [choice["finish_reason"] for choice in choices])
             return {
                 **self._head,
                 "object": self._kind.object,
@@ -279,8 +279,7 @@ class Exchange:
         ends = [
             self._replies[index].end(one, Progress.none()) for index, one in enumerate(completed)
         ]
-        for index, one in enumerate(completed):
-            self._capture(index, one, ends[index][-1]["finish_reason"])
+        self._capture_all(completed, [choices[-1]["finish_reason"] for choices in ends])
         for choices in ends:
             yield answers.event({**first, "choices": choices})
             first = head
@@ -296,6 +295,18 @@ class Exchange:
 
     def _usage(self, completed: Sequence[Completed]) -> dict[str, int]:
         return answers.usage(len(self.places[0].prompt), *(len(one.tokens) for one in completed))
+
+    def _capture_all(self, completed: Sequence[Completed], finish_reasons: Sequence[str]) -> None:
+        """Commit the turns.
+
+        Raises:
+            FailedPrecondition: the session ended after the engine and before this: its answer is
+                being judged without them.
+        """
+        if self._session.state is not State.OPEN:
+            raise FailedPrecondition(OVER, field="session_id")
+        for index, (one, reason) in enumerate(zip(completed, finish_reasons, strict=True)):
+            self._capture(index, one, reason)
 
     def _capture(self, index: int, completed: Completed, finish_reason: str) -> None:
         place, session, reply = self.places[index], self._session, self._replies[index]

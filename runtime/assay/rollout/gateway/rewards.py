@@ -34,6 +34,8 @@ BATCHES_MAX: Final = 4_096
 @dataclass(slots=True)
 class _Batch:
     size: int
+    name: str
+    """Of this batch alone: sessions may be opened under a name whose last batch is being judged."""
     ended: int = 0
 
 
@@ -42,7 +44,10 @@ class Claim:
     """A session's part in a batch; `plan` names its pipeline and settings."""
 
     plan: SessionKey
+    group_id: str
+    """Names the batch here, until all its sessions have ended."""
     batch_id: str
+    """Names it at the desk."""
 
 
 class SessionRewards:
@@ -56,6 +61,7 @@ class SessionRewards:
         self._batches: OrderedDict[tuple[SessionKey, str], _Batch] = OrderedDict()
         self._waiting: dict[int, Callable[[Judged], None]] = {}
         self._numbers = 0
+        self._opened = 0
         self._opening = asyncio.Lock()
 
     async def open(
@@ -63,11 +69,11 @@ class SessionRewards:
         tenant: TenantId,
         plan: RewardPlan,
         *,
-        batch_id: str,
+        group_id: str,
         size: int,
         token: str | None,
     ) -> Claim:
-        """Take part in the batch `batch_id` of `size` sessions.
+        """Take part in the batch of group `group_id`, of `size` sessions.
 
         Raises:
             NotFound, InvalidRequest, DependencyDown: from the reward service, see `RewardDesk`.
@@ -80,11 +86,14 @@ class SessionRewards:
                 await self._close_unused()
             self._plans[key] += 1
             self._plans.move_to_end(key)
-        self._batches.setdefault((key, batch_id), _Batch(size))
+        batch = self._batches.get((key, group_id))
+        if batch is None:
+            self._opened += 1
+            batch = self._batches[key, group_id] = _Batch(size, f"{group_id[:48]}.{self._opened}")
         while len(self._batches) > BATCHES_MAX:
-            (plan_key, oldest), _ = self._batches.popitem(last=False)
-            self._desk.seal(plan_key, oldest)
-        return Claim(plan=key, batch_id=batch_id)
+            (plan_key, _), oldest = self._batches.popitem(last=False)
+            self._desk.seal(plan_key, oldest.name)
+        return Claim(plan=key, group_id=group_id, batch_id=batch.name)
 
     async def _close_unused(self) -> None:
         unused = [key for key, sessions in self._plans.items() if sessions == 0]
@@ -121,7 +130,7 @@ class SessionRewards:
         number = self._numbers + 1
         response = Response(
             number=number,
-            group_id=claim.batch_id,
+            group_id=claim.group_id,
             text=text.encode("utf-8", "surrogatepass"),
             reference_json=json.dumps(reference).encode(),
         )
@@ -134,12 +143,12 @@ class SessionRewards:
 
     def skip(self, claim: Claim) -> None:
         """One session of the batch has ended."""
-        batch = self._batches.get((claim.plan, claim.batch_id))
-        if batch is None:
+        batch = self._batches.get((claim.plan, claim.group_id))
+        if batch is None or batch.name != claim.batch_id:  # sealed early
             return
         batch.ended += 1
         if batch.ended >= batch.size:
-            del self._batches[claim.plan, claim.batch_id]
+            del self._batches[claim.plan, claim.group_id]
             self._desk.seal(claim.plan, claim.batch_id)
 
     def forget(self, number: int) -> None:

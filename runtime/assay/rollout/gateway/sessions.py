@@ -268,7 +268,7 @@ class Sessions:
         return await self._rewards.open(
             key.tenant_id,
             plan,
-            batch_id=spec.group_id or key.session_id,
+            group_id=spec.group_id or key.session_id,
             size=spec.group_size if spec.group_id else 1,
             token=token,
         )

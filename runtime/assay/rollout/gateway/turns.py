@@ -95,16 +95,22 @@ class Turns:
             async with asyncio.timeout(self._wait_s):
                 return await waiting.started
         except TimeoutError:
+            self._give_up(waiting)
             message = f"the engine had no room for the turn within {self._wait_s:g} s"
             raise Saturated(message, retry_after_s=RETRY_AFTER_S) from None
         except asyncio.CancelledError:
-            if waiting.started.done() and not waiting.started.cancelled():
-                for ticket in waiting.started.result():  # both at once: no one reads them
-                    self.tickets.give_up(ticket)
+            self._give_up(waiting)
             raise
         finally:
             if waiting in self._queue:
                 self._queue.remove(waiting)
+
+    def _give_up(self, waiting: _Waiting) -> None:
+        """No one waits any more; if it was started at that moment, no one reads its rollouts."""
+        started = waiting.started
+        if started.done() and not started.cancelled() and started.exception() is None:
+            for ticket in started.result():
+                self.tickets.give_up(ticket)
 
     # -- Guest ---------------------------------------------------------------------------------
     def start_next(self) -> Start:

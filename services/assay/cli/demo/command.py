@@ -62,6 +62,7 @@ def demo(
     with 8 responses per prompt, rollouts from the rollout service, rewards from the reward service,
     and new weights pushed after each step.
     """
+    records.check_plot(plot)
     record = records.Record(steps_wanted=steps, k=8)
     asyncio.run(_demo(record, seed=seed, prompts=prompts))
     records.plot(record, plot)

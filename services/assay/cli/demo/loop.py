@@ -23,6 +23,7 @@ from assay.client.rollouts import (
     StepBatch,
     Weight,
 )
+from assay.core.errors import DependencyDown
 from assay.rollout.demo import task, training
 from assay.rollout.demo.transformer import Shape, Weights, initial
 
@@ -120,10 +121,17 @@ class Loop:
         await self._groups.aclose()
 
     async def held_out(self, name: str) -> float:
-        """Mean reward on the prompts that are never trained on, as sampled for training."""
+        """Mean reward on the prompts that are never trained on, as sampled for training.
+
+        Raises:
+            DependencyDown: not one response was judged.
+        """
         await self._submit(name, self._held_out, HELD_OUT_K, seed=1)
         groups = await self._of(name, len(self._held_out))
         rewards = [t.reward for g in groups for t in g.trajectories if t.reward is not None]
+        if not rewards:
+            why = groups[0].trajectories[0].evidence.error
+            raise DependencyDown(f"no response to the held-out prompts was judged: {why}")
         return float(np.mean(rewards))
 
     async def run(self, steps: int, tell: Callable[[Step], None]) -> None:
@@ -186,7 +194,7 @@ class Loop:
             reward=float(np.mean(scored)) if scored else 0.0,
             degenerate=sum(not any(a) for _, a in found) / len(found),
             unscored=len(rewards) - len(scored),
-            staleness=float(np.mean([version - _oldest(g) for g in groups])),
+            staleness=float(np.mean([version - _oldest(g, version) for g in groups])),
             late=waited_s > DEADLINE_S,
             clipped=clipped,
             push_s=push_s,
@@ -203,8 +211,10 @@ class Loop:
         return pushed.stage_s, (await self._client.activate(version)).pause_s
 
 
-def _oldest(group: RolloutGroup) -> int:
-    return min(version for t in group.trajectories for version, _ in t.policy_versions)
+def _oldest(group: RolloutGroup, version: int) -> int:
+    """The oldest version of a token in it; `version` where there is none."""
+    versions = (sampled for t in group.trajectories for sampled, _ in t.policy_versions)
+    return min(versions, default=version)
 
 
 async def open_loop(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.cli.plan.plot import Point
+from assay.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from assay.cli.demo.loop import Step
     from assay.cli.operate.snapshot import Snapshot
 
+PICTURES = (".png", ".svg")
 RECENT = 10
 """Steps whose mean the live view shows."""
 
@@ -109,6 +112,19 @@ def _stages(record: Record) -> Table:
         cells = (last.demand, last.busy, last.actual, last.planned)
         table.add_row(stage, *(str(cell) for cell in cells))
     return table
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a path that `plot` could not write, before the run and not after it.
+
+    Raises:
+        InvalidRequest: its ending is not that of a picture, or its folder cannot be written to.
+    """
+    if path.suffix.lower() not in PICTURES:
+        raise InvalidRequest(f"--plot: {path}: ends in one of {' '.join(PICTURES)}", field="--plot")
+    folder = path.resolve().parent
+    if path.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidRequest(f"--plot: cannot write {path} in {folder}", field="--plot")
 
 
 def plot(record: Record, path: Path) -> None:

@@ -74,7 +74,7 @@ class PlanLog:
 
     async def planned(self, plan: PlanView) -> None:
         """Keep a new plan."""
-        for key in {batch.key for batch in plan.batches if batch.batch_id}:
+        for key in dict.fromkeys(batch.key for batch in plan.batches if batch.batch_id):
             self._plans[key] = of_batch(plan, key)
             await self._keep(key)
 

@@ -25,17 +25,20 @@ Loaded by the zygote: standard library only, and little of it. All times are nan
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 LATE_NS: Final = 5_000_000
 """How late a sample may be before the lateness counts as the machine's."""
 EXPLAINED_NS_MAX: Final = 1_000_000_000
-"""How much lateness of one sample the observer's own wait for a core explains."""
+"""How much lateness of one sample the other threads of the observer explain."""
 BUSY_SHARE: Final = 0.1
 """The machine was busy if some task waited for a CPU for this share of an interval."""
 TASKS_MAX: Final = 4_096
 """Limit of one sample."""
+_READINGS_MAX: Final = 8
+"""How often one sample is read again because the observer waited for a core."""
 _SPACING_NS: Final = (5_000_000, 50_000_000)
 _SPACING_SHARE: Final = 0.02
 _PRESSURE: Final = "/proc/pressure/cpu"
@@ -45,7 +48,7 @@ _TAKEN: Final = slice(6, 9)
 _TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _TOTAL: Final = b"total="
 _UNSEEN: Final = (-1, -1)
-"""Represents the program if no sample has seen it."""
+"""Represents the program until a sample has seen it."""
 _MORE: Final = (-2, -2)
 """Represents tasks that started and ended between two samples."""
 _VFORK_CALLS: Final = frozenset(
@@ -132,7 +135,7 @@ def words_of(edge: Edge) -> str:
     return " ".join(map(str, (edge.at_ns, *edge.booked, int(edge.is_head), int(edge.is_alone))))
 
 
-def edge_of(words: Sequence[str]) -> Edge:
+def edge_of(words: Sequence[str | bytes]) -> Edge:
     """Decode the result of `words_of`, split."""
     at_ns, ran_ns, delayed_ns, is_head, is_alone = map(int, words)
     return Edge(at_ns, Reading(ran_ns, delayed_ns), bool(is_head), bool(is_alone))
@@ -172,14 +175,19 @@ class _Around(NamedTuple):
     waited_ns: int | None = None
     """Total time so far in which some task of the machine waited for a CPU; `None` if not read."""
     own_ns: int = 0
-    """Total time so far in which the observer ran or waited for a core."""
+    """Total time so far in which the threads of the observer ran or waited for a core."""
+    own_thread_ns: int = 0
+    """The same of the observing thread."""
 
     @classmethod
     def read(cls, now_ns: int, cpu_ns: int) -> "_Around":
-        return cls(now_ns, cpu_ns, _machine_waited_ns(), _observer_ns())
+        return cls(now_ns, cpu_ns, _machine_waited_ns(), _observer_ns(), _own_thread_ns())
 
     def explained_since(self, before: "_Around") -> int:
-        return min(EXPLAINED_NS_MAX, self.own_ns - before.own_ns)
+        """Lateness that is no stall of the machine: all of the thread's own, some of the others'
+        (it may have waited for the interpreter's lock)."""
+        others_ns = min(EXPLAINED_NS_MAX, self.own_ns - before.own_ns)
+        return max(others_ns, self.own_thread_ns - before.own_thread_ns)
 
     def is_busy_since(self, before: "_Around") -> bool:
         if self.waited_ns is None or before.waited_ns is None:
@@ -206,6 +214,7 @@ class BlockedTime:
         self._around = _Around()
         self._left_out: int | None = None
         """Pid 1 of the box if it is not part of the tree."""
+        self._before = _Around()
         self._carried_ns = 0
         self.blocked_ns = 0
         """Time blocked by itself."""
@@ -229,6 +238,10 @@ class BlockedTime:
         self._looked_ns = now_ns
         self._around = _Around(at_ns=now_ns)
 
+    def expect(self) -> None:
+        """Prepare for `begin_at`: from now on the observer's own waits explain its lateness."""
+        self._before = _Around(own_ns=_observer_ns(), own_thread_ns=_own_thread_ns())
+
     def begin_at(self, edge: Edge, head: int, now_ns: int) -> None:
         """Count from `edge` on, where a program had done nothing yet; reads none of its tasks.
 
@@ -238,10 +251,10 @@ class BlockedTime:
             now_ns: the time.
         """
         self._left_out = None if edge.is_head else head
-        if edge.is_head:
-            self._tasks = {(head, head): _Task(*edge.booked, b"S")}
+        first = (head, head) if edge.is_head else _UNSEEN
+        self._tasks = {first: _Task(*edge.booked, b"S")}
         self._looked_ns = edge.at_ns
-        self._around = _Around(at_ns=now_ns, own_ns=_observer_ns())
+        self._around = self._before._replace(at_ns=now_ns)
 
     def undecided_ns(self, now_ns: int) -> int:
         """Time since the last sample, and time that it could not decide."""
@@ -256,12 +269,18 @@ class BlockedTime:
             has_answered: a process whose main thread was running at `now_ns`, so that it does not
                 wait for a core since before.
         """
-        tasks = self._look()
+        if has_answered is None:
+            tasks, later_ns = self._look_together()
+            now_ns, due_ns = now_ns + later_ns, due_ns + later_ns
+        else:
+            tasks = self._look()
         answered = tasks.get((has_answered or 0, has_answered or 0))
         if has_answered is not None and answered is not None:
             tasks[has_answered, has_answered] = answered._replace(state=b"S")
         # A program that is gone has ended; its end message will give the time.
         if tasks or self._left_out is None:
+            if _UNSEEN in self._tasks and tasks:  # which one it is does not matter to the sums
+                self._tasks = {min(tasks): self._tasks[_UNSEEN]}
             self._add(tasks, now_ns, now_ns - due_ns)
 
     def end_at(self, edge: Edge, *, late_ns: int) -> None:
@@ -307,6 +326,19 @@ class BlockedTime:
         self._carried_ns, self._stolen_ns = count.carried_ns, stolen_ns
         self._tasks, self._looked_ns, self._around = after, now_ns, around
 
+    def _look_together(self) -> tuple[_Tasks, int]:
+        """Read all tasks without a wait for a core in between, and how much later that was.
+
+        Counters that are read later than the clock would be subtracted from the wrong interval.
+        """
+        began_ns = _now_ns()
+        for _ in range(_READINGS_MAX):
+            waited_ns, at_ns = _own_wait_ns(), _now_ns()
+            tasks = self._look()
+            if _own_wait_ns() == waited_ns:
+                break
+        return tasks, at_ns - began_ns
+
     def _look(self) -> _Tasks:
         found: _Tasks = {}
         for pid in self._pids():
@@ -340,6 +372,11 @@ def reading(pid: int) -> Reading:
     return _reading(f"/proc/{pid}")
 
 
+def own_reading() -> Reading:
+    """Return the counters of this process's main thread, whatever pid namespace `/proc` shows."""
+    return _reading("/proc/self")
+
+
 def _reading(directory: str) -> Reading:
     try:
         ran_ns, delayed_ns = _read(f"{directory}/schedstat").split()[:2]
@@ -371,6 +408,20 @@ def _observer_ns() -> int:
     """Total time so far in which the threads of this process ran or waited for a core."""
     pid = os.getpid()
     return sum(sum(_reading(f"/proc/{pid}/task/{tid}")) for tid in _threads(pid))
+
+
+def _own_thread_ns() -> int:
+    """Total time so far in which this thread ran or waited for a core."""
+    return sum(_reading("/proc/thread-self"))
+
+
+def _own_wait_ns() -> int:
+    """Total time so far in which this thread waited for a core."""
+    return _reading("/proc/thread-self").delayed_ns
+
+
+def _now_ns() -> int:
+    return time.monotonic_ns()  # noqa: TID251 - measures a difference; no clock can be passed in
 
 
 def _waits_for_child(at: str) -> bool:

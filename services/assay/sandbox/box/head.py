@@ -28,6 +28,7 @@ except from that package). Pass it to `ZygoteLauncher(harnesses={"name": path})`
 even if the candidate is still running. An exception of `main` is a `SandboxError` for the caller.
 """
 
+import _thread
 import atexit
 import gc
 import marshal
@@ -40,7 +41,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from assay.sandbox import linux
 from assay.sandbox.accounting import blocked
@@ -56,8 +57,9 @@ _DESCRIPTORS_MAX: Final = 64
 """Maximum number of descriptors in one request."""
 _DETAILS_MAX: Final = 8_000
 _KILL_ROUNDS_MAX: Final = 10_000
+_READINGS_MAX: Final = 16
 _ALONE_NS: Final = 2_000_000
-"""CPU time by which the counters of a process and of its first thread may differ."""
+"""CPU time of other tasks from which they are known to exist."""
 NAMESPACES: Final = (
     linux.CLONE_NEWUSER
     | linux.CLONE_NEWNS
@@ -112,8 +114,21 @@ def tell_start(box: socket.socket, edge: blocked.Edge, descriptors: Sequence[int
 
 def edge_of_harness() -> blocked.Edge:
     """Return the current state of this process as the beginning or end of a harness."""
-    booked = blocked.reading(os.getpid())
-    return blocked.Edge(now_ns(), booked, is_head=True, is_alone=False)
+    return _edge_of_self(is_head=True, is_alone=False)
+
+
+def _edge_of_self(*, is_head: bool, is_alone: bool) -> blocked.Edge:
+    """Return an instant and the counters of this process at that instant.
+
+    A wait for a core between the two would count as blocked time, so they are read again after one.
+    """
+    booked = blocked.own_reading()
+    for _ in range(_READINGS_MAX):
+        at_ns, before = now_ns(), booked
+        booked = blocked.own_reading()
+        if booked.delayed_ns == before.delayed_ns:
+            break
+    return blocked.Edge(at_ns, booked, is_head=is_head, is_alone=is_alone)
 
 
 def tell_end(box: socket.socket, wait_status: int, edge: blocked.Edge) -> None:
@@ -397,13 +412,22 @@ class Box:
         gc.enable()
 
 
+class Program(NamedTuple):
+    """The process of the program."""
+
+    pid: int
+    """In this process's namespace."""
+    shown_pid: int
+    """In `/proc`, which shows another namespace where bubblewrap creates the inner one."""
+
+
 def start_program(
     request: Request,
     where: str,
     prepare: Callable[[], None],
     run: Callable[[], None],
     keep: Sequence[int] = (),
-) -> tuple[int, blocked.Edge]:
+) -> tuple[Program, blocked.Edge]:
     """Fork the program.
 
     Args:
@@ -414,16 +438,19 @@ def start_program(
         keep: descriptors that it keeps in addition to its standard ones.
 
     Returns:
-        Its pid and its beginning, once it has started.
+        The program and its beginning, once it has started. The program itself reads the time of its
+        beginning: pid 1 can wait for a core before, in and after the fork.
 
     Raises:
         OSError: `prepare` failed.
     """
     reader, writer = os.pipe()
-    began = blocked.Edge(now_ns(), blocked.Reading(0, 0), is_head=False, is_alone=True)
     pid = os.fork()
     if pid == 0:
         try:
+            began = _edge_of_self(is_head=False, is_alone=True)
+            shown = os.readlink("/proc/self")
+            os.write(writer, f"{shown} {blocked.words_of(began)}\n".encode())
             os.setsid()
             take_stdio(request.stdio, keep=[writer, *keep])
             os.chdir(where)
@@ -441,30 +468,52 @@ def start_program(
         os._exit(126)
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
-        failure = file.read()
-    if failure:
-        raise OSError(failure.decode(errors="replace"))
-    return pid, began
+        words, failure = file.readline().split(), file.read()
+    if failure or not words:
+        raise OSError(failure.decode(errors="replace") or "the program did not begin")
+    return Program(pid, int(words[0])), blocked.edge_of(words[1:])
 
 
-def await_program(pid: int) -> tuple[int, blocked.Edge]:
+def await_program(program: Program) -> tuple[int, blocked.Edge]:
     """Reap all children until the program itself has ended.
 
     Returns:
         Its wait status, and its end, read before this process could wait for a core again.
     """
-    own = os.getpid()
     while True:
-        delayed_ns = blocked.reading(own).delayed_ns
+        delayed_ns = blocked.own_reading().delayed_ns
         ending = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-        if ending is None or ending.si_pid != pid:
+        if ending is None or ending.si_pid != program.pid:
             os.waitpid(ending.si_pid if ending else -1, 0)
             continue
-        at_ns = now_ns() - (blocked.reading(own).delayed_ns - delayed_ns)
-        booked = blocked.reading(pid)
-        _, status = os.waitpid(pid, 0)
-        is_alone = children_cpu_ns() - booked.ran_ns < _ALONE_NS
+        at_ns = now_ns() - (blocked.own_reading().delayed_ns - delayed_ns)
+        booked = blocked.reading(program.shown_pid)
+        _, status = os.waitpid(program.pid, 0)
+        others_ns = children_cpu_ns() - booked.ran_ns
+        is_alone = others_ns < _ALONE_NS and not _has_started_tasks(program)
         return status, blocked.Edge(at_ns, booked, is_head=False, is_alone=is_alone)
+
+
+def _has_started_tasks(program: Program) -> bool:
+    """Whether the program started threads or processes, as far as pid 1 can know.
+
+    The kernel numbers the tasks of a pid namespace one after the other: if no task came after the
+    program, the next one has the next number. A task that only slept shows in no other counter.
+    """
+    if os.getpid() != 1:
+        return False
+    if program.shown_pid != program.pid:
+        return True  # bubblewrap starts processes itself
+    held = _thread.allocate_lock()
+    held.acquire()
+    try:
+        _thread.start_new_thread(held.acquire, ())
+        numbers = map(int, os.listdir("/proc/self/task"))
+        return max(numbers) != program.pid + 1
+    except (OSError, RuntimeError):
+        return True
+    finally:
+        held.release()
 
 
 def now_ns() -> int:

@@ -259,10 +259,10 @@ def _run(
 ) -> tuple[int, blocked.Edge]:
     """Start the program and wait for its end; returns what `head.await_program` does."""
     directory = os.open(where, os.O_PATH | os.O_DIRECTORY)
-    pid, began = head.start_program(request, where, prepare, run, keep)
+    program, began = head.start_program(request, where, prepare, run, keep)
     head.tell_start(channel, began, [directory])
     os.close(directory)
-    return head.await_program(pid)
+    return head.await_program(program)
 
 
 def _is_asked(control: socket.socket) -> bool:

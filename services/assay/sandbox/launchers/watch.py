@@ -83,6 +83,7 @@ class Watch:
         self._seen = _Seen()
         self._poll = select.poll()
         self._blocked = BlockedTime(run.account.pids, lambda: int(run.account.cpu_s() * 1e9))
+        self._blocked.expect()
         self._blocked_due_ns: int | None = None
         """When to check next whether the tree is blocked; `None` before its start, and after."""
         self._late_ns = 0
@@ -155,6 +156,7 @@ class Watch:
         self._hear()
         if self._blocked_due_ns is None:
             return None
+        now_ns = self._clock.monotonic_ns()
         self._blocked.look(now_ns, due_ns=now_ns - self._late_ns)
         self._late_ns = 0
         left_ns = int(self._run.limits.blocked_s * 1e9) - self._blocked.blocked_ns
@@ -244,7 +246,10 @@ class Watch:
     def _note(self, what: str, details: str) -> None:
         if what == "started":
             now_ns = self._clock.monotonic_ns()
-            self._blocked.begin_at(edge_of(details.split()), self._run.pid, now_ns)
+            edge = edge_of(details.split())
+            self._blocked.begin_at(edge, self._run.pid, now_ns)
+            # What this process was late before the program began took no time from the program.
+            self._late_ns = max(0, min(self._late_ns, now_ns - edge.at_ns))
             self._blocked_due_ns = now_ns + int(_BLOCKED_LOOK_S[0] * 1e9)
         elif what == "ended":
             words = details.split()

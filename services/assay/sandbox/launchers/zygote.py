@@ -73,7 +73,11 @@ class ZygoteLauncher(Launcher):
         )
 
     def run_harness(self, run: HarnessRun) -> HarnessResult:
-        """Run a harness that was named at the start; see `HarnessLauncher`."""
+        """Run a harness that was named at the start, to its end, in a fresh box.
+
+        Raises:
+            SandboxError: the sandbox, or the harness itself, broke.
+        """
         if run.module not in self._inside.harnesses:
             raise InvalidRequest(f"no harness {run.module!r} was loaded", field="module")
         outcome = self.carry_out(

@@ -5,6 +5,11 @@
 -- ARGV: tenant batch cursor scanned_max ids groups (packed, in one list each)
 -- Returns {'DONE', HGETALL b, ended, cursor} or {'NOT_FOUND'}
 --@include requests.lua
+--@include shares.lua
+--@include task_use.lua
+--@include letters.lua
+--@include ends.lua
+--@include settling.lua
 
 local uid = ARGV[1] .. ':' .. ARGV[2]
 local key = P .. 'b:' .. uid

@@ -5,20 +5,27 @@
 --   batches: {tenant, batch, task, task_number, deadline_us, weight} each
 --   claims:  {index in batches from 0, job, fence, attempt, static, payload, handover,
 --             enqueued_us} each
+-- With claims_max 0 nothing is leased: work that waits wakes the next sleeper.
 -- With one tenant, a plain pop. Otherwise a heap of the tenants with the smallest virtual times: at
 -- most `claims_max` of them can be served.
 --@include requests.lua
+--@include shares.lua
 
 local stage, claims_max, worker = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local waiting, shares = P .. 's:' .. stage, P .. 'sv:' .. stage
-local first = call('ZRANGE', waiting, 0, claims_max - 1, 'WITHSCORES')
+local first = call('ZRANGE', waiting, 0, math.max(claims_max, 1) - 1, 'WITHSCORES')
 if #first == 0 then
   call('ZREM', P .. 'm:' .. stage, '0')
   return { NOW_US, {}, {} }
 end
+if claims_max == 0 then
+  mark(stage)
+  return { NOW_US, {}, {} }
+end
 local fence -- before the first of these claims
 local expiry = NOW_MS + tonumber(ARGV[3])
-local leases, claims, batches, index = {}, {}, {}, {}
+local leases, claims, batches, index, running = {}, {}, {}, {}, {}
+local wanted, handed = {}, {} -- keys of contents; which claims have a hand-over
 
 local function batch_of(uid)
   if not index[uid] then
@@ -36,10 +43,25 @@ local function lease(job, j)
   j.attempts, j.claims = j.attempts + 1, j.claims + 1
   write_job(job, j)
   leases[2 * n - 1], leases[2 * n] = expiry, job
-  local t = touch(j.uid)
-  t.running = t.running + 1
-  claims[n] = { index[j.uid], job, j.fence, j.attempts, j.static, call('GET', P .. 'p:' .. job),
-    j.stages_gone > 0 and call('GET', P .. 'o:' .. job) or '', j.enqueued }
+  running[j.uid] = (running[j.uid] or 0) + 1
+  claims[n] = { index[j.uid], job, j.fence, j.attempts, j.static, '', '', j.enqueued }
+  wanted[#wanted + 1] = P .. 'p:' .. job
+  if j.stages_gone > 0 then wanted[#wanted + 1] = P .. 'o:' .. job end
+  handed[n] = j.stages_gone > 0
+end
+
+-- Payloads and hand-overs, all in one command.
+local function read_contents()
+  if #wanted == 0 then return end
+  local contents, at = call('MGET', unpack(wanted)), 0
+  for n, claim in ipairs(claims) do
+    at = at + 1
+    claim[6] = contents[at]
+    if handed[n] then
+      at = at + 1
+      claim[7] = contents[at]
+    end
+  end
 end
 
 -- Take this many fences; returns the one before the first. The clock is the lower bound, so that a
@@ -136,14 +158,16 @@ local function claim_in_turn(since, now_us)
   return call('EXISTS', waiting) == 1
 end
 
-local since, more = call('HMGET', shares, 'since', 'now'), false
+local since, more = {}, false
+if tonumber(first[2]) ~= ALONE then since = call('HMGET', shares, 'since', 'now') end
 if since[1] or #first > 2 then
   more = claim_in_turn(tonumber(since[1] or 0), tonumber(since[2] or 0))
 else
   more = claim_alone(first[1])
 end
+read_contents()
 in_slices('ZADD', P .. 'l:' .. stage, leases)
-write_touched()
+for uid, count in pairs(running) do call('HINCRBY', P .. 'b:' .. uid, 'running', count) end
 if more then
   mark(stage) -- wakes the next sleeper
 else

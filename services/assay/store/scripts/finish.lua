@@ -6,16 +6,22 @@
 --   HANDOVER next_stage handover        FAIL      error
 -- Returns {statuses (1 done, 0 stale), completed: {tenant, batch, slack_ms} each}
 --@include requests.lua
+--@include shares.lua
+--@include task_use.lua
+--@include letters.lua
+--@include ends.lua
 
 local stage, attempts_max = ARGV[1], tonumber(ARGV[2])
 local letters_max, own_max = tonumber(ARGV[3]), tonumber(ARGV[4])
 local HEAD, WIDTH = 4, 8
 local statuses, released, told = {}, {}, {}
 local served = {} -- tenant -> {requests that left the stage, their cost, correction}
+local tenants = {} -- in the order of their first report: they move one estimate in turn
 
 local function account(job, j, at)
   local tenant = tenant_of(j.uid)
   local sums = served[tenant] or { 0, 0, 0 }
+  if not served[tenant] then tenants[#tenants + 1] = tenant end
   served[tenant] = sums
   local took_ns = tonumber(ARGV[at + 4]) - tonumber(ARGV[at + 3])
   local cost_us = math.max(math.floor(took_ns / 1000), COST_US_MIN)
@@ -74,7 +80,8 @@ for at = HEAD + 1, #ARGV, WIDTH do
   end
 end
 in_slices('ZREM', P .. 'l:' .. stage, released)
-for tenant, sums in pairs(served) do
+for _, tenant in ipairs(tenants) do
+  local sums = served[tenant]
   learn(stage, tenant, sums[2], sums[1])
   correct(stage, tenant, sums[3])
 end

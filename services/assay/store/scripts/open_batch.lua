@@ -4,6 +4,8 @@
 --       results_max
 -- Returns {'NEW' | 'THERE', HGETALL b} or {'NOT_FOUND' | 'CONFLICT' | 'SATURATED'}
 --@include requests.lua
+--@include task_use.lua
+--@include letters.lua
 
 local tenant, batch, task, size, k = unpack(ARGV, 1, 5)
 local uid = tenant .. ':' .. batch

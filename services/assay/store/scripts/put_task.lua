@@ -3,6 +3,7 @@
 -- ARGV: tenant task record first_stage tasks_max kept_ms
 -- Returns {'THERE' | 'NEW' | 'CONFLICT' | 'SATURATED'}
 --@include requests.lua
+--@include task_use.lua
 
 local name = ARGV[1] .. ':' .. ARGV[2]
 local key, own = P .. 't:' .. name, P .. 'tt:' .. ARGV[1]

@@ -3,12 +3,19 @@
 -- progress; drop the dead letters of batches that are gone; move the jobs of a queue of the former
 -- layout to their tenants' queues; drop jobs that were staged and not submitted; release jobs that
 -- were held back by a process that is gone. Keys: requests.lua.
--- ARGV: stage attempts_max jobs_max letters_max letters_per_tenant_max
+-- ARGV: stage attempts_max jobs_max letters_max letters_per_tenant_max lease_ran_out (error)
 -- Returns {redelivered, dead, expired, completed: {tenant, batch, slack_ms} each}
 --@include requests.lua
+--@include shares.lua
+--@include task_use.lua
+--@include new_jobs.lua
+--@include letters.lua
+--@include ends.lua
+--@include settling.lua
 
 local stage, attempts_max = ARGV[1], tonumber(ARGV[2])
 local jobs_max, letters_max, own_max = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local lease_ran_out = ARGV[6]
 local BATCHES_MAX = 8
 local HELD_MS_MAX = 10000 -- then the process that held jobs back is gone
 local redelivered, dead, expired = 0, 0, 0
@@ -23,11 +30,11 @@ local lost = call('ZRANGEBYSCORE', P .. 'l:' .. stage, '-inf', NOW_MS, 'LIMIT', 
 for _, job in ipairs(lost) do
   local j = read_job(job)
   if j.attempts < attempts_max then
-    deliver_again(job, j, 'the lease ran out')
+    deliver_again(job, j, lease_ran_out)
     redelivered = redelivered + 1
   else
     local held_ns = string.format('%.0f', (NOW_US - j.claimed) * 1000)
-    bury(job, j, 'the lease ran out', timing(j, '0', held_ns), service(j, '0', '0'),
+    bury(job, j, lease_ran_out, timing(j, '0', held_ns), service(j, '0', '0'),
       letters_max, own_max)
     dead = dead + 1
   end

@@ -2,6 +2,11 @@
 -- Put requests that `submit` held back into their queue. Keys: requests.lua.
 -- ARGV: tenant batch requests_max      Returns how many are still held back
 --@include requests.lua
+--@include shares.lua
+--@include task_use.lua
+--@include letters.lua
+--@include ends.lua
+--@include settling.lua
 
 local uid = ARGV[1] .. ':' .. ARGV[2]
 release(uid, tonumber(ARGV[3]))

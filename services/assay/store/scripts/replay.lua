@@ -2,6 +2,10 @@
 -- Put a dead letter back in its queue. Keys: requests.lua.
 -- ARGV: job      Returns 1, or 0 when there is no such letter or its batch is gone or cancelled
 --@include requests.lua
+--@include shares.lua
+--@include task_use.lua
+--@include letters.lua
+--@include ends.lua
 
 local job = ARGV[1]
 local j = read_job(job)

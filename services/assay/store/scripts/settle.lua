@@ -4,6 +4,11 @@
 -- ARGV: tenant batch SEAL|CANCEL|CONTINUE steps_max
 -- Returns {'DONE', HGETALL b, ended, more} or {'NOT_FOUND'}
 --@include requests.lua
+--@include shares.lua
+--@include task_use.lua
+--@include letters.lua
+--@include ends.lua
+--@include settling.lua
 
 local uid = ARGV[1] .. ':' .. ARGV[2]
 local key = P .. 'b:' .. uid

@@ -5,6 +5,7 @@
 -- ARGV: tenant batch kept_ms rows      rows: packed {static, payload} each, in one list
 -- Returns {'DONE', first job} or {'NOT_FOUND'}
 --@include requests.lua
+--@include new_jobs.lua
 
 local uid = ARGV[1] .. ':' .. ARGV[2]
 local stage = call('HGET', P .. 'b:' .. uid, 'first')
@@ -16,5 +17,6 @@ local packed = pack_new_job(uid, stage)
 for i = 1, count do
   store_new_job(job_name(first + i - 1), packed, rows[2 * i - 1], rows[2 * i])
 end
+write_payloads()
 call('ZADD', P .. 'staged', NOW_MS + tonumber(ARGV[3]), staged_name(first, count))
 return { 'DONE', first }

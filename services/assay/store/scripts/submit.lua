@@ -10,6 +10,12 @@
 --          'NOT_STAGED'}
 --      or {'CONFLICT' | 'OVER_GROUP', index}
 --@include requests.lua
+--@include shares.lua
+--@include task_use.lua
+--@include new_jobs.lua
+--@include letters.lua
+--@include ends.lua
+--@include settling.lua
 
 local tenant, batch = ARGV[1], ARGV[2]
 local uid = tenant .. ':' .. batch
@@ -100,6 +106,7 @@ for n, i in ipairs(fresh) do
   digest_writes[2 * n - 1], digest_writes[2 * n] = ids[i], rows[at + 3]
   numbers[i] = nil
 end
+write_payloads()
 for _, number in pairs(numbers) do forget_new_job(job_name(number)) end -- duplicates
 for i = 1, #ranges, 2 do call('ZREM', P .. 'staged', staged_name(ranges[i], ranges[i + 1])) end
 delete(doomed)

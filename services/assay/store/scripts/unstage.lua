@@ -2,6 +2,7 @@
 -- Drop what `stage` stored and no `submit` accepted. Keys: requests.lua.
 -- ARGV: first job, count
 --@include requests.lua
+--@include new_jobs.lua
 
 unstage(tonumber(ARGV[1]), tonumber(ARGV[2]))
 delete(doomed)

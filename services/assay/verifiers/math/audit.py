@@ -1,11 +1,13 @@
 """Tests each distinct reference once, with its own controls, when it is first seen.
 
-A timer bounds the test, because a slow gold must not use up the response's CPU time. Controls that
-are not decided when it expires did not pass, just as such a slow response would not. It is the only
-timer of the process, is off while responses are judged, and counts the process's CPU time.
+A timer bounds the test, because a slow gold must not use up the response's CPU time. A gold with
+which a single control uses up half of that time cannot judge responses within theirs, and is
+refused; controls that many others left no time for are not tried. It is the only timer of the
+process, is off while responses are judged, and counts the process's CPU time.
 """
 
 import hashlib
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -19,6 +21,7 @@ REMEMBERED_MAX: Final = 8_192
 """Number of references whose result is cached."""
 CONTROLS_MAX: Final = 256
 _RESERVE_S: Final = 0.05
+_SLOW_CPU_S: Final = AUDIT_CPU_S_MAX / 2
 
 Judge = Callable[[MathReference, str, MathSettings], bool | None]
 
@@ -28,6 +31,8 @@ class Audits:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
+        self._trying = ("", 0.0)
+        """The control that is tried, and the CPU time at its beginning."""
         self._known: LruCache[bytes, str] = LruCache(weight_max=REMEMBERED_MAX)
 
     def fault(self, reference: MathReference, settings: MathSettings) -> str:
@@ -44,7 +49,10 @@ class Audits:
             with cpu_time(AUDIT_CPU_S_MAX - _RESERVE_S):
                 return self._first_fault(reference, settings)
         except OutOfTime:
-            return ""
+            name, began_s = self._trying
+            if time.process_time() - began_s < _SLOW_CPU_S:
+                return ""
+            return f"reference.{name}: more than {_SLOW_CPU_S} s of CPU time for one comparison"
         except RecursionError:
             return "reference.answers cannot be read: nested too deep"
 
@@ -52,7 +60,9 @@ class Audits:
         for at, text in enumerate(reference.answers):
             if not text.strip():
                 return f"reference.answers[{at}] is empty"
+        self._trying = ("answers", time.process_time())
         for control in controls(reference, settings)[:CONTROLS_MAX]:
+            self._trying = (control.name, time.process_time())
             found = final_answer(control.response, settings)
             passed = not isinstance(found, str) and self._judge(reference, found.text, settings)
             if bool(passed) != control.passes:

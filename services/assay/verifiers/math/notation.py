@@ -175,9 +175,8 @@ _PLAIN_TEXT: Final = (
 _REPEATED_IN: Final = re.compile(
     r"(?a)(\d*\.\d*)(?:\\(?:bar|dot|overline)\s*\{?|\()(\d+)(?:\}|\)|(?<=\d)(?![\d}]))"
 )
-_REPEATED_SHOWN: Final = re.compile(
-    r"(?a)(\d*\.\d*?)((\d)\d*?)\2{2,}\s?(?:\.{3}|\u2026|\\[lc]?dots)"
-)
+_SHOWN: Final = re.compile(r"(?a)(\d*\.)(\d+)\s?(?:\.{3}|\u2026|\\[lc]?dots)")
+_SHOWN_TIMES_MIN: Final = 3
 _ROOT_OF: Final = re.compile(r"\\sqrt\s?\(")
 _FRAC_HEAD: Final = re.compile(r"\\[dtc]?frac(?![A-Za-z])")
 _BARE_ARGUMENT: Final = re.compile(r"(?a)\s*(\{|\\[A-Za-z]+|\w)")
@@ -247,7 +246,29 @@ def _repeating(text: str) -> str:
     """`0.333...`, `0.(3)` and `0.\\dot{3}` as `0.\\overline{3}`."""
     text = _DOTTED_ENDS.sub(r"\1\\overline{\2\3\4}", text)
     text = _REPEATED_IN.sub(r"\1\\overline{\2}", text)
-    return _REPEATED_SHOWN.sub(r"\1\\overline{\2}", text)
+    return _SHOWN.sub(_overlined, text)
+
+
+def _overlined(match: re.Match[str]) -> str:
+    """A decimal before dots, with the period that its last digits repeat at least three times.
+
+    In linear time: `fit[m]` is the longest end of the last m digits that they also begin with, read
+    backwards, so `m - fit[m]` is their shortest period.
+    """
+    digits = match[2]
+    backwards = digits[::-1]
+    fit = [0, 0]
+    for m in range(1, len(digits)):
+        length = fit[m]
+        while length and backwards[length] != backwards[m]:
+            length = fit[length]
+        fit.append(length + (backwards[length] == backwards[m]))
+    for m in range(len(digits), _SHOWN_TIMES_MIN - 1, -1):
+        period = m - fit[m]
+        if m % period == 0 and m // period >= _SHOWN_TIMES_MIN:
+            first = len(digits) - m
+            return f"{match[1]}{digits[:first]}\\overline{{{digits[first : first + period]}}}"
+    return match[0]
 
 
 def _braced_roots(text: str) -> str:

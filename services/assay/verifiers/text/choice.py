@@ -15,7 +15,8 @@ The rules, in the order in which they are applied (docs/pipelines.md has them as
    the rest.
 6. `A`, `I` and `a` before a lower-case word are words, not labels, unless the word is one that
    follows labels (`A because`, `A is`).
-7. Two or more labels in the form of a list of options (`A) Paris B) Rome`) repeat the question.
+7. Two or more labels in the form of a list of options (`A) Paris B) Rome`) repeat the question;
+   a statement in which such a list begins is none.
 """
 
 import re
@@ -25,14 +26,16 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from assay.verifiers.text.answers import Strategy, extract
+from assay.verifiers.text.options import LIST_CHARS_MAX, OptionLists
 
 SEARCHED_CHARS_MAX: Final = 60
 """Characters before a statement that are searched for its clause."""
 _TAIL_CHARS_MAX: Final = 500
 _STATEMENT_CHARS_MAX: Final = 500
 _STATEMENTS_MAX: Final = 256
-_MENTIONS_MAX: Final = 1_000
-_HOPS_MAX: Final = 64
+_MENTIONS_MAX: Final = 256
+"""A text that mentions labels more often names all of them: no part of it may be left out."""
+_HOPS_MAX: Final = 32
 """Labels and fillers between a label and the word that rejects it."""
 _PLAIN: Final[dict[int, int | str]] = {
     **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
@@ -169,6 +172,7 @@ class Reading(NamedTuple):
 
 
 class _Statement(NamedTuple):
+    start: int
     text: str
     is_direct: bool
     """It begins with the answer, as after `Answer:`; otherwise the answer may be anywhere in it."""
@@ -189,7 +193,8 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
     for part in _parts(text, labels):
         rejected: set[str] = set()
         for strategy in strategies:  # a strategy that only rejects leaves the rest to the next
-            statements = list(_statements(part, strategy))[-_STATEMENTS_MAX:]
+            found = list(_statements(part, strategy))[-_STATEMENTS_MAX:]
+            statements = _without_options(part, found, strategy, labels)
             if not statements:
                 continue
             named, denied = labels.read_all(statements)
@@ -255,13 +260,14 @@ def _statements(text: str, strategy: Strategy) -> Iterator[_Statement]:
             if not plain[match.end() : end].strip():  # the answer is on the next line
                 end = _line_end(plain, end + 1)
             said = _CONCESSION.split(plain[match.end() : end], 1)[0]
-            yield _Statement(said, is_direct=True, end=end)
+            yield _Statement(match.end(), said, is_direct=True, end=end)
     elif strategy in _WIDE:
         begin = max(0, len(plain) - _TAIL_CHARS_MAX) if strategy is Strategy.TAIL else 0
         if plain[begin:].strip():
-            yield _Statement(plain[begin:], is_direct=False, end=len(plain))
+            yield _Statement(begin, plain[begin:], is_direct=False, end=len(plain))
     elif (found := extract(text, (strategy,))) is not None:
-        yield _Statement(_plain(found.text), is_direct=True, end=len(text))
+        begin = max(0, text.rfind(found.text))
+        yield _Statement(begin, _plain(found.text), is_direct=True, end=len(text))
 
 
 def _tags(text: str) -> Iterator[_Statement]:
@@ -271,7 +277,7 @@ def _tags(text: str) -> Iterator[_Statement]:
             opened_at = match.end()
         elif opened_at is not None:
             content = _plain(text[opened_at : match.start()])
-            yield _Statement(content, is_direct=True, end=match.end())
+            yield _Statement(opened_at, content, is_direct=True, end=match.end())
             opened_at = None
 
 
@@ -283,7 +289,7 @@ def _boxes(text: str, plain: str) -> Iterator[_Statement]:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
         if not depth and plain[match.end() : end - 1].strip():
-            yield _Statement(plain[match.end() : end - 1], is_direct=True, end=end)
+            yield _Statement(match.end(), plain[match.end() : end - 1], is_direct=True, end=end)
         at = end if not depth else len(text)
 
 
@@ -298,7 +304,7 @@ def _answers_is(plain: str) -> Iterator[_Statement]:
             continue
         denied = match["denied"] is not None or _DENIED.search(before) is not None
         statement = _CONCESSION.split(plain[match.end() : end], 1)[0]
-        yield _Statement(statement, is_direct=True, end=end, is_denied=denied)
+        yield _Statement(match.end(), statement, is_direct=True, end=end, is_denied=denied)
 
 
 def _past_line_end(plain: str, at: int) -> int:
@@ -318,6 +324,23 @@ def _clause_before(plain: str, at: int) -> str:
 def _line_end(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end
+
+
+def _without_options(
+    part: str, statements: Sequence[_Statement], strategy: Strategy, labels: "_Labels"
+) -> list[_Statement]:
+    """The statements that are not a list of options, and do not begin one."""
+    if strategy in _WIDE:
+        return list(statements)
+    plain = _plain(part)
+    kept = []
+    for statement in statements:
+        begin, end = statement.start, statement.start + len(statement.text)
+        said = end if strategy in _CLOSED else max(end, _line_end(plain, end))
+        last = said if strategy in _CLOSED else begin + LIST_CHARS_MAX
+        if not labels.lists.begins(plain[begin:last], said - begin):
+            kept.append(statement)
+    return kept
 
 
 # -- labels --------------------------------------------------------------------------------------
@@ -340,9 +363,7 @@ class _Labels:
         self._strong = re.compile(
             rf"{marked}(?:{words})(?![\w-]|'\w)|(?<![\w'(-])(?:{words})(?=\))", re.IGNORECASE
         )
-        self._listed = re.compile(
-            rf"(?:^|(?<=[\s(]))(?:{words})[ ]?[).:](?=[ ]?\S)", re.IGNORECASE | re.MULTILINE
-        )
+        self.lists = OptionLists(words, choices, self.named_by)
         head = r"\s*(?:the\s+|option\s+|choice\s+|letter\s+|answer\s+)*[(\[]?\s*"
         self._head = re.compile(rf"{head}({words})(?![\w-]|'\w)", re.IGNORECASE)
 
@@ -372,7 +393,9 @@ class _Labels:
         whole = self.named_by(text.strip(" \n().[]:,;!"))
         if whole is not None:
             return {whole}, set()
-        mentions = list(islice(self._mentions(text, is_direct=is_direct), _MENTIONS_MAX))
+        mentions = list(islice(self._mentions(text, is_direct=is_direct), _MENTIONS_MAX + 1))
+        if len(mentions) > _MENTIONS_MAX:
+            return set(self._by_form.values()), set()
         starts = {m.start: m for m in mentions}
         ends = {m.end: m for m in mentions}
         kept = []
@@ -393,7 +416,7 @@ class _Labels:
 
     def _mentions(self, text: str, *, is_direct: bool) -> Iterator[_Mention]:
         head = self._head.match(text) if is_direct else None
-        options = self._options(text) if head is None else frozenset()
+        options = self.lists.starts_in(text) if head is None else frozenset()
         strong = {match.start() for match in self._strong.finditer(text)}
         only_strong_from = len(text)
         if head is not None and _HEADED.match(text, head.end(1)):
@@ -434,12 +457,6 @@ class _Labels:
     def _is_asked(self, text: str, at: int) -> bool:
         ending = _END.search(text, at)
         return ending is not None and ending[0] == "?"
-
-    def _options(self, text: str) -> frozenset[int]:
-        """Start positions of labels that repeat the question: two or more in the form of a list."""
-        found = list(self._listed.finditer(text))
-        forms = {_form(match[0].rstrip(" ).:")).casefold() for match in found}
-        return frozenset(match.start() for match in found) if len(forms) > 1 else frozenset()
 
     def _joined(self, text: str, head: re.Match[str] | None, at: int) -> bool:
         """`B) or C`: the label at `at` is joined to the head."""
@@ -500,6 +517,8 @@ def _rejected_after(text: str, mention: _Mention, starts: Mapping[int, _Mention]
 
 
 _WIDE: Final = (Strategy.WHOLE, Strategy.TAIL)
+_CLOSED: Final = (Strategy.TAG, Strategy.BOXED)
+"""Their statements have an end mark; those of the others end with a sentence or a line."""
 
 
 def _form(text: str) -> str:

@@ -45,6 +45,7 @@ from assay.verifiers.text.json_schema import LIMIT_VERDICTS, fault_of, judge_jso
 from assay.verifiers.text.json_text import fenced
 
 _INVALID_REFERENCE: Final = "invalid_reference"
+_CPU_LIMIT: Final = "cpu_limit"
 _REFERENCES_REMEMBERED_MAX: Final = 1_024
 _RE_FLAGS: Final = {
     RegexFlag.IGNORECASE: re.IGNORECASE,
@@ -61,6 +62,7 @@ class MatchHandler:
     def __init__(self, context: HandlerContext) -> None:
         """Read the operator's bounds."""
         self._response_chars_max = context.verifiers.response_chars_max
+        self._cpu_s = context.verifiers.match_cpu_s
         self._control_cpu_s = CONTROL_CPU_SHARE * context.verifiers.match_cpu_s
         self._faults: LruCache[tuple[str, str, str], tuple[str, str]] = LruCache(
             weight_max=_REFERENCES_REMEMBERED_MAX
@@ -84,14 +86,24 @@ class MatchHandler:
             evidence = Evidence(verdict=_INVALID_REFERENCE, error=broken or failed)
             use = ResourceUse(cpu_s=time.process_time() - began_s)
             return Ended(outcome=Outcome.REJECTED_INVALID, reward=None, evidence=evidence, use=use)
-        evidence = _JUDGES[type(work.reference)](work)
+        evidence = self._judged(work)
         if failed:
             evidence = replace(evidence, error=f"{failed}; {evidence.error}".rstrip("; "))
         use = ResourceUse(cpu_s=time.process_time() - began_s)
-        if evidence.verdict in LIMIT_VERDICTS:
+        if evidence.verdict in (_CPU_LIMIT, *LIMIT_VERDICTS):
             return resource_limited(settings=work.settings, evidence=evidence, use=use)
         passed = evidence.verdict == "pass"
         return scored(passed=passed, settings=work.settings, evidence=evidence, use=use)
+
+    def _judged(self, work: Work) -> Evidence:
+        judge = _JUDGES[type(work.reference)]
+        if isinstance(work.reference, JsonSchemaReference):
+            return judge(work)  # on a stack of its own, where no signal ends it: the worker does
+        try:
+            with cpu_time(self._cpu_s):
+                return judge(work)
+        except OutOfTime:
+            return Evidence(verdict=_CPU_LIMIT, error=f"more than {self._cpu_s} s of CPU time")
 
     # -- references ----------------------------------------------------------------------------
     def _faults_of(self, work: Work) -> tuple[str, str]:

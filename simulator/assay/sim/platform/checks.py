@@ -4,7 +4,7 @@ The ledger checks the store, command by command. This module checks the worker h
 the planners, which are visible between instants, and that nothing is left at the end.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -30,6 +30,10 @@ IDLE_LOOK_S: Final = 0.05
 """Time between two looks at that."""
 CALM_IDLE_S_MAX: Final = 0.5
 """The same without faults: shorter than the time between two sweeps, which wake hosts too."""
+WITHDRAWN_S_MAX: Final = 1.5
+"""How long a slot may go on with what was cancelled, without faults: a beat and its answer."""
+STOCKED_S_MAX: Final = 2.0
+"""How long a pool that has all its slots may go on starting some: one fork."""
 LEFT_S_MAX: Final = 0.5
 """How long requests of a score may go on after its caller has left."""
 
@@ -91,7 +95,7 @@ class Known(Witness):
 
     def on_command(self, command: Command) -> None:
         """See `Witness.on_command`."""
-        if command.name != "reap" or self._world.jumps:
+        if command.name != "reap" or _may_lose_time(self._world):
             return
         leased = self._world.ledger.leased[command.args[0]].values()
         mine = [e.lease for e in leased if e.lease in self._holds[command.node]]
@@ -112,6 +116,7 @@ class InstantChecks:
         self._world = world
         self._known = world.server.witness = Known(world)
         self._idle_since: dict[Place, float] = {}
+        self._stocked_since: dict[Place, float] = {}
         self._look_again_s = 0.0
         self._seen: dict[str, int] = {}
         self._scored_since_s = 0.0
@@ -125,12 +130,12 @@ class InstantChecks:
         world = self._world
         if world.findings:
             raise world.findings[0]
-        for one in world.planners.values():
-            follows = self._known.follows.get(one.node.name, False)
-            require(not (follows and _leads(one)), "a planner leads although another does")
         leaders = [one.node.name for one in world.planners.values() if _leads(one)]
-        if not self._lead_is_unsafe():
-            require(len(leaders) <= 1, "two planners lead", leaders=leaders)
+        for leader in leaders:
+            follows = self._known.follows.get(leader, False)
+            require(not follows, "a planner leads although another does")
+        if len(leaders) > 1 and not self._lead_is_unsafe():
+            require(False, "two planners lead", leaders=leaders)  # noqa: FBT003
         self._scores()
         for life in world.hosts.values():
             if life.node.is_alive and self._seen.get(life.node.name) != life.node.events:
@@ -153,59 +158,59 @@ class InstantChecks:
     def _lead_is_unsafe(self) -> bool:
         """A store that forgets, or whose clock jumps ahead, gives the lead away too soon; two may
         lead until the old leader's lease has expired."""
-        forgets = {Kind.FAIL_OVER, Kind.STORE_CLOCK_JUMP}
-        now_s = self._world.loop.time()
-        return any(
-            fault.kind in forgets and fault.at_s <= now_s <= fault.at_s + 2 * LEASE_S
-            for fault in self._world.faults
-        )
+        return _may_lose_time(self._world)
 
     def _look_at_host(self, life: HostNode) -> None:
         for supervisor in life.supervisors.values():
             slots = list(supervisor._pool._slots)  # noqa: SLF001 - inspection is the purpose
             self._slots(supervisor, slots)
+            self._starts_no_more(life.node.name, supervisor, len(slots))
             self._not_in_vain(life.node.name, supervisor, slots)
             self._note_idle(life, supervisor)
 
     def _slots(self, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
         pool = supervisor._pool  # noqa: SLF001
-        starting = sum(slot.state is SlotState.STARTING for slot in slots)
-        idle = sum(slot.state is SlotState.IDLE for slot in slots)
-        is_surplus = len(slots) > pool._desired  # noqa: SLF001
-        require(not (is_surplus and starting), "more slots than wanted start")
-        require(not (is_surplus and idle), "a slot that is not wanted is idle")
-        require(pool._desired <= SLOTS_MAX, "a pool over its cap")  # noqa: SLF001
+        desired = pool._desired  # noqa: SLF001
+        require(desired <= SLOTS_MAX, "a pool over its cap")
         batch_max = BATCH_MAX if supervisor.stage == FIRST else 1
-        held = Counter[int]()
+        held = [id(one) for one in supervisor._waiting._claims]  # noqa: SLF001
         for slot in slots:
-            assignment = slot.assignment
-            require(
-                assignment is None or slot.state is SlotState.BUSY,
-                "a slot that is not busy has work",
-                state=slot.state,
-            )
+            state, assignment = slot.state, slot.assignment
             if assignment is not None:
+                require(state is SlotState.BUSY, "a slot that is not busy has work", state=state)
                 require(len(assignment.held) <= batch_max, "an assignment over the batch size")
-                held.update(id(one) for one in assignment.open.values())
-        held.update(id(one) for one in supervisor._waiting._claims)  # noqa: SLF001
-        require(not held or max(held.values()) == 1, "a claim in two places of a host")
+                held += [id(one) for one in assignment.open.values()]
+            elif len(slots) > desired:
+                require(state is not SlotState.STARTING, "more slots than wanted start")
+                require(state is not SlotState.IDLE, "a slot that is not wanted is idle")
+        require(len(set(held)) == len(held), "a claim in two places of a host")
         reports = supervisor._reports  # noqa: SLF001
         is_stuck = reports._waiting and reports._sending is None  # noqa: SLF001
         require(not is_stuck, "reports wait, and nothing sends them")
-        room = max(len(slots), pool._desired) * batch_max  # noqa: SLF001
         waiting = len(supervisor._waiting)  # noqa: SLF001
+        room = max(len(slots), desired) * batch_max
         require(waiting <= room, "more is claimed than slots can take")
+
+    def _starts_no_more(self, node: str, supervisor: Supervisor, slots: int) -> None:
+        """A pool that has all its slots stops starting some, after the one that it has begun."""
+        pool, key, now_s = supervisor._pool, (node, supervisor.stage), self._world.loop.time()  # noqa: SLF001
+        starts = pool._restocking is not None and not pool._failures  # noqa: SLF001
+        if starts and slots >= pool._desired:  # noqa: SLF001
+            since_s = self._stocked_since.setdefault(key, now_s)
+            require(now_s - since_s <= STOCKED_S_MAX, "slots are started that no one wants")
+        else:
+            self._stocked_since.pop(key, None)
 
     def _not_in_vain(self, node: str, supervisor: Supervisor, slots: list[SlotProcess]) -> None:
         """A node that learns that a lease is lost drops its work at once."""
         lost, now_s = self._known.lost, self._world.loop.time()
+        if not lost:
+            return
         for held in supervisor._waiting._claims:  # noqa: SLF001
             require((node, held.claim.lease) not in lost, "a claim waits whose lease is lost")
-        for assignment in filter(None, (slot.assignment for slot in slots)):
-            current = assignment.current
-            works = list(assignment.open.values()) if current is None else [current]
-            known = [lost.get((node, held.claim.lease)) for held in works]
-            require(not known or set(known) != {now_s}, "a slot works for a lease that is lost")
+        for slot in slots:
+            known = {lost.get((node, lease)) for lease in _works_on(slot)}
+            require(known != {now_s}, "a slot works for a lease that is lost")
 
     def _note_idle(self, life: HostNode, supervisor: Supervisor) -> None:
         """Note since when the host could claim a request.
@@ -225,6 +230,8 @@ class InstantChecks:
         if world.striking or world.jumps or now_s < self._look_again_s:
             return
         self._look_again_s = now_s + IDLE_LOOK_S
+        if world.is_calm and world.ledger.withdrawn:
+            self._stops_what_was_withdrawn()
         idle_s_max = CALM_IDLE_S_MAX if world.is_calm else IDLE_S_MAX
         for stage in STAGES:
             waits_ns = world.ledger.waits_since_ns(stage)
@@ -236,6 +243,36 @@ class InstantChecks:
                 idle_s = self._idle_since.get((life.node.name, stage), now_s)
                 is_idle = life.node.is_alive and now_s - max(since_s, idle_s) > idle_s_max
                 require(not is_idle, "a request waits beside an idle slot", stage=stage)
+
+    def _stops_what_was_withdrawn(self) -> None:
+        """A slot ends soon after all that it works on was cancelled."""
+        withdrawn = self._world.ledger.withdrawn
+        now_ns = EPOCH_NS + self._world.loop.time() * 1e9
+        for life in self._world.hosts.values():
+            for supervisor in life.supervisors.values():
+                for slot in supervisor._pool.busy:  # noqa: SLF001
+                    since_ns = [withdrawn.get(lease, now_ns) for lease in _works_on(slot)]
+                    late_s = (now_ns - max(since_ns, default=now_ns)) / 1e9
+                    require(late_s <= WITHDRAWN_S_MAX, "a slot goes on with what was cancelled")
+
+
+def _may_lose_time(world: World) -> bool:
+    """Leases may expire too soon: the store has just forgotten writes, or its clock jumped."""
+    forgets = {Kind.FAIL_OVER, Kind.STORE_CLOCK_JUMP}
+    now_s = world.loop.time()
+    return any(
+        fault.kind in forgets and fault.at_s <= now_s <= fault.at_s + 2 * LEASE_S
+        for fault in world.faults
+    )
+
+
+def _works_on(slot: SlotProcess) -> list[Lease]:
+    """The lease of its current work, or all of them if no one knows which is current."""
+    if slot.assignment is None:
+        return []
+    current = slot.assignment.current
+    works = slot.assignment.open.values() if current is None else [current]
+    return [held.claim.lease for held in works]
 
 
 def _leads(one: object) -> bool:

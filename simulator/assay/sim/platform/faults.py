@@ -74,7 +74,7 @@ class Fault:
 
 
 _SIZES: Final = {
-    Kind.STORE_DOWN: (0.2, 12.0),
+    Kind.STORE_DOWN: (0.2, 16.0),
     Kind.STORE_SLOW: (0.5, 8.0),
     Kind.CUT_OFF: (1.0, 25.0),
     Kind.CUT_LEADER: (5.0, 25.0),
@@ -84,7 +84,7 @@ _SIZES: Final = {
     Kind.DOUBLE_CALLS: (2.0, 20.0),
     Kind.LOSE_CALLS: (2.0, 20.0),
     Kind.CLOCK_JUMP: (-30.0, 30.0),
-    Kind.STORE_CLOCK_JUMP: (0.1, 10.0),
+    Kind.STORE_CLOCK_JUMP: (0.1, 20.0),
     Kind.BUSY_MACHINE: (2.0, 10.0),
     Kind.FORKS_FAIL: (1.0, 5.0),
     Kind.PLANNING_DIES: (1.0, 4.0),

@@ -164,6 +164,8 @@ class Ledger:
         self.lead_fence = 0
         self.leader = Leadership(leads=False, planner="", fence=0, expires_ns=0)
         self.ended = 0
+        self.withdrawn: dict[Lease, int] = {}
+        """Leases of requests that ended while a worker held them, and when."""
         self._number = 0
         self._now_ns = 0
         self._takes: dict[str, Callable[[Command], None]] = {
@@ -172,6 +174,7 @@ class Ledger:
             "submit": self._submit,
             "seal": self._seal,
             "cancel": self._cancel,
+            "cancel_requests": self._cancel_requests,
             "get_batch": self._get_batch,
             "results": self._results,
             "claim": self._claim,
@@ -291,6 +294,23 @@ class Ledger:
             self._settle(batch)
         else:
             require(count == 0, "cancelled what had ended")
+        self._same(batch, record)
+
+    def _cancel_requests(self, command: Command) -> None:
+        if isinstance(command.answer, AssayError):
+            return
+        batch = self.batches[command.args]
+        names, groups = command.options["request_ids"], command.options["group_ids"]
+        record, count = command.answer
+        chosen = [
+            entry
+            for entry in ([] if batch.closing else batch.live)
+            if entry.request.request_id in names or entry.request.group_id in groups
+        ]
+        require(count == len(chosen), "cancelled another number of requests", known=len(chosen))
+        for entry in chosen:
+            self._end(entry, Outcome.CANCELLED, None)
+        self._settle(batch)
         self._same(batch, record)
 
     def _get_batch(self, command: Command) -> None:
@@ -496,6 +516,7 @@ class Ledger:
         if entry.place == "queued":
             self._unqueue(entry)
         elif entry.lease is not None:
+            self.withdrawn[entry.lease] = self._now_ns
             self._release(entry)
         require(not entry.outcomes, "a second outcome", had=entry.outcomes, got=outcome)
         entry.place, entry.reward = "ended", reward

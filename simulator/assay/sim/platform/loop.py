@@ -7,8 +7,10 @@ the order in which they became ready, which asyncio guarantees.
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from heapq import heappop, heappush
 from typing import Any, Final, TypeVar
 
 TURNS_PER_INSTANT_MAX: Final = 20_000
@@ -17,6 +19,8 @@ TIE_S: Final = 1e-7
 """Timers are shifted by up to this, so that the seed orders those of one instant."""
 THREAD_S_MAX: Final = 0.002
 """Work that production runs in a thread takes up to this long here, and runs in no thread."""
+STEP_S_MAX: Final = 24 * 3_600.0
+"""Time advances by at most this at once, as in asyncio."""
 
 T = TypeVar("T")
 
@@ -30,7 +34,14 @@ class Livelock(Exception):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Runs coroutines; `time()` is virtual seconds since the start."""
+    """Runs coroutines; `time()` is virtual seconds since the start.
+
+    `call_soon`, `call_at` and `_run_once` do what asyncio's do, without what only real time,
+    threads and debugging need: a simulated second consists of thousands of them.
+    """
+
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
 
     def __init__(
         self,
@@ -43,7 +54,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """`on_instant` is called when all work of an instant is done; an exception from it ends the
         run. With `tie_s` and `thread_s_max` 0, time advances by the work's own timers alone."""
         super().__init__()
-        self._selector = self
         self._now_s = 0.0
         self._on_instant = on_instant
         self._turns = 0
@@ -52,10 +62,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._thread_s_max = thread_s_max
         self.instants = 0
         self._clock_resolution = 1e-9
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers_set = 0
 
     def time(self) -> float:
         """Virtual seconds."""
         return self._now_s
+
+    def call_soon(  # type: ignore[override]  # asyncio's stub binds the arguments' types
+        self,
+        callback: Callable[..., object],
+        *args: Any,  # noqa: ANN401 - asyncio's own
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """See asyncio."""
+        if self.is_closed():
+            raise RuntimeError("the loop is closed")
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
 
     def call_at(  # type: ignore[override]  # asyncio's stub binds the arguments' types
         self,
@@ -65,32 +90,62 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """See asyncio; ties are ordered by the seed."""
+        if self.is_closed():
+            raise RuntimeError("the loop is closed")
         when += self._random.random() * self._tie_s
-        return super().call_at(when, callback, *args, context=context)
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers_set += 1
+        heappush(self._timers, (when, self._timers_set, handle))
+        return handle
 
-    def select(self, timeout: float | None) -> list[object]:
-        """Stand in for the selector: no external events exist, so advance the time.
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers are dropped when they are due first."""
+
+    def _run_once(self) -> None:
+        """One turn: advance the time if nothing is ready, then run what is ready now."""
+        ready, timers = self._ready, self._timers
+        while timers and timers[0][2].cancelled():
+            heappop(timers)
+        if ready or self._stopping:
+            self._turn()
+        elif timers:
+            self._advance(min(max(0.0, timers[0][0] - self._now_s), STEP_S_MAX))
+        else:
+            self._advance(None)
+        now_s = self._now_s + self._clock_resolution
+        while timers and timers[0][0] < now_s:
+            ready.append(heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()  # noqa: SLF001 - asyncio's own way
+
+    def _turn(self) -> None:
+        """Count a turn in which time stands still.
+
+        Raises:
+            Livelock: there are too many.
+        """
+        self._turns += 1
+        if self._turns > TURNS_PER_INSTANT_MAX:
+            message = f"{self._turns} turns at {self._now_s:.6f} s"
+            raise Livelock(message)
+
+    def _advance(self, by_s: float | None) -> None:
+        """All work of the instant is done: check it, and go to the next.
 
         Raises:
             Deadlock: no timer is set.
-            Livelock: time does not advance.
         """
-        if timeout == 0:
-            self._turns += 1
-            if self._turns > TURNS_PER_INSTANT_MAX:
-                message = f"{self._turns} turns at {self._now_s:.6f} s"
-                raise Livelock(message)
-            return []
+        if by_s == 0:
+            self._turn()
+            return
         self._turns = 0
         self.instants += 1
         self._on_instant()
-        if timeout is None:
+        if by_s is None:
             raise Deadlock("everything waits and no timer is set")
-        self._now_s += timeout
-        return []
-
-    def _process_events(self, event_list: list[object]) -> None:
-        """No external events exist."""
+        self._now_s += by_s
 
     def _write_to_self(self) -> None:
         """No other thread exists that could wake the loop."""

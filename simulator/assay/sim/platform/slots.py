@@ -23,6 +23,8 @@ from assay.worker.slots import messages
 from assay.worker.slots.frames import FrameReader, encode
 
 FORK_S_MAX: Final = 0.05
+SLOW_FORK_S_MAX: Final = 1.0
+SLOW_FORK_SHARE: Final = 0.1
 NOT_RETIRING: Final = False
 ARTIFACT_KEY: Final = "program"
 
@@ -69,7 +71,9 @@ class SimForks:
 
     async def fork_slot(self, stage: StageName, number: int) -> "SimSlot":
         """See `SlotForks.fork_slot`."""
-        await asyncio.sleep(self._node.random.random() * FORK_S_MAX)
+        draw = self._node.random
+        longest_s = SLOW_FORK_S_MAX if draw.random() < SLOW_FORK_SHARE else FORK_S_MAX
+        await asyncio.sleep(draw.random() * longest_s)
         self._node.check()
         if self._world.forks_fail:
             self._world.forks_fail -= 1

@@ -2,7 +2,8 @@
 
 Calls go over a network that loses responses and duplicates calls; a call whose response is lost is
 repeated, on any live API. An honest trainer stops only when it has received every result of its
-batch and all are correct. A hostile one floods, cancels, sends invalid messages and sets tiny
+batch and all are correct; some cancel single requests and groups meanwhile. A hostile one floods,
+cancels, sends invalid messages and sets tiny
 deadlines; it must not be able to prevent an honest one from finishing.
 """
 
@@ -23,6 +24,7 @@ from assay.core.errors import (
     NotFound,
     Saturated,
 )
+from assay.core.outcome import Outcome
 from assay.core.records import NewRequest, ResultRecord
 from assay.edge.auth import Tenant
 from assay.reward.admission import RequestCheck
@@ -45,9 +47,13 @@ RESULT_S_MAX: Final = 1.0
 """How long after its end a result may be streamed when there are no faults."""
 PAGE_MAX: Final = 5
 """Results in a page: so few that a batch has several."""
+CUT_SHARE: Final = 0.3
+"""Share of submissions after which a trainer that cuts cancels something."""
 LEAVES_SHARE: Final = 0.2
 """Share of scores whose caller leaves before the answer."""
 LEAVES_S_MAX: Final = 0.5
+FLOOD_FIRST_MAX: Final = 24
+"""The hostile tenant numbers its requests from up to here: some exist, with another content."""
 _DEEDS: Final = (
     (Deed.SCORE, 60), (Deed.LIMIT, 5), (Deed.FLAKY, 6), (Deed.RAISE, 2), (Deed.POISON, 2),
     (Deed.GARBAGE, 2), (Deed.BURN, 3), (Deed.SLEEP, 2), (Deed.RETIRE, 4), (Deed.SHARED, 6),
@@ -140,11 +146,13 @@ class Trainer:
 
         return submit
 
-    def requests(self, batch: str, count: int, group: int, *, plain: bool) -> list[RequestDraft]:
-        """Draw this many responses."""
+    def requests(
+        self, batch: str, count: int, group: int, *, plain: bool, first: int = 0
+    ) -> list[RequestDraft]:
+        """Draw this many responses, numbered from `first` on."""
         deeds, weights = zip(*_DEEDS, strict=True)
         found = []
-        for number in range(count):
+        for number in range(first, first + count):
             deed = Deed.SCORE if plain else self._draw.choices(deeds, weights)[0]
             if deed is Deed.BURN and not self._network.burns:
                 deed = Deed.SLEEP
@@ -178,6 +186,10 @@ class Plan:
     span_s: float
     """Time over which the responses of a batch arrive."""
     hints: bool
+    cuts: bool = False
+    """It cancels single requests and whole groups while their batch goes on."""
+    bursts: bool = False
+    """All responses of a batch arrive at once."""
     plain: bool = False
     """All requests are judged without faults."""
 
@@ -202,6 +214,8 @@ class Honest(Trainer):
         self._is_calm = is_calm
         self.done = 0
         self.took_s: list[float] = []
+        self._cut: set[str] = set()
+        """Requests of the current batch that it cancels."""
 
     async def train(self) -> None:
         """All batches, one after the other."""
@@ -227,6 +241,7 @@ class Honest(Trainer):
             group_size=plan.group,
             deadline_ms=self._draw.choice([None, 5_000, 20_000, 60_000]),
         )
+        self._cut.clear()
         await self._send_slowly(name, opening, drafts)
         while not await self._collected(name, drafts):
             await self._send(name, opening, drafts)
@@ -257,7 +272,7 @@ class Honest(Trainer):
         await self._open(opening)
         at = 0
         while at < len(drafts):
-            count = self._draw.randint(1, 6)
+            count = len(drafts) if self._plan.bursts else self._draw.randint(1, 6)
             part = drafts[at : at + count]
             try:
                 await self.insist(self.submitting(name, part))
@@ -267,8 +282,30 @@ class Honest(Trainer):
                 continue
             at += count
             await asyncio.sleep(self._draw.random() * self._plan.span_s * count / len(drafts))
+            if self._plan.cuts and self._draw.random() < CUT_SHARE:
+                await self._cut_some(name, drafts[:at])
         if not self._plan.sized:
             await self._seal(name)
+
+    async def _cut_some(self, name: str, sent: Sequence[RequestDraft]) -> None:
+        """Cancel a request, or what was sent of a group; nothing else of the batch."""
+        one = self._draw.choice(sent)
+        is_group = bool(one.group_id) and self._draw.random() < 0.5
+        chosen = [d for d in sent if d.group_id == one.group_id] if is_group else [one]
+        self._cut.update(draft.request_id for draft in chosen)
+        requests = [] if is_group else [one.request_id, "unknown"]
+        groups = [one.group_id] if is_group else []
+        try:
+            batch, count = await self.insist(
+                lambda s: s.cancel_requests(
+                    self.tenant, name, request_ids=requests, group_ids=groups
+                )
+            )
+        except NotFound:  # the store forgot the batch
+            return
+        require(count <= len(chosen), "more was cancelled than asked for", batch=name)
+        is_over = batch.ended >= len(self._cut)
+        require(is_over or self._forgets, "a cancelled request has not ended", batch=batch)
 
     async def _send(self, name: str, opening: BatchDraft, drafts: Sequence[RequestDraft]) -> None:
         """Submit all again; known requests count as duplicates."""
@@ -367,7 +404,10 @@ class Honest(Trainer):
         script = script_of(draft.response)
         if found.reward is not None:
             require(found.reward == script.reward, "a trainer got another reward", script=script)
-        if self._is_calm:
+        if found.outcome is Outcome.CANCELLED:
+            require(found.request_id in self._cut, "a request was cancelled by no one", got=found)
+            require(found.reward is None, "a cancelled request has a reward", got=found)
+        elif self._is_calm:
             require(found.outcome is script.outcome, "a trainer got another outcome", got=found)
 
 
@@ -431,7 +471,7 @@ class Hostile(Trainer):
                 continue
 
     async def _one(self, names: list[str]) -> None:
-        deed = self._draw.randrange(6)
+        deed = self._draw.randrange(7)
         if deed <= 1 or not names:
             name = f"flood.{len(names)}"
             names.append(name)
@@ -445,10 +485,17 @@ class Hostile(Trainer):
             await self.call(lambda service: service.cancel(self.tenant, name))
         elif deed == 3:
             await self.call(lambda service: service.seal(self.tenant, name))
+        elif deed == 4:
+            ids = [f"r{self._draw.randrange(2 * FLOOD_FIRST_MAX)}" for _ in range(8)]
+            groups = self._draw.choice([[], ["", "none"]])
+            await self.call(
+                lambda s: s.cancel_requests(self.tenant, name, request_ids=ids, group_ids=groups)
+            )
         else:
             drafts = self.requests(
-                name, self._draw.randint(1, 12), 0, plain=self._draw.random() < 0.5
-            )
+                name, self._draw.randint(1, 12), 0, plain=self._draw.random() < 0.5,
+                first=self._draw.randrange(FLOOD_FIRST_MAX),
+            )  # fmt: skip
             await self.call(self.submitting(name, drafts))
 
 

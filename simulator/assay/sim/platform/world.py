@@ -475,6 +475,8 @@ class World:
                 span_s=0.2 if crowded else draw.uniform(0.2, 8.0),
                 plain=crowded,
                 hints=draw.random() < 0.3,
+                cuts=not crowded and draw.random() < 0.3,
+                bursts=draw.random() < 0.2,
             )
             own = random.Random(f"{self.seed}/tenant{number}")  # noqa: S311
             trainer = Honest(
@@ -489,7 +491,7 @@ class World:
             )  # fmt: skip
             others.append(self.loop.create_task(scorer.score(draw.randint(1, 6)), name="scorer"))
         if draw.random() < 0.5:
-            quota = Quota(requests_open_max=16, bytes_open_max=700, batches_open_max=4, tasks_max=2)
+            quota = Quota(requests_open_max=16, bytes_open_max=400, batches_open_max=4, tasks_max=2)
             hostile = Hostile(
                 Tenant(tenant_id=TenantId("hostile"), quota=quota), self.network,
                 random.Random(f"{self.seed}/hostile"),  # noqa: S311

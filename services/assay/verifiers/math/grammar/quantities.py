@@ -14,6 +14,10 @@ _TRAILING_TEXT: Final = re.compile(
     rf"(?a)(?P<core>.*?[^\s\\({{\[,=:+*/^_-]) ?(?P<unit>{_UNIT_PART}(?: ?/? ?{_UNIT_PART}){{0,4}})",
     re.DOTALL,
 )
+_UNIT_FRACTION: Final = re.compile(
+    rf"\\frac ?\{{ ?(?P<value>-?[\d.]* ?)(?P<top>{_UNIT_PART}) ?\}}"
+    rf" ?\{{ ?(?P<below>{_UNIT_PART}) ?\}}$"
+)
 _DEGREES: Final = re.compile(r"(?a)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*$")
 _TRAILING_WORD: Final = re.compile(r"(?a)(?P<core>.*[\d})\]])\s+(?P<unit>[A-Za-z]{2,})$", re.DOTALL)
 
@@ -46,7 +50,8 @@ def read_unit(text: str) -> str | None:
 
 def read_quantity(text: str, reader: Reader) -> Answer | None:
     """An expression followed by a unit."""
-    match = _TRAILING_TEXT.fullmatch(text)
+    in_line = _UNIT_FRACTION.sub(r"\g<value>\g<top>/\g<below>", text)
+    match = _TRAILING_TEXT.fullmatch(in_line)
     if match is None:
         match = _TRAILING_WORD.fullmatch(text)
         if match is not None and match["unit"].lower() not in units.PLAIN:

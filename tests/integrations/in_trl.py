@@ -1,10 +1,9 @@
-"""Trains a small random model for two steps with TRL's GRPOTrainer and the example as its reward.
+"""Trains a small random model for five steps with TRL's GRPOTrainer and Assay's rewards.
 
-Run as a program with the path of the example, so that nothing of TRL reaches the tests' process.
-Prints the rewards of every step as JSON: lists with a number, or null where the reward was None.
+Run as a program, so that nothing of TRL reaches the tests' process: `in_trl.py sync|async`. Prints,
+as JSON, the rewards and the advantages of every step, and TRL's own metric of unscored samples.
 """
 
-import importlib.util
 import json
 import sys
 import tempfile
@@ -15,8 +14,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
+from assay.integrations.trl import AsyncReward, Reward
+
 WORDS = ["<pad>", "<eos>", *"0123456789", "+", "=", "\\boxed{5}", "what", "is"]
 GROUP = 4
+STEPS = 5
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -44,32 +46,43 @@ def model() -> LlamaForCausalLM:
     )
 
 
-def main(path: str) -> None:
-    spec = importlib.util.spec_from_file_location("trl_reward", path)
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
-    seen: list[list[float | None]] = []
+class Seen(GRPOTrainer):  # type: ignore[misc]
+    """Remembers the rewards and the advantages of each step."""
 
-    def reward(**arguments: Any) -> list[float | None]:
-        seen.append(example.reward(**arguments))
-        return seen[-1]
+    def __init__(self, **options: Any) -> None:
+        self.rewards: list[list[float | None]] = []
+        self.advantages: list[list[float]] = []
+        super().__init__(**options)
 
+    def _calculate_rewards(self, *arguments: Any) -> Any:
+        found = super()._calculate_rewards(*arguments)
+        self.rewards.append([None if one != one else one for one in found[:, 0].tolist()])
+        return found
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        found = super()._generate_and_score_completions(inputs)
+        self.advantages.append(found["advantages"].tolist())
+        return found
+
+
+def main(mode: str) -> None:
+    kind = {"sync": Reward, "async": AsyncReward}[mode]
     with tempfile.TemporaryDirectory() as folder:
-        trainer = GRPOTrainer(
+        trainer = Seen(
             model=model(),
-            reward_funcs=reward,
+            reward_funcs=kind("math", reference="answer"),
             args=GRPOConfig(
                 output_dir=folder,
-                max_steps=2,
+                max_steps=STEPS,
                 per_device_train_batch_size=GROUP,
                 num_generations=GROUP,
                 max_completion_length=4,
+                scale_rewards="none",
                 use_cpu=True,
                 bf16=False,
                 report_to=[],
                 save_strategy="no",
+                logging_steps=1,
                 disable_tqdm=True,
             ),
             train_dataset=Dataset.from_dict(
@@ -78,7 +91,9 @@ def main(path: str) -> None:
             processing_class=tokenizer(),
         )
         trainer.train()
-    print(json.dumps(seen))
+        shares = [row.get("assay/unscored_share") for row in trainer.state.log_history]
+    found = {"rewards": trainer.rewards, "advantages": trainer.advantages, "shares": shares}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

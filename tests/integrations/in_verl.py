@@ -1,7 +1,7 @@
-"""Scores three responses in verl: its own loader of reward functions, its own reward manager.
+"""Scores responses in verl: its own loader of reward functions, its own reward manager and GRPO.
 
 Run as a program with the path of the example, so that nothing of verl reaches the tests' process.
-Prints the results as JSON.
+Prints, as JSON, the results and the advantages of the responses as one group.
 """
 
 import asyncio
@@ -40,12 +40,42 @@ def one_response(text: str) -> DataProto:
     )
 
 
+def advantages(scores: list[float], infra_failed: list[float]) -> list[float]:
+    """One group's advantages, by what verl's trainers call once the baseline is installed."""
+    from assay.integrations.verl import install_baseline
+
+    install_baseline()
+    from verl.trainer.ppo.ray_trainer import AdvantageEstimator, compute_advantage
+
+    count = len(scores)
+    rewards = torch.zeros((count, 3))
+    rewards[:, 1] = torch.tensor(scores)
+    data = DataProto.from_dict(
+        tensors={
+            "token_level_rewards": rewards,
+            "response_mask": torch.tensor([[1, 1, 0]] * count),
+        },
+        non_tensors={
+            "uid": np.array(["g"] * count, dtype=object),
+            "infra_failed": np.array(infra_failed),
+        },
+    )
+    found = compute_advantage(
+        data, adv_estimator=AdvantageEstimator.GRPO, norm_adv_by_std_in_grpo=False
+    )
+    return list(found.batch["advantages"][:, 0].tolist())
+
+
 async def main(path: str, *texts: str) -> None:
     function = {"path": path, "name": "compute_score"}
     config = OmegaConf.create({"reward": {"custom_reward_function": function}})
     manager = NaiveRewardManager(config, Characters(), get_custom_reward_fn(config))
     results = await asyncio.gather(*(manager.run_single(one_response(text)) for text in texts))
-    print(json.dumps([[one["reward_score"], one["reward_extra_info"]] for one in results]))
+    scores = [float(one["reward_score"]) for one in results]
+    failed = [one["reward_extra_info"]["infra_failed"] for one in results]
+    print(
+        json.dumps({"scores": scores, "failed": failed, "advantages": advantages(scores, failed)})
+    )
 
 
 if __name__ == "__main__":

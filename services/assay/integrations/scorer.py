@@ -1,0 +1,340 @@
+"""The one door of all adapters to the platform: samples in, judgements out.
+
+A `Scorer` runs the asynchronous client on a thread of its own, one per process, so that it serves
+threads and any event loop alike, and loops that come and go. It can be pickled and survives a fork:
+the connection is made on first use, per process.
+
+Two forms: `judge` takes the samples of a step, which become one batch. `judge_one` is for hooks
+that see one response per call: calls that run at the same time, or belong to one step, share a
+batch, which is sealed when it holds `step_size` samples or when nothing was open for `quiet_s`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import threading
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from assay.client import Backoff, Client
+from assay.client.loop_thread import LoopThread
+from assay.core.errors import InvalidRequest
+from assay.integrations.step import Patience, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
+
+    from assay.client import Batch
+    from assay.integrations.judgement import Judgement
+    from assay.integrations.sample import Sample
+
+LOG: Final = logging.getLogger("assay.integrations")
+URL_DEFAULT: Final = "127.0.0.1:8470"
+STEP_SAMPLES_MAX: Final = 16_384
+"""Most samples of a batch that `judge_one` fills; the next one opens another."""
+
+INCOMPLETE_S: Final = 60.0
+"""When a step of known size that got fewer samples is closed, without a deadline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scoring:
+    """What is scored where, and for how long a step waits; the options of every adapter."""
+
+    pipeline: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the pipeline."""
+    url: str = ""
+    """`host:port`; empty: that of `ASSAY_URL`."""
+    token: str | None = None
+    """The tenant's token; by default that of `ASSAY_TOKEN`."""
+    root_certificates: bytes | None = None
+    task: str = ""
+    """Name of the training job, under which its history is kept; empty: made from pipeline and
+    settings."""
+    deadline_s: float | None = None
+    """When a step needs its rewards, from its first sample on; `None`: the service's estimate."""
+    patience_s: float = 900.0
+    """How long a step waits without any new result; then what is open stays unscored."""
+    say_every_s: float = 30.0
+    """How often a waiting step says so."""
+    retry_s: float = 10.0
+    """How long the client repeats one call before the step says what is wrong."""
+    step_size: int = 0
+    """Samples of a step that this process scores one by one; 0 = unknown."""
+    quiet_s: float = 2.0
+    """A step of unknown size ends when nothing was open for this long."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            InvalidRequest: an option is wrong; `field` names it.
+        """
+        for name in ("patience_s", "say_every_s", "retry_s", "quiet_s"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InvalidRequest(f"{name}: must be finite and more than 0", field=name)
+        if self.deadline_s is not None and not 0 < self.deadline_s < float("inf"):
+            raise InvalidRequest("deadline_s: must be finite and more than 0", field="deadline_s")
+        if self.step_size < 0:
+            raise InvalidRequest("step_size: must not be negative", field="step_size")
+        if not self.pipeline:
+            raise InvalidRequest("pipeline: must be named", field="pipeline")
+
+    @property
+    def task_id(self) -> str:
+        """The name of the task."""
+        if self.task:
+            return self.task
+        settings = json.dumps(dict(self.settings), sort_keys=True)
+        digest = hashlib.blake2b(settings.encode(), digest_size=4).hexdigest()
+        return f"{self.pipeline}-{digest}" if self.settings else self.pipeline
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """Read `ASSAY_PIPELINE` (default `math`) and the other variables of docs/integrations.
+
+        Raises:
+            InvalidRequest: a variable has no value of its kind; `field` names it.
+        """
+
+        def number(name: str, default: float) -> float:
+            try:
+                return float(environment.get(name) or default)
+            except ValueError:
+                raise InvalidRequest(f"{name}: is not a number", field=name) from None
+
+        try:
+            settings = json.loads(environment.get("ASSAY_PIPELINE_SETTINGS") or "{}")
+        except ValueError:
+            settings = None
+        if not isinstance(settings, dict):
+            message = "ASSAY_PIPELINE_SETTINGS: is not a JSON object"
+            raise InvalidRequest(message, field="ASSAY_PIPELINE_SETTINGS")
+        return cls(
+            pipeline=environment.get("ASSAY_PIPELINE") or "math",
+            settings=settings,
+            url=environment.get("ASSAY_URL", ""),
+            task=environment.get("ASSAY_TASK", ""),
+            deadline_s=number("ASSAY_DEADLINE_S", 0) or None,
+            patience_s=number("ASSAY_PATIENCE_S", 900),
+            step_size=int(number("ASSAY_STEP_SIZE", 0)),
+        )
+
+
+class Scorer:
+    """See the module's text; safe to share between threads."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        self.scoring = scoring
+        self._lock = threading.Lock()
+        self._engine: _Engine | None = None
+        self._process = 0
+
+    @classmethod
+    def of(cls, scoring: Scoring | str, **options: Any) -> Scorer:
+        """Make one from options: `Scorer.of("math", url=..., deadline_s=60)`."""
+        if isinstance(scoring, str):
+            return cls(Scoring(pipeline=scoring, **options))
+        return cls(replace(scoring, **options) if options else scoring)
+
+    def __reduce__(self) -> tuple[type[Scorer], tuple[Scoring]]:
+        """Pickle without the connection."""
+        return (type(self), (self.scoring,))
+
+    def judge(self, samples: Sequence[Sample]) -> list[Judgement]:
+        """Score the samples of a step as one batch; a judgement for each, in their order.
+
+        Raises:
+            AssayError: the options or all samples are wrong, and nothing was scored before.
+        """
+        engine = self._running()
+        return engine.loop.run(engine.judge(samples))
+
+    async def judge_async(self, samples: Sequence[Sample]) -> list[Judgement]:
+        """As `judge`, from any event loop."""
+        engine = self._running()
+        return await asyncio.wrap_future(engine.loop.start(engine.judge(samples)))
+
+    def start_one(self, sample: Sample) -> Future[Judgement]:
+        """Begin to score one sample, in the batch of its step; the future may be waited for."""
+        engine = self._running()
+        return engine.loop.start(engine.judge_one(sample))
+
+    def judge_one(self, sample: Sample) -> Judgement:
+        """Score one sample, in the batch of its step."""
+        engine = self._running()
+        return engine.loop.run(engine.judge_one(sample))
+
+    async def judge_one_async(self, sample: Sample) -> Judgement:
+        """As `judge_one`, from any event loop."""
+        return await asyncio.wrap_future(self.start_one(sample))
+
+    def close(self) -> None:
+        """Close the connection of this process; the next use makes a new one."""
+        with self._lock:
+            engine, self._engine = self._engine, None
+        if engine is not None and self._process == os.getpid():
+            engine.loop.run(engine.close())
+            engine.loop.close()
+
+    def _running(self) -> _Engine:
+        with self._lock:
+            if self._engine is None or self._process != os.getpid():
+                self._engine = _Engine(self.scoring)
+                self._process = os.getpid()
+            return self._engine
+
+
+_SHARED: Final[dict[str, Scorer]] = {}
+_SHARED_LOCK: Final = threading.Lock()
+
+
+def shared_scorer(options: Mapping[str, Any] = MappingProxyType({})) -> Scorer:
+    """The scorer of this process for these options, for trainers that call plain functions.
+
+    What is not an option of `Scoring` is ignored; without a pipeline the environment's is used.
+    """
+    known = {name: options[name] for name in options if name in Scoring.__dataclass_fields__}
+    name = json.dumps(known, sort_keys=True, default=dict)
+    with _SHARED_LOCK:
+        if name not in _SHARED:
+            given = json.loads(name)
+            named = "pipeline" in given
+            scoring = Scoring(**given) if named else replace(Scoring.from_environment(), **given)
+            _SHARED[name] = Scorer(scoring)
+        return _SHARED[name]
+
+
+def close() -> None:
+    """Close the connections of `shared_scorer`."""
+    with _SHARED_LOCK:
+        scorers = list(_SHARED.values())
+        _SHARED.clear()
+    for scorer in scorers:
+        scorer.close()
+
+
+class _Engine:
+    """What runs on the thread's event loop."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        self.loop = LoopThread()
+        self._scoring = scoring
+        self._client: Client | None = None
+        self._filling: Step | None = None
+        self._running: set[asyncio.Task[None]] = set()
+        self._proven = False
+        self._judged = 0
+        self._unscored: Counter[str] = Counter()
+
+    async def judge(self, samples: Sequence[Sample]) -> list[Judgement]:
+        if not samples:
+            return []
+        step = self._step(size=len(samples))
+        proven = self._proven
+        futures = step.add(samples)
+        step.close()
+        work = self._start(step)
+        try:
+            judged = await asyncio.gather(*futures)
+        except BaseException:
+            work.cancel()
+            raise
+        if not proven and all(one.outcome == "REJECTED_INVALID" for one in judged):
+            raise InvalidRequest(f"all samples were refused; the first: {judged[0].cause}")
+        return judged
+
+    async def judge_one(self, sample: Sample) -> Judgement:
+        step = self._filling
+        if step is None or step.closed:
+            step = self._filling = self._step(size=self._scoring.step_size)
+            self._start(step)
+        (future,) = step.add([sample])
+        if step.count >= (self._scoring.step_size or STEP_SAMPLES_MAX):
+            step.close()
+        try:
+            return await future
+        finally:
+            self._close_when_quiet(step)
+
+    def _close_when_quiet(self, step: Step) -> None:
+        added = step.count
+
+        def close_if_quiet() -> None:
+            if step.count == added and not step.open_count:
+                step.close()
+
+        scoring = self._scoring
+        quiet_s = scoring.quiet_s
+        if scoring.step_size:  # it is closed when full; this is for a step that stays incomplete
+            quiet_s = max(quiet_s, scoring.deadline_s or INCOMPLETE_S)
+        if not step.open_count:
+            asyncio.get_running_loop().call_later(quiet_s, close_if_quiet)
+
+    async def close(self) -> None:
+        for work in self._running:
+            work.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
+
+    def _step(self, *, size: int) -> Step:
+        scoring = self._scoring
+        if self._client is None:
+            self._client = Client(
+                scoring.url or os.environ.get("ASSAY_URL") or URL_DEFAULT,
+                token=scoring.token,
+                root_certificates=scoring.root_certificates,
+                backoff=Backoff(total_s=scoring.retry_s),
+                timeout_s=max(scoring.retry_s, 1.0),
+            )
+        client = self._client
+
+        async def open_batch(batch_id: str) -> Batch:
+            task = await client.register_task(
+                scoring.task_id, pipeline=scoring.pipeline, settings=scoring.settings or None
+            )
+            return await client.open_batch(
+                task, size=size, batch_id=batch_id, deadline_s=scoring.deadline_s
+            )
+
+        patience = Patience(total_s=scoring.patience_s, say_every_s=scoring.say_every_s)
+        return Step(
+            open_batch=open_batch,
+            patience=patience,
+            proven=lambda: self._proven,
+            judged=self._count,
+        )
+
+    def _start(self, step: Step) -> asyncio.Task[None]:
+        work = asyncio.create_task(step.run())
+        self._running.add(work)
+        work.add_done_callback(self._ended)
+        return work
+
+    def _ended(self, work: asyncio.Task[None]) -> None:
+        self._running.discard(work)
+        if not work.cancelled() and (error := work.exception()) is not None:
+            LOG.error("a step ended by an error of the adapter", exc_info=error)
+        if self._unscored:
+            causes = ", ".join(f"{name} {n}" for name, n in sorted(self._unscored.items()))
+            LOG.warning(
+                "%d of %d samples unscored, which is no reward: %s",
+                *(self._unscored.total(), self._judged, causes),
+            )
+        self._judged = 0
+        self._unscored.clear()
+
+    def _count(self, judged: Judgement) -> None:
+        self._proven = self._proven or judged.scored
+        self._judged += 1
+        if not judged.scored:
+            self._unscored[judged.outcome] += 1

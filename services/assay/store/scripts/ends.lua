@@ -1,0 +1,359 @@
+-- Requests that end or wait again, their groups and their batches. Included after requests.lua,
+-- shares.lua, task_use.lua and letters.lua.
+
+local function array_head(count)
+  return '\220' .. string.char(math.floor(count / 256), count % 256)
+end
+
+-- Rank of a batch's requests in the queues; both instants are in us.
+local function score(deadline, rank)
+  rank = tonumber(rank or 0)
+  return math.ceil((rank > 0 and rank or tonumber(deadline)) / 1000)
+end
+
+-- Effects of this call on each batch, collected first and written once, in order of first touch.
+local touched, order, queued = {}, {}, {}
+local completed = {}
+
+local function touch(uid)
+  local t = touched[uid]
+  if not t then
+    t = { log = {}, jobs = {}, history = {}, outcomes = {}, groups = {}, rewards = {},
+      ended = 0, running = 0, bytes = 0 }
+    touched[uid] = t
+    order[#order + 1] = uid
+  end
+  return t
+end
+
+local function score_of(uid)
+  local t = touch(uid)
+  if not t.score then
+    t.score = score(unpack(call('HMGET', P .. 'b:' .. uid, 'deadline', 'rank')))
+  end
+  return t.score
+end
+
+local function enqueue(stage, job, uid)
+  local tenant = tenant_of(uid)
+  queued[stage] = queued[stage] or {}
+  local list = queued[stage][tenant]
+  if not list then
+    list = {}
+    queued[stage][tenant] = list
+  end
+  list[#list + 1] = score_of(uid)
+  list[#list + 1] = job
+end
+
+local function timing(j, started_ns, finished_ns)
+  return '\152' .. cmsgpack.pack(j.stage, j.enqueued, j.claimed, started_ns, finished_ns,
+    NOW_US, j.attempts, j.worker)
+end
+
+local function service(j, started_ns, finished_ns)
+  return cmsgpack.pack(j.stage, tonumber(finished_ns) - tonumber(started_ns))
+end
+
+local function sum_of_services(packed)
+  if packed == '' then return 0 end
+  local values, sum = { cmsgpack.unpack(packed) }, 0 -- stage, ns, stage, ns ...
+  for i = 2, #values, 2 do sum = sum + values[i] end
+  return sum
+end
+
+-- A request ends: `last` and `served` are the timing and service of its last stage, or ''. The
+-- caller takes it from its queue or lease set.
+local function end_request(job, j, outcome, reward, body, err, last, served)
+  local t = touch(j.uid)
+  local static = cmsgpack.unpack(j.static)
+  local group = static[2]
+  local stages = j.stages_gone + (last == '' and 0 or 1)
+  t.log[#t.log + 1] = array_head(7 + stages) .. '\0' .. j.static
+    .. cmsgpack.pack(outcome, reward, body, err, j.claims) .. j.timings .. last
+  t.history[#t.history + 1] = array_head(2 + 2 * stages)
+    .. cmsgpack.pack(j.arrived, outcome) .. j.services .. served
+  local natural = (j.arrived - NOW_US) * 1000 + sum_of_services(j.services .. served)
+  t.natural = math.max(t.natural or natural, natural) -- ns since now: so a double is exact
+  t.jobs[#t.jobs + 1] = job
+  t.outcomes[outcome] = (t.outcomes[outcome] or 0) + 1
+  t.ended = t.ended + 1
+  t.bytes = t.bytes + static[3]
+  if j.state == 'L' then t.running = t.running - 1 end
+  if group ~= '' then
+    if not t.rewards[group] then
+      t.rewards[group] = {}
+      t.groups[#t.groups + 1] = group
+    end
+    table.insert(t.rewards[group], { reward, j.replayed == 1 })
+  end
+end
+
+-- A request that ran out of attempts ends, and is kept for the operator.
+local function bury(job, j, err, last, served, letters_max, own_max)
+  end_request(job, j, 'INFRA_FAILED', '', '', err, last, served)
+  local letters = P .. 'dlq:' .. j.stage
+  j.state, j.error = 'D', err
+  write_job(job, j)
+  local own = letters .. ':' .. tenant_of(j.uid)
+  call('ZADD', letters, NOW_MS, job)
+  call('ZADD', own, NOW_MS, job)
+  call('SADD', P .. 'dlqs', j.stage)
+  call('SADD', P .. 'dead:' .. j.uid, job)
+  local owned = call('ZCARD', own)
+  if owned > own_max then
+    drop_letter(call('ZRANGE', own, 0, 0)[1])
+  elseif call('ZCARD', letters) > letters_max then
+    drop_letter(call('ZRANGE', owned > 1 and own or letters, 0, 0)[1])
+  end
+end
+
+-- A lease ends and the request waits again, in its old place in the queue.
+local function deliver_again(job, j, err)
+  touch(j.uid).running = touch(j.uid).running - 1
+  j.state, j.error = 'Q', err
+  write_job(job, j)
+  enqueue(j.stage, job, j.uid)
+end
+
+-- Groups ------------------------------------------------------------------------------------------
+
+local function group_entry(group, rewards)
+  return array_head(3) .. cmsgpack.pack(1, group, rewards)
+end
+
+local function split(text)
+  local parts = {}
+  for part in string.gmatch(text .. ',', '([^,]*),') do parts[#parts + 1] = part end
+  return parts
+end
+
+local function add_rewards(value, fresh)
+  local ended, told, listed = 0, '0', {}
+  if value then
+    local count, flag, rewards = string.match(value, '^(%d+) (%d) (.*)$')
+    ended, told = tonumber(count), flag
+    if ended > 0 then listed = split(rewards) end
+  end
+  for _, one in ipairs(fresh) do
+    local place = #listed + 1
+    if one[2] then -- a replayed request takes the place of its first end, which had no reward
+      for i = 1, #listed do
+        if listed[i] == '' then place = i break end
+      end
+    end
+    listed[place] = one[1]
+    if one[2] then told = '0' end
+  end
+  return #listed, told, table.concat(listed, ',')
+end
+
+-- Append the groups that are complete to `t.log`.
+local function settle_touched_groups(uid, t, open, k)
+  local submitted = read_slices(P .. 'gs:' .. uid, t.groups)
+  local states = read_slices(P .. 'g:' .. uid, t.groups)
+  local writes, waiting = {}, {}
+  for i, group in ipairs(t.groups) do
+    local ended, told, rewards = add_rewards(states[i], t.rewards[group])
+    local all = ended == tonumber(submitted[i])
+    if told == '0' and (ended == k or (all and not open)) then
+      told = '1'
+      t.log[#t.log + 1] = group_entry(group, rewards)
+    elseif told == '0' and all then
+      waiting[#waiting + 1] = group
+    end
+    writes[#writes + 1] = group
+    writes[#writes + 1] = ended .. ' ' .. told .. ' ' .. rewards
+  end
+  in_slices('SADD', P .. 'gp:' .. uid, waiting)
+  in_slices('HSET', P .. 'g:' .. uid, writes)
+end
+
+-- Batches -----------------------------------------------------------------------------------------
+
+local function expire_batch(uid, kept_ms)
+  for _, kind in ipairs(KEPT_KINDS) do
+    call('PEXPIREAT', P .. kind .. uid, NOW_MS + kept_ms)
+  end
+  if call('EXISTS', P .. 'dead:' .. uid) == 1 then
+    call('ZADD', P .. 'gone', NOW_MS + kept_ms, uid)
+  end
+end
+
+local function keep_history(uid, b)
+  local name = b.tenant .. ':' .. b.task
+  local task, key = P .. 't:' .. name, P .. 'h:' .. name
+  local before = call('GET', P .. 'hb:' .. uid)
+  if before then call('DEL', P .. 'hb:' .. uid) end
+  local requests = (before or '') .. b.requests
+  local kept = call('LPUSH', key, cmsgpack.pack(b.batch, b.opened, NOW_US, b.deadline, requests))
+  if kept == 1 then call('PEXPIRE', key, TASK_KEPT_MS + TASK_REFRESH_MS) end
+  if kept > tonumber(b.history) then call('LTRIM', key, 0, tonumber(b.history) - 1) end
+  local facts = call('HMGET', task, 'kept', 'until', 'refreshed', 'done')
+  if tonumber(b.submitted) > 0 then
+    local done = tonumber(facts[4] or 0) + 1
+    call('HSET', task, 'done', done, 'span' .. done % SPANS_KEPT, b.natural or 0)
+  end
+  use_task(name, 0, facts)
+end
+
+-- Delete the keys of a batch completed at `completed`, unless it was opened again since.
+local function forget_batch(uid, completed)
+  local state, at = unpack(call('HMGET', P .. 'b:' .. uid, 'state', 'completed'))
+  if state ~= 'COMPLETE' and state ~= 'CANCELLED' or tonumber(at) ~= completed then return end
+  if call('EXISTS', P .. 'live:' .. uid) == 1 then return end -- a dead letter was replayed
+  for _, kind in ipairs(KEPT_KINDS) do call('UNLINK', P .. kind .. uid) end
+  if call('EXISTS', P .. 'dead:' .. uid) == 1 then call('ZADD', P .. 'gone', NOW_MS, uid) end
+end
+
+-- Remove the tenant's oldest batches to make room for the results of a completed one.
+local function bound_results(uid, b)
+  local over, sum = P .. 'over:' .. b.tenant, P .. 'over#:' .. b.tenant
+  local count, kept_ms = tonumber(b.submitted) + 1, tonumber(b.kept)
+  call('RPUSH', over, cmsgpack.pack(uid, NOW_US, count, NOW_MS + kept_ms))
+  local total = call('INCRBY', sum, count)
+  call('PEXPIRE', over, kept_ms)
+  call('PEXPIRE', sum, kept_ms)
+  for _ = 1, FORGOTTEN_MAX do
+    local old, completed, results, until_ms = cmsgpack.unpack(call('LINDEX', over, 0))
+    local full = total > tonumber(b.results_max or RESULTS_KEPT_MAX)
+    if old == uid or (until_ms > NOW_MS and not full) then break end
+    call('LPOP', over)
+    total = call('DECRBY', sum, results)
+    if until_ms > NOW_MS then forget_batch(old, completed) end
+  end
+end
+
+local returned = {} -- tenant -> requests, bytes and batches that no longer count
+
+local function release_quota(tenant, requests, bytes, batches)
+  local sums = returned[tenant] or { 0, 0, 0 }
+  returned[tenant] = sums
+  sums[1], sums[2], sums[3] = sums[1] + requests, sums[2] + bytes, sums[3] + batches
+end
+
+local function write_quotas()
+  for tenant, sums in pairs(returned) do
+    local key = P .. 'quota:' .. tenant
+    local held = call('HMGET', key, 'requests', 'bytes', 'batches')
+    for i = 1, 3 do held[i] = tonumber(held[i] or 0) - sums[i] end
+    if held[1] <= 0 and held[3] <= 0 then
+      call('DEL', key)
+    else
+      call('HSET', key, 'requests', held[1], 'bytes', held[2], 'batches', held[3])
+    end
+  end
+  returned = {}
+end
+
+local BATCH_FACTS = { 'tenant', 'batch', 'task', 'state', 'closing', 'k', 'opened', 'deadline',
+  'submitted', 'ended', 'running', 'kept', 'history', 'natural', 'results_max' }
+
+-- A batch as a table, with its counts of these outcomes; `change` and `write_batch` write it.
+local function batch_facts(uid, outcomes)
+  local names = { unpack(BATCH_FACTS) }
+  for outcome in pairs(outcomes) do names[#names + 1] = 'o:' .. outcome end
+  local values = call('HMGET', P .. 'b:' .. uid, unpack(names))
+  local b = { changes = {}, requests = '' }
+  for i, name in ipairs(names) do b[name] = values[i] end
+  return b
+end
+
+local function change(b, name, value)
+  b[name] = value
+  b.changes[#b.changes + 1] = name
+  b.changes[#b.changes + 1] = value
+end
+
+local function add(b, name, more)
+  change(b, name, string.format('%.0f', tonumber(b[name] or 0) + more))
+end
+
+local function write_batch(uid, b)
+  if #b.changes > 0 then call('HSET', P .. 'b:' .. uid, unpack(b.changes)) end
+  b.changes = {}
+end
+
+local function finish_batch(uid, b)
+  local state = b.closing == 'CANCELLED' and 'CANCELLED' or 'COMPLETE'
+  change(b, 'state', state)
+  change(b, 'completed', NOW_US)
+  write_batch(uid, b)
+  call('ZREM', P .. 'open', uid)
+  call('ZREM', P .. 'due', uid)
+  call('ZREM', P .. 'closing', uid)
+  if state == 'COMPLETE' then
+    keep_history(uid, b)
+    completed[#completed + 1] = { b.tenant, b.batch,
+      math.floor((tonumber(b.deadline) - NOW_US) / 1000) }
+  else
+    call('DEL', P .. 'hb:' .. uid)
+  end
+  b.requests = ''
+  release_quota(b.tenant, 0, 0, 1)
+  expire_batch(uid, tonumber(b.kept))
+  bound_results(uid, b)
+  tell_planners()
+end
+
+-- Write the changes. A batch is complete when it is sealed, all its requests have ended and all its
+-- groups are logged.
+local function finish_batch_if_done(uid, b)
+  if b.ended ~= b.submitted then return write_batch(uid, b) end
+  if b.state == 'SEALED' then
+    if call('EXISTS', P .. 'gp:' .. uid) == 0 then return finish_batch(uid, b) end
+  elseif b.state ~= 'OPEN' then -- a replayed request of a completed batch has ended again
+    call('ZREM', P .. 'due', uid)
+    call('ZREM', P .. 'closing', uid)
+    write_batch(uid, b)
+    return expire_batch(uid, tonumber(b.kept))
+  end
+  write_batch(uid, b)
+end
+
+-- The changes of the batch itself are left to `finish_batch_if_done`.
+local function write_ends(uid, t, b)
+  local natural = t.natural + (NOW_US - tonumber(b.opened)) * 1000
+  if natural > tonumber(b.natural or 0) then
+    change(b, 'natural', string.format('%.0f', natural))
+  end
+  add(b, 'ended', t.ended)
+  if t.running ~= 0 then add(b, 'running', t.running) end
+  for outcome, count in pairs(t.outcomes) do add(b, 'o:' .. outcome, count) end
+  if b.state == 'OPEN' or b.state == 'SEALED' then b.requests = table.concat(t.history) end
+  if #t.groups > 0 then
+    settle_touched_groups(uid, t, b.state == 'OPEN', tonumber(b.k))
+  end
+  in_slices('RPUSH', P .. 'r:' .. uid, t.log)
+  in_slices('SREM', P .. 'live:' .. uid, t.jobs)
+  release_quota(b.tenant, t.ended, t.bytes, 0)
+end
+
+-- Write what was collected. Until then `live`, the queues and the counters are as they were before.
+local function write_touched()
+  delete(doomed)
+  doomed = {}
+  for stage, tenants in pairs(queued) do
+    for tenant, list in pairs(tenants) do
+      in_slices('ZADD', P .. 'q:' .. stage .. ':' .. tenant, list)
+      join(stage, tenant)
+    end
+    mark(stage)
+  end
+  local uids, changes = order, touched
+  touched, order, queued = {}, {}, {}
+  for _, uid in ipairs(uids) do
+    local t = changes[uid]
+    if t.ended > 0 then
+      local b = batch_facts(uid, t.outcomes)
+      write_ends(uid, t, b)
+      finish_batch_if_done(uid, b)
+      if b.requests ~= '' then call('APPEND', P .. 'hb:' .. uid, b.requests) end
+      tell(uid)
+    elseif t.running ~= 0 then
+      call('HINCRBY', P .. 'b:' .. uid, 'running', t.running)
+    end
+  end
+  write_quotas()
+end
+

@@ -1,0 +1,202 @@
+"""The store's whole state, from the model and from the keys of a real store, in one form.
+
+`of_model` and `of_keys` give a dictionary by the names of keys (`store/scripts/requests.lua`), of
+what does not depend on the clock. A key that belongs to neither list below is an error, so a new
+one must be compared or be named with the reason why not.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from assay.core.outcome import Outcome
+from assay.testing.queue_model import QueueModel
+from assay.testing.queue_records import Batch, waits
+
+State = dict[str, Any]
+Raw = Mapping[str, Any]
+"""By key without its prefix: a dictionary, a set, bytes, a list, or pairs of member and score."""
+
+NOT_COMPARED: Final = {
+    "ev": "events are hints",
+    "pev": "events are hints",
+    "fence": "the clock",
+    "due": "the clock; the members are those of `open`",
+    "hinted": "the clock; the members are those of `hints`",
+    "gone": "the clock",
+    "tt": "the clock",
+    "used": "the order of tasks is compared by the command `tasks`",
+    "t": "compared by the commands `get_task` and `history`",
+    "h": "compared by the command `history`",
+    "hb": "becomes part of `h`",
+    "r": "the log is compared by the command `results`",
+    "bl": "payload parts, compared in claims",
+    "br": "payload parts, compared in claims",
+    "p": "payloads, compared in claims",
+    "o": "payloads, compared in claims",
+    "over#": "the sum of `over`",
+    "tasks": "a counter of numbers that no one sees",
+    "leads": "a counter, compared by the command `lead`",
+}
+
+
+def difference(model: QueueModel, raw: Raw) -> Iterator[tuple[str, object, object]]:
+    """Each key whose value differs: in the model, and in the store."""
+    here, there = of_model(model), of_keys(raw)
+    for key in sorted(here.keys() | there.keys()):
+        if here.get(key) != there.get(key):
+            yield key, here.get(key), there.get(key)
+
+
+def of_model(model: QueueModel) -> State:
+    """The model's state; empty values have no key."""
+    state: State = {"seq": model._sequence}  # noqa: SLF001 - inspection is the purpose
+    for batch in model._batches.values():  # noqa: SLF001
+        state |= _batch(batch)
+    for tenant, held in model._held.items():  # noqa: SLF001
+        state[f"quota:{tenant}"] = _without_zeros(
+            {"requests": held.requests, "bytes": held.payload_bytes, "batches": held.batches}
+        )
+    over: dict[str, list[str]] = {}
+    for tenant, name in model._over:  # noqa: SLF001
+        over.setdefault(f"over:{tenant}", []).append(f"{tenant}:{name}")
+    state |= over
+    state["open"] = {_uid(b) for b in model._batches.values() if not b.over}  # noqa: SLF001
+    state["hints"] = {f"{tenant}:{task}" for tenant, task in model.book._hints}  # noqa: SLF001
+    lead = model.lead._now  # noqa: SLF001
+    state["lead"] = lead.planner if lead.leads else ""
+    state["j"] = set(model._jobs)  # noqa: SLF001
+    state["dlqs"] = {stage for stage, letters in model._letters.items() if letters}  # noqa: SLF001
+    for stage in {*model._queues, *model._leases, *model._letters, *model._costs}:  # noqa: SLF001
+        state |= _stage(model, stage)
+    return {key: value for key, value in state.items() if value}
+
+
+def _stage(model: QueueModel, stage: Any) -> State:  # noqa: ANN401 - its name
+    queue, letters = model._queues[stage], model._letters[stage]  # noqa: SLF001
+    shares, costs = queue.shares, model._costs[stage]  # noqa: SLF001
+    state: State = {
+        f"s:{stage}": dict(shares.waiting),
+        f"sd:{stage}": {t: ahead for t, ahead in shares.debts.items() if ahead > shares.now_us},
+        f"sv:{stage}": {"charges": True, "now": shares.now_us} if shares.since is not None else {},
+        f"cost:{stage}": _without_zeros({**costs.by_tenant_us, "": costs.all_us}),
+        f"l:{stage}": set(model._leases[stage]),  # noqa: SLF001
+        f"m:{stage}": {"0"} if stage in model.work else set(),
+        f"dlq:{stage}": set(letters),
+    }
+    for tenant, heap in queue._heaps.items():  # noqa: SLF001
+        waiting = sorted((key, job.job_id) for key, job in heap if waits(job))
+        state[f"q:{stage}:{tenant}"] = [job_id for _, job_id in waiting]
+    for job in letters.values():
+        state.setdefault(f"dlq:{stage}:{job.batch.spec.tenant}", set()).add(job.job_id)
+    return state
+
+
+def _batch(batch: Batch) -> State:
+    uid, spec = _uid(batch), batch.spec
+    facts = {
+        "tenant": spec.tenant, "batch": spec.batch_id, "task": spec.task_id,
+        "first": batch.task.stages[0], "state": batch.state.value,
+        "closing": batch.closing.value if batch.closing else "",
+        "size": spec.size, "k": spec.group_size, "submitted": len(batch.requests),
+        "ended": batch.outcomes.total(), "running": batch.running, "number": batch.number,
+        "weight": float(spec.weight), "results_max": batch.results_kept_max,
+        "is_ranked": bool(batch.prioritized_ns), "risk": int(batch.at_risk),
+        **{f"o:{outcome}": count for outcome, count in batch.outcomes.items() if count},
+    }  # fmt: skip
+    groups = batch.groups.items()
+    return {
+        f"b:{uid}": facts,
+        f"d:{uid}": set(batch.requests),
+        f"gs:{uid}": {name: group.submitted for name, group in groups},
+        f"g:{uid}": {n: (g.told, tuple(g.rewards)) for n, g in groups if g.rewards},
+        f"live:{uid}": set(batch.live),
+        f"dead:{uid}": set(batch.dead),
+        f"pl:{uid}": list(batch.plans),
+    }
+
+
+def _uid(batch: Batch) -> str:
+    return f"{batch.spec.tenant}:{batch.spec.batch_id}"
+
+
+def _without_zeros(counts: Mapping[Any, int]) -> dict[str, int]:
+    return {str(name): count for name, count in counts.items() if count}
+
+
+def of_keys(raw: Raw) -> State:
+    """The state of a real store.
+
+    Raises:
+        KeyError: a key of no known kind.
+    """
+    state: State = {"j": set()}
+    for key, value in raw.items():
+        kind, _, rest = key.partition(":")
+        if kind == "j":
+            state["j"].add(rest)
+        elif kind not in NOT_COMPARED:
+            state[key] = _READ[kind](value)
+    for key in [key for key in state if key.startswith("sd:")]:
+        now_us = state.get(key.replace("sd:", "sv:", 1), {}).get("now", 0)
+        state[key] = {t: ahead for t, ahead in state[key].items() if ahead > now_us}
+    return {key: value for key, value in state.items() if value}
+
+
+def _batch_of(fields: Mapping[str, bytes]) -> State:
+    text = {name: value.decode() for name, value in fields.items()}
+    names = ("size", "k", "submitted", "ended", "running", "number", "results_max", "risk")
+    outcomes = {f"o:{outcome}": int(text.get(f"o:{outcome}", "0")) for outcome in Outcome}
+    return {
+        **{name: text[name] for name in ("tenant", "batch", "task", "first")},
+        "state": text["state"], "closing": text.get("closing", ""),
+        **{name: int(text.get(name) or 0) for name in names},
+        "weight": float(text.get("weight", "1")),
+        "is_ranked": text.get("rank", "0") not in {"", "0"},
+        **{name: count for name, count in outcomes.items() if count},
+    }  # fmt: skip
+
+
+def _group_of(text: str) -> tuple[bool, tuple[float | None, ...]]:
+    ended, told, rewards = text.split(" ", 2)
+    given = rewards.split(",") if int(ended) else []
+    return told == "1", tuple(float(one) if one else None for one in given)
+
+
+def _counts(fields: Mapping[str, bytes]) -> dict[str, int]:
+    return _without_zeros({name: int(value) for name, value in fields.items()})
+
+
+def _members(value: Any) -> set[str]:  # noqa: ANN401 - of any type of key
+    pairs = value if not isinstance(value, list) else [member for member, _ in value]
+    return {str(one) for one in pairs}
+
+
+def _scores(value: list[tuple[str, float]]) -> dict[str, int]:
+    return {member: int(score) for member, score in value}
+
+
+_READ: Final[dict[str, Any]] = {
+    "b": _batch_of,
+    "d": _members,
+    "gs": _counts,
+    "g": lambda value: {name: _group_of(text.decode()) for name, text in value.items()},
+    "live": _members,
+    "dead": _members,
+    "pl": list,
+    "quota": _counts,
+    "open": _members,
+    "hints": _members,
+    "lead": bytes.decode,
+    "seq": int,
+    "q": lambda value: [member for member, _ in value],
+    "s": _scores,
+    "sd": _scores,
+    "sv": lambda value: {"charges": True, "now": int(value.get("now", 0))},
+    "cost": _counts,
+    "l": _members,
+    "m": _members,
+    "dlq": _members,
+    "dlqs": _members,
+    "over": list,
+    "closing": _members,
+}

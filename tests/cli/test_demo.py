@@ -1,0 +1,57 @@
+"""`assay demo` where something is wrong: it is an error, at once where that is possible."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from tests.rollout.service.served import rollouts
+
+from assay.cli.demo.loop import Learner, Loop
+from assay.cli.demo.record import check_plot
+from assay.client.rollouts import SamplingParams
+from assay.core.errors import DependencyDown, InvalidRequest
+from assay.rollout.demo.transformer import Shape, initial
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("name", ["demo.txt", "no/demo.png", "folder.png"])
+def test_a_picture_that_cannot_be_written_is_refused_before_the_run(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "folder.png").mkdir()
+    check_plot(tmp_path / "demo.svg")
+    with pytest.raises(InvalidRequest) as refused:
+        check_plot(tmp_path / name)
+    assert refused.value.field == "--plot"
+
+
+async def test_a_platform_that_judges_nothing_is_an_error_and_not_a_result() -> None:
+    async with rollouts() as own:
+        session = await own.client.open_session("s", sampling=SamplingParams(max_tokens=2))
+        learner = Learner(Shape(), initial(Shape(), 1), random.Random(1))
+        loop = Loop(own.client, session, learner, prompts=1, now=lambda: 0.0)
+        loop._held_out = loop._held_out[:2]
+        with pytest.raises(DependencyDown, match="held-out"):
+            await loop.held_out("held-out")
+        await loop.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "missing", "extra"), [("demo", "matplotlib", "demo"), ("up", "redis", "server")]
+)
+def test_the_extra_that_a_command_needs_is_named(command: str, missing: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from assay.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert f"needs {missing}: pip install 'assay[{extra}]'" in done.stderr

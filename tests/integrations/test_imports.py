@@ -1,0 +1,25 @@
+"""Importing an adapter needs the client and nothing else: no trainer, no tensor library."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import assay.integrations
+
+HEAVY = {"torch", "numpy", "transformers", "datasets", "ray", "fastapi", "redis", "msgpack"}
+TRAINERS = {"trl", "verl", "openrlhf", "slime", "verifiers", "skyrl_gym"}
+PROGRAM = """
+import importlib, json, sys
+for name in sys.argv[1:]:
+    importlib.import_module(f"assay.integrations.{name}")
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def test_no_adapter_imports_its_trainer() -> None:
+    folder = Path(assay.integrations.__file__).parent
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "verl_baseline"}
+    command = [sys.executable, "-c", PROGRAM, *sorted(names)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert not set(json.loads(done.stdout)) & (HEAVY | TRAINERS)

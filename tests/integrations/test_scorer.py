@@ -1,0 +1,135 @@
+"""The adapters' door to the platform: one batch per step, a bounded and audible wait, no zeros."""
+
+import asyncio
+import logging
+import pickle
+import socket
+from typing import Any
+
+import pytest
+from tests.integrations.stand_in import FAILS, LIMIT, RIGHT, WRONG, Judge
+from tests.running import working
+
+from assay.config.settings import StoreSettings
+from assay.core.errors import InvalidRequest, NotFound
+from assay.integrations import Sample, Scorer, Scoring
+
+REFERENCE = {"answers": ["5"]}
+
+
+def samples(*texts: str) -> list[Sample]:
+    return [Sample(response=text, reference=REFERENCE, group_id="p") for text in texts]
+
+
+async def test_a_step_is_one_batch_with_its_deadline(judge: Judge) -> None:
+    scorer = Scorer.of("math", deadline_s=500.0)
+    refused = Sample(response=RIGHT, reference={"answer": "5"})
+    judged = await scorer.judge_async([*samples(RIGHT, FAILS, WRONG), refused, *samples(LIMIT)])
+    await asyncio.to_thread(scorer.close)
+    assert [one.reward for one in judged] == [1.0, None, 0.0, None, 0.0]
+    assert judged[1].cause == "INFRA_FAILED: the slot died"
+    assert judged[3].outcome == "REJECTED_INVALID"
+    assert "answers" in judged[3].cause
+    assert len(judge.batches) == 1
+    assert {claim.group_id for claim in judge.claims} == {"p"}
+    (deadline_ns,) = {claim.deadline_ns for claim in judge.claims}
+    assert 400e9 < deadline_ns - judge.claims[0].enqueued_ns < 510e9
+
+
+async def test_calls_with_one_sample_share_the_batch_of_their_step(judge: Judge) -> None:
+    scorer: Scorer = pickle.loads(pickle.dumps(Scorer.of("math", step_size=6)))
+    texts = [RIGHT, FAILS, WRONG, RIGHT, WRONG, RIGHT]
+
+    def of_another_loop(sample: Sample) -> float | None:
+        return asyncio.run(scorer.judge_one_async(sample)).reward
+
+    async def one(sample: Sample, index: int) -> float | None:
+        if index % 3 == 0:
+            return (await scorer.judge_one_async(sample)).reward
+        if index % 3 == 1:
+            return (await asyncio.to_thread(scorer.judge_one, sample)).reward
+        return await asyncio.to_thread(of_another_loop, sample)
+
+    for steps in (1, 2):
+        found = [one(sample, index) for index, sample in enumerate(samples(*texts))]
+        assert await asyncio.gather(*found) == [1.0, None, 0.0, 1.0, 0.0, 1.0]
+        assert len(judge.batches) == steps
+    await asyncio.to_thread(scorer.close)
+
+
+async def test_a_dead_platform_stalls_for_a_bounded_time_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scorer = Scorer.of("math", url="127.0.0.1:1", patience_s=0.2, say_every_s=0.01, retry_s=0.01)
+    with caplog.at_level(logging.WARNING, "assay.integrations"):
+        judged = await scorer.judge_async(samples(RIGHT, WRONG))
+        alone = await scorer.judge_one_async(samples(RIGHT)[0])
+    await asyncio.to_thread(scorer.close)
+    assert [one.reward for one in [*judged, alone]] == [None] * 3
+    assert {one.outcome for one in [*judged, alone]} == {"UNREACHABLE"}
+    assert "waiting for 2 rewards" in caplog.text
+    assert "2 samples stay unscored" in caplog.text
+
+
+async def test_a_platform_without_workers_is_waited_for_and_its_batch_cancelled(
+    api: Any, store_settings: StoreSettings
+) -> None:
+    scorer = Scorer.of("math", url=api.addresses.grpc, patience_s=0.3)
+    judged = await scorer.judge_async(samples(RIGHT))
+    assert judged[0].outcome == "UNREACHABLE"
+    # What no one waits for is not scored later: a worker that starts now finds only the next step.
+    late = Judge()
+    async with working(store_settings, late, stage="extract"):
+        patient = Scorer.of("math", url=api.addresses.grpc)
+        assert (await patient.judge_async(samples(WRONG)))[0].reward == 0.0
+    assert [claim.response.decode() for claim in late.claims] == [WRONG]
+    for one in (scorer, patient):
+        await asyncio.to_thread(one.close)
+
+
+async def test_a_platform_that_starts_late_delays_the_step_only(
+    run_api: Any, store_settings: StoreSettings
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    scorer = Scorer.of("math", url=f"127.0.0.1:{port}", retry_s=0.05)
+    waiting = asyncio.ensure_future(scorer.judge_async(samples(RIGHT, FAILS)))
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    async with working(store_settings, Judge(), stage="extract"):
+        await run_api(grpc_port=port)
+        assert [one.reward for one in await waiting] == [1.0, None]
+    await asyncio.to_thread(scorer.close)
+
+
+async def test_a_wrong_option_is_an_error_while_nothing_was_scored(judge: Judge) -> None:
+    unknown = Scorer.of("no_such_pipeline")
+    with pytest.raises((NotFound, InvalidRequest)):
+        await unknown.judge_async(samples(RIGHT))
+    column = Scorer.of("math")
+    with pytest.raises(InvalidRequest, match="answers"):
+        await column.judge_async([Sample(response=RIGHT, reference={})])
+    assert (await column.judge_async(samples(RIGHT)))[0].reward == 1.0
+    # From then on a bad row is unscored: it must not end the run.
+    (judged,) = await column.judge_async([Sample(response=RIGHT, reference={})])
+    assert judged.outcome == "REJECTED_INVALID"
+    for scorer in (unknown, column):
+        await asyncio.to_thread(scorer.close)
+
+
+def test_options_from_the_environment_name_the_variable_that_is_wrong() -> None:
+    found = Scoring.from_environment(
+        {"ASSAY_PIPELINE": "exact", "ASSAY_PIPELINE_SETTINGS": '{"a": 1}', "ASSAY_DEADLINE_S": "9"}
+    )
+    assert (found.pipeline, found.settings, found.deadline_s) == ("exact", {"a": 1}, 9.0)
+    for name, value in [
+        ("ASSAY_PATIENCE_S", "soon"),
+        ("ASSAY_PIPELINE_SETTINGS", "[]"),
+    ]:
+        with pytest.raises(InvalidRequest) as wrong:
+            Scoring.from_environment({name: value})
+        assert wrong.value.field == name
+    with pytest.raises(InvalidRequest) as wrong:
+        Scoring(pipeline="math", patience_s=float("inf"))
+    assert wrong.value.field == "patience_s"
