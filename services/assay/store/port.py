@@ -149,7 +149,7 @@ class Store(Protocol):
         """Lease up to `claims_max` requests in the order of `core.ordering`: each from the tenant
         with the smallest virtual time; within a tenant, earliest batch deadline first (unless
         `prioritize` changed it), then arrival. If more waits, another caller of `wait_for_work` is
-        woken: with `claims_max` 0, one who was woken in vain passes that on."""
+        woken: with `claims_max` 0, one that has no room passes that on."""
 
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
