@@ -99,8 +99,9 @@ class State:
         self.held = None
 
     def update(self, body: UpdateBody) -> None:
-        """The paths are version numbers: tests have no files."""
-        version = int(body.model_path)
+        """A path that is a number is a version; another one has it in `weight_version`."""
+        path = body.model_path
+        version = int(path if path.isdecimal() else body.weight_version.rpartition("-")[2])
         try:
             self.engine.activate(version, mode=PauseMode.RETRACT)
         except WeightsNotReady:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +19,7 @@ import numpy as np
 from tests.rollout.engine.exact import random_model
 from tests.rollout.test_weight_slots import SETTINGS, alone
 
+from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import InvalidWeights, Runtime, RuntimeOptions, Sampling
 from assay.rollout.models import (
     Adapter,
@@ -55,17 +55,8 @@ def write_folder(folder: Path, config: dict[str, Any], arrays: Arrays) -> Path:
     """As `PeftModel.save_pretrained` does."""
     folder.mkdir(exist_ok=True)
     (folder / "adapter_config.json").write_text(json.dumps(config))
-    table, at = {}, 0
-    for name, array in arrays.items():
-        offsets = [at, at + array.nbytes]
-        table[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": offsets}
-        at = offsets[1]
-    header = json.dumps(table).encode()
-    header += b" " * (-len(header) % 8)
-    data = b"".join(array.tobytes() for array in arrays.values())
-    (folder / "adapter_model.safetensors").write_bytes(
-        struct.pack("<Q", len(header)) + header + data
-    )
+    stored = {n: Stored("F32", array.shape, array.tobytes()) for n, array in arrays.items()}
+    (folder / "adapter_model.safetensors").write_bytes(packed(stored))
     return folder
 
 

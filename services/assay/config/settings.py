@@ -185,6 +185,8 @@ class RolloutSettings(TlsBranch):
     """Size of its model's vocabulary; 0 = the server says it, or else the tokenizer."""
     engine_token: SecretStr | None = None
     """Bearer token of every request to it."""
+    engine_weights_dir: Path | None = None
+    """Folder for pushed weights that its server sees at the same path. Absent: no pushes."""
     engine_away_s: float = Field(default=120.0, ge=0)
     """How long a rollout waits for the server while it is away, before it is tried once more as a
     whole, waits as long again, and ends as INFRA_FAILED."""

@@ -27,6 +27,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from assay.core.errors import InvalidRequest
+from assay.core.tools.safetensors import Stored, packed
 
 NO_VERSION: Final = -1
 """The policy version of tokens that no policy made."""
@@ -227,30 +228,23 @@ _PAIRS: Final = frozenset({"versions", "segments"})
 
 def pack(trajectories: Sequence[TrajectoryTokens]) -> bytes:
     """Trajectories in the safetensors layout; docs/rollout-service.md lists the columns."""
-    columns = _columns_of(trajectories)
-    header: dict[str, Any] = {"__metadata__": {"layout": LAYOUT}}
-    data: list[bytes] = []
-    end = 0
+    columns, stored = _columns_of(trajectories), {}
     for name, (dtype, code) in _TYPES.items():
         raw = little_endian(columns[name], code)
-        start, end = end, end + len(raw)
         values = len(raw) // struct.calcsize(code)
         shape = [values // 2, 2] if name in _PAIRS else [values]
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
-        data.append(raw)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join((struct.pack("<Q", len(text)), text, *data))
+        stored[name] = Stored(dtype, shape, raw)
+    return packed(stored, {"layout": LAYOUT})
 
 
-def unpack(packed: bytes | memoryview) -> list[TrajectoryTokens]:
-    """Undo `pack`. The columns are views into `packed`.
+def unpack(content: bytes | memoryview) -> list[TrajectoryTokens]:
+    """Undo `pack`. The columns are views into `content`.
 
     Raises:
         InvalidRequest: it is not what `pack` writes.
     """
     try:
-        columns = _columns_in(memoryview(packed).toreadonly().cast("B"))
+        columns = _columns_in(memoryview(content).toreadonly().cast("B"))
         return list(_trajectories_in(columns))
     except (ValueError, KeyError, TypeError, IndexError, struct.error, RecursionError) as error:
         raise InvalidRequest(f"trajectories: {error!r}", field="trajectories") from None

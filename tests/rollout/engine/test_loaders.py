@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.rollout.checkpoints import write_checkpoint
 from tests.rollout.engine.exact import random_model
 
+from assay.core.tools.safetensors import Stored, packed
 from assay.rollout.models import (
     CorruptModel,
     DType,
@@ -70,18 +71,8 @@ INDEX = "model.safetensors.index.json"
 
 def write_safetensors(path: Path, tensors: dict[str, tuple[str, Any]]) -> None:
     """tensors: name -> (dtype as safetensors names it, array of matching element size)."""
-    table, at, blobs = {}, 0, []
-    for name, (dtype, array) in tensors.items():
-        raw = array.tobytes()
-        table[name] = {
-            "dtype": dtype,
-            "shape": list(array.shape),
-            "data_offsets": [at, at + len(raw)],
-        }
-        at += len(raw)
-        blobs.append(raw)
-    head = json.dumps(table).encode()
-    path.write_bytes(struct.pack("<Q", len(head)) + head + b"".join(blobs))
+    stored = {n: Stored(dtype, a.shape, a.tobytes()) for n, (dtype, a) in tensors.items()}
+    path.write_bytes(packed(stored))
 
 
 def folder_of(tmp_path: Path, shards: int = 1) -> Path:

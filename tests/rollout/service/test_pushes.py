@@ -24,6 +24,7 @@ from tests.rollout.test_adapter_files import LORA, OFT, lora_arrays, oft_arrays,
 
 from assay.client.rollouts import RolloutGroup, Weight
 from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
+from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import Runtime, RuntimeOptions, Sampling
 from assay.rollout.models import Engine, read_adapter
 from assay.v1 import rollout_pb2
@@ -55,20 +56,11 @@ def tensors(arrays: Any) -> dict[str, Weight]:
 
 
 def safetensors(weights: dict[str, Weight], path: Path, *, checksums: bool = True) -> str:
-    table: dict[str, Any] = {}
-    at = 0
-    for name, weight in weights.items():
-        offsets = [at, at + len(weight.data)]
-        table[name] = {"dtype": weight.dtype, "shape": weight.shape, "data_offsets": offsets}
-        at = offsets[1]
-    if checksums:
-        table["__metadata__"] = {
-            f"sha256.{name}": hashlib.sha256(weight.data).hexdigest()
-            for name, weight in weights.items()
-        }
-    header = json.dumps(table).encode()
-    data = b"".join(weight.data for weight in weights.values())
-    path.write_bytes(struct.pack("<Q", len(header)) + header + data)
+    stored = {
+        name: Stored(weight.dtype, weight.shape, weight.data) for name, weight in weights.items()
+    }
+    sums = {f"sha256.{n}": hashlib.sha256(weight.data).hexdigest() for n, weight in weights.items()}
+    path.write_bytes(packed(stored, sums if checksums else None))
     return path.name
 
 

@@ -92,7 +92,18 @@ async def service(
     """The service as its process builds it."""
     values = {"grpc_port": 0, "drain_s": 0.0, "slots": 12, "tokens_max": TOKENS_MAX, "threads": 1}
     rollout = RolloutSettings.model_validate({**values, "reward_url": reward_url, **engine})
-    api = await asyncio.to_thread(build, Settings(data_dir=data_dir, rollout=rollout))
+    with pytest.MonkeyPatch.context() as undone:  # the metrics choose their folder for the process
+        undone.setenv("PROMETHEUS_MULTIPROC_DIR", str(data_dir))
+        async with _listening(await asyncio.to_thread(build, _settings(data_dir, rollout))) as own:
+            yield own
+
+
+def _settings(data_dir: Path, rollout: RolloutSettings) -> Settings:
+    return Settings(data_dir=data_dir, rollout=rollout)
+
+
+@asynccontextmanager
+async def _listening(api: RolloutApi) -> AsyncIterator[Own]:
     try:
         address = await api.server.start()
         watching = asyncio.create_task(api.server.watch_readiness())

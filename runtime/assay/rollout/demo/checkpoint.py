@@ -1,18 +1,17 @@
 """The model as a Hugging Face folder: what the runtime loads, and what is pushed later.
 
-safetensors is 8 bytes of length, a JSON table of offsets, and the raw little-endian tensors. The
-tokenizer has one token per character; the one that ends a response is special, so that it is no
+The tokenizer has one token per character; the one that ends a response is special, so that it is no
 part of the text.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.core.tools.safetensors import Stored, packed
 from assay.rollout.demo.task import ALPHABET, PAD, STOP
 
 if TYPE_CHECKING:
@@ -74,18 +73,9 @@ def write_folder(folder: Path, shape: Shape, weights: Weights) -> Path:
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"eos_token": ALPHABET[STOP]}), encoding="utf-8"
     )
-    table, parts, at = {}, [], 0
-    for name, tensor in weights.items():
-        data = np.ascontiguousarray(tensor, "<f4").tobytes()
-        table[name] = {
-            "dtype": "F32",
-            "shape": list(tensor.shape),
-            "data_offsets": [at, at + len(data)],
-        }
-        parts.append(data)
-        at += len(data)
-    head = json.dumps(table).encode()
-    head += b" " * (-len(head) % 8)
-    content = struct.pack("<Q", len(head)) + head + b"".join(parts)
-    (folder / "model.safetensors").write_bytes(content)
+    stored = {
+        name: Stored("F32", tensor.shape, np.ascontiguousarray(tensor, "<f4").tobytes())
+        for name, tensor in weights.items()
+    }
+    (folder / "model.safetensors").write_bytes(packed(stored))
     return folder

@@ -60,6 +60,8 @@ class Dialect(Protocol):
     """Whether it can hold responses between two tokens and resume them."""
     names_versions: bool
     """Whether its responses say which weights made each token."""
+    takes: frozenset[str]
+    """Kinds of weights that `stage` makes ready: `full`, `lora`, `oft`."""
 
     def accept(self, group: Group) -> None:
         """Refuse a group that this server cannot decode exactly.
@@ -240,6 +242,7 @@ class AssayServer:
     path = COMPLETIONS
     keeps_paused = True
     names_versions = True
+    takes = frozenset({"full", "lora", "oft"})
 
     def __init__(self) -> None:
         self._paths: dict[int, str] = {}
@@ -313,6 +316,7 @@ class Vllm:
     path = COMPLETIONS
     keeps_paused = False
     names_versions = False
+    takes = frozenset({"lora"})
 
     def __init__(self, model: str, *, adapter_prefix: str = "assay-policy-") -> None:
         self._base, self._prefix = model, adapter_prefix
@@ -346,14 +350,26 @@ class Vllm:
 
     async def stage(self, transport: Transport, version: int, path: str, timeout_s: float) -> None:
         body = {"lora_name": f"{self._prefix}{version}", "lora_path": path}
-        await transport.call("POST", "/v1/load_lora_adapter", body, timeout_s=timeout_s)
+        await transport.command("POST", "/v1/load_lora_adapter", body, timeout_s=timeout_s)
         self._paths[version] = path
 
     async def activate(self, transport: Transport, version: int, timeout_s: float) -> None:
-        del transport, timeout_s
         if version != 0 and version not in self._paths:
             raise WeightsNotReady(f"version {version} is not staged")
-        self._active = version
+        previous, self._active = self._active, version
+        for old in [one for one in self._paths if one not in (version, previous)]:
+            await self._unload(transport, old, timeout_s)
+
+    async def _unload(self, transport: Transport, version: int, timeout_s: float) -> None:
+        """Free an adapter that can no longer be activated; the server may have lost it already."""
+        body = {"lora_name": self._name(version)}
+        del self._paths[version]
+        try:
+            path = "/v1/unload_lora_adapter"
+            await transport.command("POST", path, body, timeout_s=timeout_s)
+        except ServerRefused as error:
+            if error.status not in (400, 404):
+                raise
 
     async def restore(self, transport: Transport, version: int) -> None:
         if version not in self._paths:
@@ -361,4 +377,4 @@ class Vllm:
         listed = await transport.call("GET", "/v1/models")
         if self._name(version) not in [model.get("id") for model in listed.get("data", [])]:
             body = {"lora_name": self._name(version), "lora_path": self._paths[version]}
-            await transport.call("POST", "/v1/load_lora_adapter", body)
+            await transport.command("POST", "/v1/load_lora_adapter", body)

@@ -281,6 +281,17 @@ class RemoteEngine:
         if not self._closed and os.getpid() == self._owner:
             self._loop.post(functools.partial(self._decoder.release, mode))
 
+    @property
+    def takes(self) -> frozenset[str]:
+        """Kinds of pushes that the server takes: `full`, `lora`, `oft`."""
+        return self._dialect.takes
+
+    @property
+    def policy_version(self) -> int:
+        """Version of the active weights."""
+        with self._decoder.changed:
+            return self._ledger.policy_version
+
     def stage(self, version: int, path: str) -> None:
         """Have the server make the weights at `path` (as it sees it) ready, while it decodes.
 

@@ -176,7 +176,8 @@ class Ledger:
         row.versions.extend(part.policy_versions[:room])
         row.stop = stop
         if len(row.tokens) == row.group.max_tokens and stop is Stop.NONE:
-            row.stop = Stop.LENGTH
+            # The reason comes in an event of its own, which the last possible token does not await.
+            row.stop = Stop.ID if row.tokens[-1] in row.group.stop_ids else Stop.LENGTH
         if row.stop is not Stop.NONE:
             self._stopped(row)
 

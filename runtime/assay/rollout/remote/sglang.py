@@ -36,6 +36,7 @@ class SGLang:
     path = GENERATE
     keeps_paused = True
     names_versions = False
+    takes = frozenset({"full"})
 
     def __init__(self, *, version_prefix: str = "assay-policy-") -> None:
         self._prefix = version_prefix

@@ -51,13 +51,25 @@ class Transport:
             ServerLost: no response, or one that asks to retry later.
             ServerRefused: the server cannot do this.
         """
+        text = await self.command(method, path, body, timeout_s=timeout_s)
+        return _json(path, text) if text else None
+
+    async def command(
+        self, method: str, path: str, body: object = None, *, timeout_s: float | None = None
+    ) -> str:
+        """One request and the text of its response, for routes that answer in words.
+
+        Raises:
+            ServerLost: no response, or one that asks to retry later.
+            ServerRefused: the server cannot do this.
+        """
         allowed = self._options.admin_s if timeout_s is None else timeout_s
         try:
             answer = await self._whole(method, path, body, allowed)
         except httpx.HTTPError as error:
             raise ServerLost(f"{path}: {type(error).__name__} {error}") from error
         _check(path, answer.status_code, answer.text)
-        return _json(path, answer.text) if answer.content else None
+        return answer.text
 
     async def check_health(self, timeout_s: float) -> None:
         """Ask the server whether it serves.

@@ -16,6 +16,7 @@ from assay.rollout.models.load import load_model, load_tokenizer
 from assay.rollout.models.model import DType
 from assay.rollout.options import RuntimeOptions
 from assay.rollout.runtime import Runtime
+from assay.rollout.service.weights import ServerFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from assay.rollout.server.hub import StreamingEngine
     from assay.rollout.service.weights import WeightSlots
 
-REMOTE_UNSUPPORTED: Final = ("PushWeights", "StreamTrace")
-"""Calls that no remote engine serves: its server has the weights, and no trace ring."""
+PUSHES: Final = "PushWeights"
+REMOTE_UNSUPPORTED: Final = ("StreamTrace",)
+"""Calls that no remote engine serves: its server has no trace ring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,7 @@ class Backend:
     """An open engine, and what the service has to know of it."""
 
     engine: StreamingEngine
-    weights: WeightSlots | None
+    weights: WeightSlots | ServerFolder | None
     """Where weights are staged; `None`: pushes are refused."""
     model: str
     vocab_size: int
@@ -110,14 +112,17 @@ def _remote(rollout: RolloutSettings) -> Backend:
         raise FailedPrecondition(message, field="rollout.engine_url") from error
     tokenizer = _tokenizer(rollout)
     engine = connect(rollout, tokenizer_size=None if tokenizer is None else tokenizer.vocab_size)
+    folder, near = rollout.engine_weights_dir, rollout.tokenizer
+    model_folder = near if near is None or near.is_dir() else near.parent
+    weights = None if folder is None else ServerFolder(engine, folder, model_folder)
     return Backend(
         engine=engine,
-        weights=None,
+        weights=weights,
         model=engine.greeting.model,
         vocab_size=engine.vocab_size,
         tokens_max=rollout.tokens_max,
         tokenizer=tokenizer,
-        unsupported=REMOTE_UNSUPPORTED,
+        unsupported=REMOTE_UNSUPPORTED if weights else (PUSHES, *REMOTE_UNSUPPORTED),
         close=engine.close,
     )
 

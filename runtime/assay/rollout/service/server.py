@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assay.edge.calls import CallGuard
     from assay.edge.clock import Clock
     from assay.rollout.service.service import RolloutService
-    from assay.rollout.service.weights import WeightSlots
+    from assay.rollout.service.weights import ServerFolder, WeightSlots
     from assay.rollout.service.wire import Served
 
 SERVICE: Final = rollout_pb2.DESCRIPTOR.services_by_name["RolloutService"].full_name
@@ -38,7 +38,7 @@ class RolloutServer:
         service: RolloutService,
         *,
         served: Served,
-        weights: WeightSlots | None,
+        weights: WeightSlots | ServerFolder | None,
         unsupported: Sequence[str] = (),
         guard: CallGuard,
         settings: RolloutSettings,

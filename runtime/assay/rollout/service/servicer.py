@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import grpc
 
     from assay.rollout.service.service import RolloutService
-    from assay.rollout.service.weights import Part, WeightSlots
+    from assay.rollout.service.weights import Part, ServerFolder, WeightSlots
 
     Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -46,7 +46,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         service: RolloutService,
         *,
         served: wire.Served,
-        weights: WeightSlots | None,
+        weights: WeightSlots | ServerFolder | None,
         unsupported: Sequence[str],
         shared_dir: Path | None,
     ) -> None:
@@ -119,7 +119,10 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         try:
             _check_operates()
             if self._weights is None:
-                message = "the weights of a remote engine are those of its server"
+                message = (
+                    "pushes to a remote engine need rollout.engine_weights_dir, a folder that its "
+                    "server reads too"
+                )
                 raise FailedPrecondition(message, field="policy_version")
             pushed = await receive(self._weights, _parts(bodies), self._shared_dir)
         except AssayError:

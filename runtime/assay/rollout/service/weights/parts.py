@@ -101,6 +101,11 @@ class Assembly:
         return self._bytes[self._filled :]
 
     @property
+    def data(self) -> memoryview:
+        """All its bytes."""
+        return self._bytes
+
+    @property
     def whole(self) -> bool:
         """Whether all its bytes have arrived."""
         return self._filled == len(self._bytes)

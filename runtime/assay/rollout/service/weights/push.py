@@ -29,6 +29,7 @@ from assay.rollout.models.errors import CorruptModel, ModelError
 from assay.rollout.models.hugging_face import tensor_key
 from assay.rollout.models.model import TensorKind
 from assay.rollout.models.staging import StagedTensor
+from assay.rollout.service.weights.folders import ServerFolder
 from assay.rollout.service.weights.parts import (
     Assembly,
     Head,
@@ -83,7 +84,9 @@ class Pushed:
 
 
 async def receive(
-    slots: WeightSlots, parts: AsyncIterator[Part], shared_dir: Path | None = None
+    slots: WeightSlots | ServerFolder,
+    parts: AsyncIterator[Part],
+    shared_dir: Path | None = None,
 ) -> Pushed:
     """Stage the received tensors.
 
@@ -102,9 +105,11 @@ async def receive(
     if first is None:
         raise FailedPrecondition("an empty push", field="tensor")
     push = first.push
-    if push.shared_file:
-        if first.head is not None or await anext(parts, None) is not None:
-            raise FailedPrecondition("tensors beside a shared file", field="tensor")
+    if push.shared_file and (first.head is not None or await anext(parts, None) is not None):
+        raise FailedPrecondition("tensors beside a shared file", field="tensor")
+    if isinstance(slots, ServerFolder):
+        weights = await slots.receive(push, _with(first, parts), shared_dir)
+    elif push.shared_file:
         staging = _stage_whole_file if push.kind is PushKind.FULL else _stage_adapter_file
         weights = await asyncio.to_thread(staging, slots, push, shared_dir)
     elif push.kind is PushKind.FULL:
