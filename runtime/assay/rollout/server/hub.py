@@ -13,6 +13,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+import structlog
+
 from assay.core.errors import DependencyDown
 from assay.rollout.errors import RolloutError, RolloutGone, RuntimeClosed
 from assay.rollout.rollout_engine import RolloutEngine
@@ -30,6 +32,8 @@ FLUSH_S_MAX = 0.04
 streams on a slow engine, looking would cost more than sending."""
 WAIT_S = 0.1
 PEEK_TOKENS = 256
+
+log = structlog.get_logger(__name__)
 
 
 class StreamingEngine(RolloutEngine, Protocol):
@@ -180,8 +184,9 @@ class Hub(Tickets):
                     self._loop.call_soon_threadsafe(self._all_ended, ended)
         except RuntimeClosed:
             self._tell_down("the engine was closed")
-        except RolloutError as error:
-            self._tell_down(str(error))
+        except Exception as error:
+            log.exception("engine_failed")
+            self._tell_down(str(error) or type(error).__name__)
 
     def _tell_down(self, why: str) -> None:
         if not self._loop.is_closed():

@@ -1,7 +1,7 @@
 """Carries the engine's output to the event loop; the only thread that polls.
 
 Invariant: what `poll` and `poll_rewards` returned reaches the loop in that order, once, until
-`stop`; an error of the engine also reaches it, and ends the thread.
+`stop`; whatever ends the thread before that reaches it too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from assay.core.errors import AssayError
+from assay.core.errors import AssayError, DependencyDown
 
 if TYPE_CHECKING:
     import asyncio
@@ -68,11 +68,17 @@ class Pump:
                 responses, ended = self._engine.poll_rewards(), self._engine.poll()
                 if responses or ended:
                     self._tell(self._listener.on_ready, responses, ended)
-        except AssayError as error:
+        except Exception as error:
             if not self._stopping.is_set():
                 log.exception("engine_failed")
-                self._tell(self._listener.on_engine_failed, error)
+                self._tell(self._listener.on_engine_failed, _typed(error))
 
     def _tell(self, what: object, *arguments: object) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(what, *arguments)  # type: ignore[arg-type]
+
+
+def _typed(error: Exception) -> AssayError:
+    if isinstance(error, AssayError):
+        return error
+    return DependencyDown(f"the engine failed: {type(error).__name__}: {error}")

@@ -491,7 +491,12 @@ class World:
             )  # fmt: skip
             others.append(self.loop.create_task(scorer.score(draw.randint(1, 6)), name="scorer"))
         if draw.random() < 0.5:
-            quota = Quota(requests_open_max=16, bytes_open_max=400, batches_open_max=4, tasks_max=2)
+            quota = Quota(
+                requests_open_max=16,
+                bytes_open_max=draw.choice([400, 100_000]),  # either limit is reached first
+                batches_open_max=4,
+                tasks_max=2,
+            )
             hostile = Hostile(
                 Tenant(tenant_id=TenantId("hostile"), quota=quota), self.network,
                 random.Random(f"{self.seed}/hostile"),  # noqa: S311

@@ -174,7 +174,8 @@ def _members(value: Any) -> set[str]:  # noqa: ANN401 - of any type of key
 
 
 def _scores(value: list[tuple[str, float]]) -> dict[str, int]:
-    return {member: int(score) for member, score in value}
+    """Virtual times; the store writes -1 for a tenant that waits alone, where none is kept."""
+    return {member: max(int(score), 0) for member, score in value}
 
 
 _READ: Final[dict[str, Any]] = {
