@@ -513,7 +513,7 @@ class StoreMachine(RuleBasedStateMachine):
         )
         now_us = int(now_us or 0)
         return (
-            {tenant: max(ahead, 0) for tenant, ahead in by_tenant(waiting).items()},
+            {tenant: ahead + (since is None) for tenant, ahead in by_tenant(waiting).items()},
             {tenant: ahead for tenant, ahead in by_tenant(debts).items() if ahead > now_us},
             now_us,
             None if since is None else self.models_fence(int(since)),
