@@ -61,8 +61,8 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
 def listening(ready: Path, addresses: Mapping[str, str]) -> Iterator[None]:
     """Keep `addresses` (and our pid) in the file `ready` for the duration of the block.
 
-    What the start made (modules, classes, settings) is never garbage; looking for garbage in it,
-    some 50 ms at a time, would make all calls wait. It is left out from here on.
+    What the start made (modules, classes, settings) is never garbage; looking for garbage in it
+    would make all calls wait. It is left out from here on.
 
     Raises:
         FailedPrecondition: the file cannot be written.
