@@ -74,10 +74,8 @@ def of_model(model: QueueModel) -> State:
 def _stage(model: QueueModel, stage: Any) -> State:  # noqa: ANN401 - its name
     queue, letters = model._queues[stage], model._letters[stage]  # noqa: SLF001
     shares, costs = queue.shares, model._costs[stage]  # noqa: SLF001
-    # The store marks a tenant that waits alone by -1: it has no virtual time.
-    alone = dict.fromkeys(shares.waiting, -1)
     state: State = {
-        f"s:{stage}": alone if shares.since is None else dict(shares.waiting),
+        f"s:{stage}": dict(shares.waiting),
         f"sd:{stage}": {t: ahead for t, ahead in shares.debts.items() if ahead > shares.now_us},
         f"sv:{stage}": {"charges": True, "now": shares.now_us} if shares.since is not None else {},
         f"cost:{stage}": _without_zeros({**costs.by_tenant_us, "": costs.all_us}),
