@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from assay.core.errors import AssayError, DependencyDown
-from assay.rollout.rollout_engine import RolloutEngine
 from assay.rollout.rollouts import Completed, ScoreRequest
 from assay.rollout.server.hub import Hub, StreamingEngine
 from assay.rollout.service.pump import Pump
+
+if TYPE_CHECKING:
+    from assay.rollout.rollout_engine import RolloutEngine
 
 PATIENCE_S = 60.0
 
