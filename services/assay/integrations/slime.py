@@ -35,7 +35,6 @@ _EPSILON: Final = 1e-6
 class SlimeSample(Protocol):
     """What is used of `slime.utils.types.Sample`."""
 
-    Status: Any
     status: Any
     prompt: Any
     response: str
@@ -44,7 +43,7 @@ class SlimeSample(Protocol):
     remove_sample: bool
     metadata: dict[str, Any]
 
-    def get_reward_value(self, args: Any) -> float:
+    def get_reward_value(self, args: Any, /) -> float:
         """The reward as a number."""
 
 
@@ -72,7 +71,7 @@ async def _reward(sample: SlimeSample) -> float:
 def _told(sample: SlimeSample, judged: Judgement) -> float:
     if judged.reward is not None:
         return judged.reward
-    sample.status = sample.Status.FAILED
+    sample.status = type(sample.status).FAILED
     sample.remove_sample = True
     sample.metadata = {**(sample.metadata or {}), MARK: judged.cause}
     return UNSCORED
