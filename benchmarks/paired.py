@@ -52,6 +52,8 @@ SETTINGS = {
     "ASSAY_WORKER__STAGES": '["noop", "python.run", "extract", "math.verify"]',
     "ASSAY_WORKER__SLOTS": "2",
 }
+RESPONSES = 8
+"""Per prompt: of one group and reference. Each slot audits a reference that it has not seen."""
 now_s = time.perf_counter
 
 
@@ -117,8 +119,8 @@ async def score1(platform: Platform, count: int) -> None:
 
 
 async def python(platform: Platform, count: int) -> None:
-    """Trivial programs with one test, in the sandbox."""
-    cases = [trivial_python(index) for index in range(count)]
+    """Trivial programs with one test, in the sandbox; eight responses per reference."""
+    cases = [trivial_python(index // RESPONSES) for index in range(count)]
     requests = [
         Request(request_id=f"{index}", response=case.response, reference=case.reference)
         for index, case in enumerate(cases)
@@ -140,10 +142,15 @@ async def math(platform: Platform, count: int) -> None:
 
 
 def noops(count: int) -> Sequence[Request]:
-    """Ids are numbers; eight per group."""
+    """Ids are numbers."""
     return [
-        Request(request_id=f"{i}", group_id=f"g{i // 8}", response=f"answer {i}", reference={})
-        for i in range(count)
+        Request(
+            request_id=f"{index}",
+            group_id=f"g{index // RESPONSES}",
+            response=f"answer {index}",
+            reference={},
+        )
+        for index in range(count)
     ]
 
 

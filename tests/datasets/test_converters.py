@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
+from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.datasets import livecodebench
 from assay.datasets.answers import last_boxed
@@ -415,6 +416,11 @@ def test_an_answer_field_goes_first() -> None:
 
 # --- IFEval --------------------------------------------------------------------------------------
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=8), one, max_size=3),
+    max_leaves=8,
+)
 NONE = dict.fromkeys(("num_highlights", "relation", "num_words", "keywords", "letter"))
 
 
@@ -534,7 +540,7 @@ def test_instructions_are_judged_as_their_checkers_do(seed: int) -> None:
     told = []
     for _ in range(1_500):
         text = "".join(rng.choices(pieces, k=rng.randint(0, 12)))
-        told.append(check(text))
+        told.append(bool(text.strip()) and check(text))
         assert (pattern.search(text) is not None) == told[-1], (name, text)
     assert True in told
     assert False in told
@@ -579,6 +585,76 @@ def test_all_instructions_of_a_prompt_must_hold(judge: Judge) -> None:
     assert reward(judge, row, "a dog sat") == 0.0
 
 
+def python_takes(text: str) -> bool:
+    """Remove the fences that IFEval knows, then parse."""
+    text = text.strip()
+    for mark in ("```json", "```Json", "```JSON", "```"):
+        text = text.removeprefix(mark)
+    try:
+        json.loads(text.removesuffix("```").strip())
+    except ValueError:
+        return False
+    return True
+
+
+@given(JSON, st.data())
+@settings(max_examples=250, deadline=None)
+def test_json_and_nothing_else_is_in_json_format(
+    judge: Judge, value: object, data: st.DataObject
+) -> None:
+    text = json.dumps(value, indent=data.draw(st.sampled_from((None, 2))))
+    ends = ("", " ", "\n", "```", "```json\n", "```JSON ", "```js", "Here it is: ", "]", "{", ",")
+    text = data.draw(st.sampled_from(ends)) + text + data.draw(st.sampled_from(ends))
+    cut = data.draw(st.integers(0, len(text)) | st.just(0))
+    response = text[: len(text) - cut]
+    row = converted("ifeval", ifeval(("detectable_format:json_format", {})))
+    assert reward(judge, row, response) == float(python_takes(response)), response
+
+
+@pytest.mark.parametrize(
+    ("response", "right"),
+    [
+        ('{"cat": 1}', True),
+        (" \n```json\n[NaN, -Infinity, 1e999999999]\n```\n", True),
+        ("9" * 5_000 + " ", True),
+        ("[" * 900 + '"cat"' + "]" * 900, True),
+        ('{"dog": 1}', False),
+        ("{'cat': 1}", False),
+        ('{"cat": 1,}', False),
+        ('{"cat": 1} {"cat": 2}', False),
+        ('~~~\n{"cat": 1}\n~~~', False),
+        ("cat", False),
+        ("", False),
+    ],
+)
+def test_json_format_stands_beside_other_instructions(
+    judge: Judge, response: str, *, right: bool
+) -> None:
+    instructions: list[tuple[str, dict[str, Any]]] = [
+        ("detectable_format:json_format", {}),
+        ("punctuation:no_comma", {}),
+    ]
+    if "cat" in response or "dog" in response:
+        instructions[1] = ("keywords:existence", {"keywords": ["cat"]})
+    elif "," in response:
+        instructions.pop()
+    row = converted("ifeval", ifeval(*instructions))
+    assert reward(judge, row, response) == float(right)
+
+
+def test_json_nested_without_end_breaks_a_limit(judge: Judge) -> None:
+    row = converted("ifeval", ifeval(("detectable_format:json_format", {})))
+    ended = judge(row.pipeline, "[" * 2_000 + "]" * 2_000, row.reference)
+    assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, 0.0)
+    assert ended.evidence.verdict == "nesting_limit"
+
+
+def test_an_empty_response_follows_no_instruction(judge: Judge) -> None:
+    for name, given_, _ in CHECKS:
+        row = converted("ifeval", ifeval((name, given_)))
+        assert reward(judge, row, "") == reward(judge, row, " \n") == 0.0, name
+
+
 def test_an_instruction_that_no_pipeline_judges_refuses_the_row_by_name() -> None:
     record = ifeval(
         ("punctuation:no_comma", {}), ("language:response_language", {"language": "de"})
@@ -589,11 +665,6 @@ def test_an_instruction_that_no_pipeline_judges_refuses_the_row_by_name() -> Non
 
 # --- any record ----------------------------------------------------------------------------------
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=8), one, max_size=3),
-    max_leaves=8,
-)
 RECORDS = [
     LCB, apps({"inputs": ["1"], "outputs": ["1"]}), CONTEST, SANITIZED, FULL, HUMAN_EVAL, EVAL_PLUS,
     apps({"fn_name": "f", "inputs": [[1]], "outputs": [[1]]}),

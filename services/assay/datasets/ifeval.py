@@ -1,10 +1,11 @@
 r"""IFEval and files in its form: instructions that one regular expression can judge together.
 
 Each instruction becomes a look-ahead at the start of the response, so that all of them must match.
-The expressions follow IFEval's checkers. Instructions that need a language detector, a splitter of
-sentences or words, or a JSON parser have no such form: their rows are refused with the name of the
-instruction. Repetitions are possessive, so matching time is linear in the
-response for each instruction.
+The expressions follow IFEval's checkers. `detectable_format:json_format` is the option `is_json` of
+the pipeline. Instructions that need a language detector or a trained splitter of sentences have no
+such form: their rows are refused with the name of the instruction. As upstream, an empty response
+follows no instruction. Repetitions are possessive, so matching time is linear in the response for
+each instruction.
 """
 
 import re
@@ -17,6 +18,7 @@ Arguments = Mapping[str, Any]
 _COUNT_MAX: Final = 100_000
 _SPLITS_MAX: Final = 30
 """Largest count that is a sum of two counts; each split is tried."""
+_JSON: Final = "detectable_format:json_format"
 _OPTIONS: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 
 
@@ -28,11 +30,14 @@ def convert(record: Record, line: int, pipeline: str) -> Row:
     if len(names) != len(all_arguments):
         raise Refused("instructions and `kwargs` differ in number")
     pairs = zip(names, all_arguments, strict=True)
-    pattern = r"\A" + "".join(_look_ahead(name, given) for name, given in pairs)
+    ahead = "".join(_look_ahead(name, given) for name, given in pairs if name != _JSON)
+    reference: dict[str, Any] = {"pattern": rf"\A(?=\s*+\S){ahead}", "flags": ["dotall"]}
+    if _JSON in names:
+        reference["is_json"] = True
     return Row(
         request_id=identity(record, line, "ifeval", "key"),
         pipeline=pipeline,
-        reference={"pattern": pattern, "flags": ["dotall"]},
+        reference=reference,
         prompt=text(record, "prompt", empty=True),
     )
 

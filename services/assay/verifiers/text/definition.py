@@ -118,6 +118,8 @@ class RegexReference(TextReference):
     """Flags of the pattern."""
     whole: bool = False
     """The pattern has to match the whole response, not a part of it."""
+    is_json: bool = False
+    """The whole response has to be JSON as well; a Markdown fence around it is ignored."""
 
     @field_validator("pattern")
     @classmethod

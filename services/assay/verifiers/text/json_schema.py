@@ -1,16 +1,19 @@
-"""Judges a response by a JSON Schema.
+"""Judges a response by a JSON Schema, or whether it is JSON at all.
 
 Every text gets a verdict. If the validator raises, a control decides the fault: values that any
 sound schema can judge (`CONTROLS`) are judged by the same schema. If one of them fails too, the
 schema is at fault, otherwise the response.
 """
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
 
 from assay.core.verdict import TEXT_CHARS_MAX, Evidence
 from assay.verifiers.text import json_text
 from assay.verifiers.text.bounds import OutOfTime, cpu_time, on_deep_stack
 from assay.verifiers.text.dialects import Judge
+
+T = TypeVar("T")
 
 CONTROLS: Final[tuple[Any, ...]] = (None, True, 0, "", [], {}, [0], {"a": 0})
 LIMIT_VERDICTS: Final = frozenset({"nesting_limit", "number_limit", "cannot_judge"})
@@ -26,7 +29,7 @@ def judge_json(text: str, validator: Judge) -> Evidence:
     """The verdict: `pass`, `wrong_answer`, `not_json`, or one of `LIMIT_VERDICTS`."""
     shown = text[:TEXT_CHARS_MAX]
     try:
-        violation = _on_any_stack(text, validator)
+        violation = _on_any_stack(lambda: _first_violation(text, validator))
     except json_text.NotJson as error:
         return Evidence(verdict="not_json", error=str(error)[:500], extracted=shown)
     except (json_text.TooDeep, RecursionError) as error:
@@ -44,6 +47,18 @@ def judge_json(text: str, validator: Judge) -> Evidence:
     return Evidence(verdict="wrong_answer", error=message, extracted=shown)
 
 
+def judge_is_json(text: str) -> Evidence:
+    """The verdict on JSON without a schema: `pass`, `not_json` or `nesting_limit`."""
+    shown = text[:TEXT_CHARS_MAX]
+    try:
+        _on_any_stack(lambda: json_text.check(text))
+    except json_text.NotJson as error:
+        return Evidence(verdict="not_json", error=str(error)[:500], extracted=shown)
+    except (json_text.TooDeep, RecursionError) as error:
+        return Evidence(verdict="nesting_limit", error=str(error)[:500], extracted=shown)
+    return Evidence(verdict="pass", extracted=shown)
+
+
 def fault_of(validator: Judge, *, cpu_s: float) -> str | None:
     """Why the schema cannot judge `CONTROLS` within `cpu_s`; `None` if it can."""
     try:
@@ -59,11 +74,11 @@ def fault_of(validator: Judge, *, cpu_s: float) -> str | None:
     return None
 
 
-def _on_any_stack(text: str, validator: Judge) -> _Violation | None:
+def _on_any_stack(judge: Callable[[], T]) -> T:
     try:
-        return _first_violation(text, validator)
+        return judge()
     except RecursionError:
-        return on_deep_stack(lambda: _first_violation(text, validator))
+        return on_deep_stack(judge)
 
 
 def _first_violation(text: str, validator: Judge) -> _Violation | None:

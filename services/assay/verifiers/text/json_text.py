@@ -19,6 +19,7 @@ _INTEGER_DIGITS_MAX: Final = 4_000
 """Below Python's limit on the digits of an `int`."""
 _FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\n]*)")
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+_MARKS: Final = ("```json", "```Json", "```JSON", "```")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -41,19 +42,40 @@ def parse(text: str) -> object:
         NotJson: the text is not JSON.
         TooDeep: it nests too deeply.
         TooLarge: a number is out of range.
-        RecursionError: this thread's stack is too small; see `deep.py`.
+        RecursionError: this thread's stack is too small; see `bounds.py`.
     """
-    found = _SURROGATE.search(text)
-    if found is not None:
-        raise NotJson(f"not UTF-8 at character {found.start()}")
-    if _nesting(text) > NESTING_MAX:
-        raise TooDeep(f"nests deeper than {NESTING_MAX}")
+    _check_text(text)
     try:
         return json.loads(
             text, parse_float=_number, parse_int=_integer, parse_constant=_no_constant
         )
     except ValueError as error:
         raise NotJson(str(error)) from None
+
+
+def check(text: str) -> None:
+    """Check that `text` is JSON for Python's parser, which also takes NaN and Infinity.
+
+    Numbers are not computed, so none is out of range.
+
+    Raises:
+        NotJson: the text is not JSON.
+        TooDeep: it nests too deeply.
+        RecursionError: this thread's stack is too small; see `bounds.py`.
+    """
+    _check_text(text)
+    try:
+        json.loads(text, parse_float=str, parse_int=str)
+    except ValueError as error:
+        raise NotJson(str(error)) from None
+
+
+def _check_text(text: str) -> None:
+    found = _SURROGATE.search(text)
+    if found is not None:
+        raise NotJson(f"not UTF-8 at character {found.start()}")
+    if _nesting(text) > NESTING_MAX:
+        raise TooDeep(f"nests deeper than {NESTING_MAX}")
 
 
 def _nesting(text: str) -> int:
@@ -80,6 +102,14 @@ def _integer(digits: str) -> int | Number:
 
 def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
+
+
+def unwrapped(response: str) -> str:
+    """The response without the Markdown fence around it; nothing else may stand outside."""
+    text = response.strip()
+    for mark in _MARKS:
+        text = text.removeprefix(mark)
+    return text.removesuffix("```").strip()
 
 
 def fenced(response: str) -> str:

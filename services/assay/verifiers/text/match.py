@@ -41,8 +41,8 @@ from assay.verifiers.text.definition import (
     RegexReference,
     TextReference,
 )
-from assay.verifiers.text.json_schema import LIMIT_VERDICTS, fault_of, judge_json
-from assay.verifiers.text.json_text import fenced
+from assay.verifiers.text.json_schema import LIMIT_VERDICTS, fault_of, judge_is_json, judge_json
+from assay.verifiers.text.json_text import fenced, unwrapped
 
 _INVALID_REFERENCE: Final = "invalid_reference"
 _CPU_LIMIT: Final = "cpu_limit"
@@ -181,7 +181,12 @@ def _choice(work: Work) -> Evidence:
 
 
 def _regex(work: Work) -> Evidence:
-    found = _matched(work.reference, work.response)
+    reference: RegexReference = work.reference
+    found = _matched(reference, work.response)
+    if found is not None and reference.is_json:
+        json = judge_is_json(unwrapped(work.response))
+        if json.verdict != "pass":
+            return json
     return _told(passed=found is not None, extracted=found[0] if found else "")
 
 
