@@ -5,8 +5,12 @@
 
     PPOTrainer(config, train_dataset=rows).train(
         workflow="examples.areal_workflow.Workflow",
-        workflow_kwargs={"scoring": "math",
-                         "options": {"step_size": 256}, "gconfig": config.gconfig, "tokenizer": path},
+        workflow_kwargs={
+            "scoring": "math",
+            "options": {"step_size": 256},  # responses of a step
+            "gconfig": config.gconfig,
+            "tokenizer": config.tokenizer_path,
+        },
         dynamic_filter_fn=whole_group(config.gconfig.n_samples),
     )
 

@@ -42,7 +42,7 @@ class Scored:
             reference: the column with the label.
             keywords: of the workflow, without `reward_fn`.
         """
-        super().__init__(*arguments, reward_fn=_never_called, **keywords)
+        super().__init__(*arguments, reward_fn=_never_called, **keywords)  # type: ignore[call-arg]
         self.scorer = Scorer.of(scoring, **(options or {}))
         self.reference = reference
         self.async_reward_fn = self._reward
