@@ -19,6 +19,7 @@ from tests.sandbox.ways import QUICK, Launcher, Way, until
 from assay.config.settings import SandboxSettings
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.base import Mode
+from assay.sandbox.launchers.boxes import Zygote
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher, open_command_launcher
 from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
@@ -216,6 +217,23 @@ def test_a_killed_zygote_costs_at_most_the_runs_under_way() -> None:
             assert result.exit_code == 0
             return
         pytest.fail("the launcher did not recover")
+
+
+def test_a_box_of_a_zygote_that_dies_meanwhile_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ZygoteLauncher(SandboxSettings(), Clock()) as launcher:
+        assert launcher.run(CommandRun(argv=("true",))).exit_code == 0
+        before = set(os.listdir("/proc/self/fd"))
+
+        def dead(_self: Zygote, *, until: int) -> None:
+            monkeypatch.setattr(Zygote, "_ask", broken)
+
+        def broken(_self: Zygote, *, until: int) -> None:
+            raise BrokenPipeError
+
+        monkeypatch.setattr(Zygote, "_ask", dead)  # the box that is ready comes, then no more
+        with pytest.raises(SandboxError, match="does not answer"):
+            launcher.run(CommandRun(argv=("true",)))
+        assert set(os.listdir("/proc/self/fd")) == before
 
 
 ABANDONED = """

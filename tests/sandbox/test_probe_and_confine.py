@@ -98,8 +98,10 @@ def outcome(act):
         return type(error).__name__
     return "DONE"
 heard = []
-threading.Thread(target=lambda: heard.append(ours.recv(5))).start()
+hears = threading.Thread(target=lambda: heard.append(ours.recv(5)))
+hears.start()
 theirs.send(b"hello")
+hears.join()
 import xml.dom.minidom  # a module that was not loaded before
 answers = {
     "socket": outcome(socket.socket),

@@ -123,6 +123,20 @@ def test_a_hostile_source_ends_in_a_verdict(judge: Judge, source: str) -> None:
     assert judge(CPP, SMALL, ADD).reward == 1.0
 
 
+@pytest.mark.parametrize(("answer", "reward"), [("a + b", 1.0), ("a - b", 0.0)])
+def test_signals_to_its_parent_leave_a_program_judged_by_its_output(
+    judge: Judge, answer: str, reward: float
+) -> None:
+    """Pid 1 of a box is a Python process, which has a handler for SIGINT."""
+    source = (
+        "#include <csignal>\n#include <iostream>\n#include <unistd.h>\n"
+        f"int main() {{ long a, b; std::cin >> a >> b; std::cout << {answer} << std::flush;"
+        " for (int s = 1; s < 65; s++) if (s != SIGSTOP) kill(getppid(), s), kill(1, s); }"
+    )
+    ended = judge(CPP, source, {"tests": ADD["tests"][:1]})
+    assert (ended.reward, ended.evidence.verdict) == (reward, "pass" if reward else "wrong_answer")
+
+
 def test_code_that_runs_before_main_sees_no_expected_output(judge: Judge) -> None:
     source = (
         "#include <cstdio>\n#include <cstdlib>\n"

@@ -363,11 +363,13 @@ class Box:
         if self._unsealed:
             raise RuntimeError("spawn_confined after unseal would expose the sealed data")
         namespaces = linux.CLONE_NEWPID | linux.CLONE_NEWNS if self._nested else 0
+        _ignore_interrupts()
         pid, pidfd = linux.clone(namespaces)
         if pid:
             os.close(pidfd)
             return pid
         try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             self._enter_nested(keep_fds)
         except BaseException:  # noqa: BLE001 - no code of the harness may continue in this process
             traceback.print_exc()
@@ -421,6 +423,11 @@ class Program(NamedTuple):
     """In `/proc`, which shows another namespace where bubblewrap creates the inner one."""
 
 
+def _ignore_interrupts() -> None:
+    """Pid 1 gets the signals for which it has a handler, and Python has one for this signal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def start_program(
     request: Request,
     where: str,
@@ -445,9 +452,11 @@ def start_program(
         OSError: `prepare` failed.
     """
     reader, writer = os.pipe()
+    _ignore_interrupts()
     pid = os.fork()
     if pid == 0:
         try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             began = _edge_of_self(is_head=False, is_alone=True)
             shown = os.readlink("/proc/self")
             os.write(writer, f"{shown} {blocked.words_of(began)}\n".encode())

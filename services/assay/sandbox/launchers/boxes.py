@@ -72,12 +72,14 @@ class Zygote:
         return self._process.pid
 
     def _greet(self) -> None:
-        with memory_file(marshal.dumps(dict(self._setup))) as wanted:
-            socket.send_fds(self._control, [b"s"], [wanted])
         try:
+            with memory_file(marshal.dumps(dict(self._setup))) as wanted:
+                socket.send_fds(self._control, [b"s"], [wanted])
             answer = self._control.recv(4_096)
         except TimeoutError:
             answer = b"failed: no answer"
+        except ConnectionError:
+            answer = b""
         if answer != b"ready":
             self.close()
             raise IsolationUnavailable(f"zygote: {answer.decode(errors='replace') or 'died'}")
@@ -87,12 +89,15 @@ class Zygote:
         with self._lock:
             if self._process.poll() is not None:
                 self._restart()
-            try:
-                self._ask(until=1)
-                taken = self._receive()
-                self._ask(until=1)
-            except OSError as error:
-                raise SandboxError(f"the zygote does not answer: {error}") from error
+            with contextlib.ExitStack() as undo:
+                try:
+                    self._ask(until=1)
+                    taken = self._receive()
+                    undo.callback(taken.close)
+                    self._ask(until=1)
+                except OSError as error:
+                    raise SandboxError(f"the zygote does not answer: {error}") from error
+                undo.pop_all()
             return taken
 
     def _restart(self) -> None:
@@ -111,6 +116,8 @@ class Zygote:
     def _receive(self) -> ForkedBox:
         _, descriptors, _, _ = socket.recv_fds(self._control, 16, 2)
         if len(descriptors) != 2:
+            for descriptor in descriptors:
+                os.close(descriptor)
             raise SandboxError("the zygote died")
         self._asked -= 1
         for descriptor in descriptors:
