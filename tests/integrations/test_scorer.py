@@ -4,12 +4,14 @@ import asyncio
 import logging
 import pickle
 import socket
+import threading
 from typing import Any
 
 import pytest
 from tests.integrations.stand_in import FAILS, LIMIT, RIGHT, WRONG, Judge
 from tests.running import working
 
+from assay.client.batch import Batch
 from assay.config.settings import StoreSettings
 from assay.core.errors import InvalidRequest, NotFound
 from assay.integrations import Sample, Scorer, Scoring
@@ -133,3 +135,36 @@ def test_options_from_the_environment_name_the_variable_that_is_wrong() -> None:
     with pytest.raises(InvalidRequest) as wrong:
         Scoring(pipeline="math", patience_s=float("inf"))
     assert wrong.value.field == "patience_s"
+
+
+async def test_a_cancelled_caller_withdraws_its_request_and_no_other(
+    api: Any, store_settings: StoreSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = {name: threading.Event() for name in ("submit", "cancel_requests")}
+    for name, event in reached.items():
+        monkeypatch.setattr(Batch, name, saying(getattr(Batch, name), event))
+    scorer = Scorer.of("math", url=api.addresses.grpc, step_size=2)
+    abandoned = asyncio.ensure_future(scorer.judge_one_async(samples(RIGHT)[0]))
+    assert await asyncio.to_thread(reached["submit"].wait, 60)
+    abandoned.cancel()
+    assert await asyncio.to_thread(reached["cancel_requests"].wait, 60)
+    # The step continues, and no worker sees what no one waits for.
+    kept = asyncio.ensure_future(scorer.judge_one_async(samples(WRONG)[0]))
+    late = Judge()
+    async with working(store_settings, late, stage="extract"):
+        assert (await kept).reward == 0.0
+    assert [claim.response.decode() for claim in late.claims] == [WRONG]
+    assert abandoned.cancelled()
+    await asyncio.to_thread(scorer.close)
+
+
+def saying(method: Any, event: threading.Event) -> Any:
+    """The method, which sets the event when it has returned."""
+
+    async def called(*arguments: Any, **options: Any) -> Any:
+        try:
+            return await method(*arguments, **options)
+        finally:
+            event.set()
+
+    return called

@@ -15,6 +15,7 @@ import re
 import uuid
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from assay.client import Request
@@ -98,6 +99,7 @@ class Step:
         self._requests: dict[str, Request] = {}
         self._waiting: dict[str, asyncio.Future[Judgement]] = {}
         self._unsent: list[str] = []
+        self._withdrawn: list[str] = []
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
         self._batch: Batch | None = None
@@ -112,6 +114,8 @@ class Step:
 
     def add(self, samples: Sequence[Sample]) -> list[asyncio.Future[Judgement]]:
         """Add samples; each future ends with the sample's judgement.
+
+        A future that is cancelled withdraws its request, on the platform too.
 
         Raises:
             FailedPrecondition: the step is closed.
@@ -132,8 +136,10 @@ class Step:
                 group_id=sample.group_id,
             )
             self._unsent.append(request_id)
-            self._waiting[request_id] = asyncio.get_running_loop().create_future()
-            futures.append(self._waiting[request_id])
+            future = asyncio.get_running_loop().create_future()
+            future.add_done_callback(partial(self._withdraw_if_cancelled, request_id))
+            self._waiting[request_id] = future
+            futures.append(future)
         self._changed.set()
         return futures
 
@@ -154,7 +160,7 @@ class Step:
                         batch_id = uuid.uuid4().hex
                     await self._stall(error)
         finally:
-            if self._requests:  # the trainer interrupts the wait
+            if self._requests or self._withdrawn:  # the trainer interrupts the wait
                 try:
                     await self._cancel()
                 finally:
@@ -207,16 +213,28 @@ class Step:
             await self._changed.wait()
 
     async def _send(self, batch: Batch) -> None:
-        while True:
-            while self._unsent:
+        while True:  # nothing is awaited between finding no work and clearing the event
+            if self._unsent:
                 ids, self._unsent = self._unsent, []
                 await self._submit(batch, ids)
-            if self.closed:
+            elif self._withdrawn:
+                await self._cancel_withdrawn(batch)
+            elif self.closed and not self._sealed:
                 await batch.seal()
                 self._sealed = True
                 self._end_if_complete()
-                return
-            await self._changed_or_closed()
+            else:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def _cancel_withdrawn(self, batch: Batch) -> None:
+        """End what no caller waits for; a platform that cannot be told judges it for nothing."""
+        count = len(self._withdrawn)
+        with contextlib.suppress(AssayError, TimeoutError):
+            async with asyncio.timeout(CANCEL_S):
+                await batch.cancel_requests(self._withdrawn[:count])
+        del self._withdrawn[:count]
+        self._end_if_complete()
 
     async def _submit(self, batch: Batch, ids: list[str]) -> None:
         """Send these; one that the service refuses is unscored and stops none of the others."""
@@ -241,7 +259,7 @@ class Step:
             raise FailedPrecondition(f"the batch ended without {len(self._requests)} results")
 
     def _end_if_complete(self) -> None:
-        if self._sealed and not self._requests:
+        if self._sealed and not self._requests and not self._withdrawn:
             self._over.set()
 
     def _check_patience(self, reason: str, *, failed: bool) -> None:
@@ -273,6 +291,12 @@ class Step:
         future = self._waiting.pop(request_id)
         if not future.done():
             future.set_result(judged)
+
+    def _withdraw_if_cancelled(self, request_id: str, future: asyncio.Future[Judgement]) -> None:
+        if future.cancelled() and self._requests.pop(request_id, None) is not None:
+            del self._waiting[request_id]
+            self._withdrawn.append(request_id)
+            self._changed.set()
 
     def _resolve_all(self, judged: Judgement) -> None:
         for request_id in list(self._requests):
