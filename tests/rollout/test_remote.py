@@ -45,13 +45,14 @@ from assay.rollout.models.driver import Sampling as DriverSampling
 from assay.rollout.models.engine import EngineSettings
 from assay.rollout.receipts import result_hash
 from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, Vllm
-from assay.rollout.server.app import Served, build_app
+from assay.rollout.server.app import Answer, Served, build_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from assay.rollout.remote.dialects import Dialect
+    from assay.rollout.rollouts import Completed, Progress
 
 VOCAB, SEQ_MAX = 300, 900
 SAMPLING = Sampling(temperature=0.8, top_k=40)
@@ -338,7 +339,18 @@ def test_vllms_dialect_retracts_where_it_cannot_hold(models: Path) -> None:
     assert list(c.tokens) == alone(models / "base.bin", [5], 300, 9, SETTINGS)
 
 
-def test_a_response_of_one_request_carries_its_servers_receipt(models: Path) -> None:
+@pytest.mark.parametrize("delay_s", [0.0, 0.3])
+def test_a_response_of_one_request_carries_its_servers_receipt(
+    models: Path, monkeypatch: pytest.MonkeyPatch, delay_s: float
+) -> None:
+    """Also when the last event, which has it, comes some time after the last token."""
+    end = Answer.end
+
+    def late(answer: Answer, whole: Completed, part: Progress) -> dict[str, object]:
+        time.sleep(delay_s)
+        return end(answer, whole, part)
+
+    monkeypatch.setattr(Answer, "end", late)
     with base_served(models, AssayServer()) as engine:
         engine.submit([5], max_tokens=9, seeds=[9], want_reward=False)
         (c,) = ended(engine, 1)

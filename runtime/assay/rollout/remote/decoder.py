@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from assay.rollout.errors import ServerLost, ServerRefused, WorkerStalled
-from assay.rollout.layout import PauseMode
+from assay.rollout.layout import PauseMode, Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
 
     from assay.rollout.remote.dialects import Dialect, Greeting, Part
     from assay.rollout.remote.ledger import Ledger, Row
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 
 
 NOT_FOUND = 404
+
+
+def _lacks_its_end(row: Row, part: Part) -> bool:
+    """Whether these are the last possible tokens, and an event with the receipt follows."""
+    full = len(row.tokens) + len(part.progress.tokens) >= row.group.max_tokens
+    return full and part.stop is Stop.NONE and not part.cut
 
 
 class Decoder:
@@ -139,16 +146,30 @@ class Decoder:
             self._ledger.requests += 1
             version = self._ledger.policy_version
             body = self._dialect.body(row)
-        known = 0
-        async with aclosing(self._transport.events(self._dialect.path, body)) as events:
-            async for event in events:
-                part = self._dialect.part(event, version, known)
-                await self._gate.wait()
-                if part is not None:
-                    known += len(part.progress.tokens)
-                    self._take(row, part)
+        await self._stream(row, body, version)
         if row.decoding:
             raise ServerLost("the stream ended before the response did")
+
+    async def _stream(self, row: Row, body: Mapping[str, object], version: int) -> None:
+        known = 0
+        last: Part | None = None
+        try:
+            async with aclosing(self._transport.events(self._dialect.path, body)) as events:
+                async for event in events:
+                    part = self._dialect.part(event, version, known)
+                    await self._gate.wait()
+                    if part is None:
+                        continue
+                    known += len(part.progress.tokens)
+                    if last is not None and not part.progress.tokens:
+                        part, last = replace(part, progress=last.progress), None
+                    if body.get("return_receipt") and _lacks_its_end(row, part):
+                        last = part
+                    else:
+                        self._take(row, part)
+        finally:
+            if last is not None:
+                self._take(row, last)
 
     def _take(self, row: Row, part: Part) -> None:
         with self.changed:
