@@ -4,6 +4,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Branch(BaseModel):
-    """Frozen; rejects unknown names; the docstrings of its fields are for readers only."""
+    """Frozen; rejects unknown names; the docstrings of its fields are the documentation."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

@@ -398,6 +398,7 @@ class Settings(BaseSettings):
         env_nested_delimiter="__",
         frozen=True,
         extra="forbid",
+        use_attribute_docstrings=True,
     )
 
     data_dir: Path = Path.home() / ".local" / "share" / "assay"
