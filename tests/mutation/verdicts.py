@@ -273,10 +273,13 @@ OUTCOMES: Final = [
         "outcomes",
         f"{TEXT}/json_schema.py",
         ("text_json_schema", "text_pipelines"),
-        ('verdict="not_json", error', 'verdict="nesting_limit", error'),
         (
-            '    except (json_text.TooDeep, RecursionError) as error:\n        return Evidence(verdict="nesting_limit"',
-            '    except (json_text.TooDeep, RecursionError) as error:\n        return Evidence(verdict="pass"',
+            'validator))\n    except json_text.NotJson as error:\n        return Evidence(verdict="not_json"',
+            'validator))\n    except json_text.NotJson as error:\n        return Evidence(verdict="nesting_limit"',
+        ),
+        (
+            'verdict="nesting_limit", error=str(error)[:500], extracted=shown)\n    except',
+            'verdict="pass", error=str(error)[:500], extracted=shown)\n    except',
         ),
         ("    if violation is None:\n", "    if violation is None or not violation.message:\n"),
     ),
