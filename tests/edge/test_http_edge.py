@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from structlog.testing import capture_logs
 
 from assay.core.errors import AssayError, Saturated
@@ -170,6 +170,26 @@ async def test_methods_are_counted_by_operation_never_by_path(
     for path in ("/v1/things/a", "/v1/things/b", "/v1/nothing"):
         await http.post(path, json={})
     assert puppet.calls == [("DoThing", "ok"), ("DoThing", "ok"), ("unknown", "ok")]
+
+
+async def test_what_a_caller_forwards_about_itself_changes_nothing(
+    puppet: Puppet, http: httpx.AsyncClient
+) -> None:
+    seen: list[tuple[object, ...]] = []
+
+    @puppet.app.get("/whom")
+    async def whom(request: Request) -> None:
+        seen.append((request.client and request.client.host, request.url.scheme))
+
+    forged = {
+        "forwarded": "for=6.6.6.6;proto=https;by=6.6.6.6",
+        "x-forwarded-for": "6.6.6.6, 7.7.7.7",
+        "x-forwarded-proto": "https",
+        "x-real-ip": "6.6.6.6",
+    }
+    for headers in ({}, forged):
+        assert (await http.get("/whom", headers=headers)).status_code == 200
+    assert seen == [("127.0.0.1", "http")] * 2
 
 
 async def _told(http: httpx.AsyncClient, *parts: bytes) -> bytes:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 from google.protobuf.message import DecodeError
 
-from assay.core.errors import InvalidRequest, TooLarge
+from assay.core.errors import InvalidRequest, TooLarge, not_protobuf
 from assay.edge.auth import in_url
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
@@ -351,8 +351,7 @@ def parsed_message(parse: Callable[[bytes], Any], body: bytes) -> Any:  # noqa: 
     try:
         return parse(body)
     except DecodeError as error:
-        message = "message: not a protobuf message of this method (or a string in it not UTF-8)"
-        raise InvalidRequest(message, field="message") from error
+        raise not_protobuf() from error
 
 
 def _arrival(details: grpc.HandlerCallDetails, handler: Handler) -> Arrival:

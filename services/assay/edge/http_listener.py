@@ -4,6 +4,9 @@ The limits of connections are enforced before the caller is known. uvicorn leave
 there are, in total and per peer address, how long the headers and body of a request may take to
 arrive, and how large the headers may be. A connection over a limit is closed without an answer: a
 client that sends slowly does not listen.
+
+A peer's address is that of its connection. What a caller writes about itself in `Forwarded` or
+`X-Forwarded-*` is not read, wherever it connects from; nothing here needs it.
 """
 
 import asyncio
@@ -158,6 +161,7 @@ class HttpListener:
                 ws="none",
                 log_config=None,
                 access_log=False,
+                proxy_headers=False,
                 server_header=False,
                 lifespan="off",
                 timeout_graceful_shutdown=max(1, round(drain_s)),

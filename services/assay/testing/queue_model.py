@@ -14,8 +14,7 @@ should look again) for the caller to collect.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from assay.core.fair_queue import FairQueue, Price
@@ -57,6 +56,7 @@ from assay.core.records import (
     StageReport,
     StageTiming,
     Submitted,
+    TaskRecord,
 )
 from assay.core.store_limits import (
     LEASE_RAN_OUT,
@@ -75,9 +75,11 @@ from assay.testing.queue_records import (
     Job,
     add_reward,
     admit,
+    check_quota,
     done,
     leaves_stage,
     oldest,
+    size_of,
     stages_gone,
     waits,
 )
@@ -119,21 +121,36 @@ class QueueModel:
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    def open_batch(self, spec: BatchSpec, quota: Quota, now_ns: int) -> tuple[BatchRecord, bool]:
+    def open_batch(
+        self,
+        spec: BatchSpec,
+        quota: Quota,
+        now_ns: int,
+        *,
+        implicit: TaskRecord | None = None,
+    ) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
         self._forget(now_ns)
         there = self._batches.get((spec.tenant, spec.batch_id))
         if there is not None:
             own = there.spec
-            same = replace(spec, deadline_after_ms=own.deadline_after_ms, weight=own.weight)
-            if same != own:
+            if (spec.task_id, spec.size, spec.group_size) != (
+                *(own.task_id, own.size, own.group_size),
+            ):
                 raise other_batch(spec.batch_id)
             return there.record(), False
-        task = self.book.get_task(spec.tenant, spec.task_id)
+        if implicit is None:
+            self.book.get_task(spec.tenant, spec.task_id)
         held = self._held[spec.tenant]
         if held.batches >= quota.batches_open_max:
             raise too_many_batches(quota)
+        check_quota(held, quota, requests=spec.requests_reserved, payload_bytes=spec.bytes_reserved)
+        if implicit is not None:  # it changes nothing if it refuses, and nothing refuses after it
+            self.book.put_task(implicit, quota)
+        task = self.book.get_task(spec.tenant, spec.task_id)
         held.batches += 1
+        held.requests += spec.requests_reserved
+        held.payload_bytes += spec.bytes_reserved
         deadline_ns = now_ns + spec.deadline_after_ms * 1_000_000
         batch = Batch(
             spec=spec,
@@ -143,6 +160,8 @@ class QueueModel:
             deadline_ns=deadline_ns,
             overdue_ns=deadline_ns + self._limits.batch_overdue_ns,
             results_kept_max=quota.results_kept_max,
+            requests_reserved=spec.requests_reserved,
+            bytes_reserved=spec.bytes_reserved,
         )
         self._batches[batch.key] = batch
         self.planning = True
@@ -161,6 +180,7 @@ class QueueModel:
         fresh = fresh_of(batch, requests)
         if fresh:
             admit(batch, requests, fresh, self._held[tenant], quota)
+            self._take_quota(batch, fresh.values())
             self.planning |= not batch.requests
         for request in fresh.values():
             self._take_in(batch, request, now_ns)
@@ -187,11 +207,16 @@ class QueueModel:
         batch.live[job.job_id] = job
         if request.group_id:
             batch.groups.setdefault(request.group_id, Group()).submitted += 1
-        held = self._held[batch.spec.tenant]
-        held.requests += 1
-        held.payload_bytes += job.payload_bytes
         self._jobs[job.job_id] = job
         self._enqueue(job)
+
+    def _take_quota(self, batch: Batch, fresh: Collection[NewRequest]) -> None:
+        """First what the batch has reserved, then the tenant's."""
+        held, count, size = self._held[batch.spec.tenant], len(fresh), size_of(fresh)
+        held.requests += count - min(count, batch.requests_reserved)
+        held.payload_bytes += size - min(size, batch.bytes_reserved)
+        batch.requests_reserved -= min(count, batch.requests_reserved)
+        batch.bytes_reserved -= min(size, batch.bytes_reserved)
 
     def seal(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> BatchRecord:
         """See `Store.seal`."""
@@ -581,7 +606,11 @@ class QueueModel:
             batch.state = BatchState.CANCELLED if cancelled else BatchState.COMPLETE
             batch.completed_ns = now_ns
             self.planning = True
-            self._held[batch.spec.tenant].batches -= 1
+            held = self._held[batch.spec.tenant]
+            held.batches -= 1
+            held.requests -= batch.requests_reserved
+            held.payload_bytes -= batch.bytes_reserved
+            batch.requests_reserved = batch.bytes_reserved = 0
             if not cancelled:
                 self.book.keep_history(batch)
                 self._completed.append(_completed(batch))
