@@ -23,7 +23,7 @@ from assay.edge.status import STATUS
 from assay.edge.tracing import NoTracer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 BYTES_MAX = 10_000
@@ -282,3 +282,52 @@ async def test_a_port_in_use_and_a_listener_that_ends_name_their_setting(
     with pytest.raises(OSError, match=r"a\.port: the listener ended"):
         await first.serve()
     await first.stopped()
+
+
+HEAD = b"POST /v1/things/a HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+FLOODS = {
+    "headers": HEAD + b"a:b\r\n" * 40_000,
+    "tiny chunks": CHUNKED + b"1\r\n \r\n" * 40_000,
+    "trailers": CHUNKED + b"0\r\n" + b"a:b\r\n" * 40_000,
+    "requests that wait for no answer": b"GET /open HTTP/1.1\r\nhost: a\r\n\r\n" * 6_000,
+}
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+async def test_what_costs_more_to_parse_than_to_send_ends_its_connection(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    parsed = 0
+    base = http_listener.HttpToolsProtocol
+
+    def counted(name: str) -> Callable[..., None]:
+        step: Callable[..., None] = getattr(base, name)
+
+        def count(*args: object) -> None:
+            nonlocal parsed
+            parsed += 1
+            step(*args)
+
+        return count
+
+    for name in ("on_header", "on_body", "on_headers_complete"):
+        monkeypatch.setattr(base, name, counted(name))
+    answer = await _told(http, FLOODS[kind])
+    assert answer == b"" or b"HTTP/1.1 400" in answer
+    assert parsed <= 2 * http_listener.HEADERS_MAX
+    assert (await http.get("/open")).status_code == 200
+
+
+async def test_small_chunks_and_a_few_requests_ahead_are_served(http: httpx.AsyncClient) -> None:
+    async def letters() -> AsyncIterator[bytes]:
+        for letter in b'{"a": 1' + b" " * 900 + b"}":
+            yield bytes([letter])
+
+    headers = {"content-type": "application/json", "expect": "100-continue"}
+    answer = await http.post("/v1/things/a", content=letters(), headers=headers)
+    assert answer.json() == {"thing": "a", "tenant": "default"}
+    ahead = b"GET /open HTTP/1.1\r\nhost: a\r\n\r\n" * (http_listener.PIPELINED_MAX // 2)
+    last = b"GET /open HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+    answers = await _told(http, ahead + last)
+    assert answers.count(b"HTTP/1.1 200") == http_listener.PIPELINED_MAX // 2 + 1

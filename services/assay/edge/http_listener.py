@@ -5,11 +5,16 @@ there are, in total and per peer address, how long the headers and body of a req
 arrive, and how large the headers may be. A connection over a limit is closed without an answer: a
 client that sends slowly does not listen.
 
+What has arrived is parsed in one go, up to 256 KB, and all other calls wait meanwhile. So the parts
+that cost much more to parse than to send are counted as they are found (headers, requests that do
+not wait for their answers, tiny chunks), and the first one too many ends the parsing: 400.
+
 A peer's address is that of its connection. What a caller writes about itself in `Forwarded` or
 `X-Forwarded-*` is not read, wherever it connects from; nothing here needs it.
 """
 
 import asyncio
+import math
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -28,10 +33,18 @@ from assay.edge.auth import in_url
 HEAD_S_MAX: Final = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
 HEAD_BYTES_MAX: Final = 64 * 1024
+HEADERS_MAX: Final = 128
+"""Headers of a request, with the trailers of its body."""
+PIPELINED_MAX: Final = 8
+"""Requests of a connection that wait for the answer of an earlier one."""
+CHUNKS_FREE: Final = 1_024
+CHUNK_BYTES_LEAST: Final = 16
+"""Mean size of the chunks of a body that has more than `CHUNKS_FREE`."""
 BODY_SLACK_S: Final = 5.0
 """Added to the edge's own limit, so that a slow body gets an answer first."""
 BACKLOG: Final = 1_024
 POLL_S: Final = 0.01
+REFUSED_LOGGED_EVERY_S: Final = 1.0
 
 log = structlog.get_logger(__name__)
 
@@ -53,11 +66,19 @@ class Connections:
     body_s_max: float
     per_peer: Counter[str] = field(default_factory=Counter)
     count: int = 0
+    refused: int = 0
+    refused_logged_s: float = -math.inf
 
-    def add(self, peer: str) -> bool:
+    def add(self, peer: str, now_s: float) -> bool:
         """Count one more; returns false when that is one too many."""
         if self.count >= self.connections_max or self.per_peer[peer] >= self.per_peer_max:
-            log.warning("connection_refused", peer=peer, connections=self.count)
+            self.refused += 1
+            if now_s >= self.refused_logged_s + REFUSED_LOGGED_EVERY_S:
+                self.refused_logged_s = now_s
+                connections, refused = self.count, self.refused
+                log.warning(
+                    "connection_refused", peer=peer, connections=connections, refused=refused
+                )
             return False
         self.count += 1
         self.per_peer[peer] += 1
@@ -71,6 +92,10 @@ class Connections:
             del self.per_peer[peer]
 
 
+class TooManyParts(Exception):
+    """A request costs too much to parse."""
+
+
 def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
     """The value for `uvicorn.Config(http=...)`: a protocol class with these limits."""
 
@@ -79,11 +104,16 @@ def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
         _peer: str | None = None
         _head_bytes = 0
         _in_head = True
+        _headers = 0
+        _chunks = 0
+        _chunk_bytes = 0
+        _body: list[bytes]
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
             super().connection_made(transport)
+            self._body = []
             peer = self.client[0] if self.client else ""
-            if connections.add(peer):
+            if connections.add(peer, self.loop.time()):
                 self._peer = peer
                 self._expect(HEAD_S_MAX)
             else:
@@ -98,20 +128,46 @@ def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
         def data_received(self, data: bytes) -> None:
             self._head_bytes += len(data)
             super().data_received(data)
+            self._pass_on()
             if self._in_head and self._head_bytes > HEAD_BYTES_MAX:
                 self.transport.abort()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
+            self._headers = self._chunks = self._chunk_bytes = 0
             self._in_head = True
             self._expect(HEAD_S_MAX)
 
+        def on_header(self, name: bytes, value: bytes) -> None:
+            self._headers += 1
+            if self._headers > HEADERS_MAX:
+                raise TooManyParts
+            super().on_header(name, value)
+
         def on_headers_complete(self) -> None:
+            if len(self.pipeline) >= PIPELINED_MAX:
+                raise TooManyParts
             self._in_head = False
             self._expect(connections.body_s_max + BODY_SLACK_S)
             super().on_headers_complete()
 
+        def on_body(self, body: bytes) -> None:
+            self._chunks += 1
+            self._chunk_bytes += len(body)
+            least = (self._chunks - CHUNKS_FREE) * CHUNK_BYTES_LEAST
+            if self._chunk_bytes < least:
+                raise TooManyParts
+            self._body.append(body)
+
+        def _pass_on(self) -> None:
+            """Hand over what was parsed, joined once: joining it piece by piece is quadratic."""
+            if self._body:
+                joined = b"".join(self._body)
+                self._body.clear()
+                super().on_body(joined)
+
         def on_message_complete(self) -> None:
+            self._pass_on()
             self._head_bytes = 0
             self._in_head = True
             self._expect(None)
@@ -160,6 +216,7 @@ class HttpListener:
                 http=bounded_protocol(connections),
                 ws="none",
                 log_config=None,
+                log_level="error",  # its warnings are a line or two per bad request of anyone
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,

@@ -438,15 +438,16 @@ class RewardService:
     ) -> Scored:
         batch_id = BatchId(opening.batch_id)
         request_ids = [request.request_id for request in requests]
-        first = _next_part(requests)
-        await self._pace_for(tenant, first)  # a caller that leaves meanwhile leaves nothing behind
+        first = [_next_part(requests)]
+        # Before anything is stored: a caller that leaves meanwhile leaves nothing behind.
+        await self._pace_for(tenant, first[0])
         is_open = False
         try:
-            await self._open(tenant, task, opening, reserved=(*first, *requests), is_new=is_new)
+            await self._open(tenant, task, opening, reserved=(*first[0], *requests), is_new=is_new)
             is_open = True
             async with aclosing(self._store.watch(batch_id)) as changes:
                 await _next(changes)  # the immediate first change: nothing is missed from now on
-                await self._submit_in_parts(tenant, batch_id, first, requests)
+                await self._submit_in_parts(tenant, batch_id, first.pop(), requests)
                 stored()
                 await self._until_over(tenant, batch_id, changes)
             return await self._collect(tenant, batch_id, request_ids)
@@ -484,7 +485,6 @@ class RewardService:
         Their quota is that of the batch, so that no part is refused after another was stored.
         """
         await self._store.submit(tenant.tenant_id, batch_id, part, tenant.quota)
-        part.clear()
         while requests:
             part = _next_part(requests)
             await self._pace_for(tenant, part)
