@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import logging
 import random
 import secrets
 import sys
@@ -29,6 +30,7 @@ from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import structlog
 from tests.rollout.chaos.faults import RewardProcess, break_things
 from tests.rollout.chaos.record import Record, Reference, misjudged
 from tests.rollout.chaos.trainers import train
@@ -132,5 +134,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32))
     parser.add_argument("--seconds", type=float, default=60.0)
     chosen = parser.parse_args()
+    quiet = structlog.make_filtering_bound_logger(logging.CRITICAL)
+    structlog.configure(wrapper_class=quiet)  # most calls are refused on purpose
     print(f"seed {chosen.seed}", flush=True)
     sys.exit(asyncio.run(run(chosen.seed, chosen.seconds)))
