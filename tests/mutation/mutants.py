@@ -234,7 +234,7 @@ RETRIES: Final = [
     *_of(
         "retries",
         f"{WORKER}/assignment.py",
-        ("        held.alone = held.alone or blamed is None\n", ""),
+        ("            held.alone = True\n", ""),
         ("        held.fresh = held is current or held.alone\n", ""),
         (
             "    blamed = assignment.current\n    others",
