@@ -1,7 +1,7 @@
-"""Artifacts: made once by whoever holds the lease of a key, while the others wait for them.
+"""Artifacts: the holder of a key's lease makes one, the others wait for it.
 
 Their sum of bytes is bounded: the one that expires first is dropped first. Each may vanish at any
-time; whoever needs it makes it again.
+time, and is then made again.
 """
 
 import asyncio
