@@ -52,7 +52,7 @@ from assay.v1 import reward_pb2, reward_pb2_grpc
 RATE = 20
 CALL_S_MAX = 30.0
 SETTLE_S = 2.0
-QUIET_S_MIN = 4.0
+QUIET_S_MIN = 2.0
 QUIET_SHARE = 2.0
 """Quiet calls of all platforms together, per call under one attack."""
 RESAMPLES = 1_000

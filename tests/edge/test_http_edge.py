@@ -11,6 +11,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 from structlog.testing import capture_logs
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.core.errors import AssayError, Saturated
 from assay.edge import http_edge, http_listener
@@ -299,7 +300,7 @@ async def test_what_costs_more_to_parse_than_to_send_ends_its_connection(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     parsed = 0
-    base = http_listener.HttpToolsProtocol
+    base = HttpToolsProtocol
 
     def counted(name: str) -> Callable[..., None]:
         step: Callable[..., None] = getattr(base, name)

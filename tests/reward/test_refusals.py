@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import math
 import random
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,8 +20,13 @@ import grpc
 import httpx
 import pytest
 from redis.asyncio import Redis
-from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal
+from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal, refused
 
+from assay.core.errors import DeadlinePassed
+from assay.core.ids import GroupId, RequestId
+from assay.core.records import NewRequest
+from assay.edge.auth import Tenants
+from assay.reward.drafts import ScoreDraft
 from assay.reward.service import PART_REQUESTS_MAX
 
 if TYPE_CHECKING:
@@ -234,3 +240,41 @@ async def test_of_calls_that_race_for_a_quota_only_the_accepted_one_is_stored(
         async with asyncio.timeout(60):
             while (await contents(store_settings))[quota] != before[quota]:
                 await asyncio.sleep(0.01)
+
+
+async def test_a_score_that_runs_out_of_time_before_its_turn_leaves_no_key(
+    run_api: RunApi, store_settings: StoreSettings
+) -> None:
+    digests = [hashlib.sha256(token.encode()).hexdigest() for token in (TOKEN, "other")]
+    tenants = {f"t{index}": {"token_sha256": digest} for index, digest in enumerate(digests)}
+    api = await run_api(tenants=tenants, tenant_requests_per_s_max=0.01)
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60, headers=headers) as http:
+        face = HttpFace(http)
+        score = partial(face.score, [Item("r")], pipeline="exact", timeout_s=0.3)
+        await refused(face, score(), DeadlinePassed)  # no one judges it, and it takes the turn
+        async with asyncio.timeout(60):
+            while any(":quota:" in key for key in await contents(store_settings)):
+                await asyncio.sleep(0.01)
+        before = await contents(store_settings)
+        await refused(face, score(settings={"reward_pass": 0.5}), DeadlinePassed)
+        assert await contents(store_settings) == before
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0, -math.inf, math.nan])
+async def test_a_deadline_that_has_passed_is_refused_before_anything_is_stored(
+    run_api: RunApi, store_settings: StoreSettings, timeout_s: float
+) -> None:
+    api = await run_api()
+    service, tenant = api.api.server._service, Tenants({}).authenticate("")
+    draft = ScoreDraft(pipeline="exact", timeout_s=timeout_s)
+    request = NewRequest(
+        request_id=RequestId("r"), group_id=GroupId(""), response=b"x", reference=b"{}"
+    )
+
+    async def checked(_definition: object) -> list[NewRequest]:
+        return [request]
+
+    with pytest.raises(DeadlinePassed):
+        await service.score(tenant, draft, checked, stored=lambda: None)
+    assert await contents(store_settings) == {}

@@ -41,9 +41,9 @@ class Collector:
     """Full garbage collections, at moments when few calls wait for them.
 
     A full collection visits all objects of all calls in progress, and every call waits meanwhile: a
-    caller that holds a thousand calls would stop all others for some 50 ms each time. So the
-    interpreter itself makes only partial collections; a full one is made while few calls are in
-    progress, or when it was postponed for `POSTPONED_S_MAX`.
+    caller that holds a thousand calls would stop all others again and again. So the interpreter
+    itself makes only partial collections; a full one is made while few calls are in progress, or
+    when it was postponed for `POSTPONED_S_MAX`.
     """
 
     def __init__(self, calls: Callable[[], int], *, now_s: float) -> None:
