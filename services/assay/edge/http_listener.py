@@ -96,92 +96,96 @@ class TooManyParts(Exception):
     """A request costs too much to parse."""
 
 
+class Bounded(HttpToolsProtocol):
+    """uvicorn's protocol with our limits; `bounded_protocol` makes one per listener."""
+
+    bounds: Connections
+
+    _due: asyncio.TimerHandle | None = None
+    _peer: str | None = None
+    _head_bytes = 0
+    _in_head = True
+    _headers = 0
+    _chunks = 0
+    _chunk_bytes = 0
+    _body: list[bytes]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self._body = []
+        peer = self.client[0] if self.client else ""
+        if self.bounds.add(peer, self.loop.time()):
+            self._peer = peer
+            self._expect(HEAD_S_MAX)
+        else:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect(None)
+        if self._peer is not None:
+            self.bounds.remove(self._peer)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        super().data_received(data)
+        self._pass_on()
+        if self._in_head and self._head_bytes > HEAD_BYTES_MAX:
+            self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._headers = self._chunks = self._chunk_bytes = 0
+        self._in_head = True
+        self._expect(HEAD_S_MAX)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers += 1
+        if self._headers > HEADERS_MAX:
+            raise TooManyParts
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise TooManyParts
+        self._in_head = False
+        self._expect(self.bounds.body_s_max + BODY_SLACK_S)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._chunks += 1
+        self._chunk_bytes += len(body)
+        least = (self._chunks - CHUNKS_FREE) * CHUNK_BYTES_LEAST
+        if self._chunk_bytes < least:
+            raise TooManyParts
+        self._body.append(body)
+
+    def _pass_on(self) -> None:
+        """Hand over what was parsed, joined once: joining it piece by piece is quadratic."""
+        if self._body:
+            joined = b"".join(self._body)
+            self._body.clear()
+            super().on_body(joined)
+
+    def on_message_complete(self) -> None:
+        self._pass_on()
+        self._head_bytes = 0
+        self._in_head = True
+        self._expect(None)
+        super().on_message_complete()
+
+    def _expect(self, seconds: float | None) -> None:
+        """Close the connection unless this is called again within `seconds`."""
+        if self._due is not None:
+            self._due.cancel()
+        self._due = None
+        if seconds is not None:
+            self._due = self.loop.call_later(seconds, self.transport.abort)
+
+
 def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
     """The value for `uvicorn.Config(http=...)`: a protocol class with these limits."""
-
-    class Bounded(HttpToolsProtocol):
-        _due: asyncio.TimerHandle | None = None
-        _peer: str | None = None
-        _head_bytes = 0
-        _in_head = True
-        _headers = 0
-        _chunks = 0
-        _chunk_bytes = 0
-        _body: list[bytes]
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-            super().connection_made(transport)
-            self._body = []
-            peer = self.client[0] if self.client else ""
-            if connections.add(peer, self.loop.time()):
-                self._peer = peer
-                self._expect(HEAD_S_MAX)
-            else:
-                transport.abort()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._expect(None)
-            if self._peer is not None:
-                connections.remove(self._peer)
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            self._head_bytes += len(data)
-            super().data_received(data)
-            self._pass_on()
-            if self._in_head and self._head_bytes > HEAD_BYTES_MAX:
-                self.transport.abort()
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self._headers = self._chunks = self._chunk_bytes = 0
-            self._in_head = True
-            self._expect(HEAD_S_MAX)
-
-        def on_header(self, name: bytes, value: bytes) -> None:
-            self._headers += 1
-            if self._headers > HEADERS_MAX:
-                raise TooManyParts
-            super().on_header(name, value)
-
-        def on_headers_complete(self) -> None:
-            if len(self.pipeline) >= PIPELINED_MAX:
-                raise TooManyParts
-            self._in_head = False
-            self._expect(connections.body_s_max + BODY_SLACK_S)
-            super().on_headers_complete()
-
-        def on_body(self, body: bytes) -> None:
-            self._chunks += 1
-            self._chunk_bytes += len(body)
-            least = (self._chunks - CHUNKS_FREE) * CHUNK_BYTES_LEAST
-            if self._chunk_bytes < least:
-                raise TooManyParts
-            self._body.append(body)
-
-        def _pass_on(self) -> None:
-            """Hand over what was parsed, joined once: joining it piece by piece is quadratic."""
-            if self._body:
-                joined = b"".join(self._body)
-                self._body.clear()
-                super().on_body(joined)
-
-        def on_message_complete(self) -> None:
-            self._pass_on()
-            self._head_bytes = 0
-            self._in_head = True
-            self._expect(None)
-            super().on_message_complete()
-
-        def _expect(self, seconds: float | None) -> None:
-            """Close the connection unless this is called again within `seconds`."""
-            if self._due is not None:
-                self._due.cancel()
-            self._due = None
-            if seconds is not None:
-                self._due = self.loop.call_later(seconds, self.transport.abort)
-
-    return Bounded
+    return type("Bounded", (Bounded,), {"bounds": connections})
 
 
 class HttpListener:
