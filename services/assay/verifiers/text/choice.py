@@ -364,7 +364,7 @@ class _Labels:
             rf"{marked}(?:{words})(?![\w-]|'\w)|(?<![\w'(-])(?:{words})(?=\))", re.IGNORECASE
         )
         self.lists = OptionLists(words, choices, self.named_by)
-        head = r"\s*(?:the\s+|option\s+|choice\s+|letter\s+|answer\s+)*[(\[]?\s*"
+        head = r"\s*+(?:(?:the|option|choice|letter|answer)\s++)*[(\[]?\s*+"
         self._head = re.compile(rf"{head}({words})(?![\w-]|'\w)", re.IGNORECASE)
 
     def named_by(self, text: str) -> str | None:
@@ -455,7 +455,7 @@ class _Labels:
         return follows.match(text, match.end()) is None
 
     def _is_asked(self, text: str, at: int) -> bool:
-        ending = _END.search(text, at)
+        ending = _END.search(text, at, at + _STATEMENT_CHARS_MAX)
         return ending is not None and ending[0] == "?"
 
     def _joined(self, text: str, head: re.Match[str] | None, at: int) -> bool:
