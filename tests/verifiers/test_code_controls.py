@@ -10,7 +10,9 @@ from assay.core.ids import PipelineName
 from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.verifiers.code import definition
+from assay.verifiers.code.python_stage import PythonRunHandler
 from assay.verifiers.local import LocalPipelines
+from assay.verifiers.port import Work
 
 Judge = Callable[..., Ended]
 GOLD = "def f(x):\n    return x + 1\n"
@@ -90,11 +92,35 @@ def test_a_response_by_a_reference_that_judges_no_one_gets_no_reward(
     assert judge("code.python", "x = 1", reference, reference_audit="off").reward == 1.0
 
 
-def test_the_empty_program_is_run_once_per_reference(judge: Judge) -> None:
-    reference = {"calls": {"function": "f", "cases": [{"args": [1], "expected": 2}]}}
-    first = judge("code.python", GOLD, reference, cpu_s=3.25)
-    assert first.reward == 1.0
-    assert judge("code.python", GOLD, reference, cpu_s=3.25).use.cpu_s < first.use.cpu_s
+@pytest.mark.parametrize(
+    ("reference", "settings", "runs"),
+    [
+        ({"calls": {"function": "f", "cases": [{"args": [1], "expected": 2}]}}, {}, 0),
+        ({"tests": [{"stdin": "1", "stdout": "2"}]}, {}, 0),
+        ({"tests": [{"stdin": "1", "stdout": "2"}]}, {"preamble_text": "print()"}, 1),
+        ({"tests": [{"stdin": "1", "stdout": "2"}], "preamble": "import re"}, {}, 1),
+        ({"asserts": {"code": ["assert f(1) == 2"]}}, {}, 1),
+    ],
+)
+def test_an_empty_program_is_run_once_per_reference_and_only_where_it_might_pass(
+    bench: LocalPipelines,
+    monkeypatch: pytest.MonkeyPatch,
+    reference: dict[str, Any],
+    settings: dict[str, str],
+    runs: int,
+) -> None:
+    seen: list[str] = []
+    lets_pass = PythonRunHandler.lets_pass
+
+    def counted(handler: PythonRunHandler, work: Work) -> bool | None:
+        seen.append(work.reference.model_dump_json())
+        return lets_pass(handler, work)
+
+    monkeypatch.setattr(PythonRunHandler, "lets_pass", counted)
+    right = GOLD if "tests" not in reference else "print(int(input()) + 1)"
+    for _ in range(2):
+        assert bench.judge("code.python", right, reference, **settings).reward == 1.0
+    assert len(seen) == runs
 
 
 @pytest.mark.parametrize("stage", ["python_stage.py", "cpp_stages.py", "referee/run.py"])

@@ -58,7 +58,9 @@ class Trainer:
     store: Store
     settings: dict[str, object] = field(default_factory=dict)
 
-    async def submit(self, pipeline: str, responses: Sequence[str]) -> BatchId:
+    async def submit(
+        self, pipeline: str, responses: Sequence[str], reference: dict[str, object] | None = None
+    ) -> BatchId:
         """Open a batch of these."""
         definition = load_pipelines()[PipelineName(pipeline)]
         task = TaskRecord(
@@ -79,13 +81,13 @@ class Trainer:
             deadline_after_ms=60_000,
         )
         await self.store.open_batch(spec, Quota())
-        reference = json.dumps(definition.example_reference or {}).encode()
+        told = json.dumps(reference or definition.example_reference or {}).encode()
         requests = [
             NewRequest(
                 request_id=RequestId(f"r{number}"),
                 group_id=GroupId(""),
                 response=response.encode(),
-                reference=reference,
+                reference=told,
             )
             for number, response in enumerate(responses)
         ]

@@ -51,6 +51,9 @@ class Ended:
     reward: float | None
     evidence: Evidence = field(default_factory=Evidence)
     use: ResourceUse = field(default_factory=ResourceUse)
+    unaudited: bool = False
+    """It holds only if an empty response fails under its reference, which the worker's host finds
+    out (`assay.worker.audits`). For a `SCORED` response of a stage that audits."""
 
     def __post_init__(self) -> None:
         """Reject a reward where there must be none, and a missing one where it is required.

@@ -151,6 +151,11 @@ class Metrics:
         self._artifacts = new.counter(
             "assay_artifacts_total", "Artifact lookups by result.", ("result",)
         )
+        self._audits = new.counter(
+            "assay_reference_audits_total",
+            "Audits of references by a host's slots, by result.",
+            ("stage", "result"),
+        )
         self._second = new.counter(
             "assay_second_judge_total",
             "Verdicts checked by the second judge, by result.",
@@ -284,6 +289,10 @@ class Metrics:
     def artifact_had(self, *, result: str) -> None:
         """An artifact was `cached` here, `fetched` from the store, `made`, or `missing`."""
         self._artifacts.labels(result).inc()
+
+    def reference_audited(self, *, stage: str, result: str) -> None:
+        """A slot found a reference `sound` or `weak`, or `failed` to audit it."""
+        self._audits.labels(stage, result).inc()
 
     def second_judged(self, *, pipeline: str, result: str) -> None:
         """A second judge `agrees`, `disagrees` or `abstains`."""

@@ -1,8 +1,9 @@
 """Runs a pipeline in this process, without service, store or workers.
 
 For authors of pipelines, for the accuracy tables, and for tests. It uses the same intake and the
-same handlers as a worker, stage after stage. Nothing bounds a confined stage here, because the
-worker does that; so do not use it on hostile text.
+same handlers as a worker, stage after stage. In the main thread the CPU limit of a confined stage
+ends what Python code computes; a worker, which kills processes, also ends single steps of C code.
+So do not use it on hostile text.
 """
 
 import json
@@ -14,16 +15,24 @@ from typing import Any, Self
 from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.ids import PipelineName
 from assay.core.response import response_bytes, response_text
-from assay.core.verdict import Ended, ResourceUse
+from assay.core.tools.lru import LruCache
+from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
+from assay.sandbox.port import RunStatus
+from assay.verifiers.audit import REFERENCES_MAX, reference_key, refused
 from assay.verifiers.intake import parse_reference, parse_settings
 from assay.verifiers.port import (
+    AuditingHandler,
     HandlerContext,
     PipelineDefinition,
+    PipelineSettings,
+    Reference,
     StageDefinition,
     StageHandler,
     Work,
+    resource_limited,
 )
 from assay.verifiers.registry import load_handler, load_pipelines
+from assay.verifiers.text.bounds import USER_TIMER, OutOfTime, cpu_time
 
 
 class MemoryArtifacts:
@@ -70,6 +79,7 @@ class LocalPipelines:
         self.artifacts = MemoryArtifacts()
         self.pipelines = load_pipelines(limits) if pipelines is None else pipelines
         self._handlers: dict[str, StageHandler] = {}
+        self._lets_pass: LruCache[str, bool] = LruCache(weight_max=REFERENCES_MAX)
         self._context = HandlerContext(
             artifacts=self.artifacts,
             sandbox=sandbox or SandboxSettings(),
@@ -93,13 +103,48 @@ class LocalPipelines:
         use = ResourceUse()
         for stage in self.pipelines[PipelineName(pipeline)].stages:
             work = self.work(pipeline, response, reference, handover, **settings)
-            [verdict] = self.handler(stage).run([work])
+            verdict = self._verdict(stage, work)
             use = use.plus(verdict.use)
             if isinstance(verdict, Ended):
-                return replace(verdict, use=use)
+                return self._audited(replace(verdict, use=use), work, stage, pipeline)
             handover = verdict.artifact
         message = f"the last stage of {pipeline} handed over instead of ending the request"
         raise RuntimeError(message)
+
+    def _verdict(self, stage: StageDefinition, work: Work) -> StageVerdict:
+        handler, limit_s = self.handler(stage), stage.spec.cpu_s_max
+        if limit_s is None or not stage.confined:
+            [verdict] = handler.run([work])
+            return verdict
+        try:
+            with cpu_time(limit_s, USER_TIMER):
+                [verdict] = handler.run([work])
+        except OutOfTime:
+            return resource_limited(
+                settings=work.settings,
+                evidence=Evidence(verdict=RunStatus.CPU_LIMIT.value),
+                use=ResourceUse(cpu_s=limit_s),
+            )
+        return verdict
+
+    def _audited(self, ended: Ended, work: Work, stage: StageDefinition, pipeline: str) -> Ended:
+        """Do what a worker's host does; see `assay.worker.audits`."""
+        handler = self.handler(stage)
+        if not ended.unaudited or not isinstance(handler, AuditingHandler):
+            return ended
+        settings: PipelineSettings = work.settings
+        reference: Reference = work.reference
+        key = reference_key(
+            pipeline,
+            _as_bytes(settings.model_dump_json()),
+            _as_bytes(reference.model_dump_json()),
+        )
+        lets_pass = self._lets_pass.get(key)
+        if lets_pass is None:
+            lets_pass = handler.lets_pass(work)
+            if lets_pass is not None:
+                self._lets_pass.put(key, lets_pass)
+        return refused(ended, settings.reference_audit) if lets_pass else ended
 
     def work(
         self,
@@ -135,3 +180,7 @@ class LocalPipelines:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -110,6 +110,16 @@ class StageHandler(Protocol):
         """Release the handler's resources; called once, on drain."""
 
 
+@runtime_checkable
+class AuditingHandler(StageHandler, Protocol):
+    """A handler whose passing verdicts may depend on an audit of the reference
+    (`Ended.unaudited`)."""
+
+    def lets_pass(self, work: Work) -> bool | None:
+        """Whether an empty response passes under the reference and settings of `work`, whose
+        response is not used; `None` if that cannot be determined now."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageDefinition:
     """A stage and its handler."""
@@ -123,6 +133,8 @@ class StageDefinition:
     all the stage's worker processes, so it may hold only memory: no files, threads or processes."""
     runs_untrusted_code: bool = False
     """A host without isolation refuses to serve the stage."""
+    audits: bool = False
+    """Its handler is an `AuditingHandler`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ from assay.core.records import (
     HandOver,
     StageReport,
 )
-from assay.core.verdict import SECOND_JUDGE, Evidence, ResourceUse
+from assay.core.verdict import SECOND_JUDGE, Ended, Evidence, ResourceUse
+from assay.verifiers.audit import audit_setting, refused
 from assay.verifiers.port import reward_at_limit
 from assay.worker.slots.messages import Said, SaidEnded, SaidHandedOver, Verdict
 
@@ -39,6 +40,20 @@ def second_opinion(said: Said) -> str | None:
         return None
     opinion = unpack_body(said.body)[0].error.removeprefix(SECOND_JUDGE)
     return opinion if opinion in _OPINIONS else None
+
+
+def refused_by_audit(claim: Claim, said: SaidEnded) -> SaidEnded:
+    """Return the verdict that passed by a reference that lets an empty response pass too.
+
+    Raises:
+        CodecError, ValueError: the body, or the task's settings, cannot be read.
+    """
+    evidence, use = unpack_body(said.body)
+    ended = Ended(outcome=said.outcome, reward=said.reward, evidence=evidence, use=use)
+    ended = refused(ended, audit_setting(claim.task.settings_json))
+    return SaidEnded(
+        outcome=ended.outcome, reward=ended.reward, body=pack_body(ended.evidence, ended.use)
+    )
 
 
 def broke_limit(claim: Claim, *, limit: str, error: str, cpu_s: float) -> EndRequest:

@@ -34,6 +34,7 @@ from assay.worker.assignment import (
     blame_for_end,
     no_blame,
 )
+from assay.worker.auditing.references import ReferenceAudits
 from assay.worker.finish import broke_limit, finish_of, second_opinion, times
 from assay.worker.forking.client import SlotForks
 from assay.worker.reports import REPORTS_MAX, Reports
@@ -107,6 +108,17 @@ class Supervisor:
             busy=lambda: self._pool.busy,
             on_limit=self._on_limit,
         )
+        self._audits = ReferenceAudits(
+            definition,
+            store=parts.store,
+            health=parts.health,
+            forks=parts.forks,
+            scratch=parts.scratch / self.stage,
+            clock=parts.clock,
+            metrics=parts.metrics,
+            spawn=parts.spawn,
+            on_audited=self._on_audited,
+        )
         self._artifacts = ArtifactProtocol(parts.broker, health=parts.health, spawn=parts.spawn)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
         self._held: dict[Lease, HeldClaim] = {}
@@ -125,6 +137,7 @@ class Supervisor:
     def resize(self, slots: int) -> PoolState:
         """Set the number of slots."""
         self._pool.resize(slots)
+        self._audits.resize(slots)
         self._give_back_surplus()
         return self.state()
 
@@ -162,6 +175,8 @@ class Supervisor:
 
     # -- claims --------------------------------------------------------------------------------
     def _capacity(self) -> int:
+        if self._audits.is_full:
+            return 0
         return self._pool.idle * self._spec.batch_max - len(self._waiting)
 
     def _pump(self) -> None:
@@ -298,13 +313,24 @@ class Supervisor:
                 self._log_failure(held, verdict.said.error)
             if opinion := second_opinion(verdict.said):
                 self._parts.metrics.second_judged(pipeline=held.claim.task.pipeline, result=opinion)
-            self._report(held, report, finish_of(held.claim, verdict.said))
+            self._conclude(held, report, verdict.said)
         if assignment.open:
             self._limits.begin(slot, assignment)
         else:
             self._pool.release(slot)
             self._pump()
             self._quiet.set()
+
+    def _conclude(self, held: HeldClaim, report: StageReport, said: messages.Said) -> None:
+        if not (isinstance(said, messages.SaidEnded) and said.unaudited):
+            self._report(held, report, finish_of(held.claim, said))
+        elif not held.is_lost:
+            self._audits.hold(held, report, said)
+
+    def _on_audited(self, held: HeldClaim, report: StageReport, said: messages.Said) -> None:
+        self._report(held, report, finish_of(held.claim, said))
+        self._pump()
+        self._quiet.set()
 
     def _name(self, slot: SlotProcess) -> WorkerId:
         return WorkerId(f"{self._parts.worker}/{self.stage}-{slot.number}")
@@ -418,6 +444,7 @@ class Supervisor:
         for held in lost:
             held.is_lost = True
             self._waiting.remove(held)
+            self._audits.lose(held)
         for slot in self._pool.busy:
             assignment = slot.assignment
             if assignment is not None and _works_in_vain(assignment):
@@ -467,9 +494,10 @@ class Supervisor:
             if assignment is not None:
                 self._give_back(assignment.open.values())
             slot.kill("the host stops")
+        self._give_back(self._audits.take_held())
 
     async def _until_quiet(self) -> None:
-        while self._claiming is not None or self._pool.busy:
+        while self._claiming is not None or self._pool.busy or self._audits:
             self._quiet.clear()
             await self._quiet.wait()
 
@@ -491,6 +519,7 @@ class Supervisor:
         """End the slots and send the remaining reports."""
         self._limits.close()
         await self._pool.close()
+        await self._audits.close()
         await self._reports.flush()
 
 

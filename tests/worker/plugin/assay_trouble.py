@@ -7,12 +7,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from assay.config.settings import VerifierSettings
 from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
-from assay.core.verdict import Evidence, HandedOver, ResourceUse, StageVerdict
+from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
 from assay.verifiers.port import (
     HandlerContext,
     PipelineDefinition,
@@ -29,16 +30,26 @@ class NoReference(Reference):
     """Nothing is compared."""
 
 
+class AuditedReference(Reference):
+    """Says what an audit of it finds, and where to count audits."""
+
+    log: str = ""
+    finds: str = "sound"
+    """`sound`, `weak`, `exception` or `death`."""
+
+
 def stage(name: str, handler: str = "TroubleHandler", **spec: object) -> StageDefinition:
-    confined = bool(spec.pop("confined", False))
+    confined, audits = bool(spec.pop("confined", False)), bool(spec.pop("audits", False))
     fields = {"timeout_s": 20.0, "lease_s": 1.5, **spec}
     return StageDefinition(
         spec=StageSpec(name=StageName(name), **fields),  # type: ignore[arg-type]  # by the callers
         handler=f"assay_trouble:{handler}",
         confined=confined,
+        audits=audits,
     )
 
 
+AUDITS = "assay_trouble:AuditHandler"
 STAGES = {
     "single": stage("single", timeout_s=1.5),
     "patient": stage("patient"),
@@ -48,6 +59,8 @@ STAGES = {
         "confined", batch_max=4, confined=True, resources=Resources(memory_bytes=256 * MIB)
     ),
     "broken": stage("broken", handler="BrokenHandler"),
+    "audited": stage("audited", handler="AuditHandler", audits=True),
+    "pretends": stage("pretends", handler="AuditHandler"),
 }
 
 
@@ -65,7 +78,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
                 stages=tuple(each.spec.name for each in stages),
             ),
             stages=stages,
-            reference=NoReference,
+            reference=NoReference if stages[0].handler != AUDITS else AuditedReference,
         )
         for name, stages in found
     ]
@@ -194,6 +207,23 @@ class TroubleHandler:
     def do_scratch(self) -> str:
         (self._context.scratch / "file").write_text("mine")
         return str(self._context.scratch)
+
+
+class AuditHandler(TroubleHandler):
+    """Every pass depends on an audit."""
+
+    def _one(self, work: Work) -> StageVerdict:
+        verdict = super()._one(work)
+        return replace(verdict, unaudited=True) if isinstance(verdict, Ended) else verdict
+
+    def lets_pass(self, work: Work) -> bool | None:
+        with open(work.reference.log, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        if work.reference.finds == "exception":
+            self.do_raise()
+        if work.reference.finds == "death":
+            self.do_die()
+        return bool(work.reference.finds == "weak")
 
 
 def _below(pid: int) -> list[int]:

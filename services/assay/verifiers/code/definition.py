@@ -432,6 +432,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         ),
         handler="assay.verifiers.code.python_stage:PythonRunHandler",
         runs_untrusted_code=True,
+        audits=True,
     )
     yield PipelineDefinition(
         spec=PipelineSpec(

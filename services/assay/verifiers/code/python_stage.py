@@ -11,7 +11,7 @@ import json
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +21,11 @@ from assay.edge.clock import Clock
 from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import HarnessResult, HarnessRun, Limits, PythonRun, SandboxError
-from assay.verifiers.code.audit import EmptyProgramAudit
+from assay.verifiers.audit import refused
+from assay.verifiers.code.audit import known_to_pass
 from assay.verifiers.code.compare import output_equal
 from assay.verifiers.code.control import EMPTY_PROGRAM, trivial_program, walked
+from assay.verifiers.code.controls import empty_program
 from assay.verifiers.code.definition import (
     AssertTests,
     CallTests,
@@ -48,7 +50,7 @@ from assay.verifiers.code.scoring import (
     run_verdict,
     use_of,
 )
-from assay.verifiers.port import HandlerContext, Work
+from assay.verifiers.port import HandlerContext, ReferenceAudit, Work
 from assay.verifiers.total import total
 
 _REFEREE: Final = "referee"
@@ -76,13 +78,17 @@ class PythonRunHandler:
             harnesses={_REFEREE: Path(run.__file__)},
         )
         self._launcher = ZygoteLauncher(context.sandbox, Clock(), inside=inside)
-        self._audit = EmptyProgramAudit()
         self._unusable: dict[bytes, bool] = {}
         """Hash of tests that could not run -> whether a control could not be judged either."""
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Judge each response by itself."""
-        return [self._audit.checked(work, self._one(work), self._one) for work in works]
+        return [_with_audit(work, self._one(work)) for work in works]
+
+    def lets_pass(self, work: Work) -> bool | None:
+        """See `AuditingHandler.lets_pass`."""
+        ended = self._one(replace(work, response=empty_program(work.settings)))
+        return None if ended.reward is None else ended.evidence.verdict == PASS
 
     def close(self) -> None:
         """End the zygote."""
@@ -265,6 +271,17 @@ class PythonRunHandler:
             )
         )
         return _believed(result, nonce), result
+
+
+def _with_audit(work: Work, ended: Ended) -> Ended:
+    """The verdict, and whether its reference is still to be audited."""
+    settings: PythonSettings = work.settings
+    if settings.reference_audit is ReferenceAudit.OFF or ended.evidence.verdict != PASS:
+        return ended
+    lets_pass = known_to_pass(work.reference, settings)
+    if lets_pass is None:
+        return replace(ended, unaudited=True)
+    return refused(ended, settings.reference_audit) if lets_pass else ended
 
 
 class _TestsUnusable(Exception):

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -20,6 +20,19 @@ FRAMES_MAX: Final = 40_000
 
 REPEAT_S: Final = 0.05
 """CPU time between two signals until the body has ended, in seconds."""
+
+
+class Timer(NamedTuple):
+    """A timer of the process; a body bounded by one may bound a part of itself by the other."""
+
+    timer: int
+    signal: signal.Signals
+
+
+CPU_TIMER: Final = Timer(signal.ITIMER_PROF, signal.SIGPROF)
+"""Counts all CPU time of the process; for handlers."""
+USER_TIMER: Final = Timer(signal.ITIMER_VIRTUAL, signal.SIGVTALRM)
+"""Counts its CPU time outside the kernel; for those who call handlers."""
 
 
 class OutOfTime(BaseException):
@@ -56,7 +69,7 @@ def on_deep_stack(call: Callable[[], T]) -> T:
 
 
 @contextlib.contextmanager
-def cpu_time(seconds: float) -> Iterator[None]:
+def cpu_time(seconds: float, by: Timer = CPU_TIMER) -> Iterator[None]:
     """Bound the CPU time of the body; no bound outside the main thread, which gets no signals.
 
     The interpreter discards exceptions in finalizers and callbacks of the garbage collector. So
@@ -74,18 +87,18 @@ def cpu_time(seconds: float) -> Iterator[None]:
         if armed and not collecting():
             raise OutOfTime
 
-    before = signal.signal(signal.SIGPROF, stop)
+    before = signal.signal(by.signal, stop)
     try:
         with _collections_watched() as collecting:
-            signal.setitimer(signal.ITIMER_PROF, seconds, REPEAT_S)
+            signal.setitimer(by.timer, seconds, REPEAT_S)
             try:
                 yield
             finally:
                 armed = False
     finally:
         armed = False
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.setitimer(by.timer, 0)
+        signal.signal(by.signal, before)
 
 
 @contextlib.contextmanager

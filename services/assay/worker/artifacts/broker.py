@@ -7,14 +7,13 @@ over all hosts, by a lease in the store. A maker that dies gives its leave back.
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
 from assay.core.errors import AssayError
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
-from assay.worker.artifacts.cache import ArtifactCache
 
 MAKING_LEASE_S: Final = 30.0
 """How long others wait for a maker whose host died. If a live maker is slower, a second one makes
@@ -34,10 +33,20 @@ class ArtifactReply:
     make: bool = False
 
 
-class ArtifactBroker:
-    """One instance per host."""
+class Cache(Protocol):
+    """Artifacts that this host keeps; used by one thread at a time."""
 
-    def __init__(self, *, store: Store, cache: ArtifactCache, metrics: Metrics) -> None:
+    def get(self, key: str) -> bytes | None:
+        """The content, if it is here."""
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep the content, if there is room."""
+
+
+class ArtifactBroker:
+    """One instance per host and cache."""
+
+    def __init__(self, *, store: Store, cache: Cache, metrics: Metrics) -> None:
         self._store = store
         self._cache = cache
         self._metrics = metrics

@@ -26,6 +26,7 @@ from assay.edge.clock import Clock
 from assay.sandbox.confine import confine_process
 from assay.verifiers.intake import parse_reference, parse_settings
 from assay.verifiers.port import (
+    AuditingHandler,
     HandlerContext,
     PipelineDefinition,
     PipelineSettings,
@@ -104,12 +105,25 @@ class SlotWorker:
         while (frame := self._frames.receive()) is not None:
             if frame[0] == messages.END:
                 return
+            if frame[0] == messages.AUDIT:
+                self._frames.send(messages.AUDITED, *self._lets_pass(frame))
+                continue
             try:
                 if self._assignment(frame):
                     return
             except _Retire:
                 self._frames.send(messages.RETIRE)
                 return
+
+    def _lets_pass(self, frame: Sequence[object]) -> tuple[bool | None, str]:
+        """Audit a reference; `None` and why if that is not possible now."""
+        task, wire = messages.read_audit(frame)
+        if not isinstance(self._handler, AuditingHandler):
+            return None, "its handler does not audit"
+        try:
+            return self._handler.lets_pass(self._open(wire, task).work), ""
+        except Exception as error:  # noqa: BLE001 - the boundary for exceptions of handlers
+            return None, _last_lines(error)
 
     def _assignment(self, frame: Sequence[object]) -> bool:
         """Process it; True means that the slot retires."""

@@ -2,6 +2,7 @@
 
     host -> slot    WORK       tasks, works, individually    one assignment; one at a time
                     ARTIFACT   content or None, make         answer to the ask before
+                    AUDIT      task, work                    may an empty response pass?
                     END                                      close the handler and exit
     slot -> host    READY                                    warm and confined
                     VERDICTS   a list of them, retiring      in the order of the works
@@ -10,6 +11,7 @@
                     FIND/ASK   key                           an artifact: look / look or make
                     MADE       key, content                  the making asked for is done
                     GIVEN_UP   key                           ... has failed
+                    AUDITED    true, false or None, error    from a slot that only audits
 
 Invariant: everything that a slot sends becomes one of the values below or raises `ProtocolError`.
 Its contents are not trusted (times are capped by the host's measurements, texts and sizes are
@@ -18,7 +20,7 @@ bounded).
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from assay.core.codec import CodecError, pack_body, pack_handover, unpack_body, unpack_handover
@@ -37,9 +39,14 @@ FIND: Final = "find"
 ASK: Final = "ask"
 MADE: Final = "made"
 GIVEN_UP: Final = "given_up"
+AUDIT: Final = "audit"
+AUDITED: Final = "audited"
 
 KEY_CHARS_MAX: Final = 256
+HOSTS_KEYS: Final = "audit:"
+"""Beginning of the keys of artifacts that only hosts read and write."""
 _ENDED: Final = "ended"
+_UNAUDITED: Final = "unaudited"
 _HANDED_OVER: Final = "handed_over"
 _FAILED: Final = "failed"
 _OUTCOMES: Final = {
@@ -73,6 +80,8 @@ class SaidEnded:
     outcome: Outcome
     reward: float | None
     body: bytes
+    unaudited: bool = False
+    """See `Ended.unaudited`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +130,18 @@ def read_works(frame: Sequence[object]) -> tuple[list[WireTask], list[WireWork],
     raise ProtocolError("not a work frame")
 
 
+def read_audit(frame: Sequence[object]) -> tuple[WireTask, WireWork]:
+    """Decode the host's AUDIT frame.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    match frame:
+        case ["audit", list() as task, list() as work]:
+            return WireTask(*task), WireWork(*work)
+    raise ProtocolError("not an audit frame")
+
+
 def said_by(verdict: StageVerdict, before: ResourceUse) -> tuple[object, ...]:
     """A handler's verdict in wire form; `before` is the usage of earlier stages."""
     use = before.plus(verdict.use)
@@ -128,7 +149,8 @@ def said_by(verdict: StageVerdict, before: ResourceUse) -> tuple[object, ...]:
         return (_HANDED_OVER, pack_handover(verdict.artifact, use))
     if (why := _unfit(verdict)) is not None:
         return (_FAILED, why)
-    return (_ENDED, verdict.outcome.value, verdict.reward, pack_body(verdict.evidence, use))
+    word = _UNAUDITED if verdict.unaudited else _ENDED
+    return (word, verdict.outcome.value, verdict.reward, pack_body(verdict.evidence, use))
 
 
 def _unfit(ended: Ended) -> str | None:
@@ -174,6 +196,8 @@ def _said(said: list[object]) -> Said:
     match said:
         case ["ended", str() as word, None | float() | int() as reward, bytes() as body]:
             return _ended(word, reward, body)
+        case ["unaudited", "SCORED" as word, float() | int() as reward, bytes() as body]:
+            return replace(_ended(word, reward, body), unaudited=True)
         case ["handed_over", bytes() as handover]:
             _check(unpack_handover, handover)
             return SaidHandedOver(handover=handover)
@@ -202,15 +226,29 @@ def _check(read: Callable[[bytes], object], packed: bytes) -> None:
         raise ProtocolError(str(error)) from error
 
 
+def read_audited(frame: Sequence[object]) -> tuple[bool | None, str]:
+    """Decode an AUDITED frame.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    match frame:
+        case ["audited", None | bool() as lets_pass, str() as error]:
+            return lets_pass, error[-TEXT_CHARS_MAX:]
+    raise ProtocolError("not an audited frame")
+
+
 def read_key(frame: Sequence[object]) -> str:
     """The key of a FIND, ASK, MADE or GIVEN_UP frame.
 
     Raises:
         ProtocolError: it has none.
     """
-    if len(frame) >= 2 and isinstance(frame[1], str) and 0 < len(frame[1]) <= KEY_CHARS_MAX:
-        return frame[1]
-    raise ProtocolError("no artifact key")
+    match frame:
+        case [_, str() as key, *_] if 0 < len(key) <= KEY_CHARS_MAX:
+            if not key.startswith(HOSTS_KEYS):
+                return key
+    raise ProtocolError("no artifact key of a slot")
 
 
 def read_content(frame: Sequence[object]) -> bytes:

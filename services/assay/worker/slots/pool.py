@@ -81,7 +81,22 @@ class SlotPool:
         metrics: Metrics,
         spawn: Spawn,
         user: PoolUser,
+        first_number: int = 1,
+        is_shown: bool = True,
     ) -> None:
+        """Start empty.
+
+        Args:
+            stage: whose slots.
+            forks: forks them.
+            scratch: a folder with one folder per slot.
+            clock: for pauses.
+            metrics: for the numbers of slots.
+            spawn: starts tasks.
+            user: gives them work.
+            first_number: slots of two pools of a stage have different numbers.
+            is_shown: the metrics count them.
+        """
         self._stage = stage
         self._forks = forks
         self._scratch = scratch
@@ -93,7 +108,8 @@ class SlotPool:
         self._slots: dict[SlotProcess, None] = {}  # oldest first: the order decides which slots end
         self._ending: dict[SlotProcess, None] = {}
         self._idle: list[SlotProcess] = []
-        self._number = 0
+        self._number = first_number - 1
+        self._is_shown = is_shown
         self._failures = 0
         self._restocking: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -213,6 +229,8 @@ class SlotPool:
         await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
 
     def _note(self) -> None:
+        if not self._is_shown:
+            return
         state = self.state()
         self._metrics.slots_seen(
             stage=self._stage,

@@ -1,0 +1,166 @@
+"""Verdicts that hold only if an empty response fails under their reference.
+
+Each distinct reference is audited once for the platform: the results are artifacts in the store,
+under keys that the host forms from its own claim and that no slot can name. A verdict whose
+reference is not yet audited waits here, with its lease; its slot goes on. What the store and the
+host keep comes from slots that only audit (`AuditingSlots`), never from one that saw a response.
+
+Invariants: one audit per reference at a time, over all hosts, while the store answers; at most
+`HELD_MAX` verdicts wait before the stage stops claiming; an audit that fails is no evidence about
+the reference, is not kept, and leaves the verdict as it is.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from assay.core.codec import CodecError
+from assay.core.errors import AssayError
+from assay.core.records import Claim, StageReport
+from assay.core.tools.lru import LruCache
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.store.port import Store
+from assay.verifiers.audit import REFERENCES_MAX, reference_key
+from assay.verifiers.port import StageDefinition
+from assay.worker.artifacts.broker import ArtifactBroker
+from assay.worker.assignment import HeldClaim
+from assay.worker.auditing.slots import AuditingSlots
+from assay.worker.finish import refused_by_audit
+from assay.worker.forking.client import SlotForks
+from assay.worker.slots.messages import HOSTS_KEYS, Said, SaidEnded, SaidFailed
+from assay.worker.slots.pool import Spawn
+from assay.worker.store_health import StoreHealth
+
+HELD_MAX: Final = 256
+"""Verdicts that wait for audits, per stage."""
+_SOUND, _WEAK = b"sound", b"weak"
+
+log = structlog.get_logger(__name__)
+
+OnAudited = Callable[[HeldClaim, StageReport, Said], None]
+
+
+class _Nothing:
+    """A cache for the broker: the results are kept here."""
+
+    def get(self, _key: str) -> bytes | None:
+        """See `Cache.get`."""
+        return None
+
+    def put(self, _key: str, _content: bytes) -> None:
+        """See `Cache.put`."""
+
+
+class ReferenceAudits:
+    """One instance per stage."""
+
+    def __init__(
+        self,
+        definition: StageDefinition,
+        *,
+        store: Store,
+        health: StoreHealth,
+        forks: SlotForks,
+        scratch: Path,
+        clock: Clock,
+        metrics: Metrics,
+        spawn: Spawn,
+        on_audited: OnAudited,
+    ) -> None:
+        self._has_audits = definition.audits
+        self._slots = AuditingSlots(
+            definition, forks=forks, scratch=scratch, clock=clock, metrics=metrics, spawn=spawn
+        )
+        self._broker = ArtifactBroker(store=store, cache=_Nothing(), metrics=metrics)
+        self._health = health
+        self._spawn = spawn
+        self._on_audited = on_audited
+        self._lets_pass: LruCache[str, bool] = LruCache(weight_max=REFERENCES_MAX)
+        self._held: dict[HeldClaim, None] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """No more verdicts may wait."""
+        return len(self._held) >= HELD_MAX
+
+    def __len__(self) -> int:
+        """Verdicts that wait."""
+        return len(self._held)
+
+    def resize(self, slots: int) -> None:
+        """Adapt to the number of ordinary slots."""
+        self._slots.resize(slots)
+
+    def hold(self, held: HeldClaim, report: StageReport, said: SaidEnded) -> None:
+        """Call `on_audited` with the verdict that holds, at once if the reference is known."""
+        if not self._has_audits:
+            error = "a verdict that needs an audit, of a stage without"
+            self._on_audited(held, report, SaidFailed(error=error))
+            return
+        key = HOSTS_KEYS + reference_key(
+            held.claim.task.pipeline, held.claim.task.settings_json, held.claim.reference
+        )
+        known = self._lets_pass.get(key)
+        if known is not None:
+            self._on_audited(held, report, _verdict(held.claim, said, lets_pass=known))
+            return
+        self._held[held] = None
+        self._spawn(self._audit(key, held, report, said), name="audit")
+
+    async def _audit(self, key: str, held: HeldClaim, report: StageReport, said: SaidEnded) -> None:
+        lets_pass = await self._found(key, held.claim)
+        if held in self._held:
+            del self._held[held]
+            self._on_audited(held, report, _verdict(held.claim, said, lets_pass=bool(lets_pass)))
+
+    async def _found(self, key: str, claim: Claim) -> bool | None:
+        """The result of another audit of the reference, or of one made now."""
+        try:
+            answer = await self._broker.ask(key)
+        except AssayError as error:  # the audit is possible without the store
+            self._health.failed(error)
+            return self._keep(key, lets_pass=await self._slots.lets_pass(claim))
+        if answer.content is not None:
+            return self._keep(key, lets_pass=answer.content == _WEAK)
+        if not answer.make:
+            return None
+        lets_pass = None
+        try:
+            lets_pass = await self._slots.lets_pass(claim)
+        finally:
+            if lets_pass is None:
+                await self._broker.given_up(key)
+        if lets_pass is not None:
+            await self._broker.made(key, _WEAK if lets_pass else _SOUND)
+        return self._keep(key, lets_pass=lets_pass)
+
+    def _keep(self, key: str, *, lets_pass: bool | None) -> bool | None:
+        if lets_pass is not None:
+            self._lets_pass.put(key, lets_pass)
+        return lets_pass
+
+    def take_held(self) -> list[HeldClaim]:
+        """Remove all that wait."""
+        held = list(self._held)
+        self._held.clear()
+        return held
+
+    def lose(self, held: HeldClaim) -> None:
+        """Its lease is lost."""
+        self._held.pop(held, None)
+
+    async def close(self) -> None:
+        """End the slots."""
+        await self._slots.close()
+
+
+def _verdict(claim: Claim, said: SaidEnded, *, lets_pass: bool) -> Said:
+    if not lets_pass:
+        return said
+    try:
+        return refused_by_audit(claim, said)
+    except (CodecError, ValueError) as error:
+        return SaidFailed(error=f"its settings or evidence cannot be read: {error}")

@@ -1,0 +1,158 @@
+"""Slots that only audit references: no response ever reaches them.
+
+Invariants: an audit ends by its answer, by the end of its slot or by its time, whichever is first;
+only an answer says something about the reference. Tenants that wait are served in turn, so that a
+tenant's slow references delay another's audit by one audit per slot at most.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from assay.core.ids import TenantId  # noqa: TC001 - seen by mypy and readers alike
+from assay.core.records import Claim
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.verifiers.port import StageDefinition
+from assay.worker.forking.client import SlotForks
+from assay.worker.slots import messages
+from assay.worker.slots.frames import ProtocolError
+from assay.worker.slots.pool import SlotPool, Spawn
+from assay.worker.slots.process import SlotProcess
+
+SLOTS_EACH: Final = 8
+"""Ordinary slots per auditing slot: the responses of a group share one audit."""
+NUMBER_FIRST: Final = 1_000_000_000
+"""Slots of a stage have unique numbers; the ordinary ones count from 1."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    claim: Claim
+    answer: asyncio.Future[bool | None]
+
+
+class AuditingSlots:
+    """Implements `PoolUser` for one stage; no slot is started before the first audit."""
+
+    def __init__(
+        self,
+        definition: StageDefinition,
+        *,
+        forks: SlotForks,
+        scratch: Path,
+        clock: Clock,
+        metrics: Metrics,
+        spawn: Spawn,
+    ) -> None:
+        self._spec = definition.spec
+        self._metrics = metrics
+        self._pool = SlotPool(
+            stage=definition.spec.name,
+            forks=forks,
+            scratch=scratch,
+            clock=clock,
+            metrics=metrics,
+            spawn=spawn,
+            user=self,
+            first_number=NUMBER_FIRST,
+            is_shown=False,
+        )
+        self._desired = 1
+        self._is_used = False
+        self._waiting: OrderedDict[TenantId, deque[_Asked]] = OrderedDict()
+        """By tenant; the first in order is served next."""
+        self._running: dict[SlotProcess, _Asked] = {}
+
+    def resize(self, slots: int) -> None:
+        """Adapt to the number of ordinary slots."""
+        self._desired = max(1, slots // SLOTS_EACH)
+        if self._is_used:
+            self._pool.resize(self._desired)
+
+    async def lets_pass(self, claim: Claim) -> bool | None:
+        """Whether an empty response passes by the reference of `claim`; `None` if unknown."""
+        if not self._is_used:
+            self._is_used = True
+            self._pool.resize(self._desired)
+        asked = _Asked(claim, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(claim.task.tenant, deque()).append(asked)
+        self._give_out()
+        try:
+            async with asyncio.timeout(self._spec.timeout_s):
+                return await asked.answer
+        except TimeoutError:
+            self._metrics.reference_audited(stage=self._spec.name, result="failed")
+            return None
+        finally:
+            self._forget(asked)
+
+    def _give_out(self) -> None:
+        while self._waiting and (slot := self._pool.take_idle(fresh=False)) is not None:
+            asked = self._running[slot] = self._next()
+            task = asked.claim.task
+            slot.send(
+                messages.AUDIT,
+                (task.pipeline, task.settings_json),
+                (0, b"", asked.claim.reference, b""),
+            )
+
+    def _next(self) -> _Asked:
+        tenant, asked = self._waiting.popitem(last=False)
+        first = asked.popleft()
+        if asked:
+            self._waiting[tenant] = asked
+        return first
+
+    def _forget(self, asked: _Asked) -> None:
+        """It is answered, or no one waits for it any more."""
+        for slot, running in list(self._running.items()):
+            if running is asked:
+                slot.kill("its audit is no longer waited for")
+        tenant = asked.claim.task.tenant
+        waiting = self._waiting.get(tenant)
+        if waiting is not None and asked in waiting:
+            waiting.remove(asked)
+            if not waiting:
+                del self._waiting[tenant]
+
+    # -- `PoolUser` ----------------------------------------------------------------------------
+    def on_idle(self) -> None:
+        """See `PoolUser.on_idle`."""
+        self._give_out()
+
+    def on_said(self, slot: SlotProcess, frame: list[object]) -> None:
+        """See `PoolUser.on_said`."""
+        lets_pass, error = messages.read_audited(frame)
+        asked = self._running.pop(slot, None)
+        if asked is None:
+            raise ProtocolError("it sent an answer that no one asked for")
+        if error:
+            log.warning("audit_failed", stage=self._spec.name, error=error)
+        self._answer(asked, lets_pass=lets_pass)
+        self._pool.release(slot)
+        self._give_out()
+
+    def on_ended(self, slot: SlotProcess, why: str) -> None:
+        """See `PoolUser.on_ended`."""
+        asked = self._running.pop(slot, None)
+        if asked is not None:
+            log.warning("audit_failed", stage=self._spec.name, error=f"slot ended: {why}")
+            self._answer(asked, lets_pass=None)
+
+    def _answer(self, asked: _Asked, *, lets_pass: bool | None) -> None:
+        if asked.answer.done():
+            return
+        asked.answer.set_result(lets_pass)
+        result = "failed" if lets_pass is None else "weak" if lets_pass else "sound"
+        self._metrics.reference_audited(stage=self._spec.name, result=result)
+
+    async def close(self) -> None:
+        """End all slots."""
+        await self._pool.close()

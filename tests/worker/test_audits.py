@@ -1,0 +1,129 @@
+"""Audits of references: once for the platform, by slots that see no response."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Never
+
+import pytest
+from tests.worker.hosts import Judged, RunHost, StartHost, Trainer
+from tests.worker.test_pure import claim
+
+from assay.core.ids import StageName, TenantId
+from assay.core.outcome import Outcome
+from assay.core.pipeline import StageSpec
+from assay.core.records import Claim
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.store.port import Store
+from assay.verifiers.audit import reference_key
+from assay.verifiers.port import PipelineSettings, StageDefinition
+from assay.worker.auditing.slots import AuditingSlots
+from assay.worker.host import Tasks
+
+
+def pids(log: Path) -> list[str]:
+    return log.read_text().split()
+
+
+async def judged(trainer: Trainer, stage: str, responses: int, **reference: object) -> list[Judged]:
+    batch = await trainer.submit(stage, ["pass"] * responses, reference)
+    return await trainer.results(batch)
+
+
+async def test_a_reference_is_audited_once_however_many_slots_and_hosts_see_it(
+    run_host: RunHost, start_host: StartHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    log = tmp_path / "audits"
+    first = await run_host("audited", slots=3)
+    results = await judged(trainer, "audited", 12, log=str(log))
+    assert [one.record.reward for one in results] == [1.0] * 12
+    (auditor,) = pids(log)
+    assert auditor not in {one.evidence.extracted for one in results}, "it saw a response"
+    first.host.resize("audited", 0)
+    await start_host("audited")
+    assert len(await judged(trainer, "audited", 2, log=str(log))) == 2
+    assert pids(log) == [auditor]
+    await judged(trainer, "audited", 1, log=str(log), finds="weak")
+    assert len(pids(log)) == 2, "another reference"
+
+
+@pytest.mark.parametrize(
+    ("setting", "outcome", "reward"),
+    [("refuse", Outcome.REJECTED_INVALID, None), ("report", Outcome.SCORED, 1.0)],
+)
+async def test_a_weak_reference_is_treated_as_the_task_says(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path, setting: str, outcome: Outcome,
+    reward: float | None,
+) -> None:  # fmt: skip
+    await run_host("audited", slots=2)
+    trainer.settings["reference_audit"] = setting
+    results = await judged(trainer, "audited", 4, log=str(tmp_path / "audits"), finds="weak")
+    assert {(one.record.outcome, one.record.reward) for one in results} == {(outcome, reward)}
+    assert all("empty_program" in one.evidence.error for one in results)
+    assert len(pids(tmp_path / "audits")) == 1
+
+
+@pytest.mark.parametrize("finds", ["exception", "death"])
+async def test_an_audit_that_fails_says_nothing_about_the_reference(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path, finds: str
+) -> None:
+    await run_host("audited", slots=1)
+    for _ in range(2):
+        (result,) = await judged(trainer, "audited", 1, log=str(tmp_path / "audits"), finds=finds)
+        assert result.record.reward == 1.0
+    assert len(pids(tmp_path / "audits")) == 2, "not kept"
+
+
+async def test_a_slot_that_saw_responses_cannot_forge_an_audit(
+    run_host: RunHost, trainer: Trainer, store: Store, tmp_path: Path
+) -> None:
+    await run_host("audited", "pretends", slots=1)
+    log = tmp_path / "audits"
+    reference = json.dumps({"log": str(log)}).encode()
+    settings = PipelineSettings().model_dump_json().encode()
+    key = f"audit:{reference_key('audited', settings, reference)}"
+    (forger,) = await trainer.judge("audited", f"make {key} {tmp_path / 'made'}")
+    assert forger.record.outcome is Outcome.INFRA_FAILED
+    assert "no artifact key of a slot" in forger.record.error
+    assert await store.artifact_get(key) is None
+    (result,) = await judged(trainer, "audited", 1, log=str(log))
+    assert (result.record.reward, len(pids(log))) == (1.0, 1)
+    assert await store.artifact_get(key) == b"sound", "the key is the one that a host uses"
+    (pretender,) = await judged(trainer, "pretends", 1, log=str(log))
+    assert "of a stage without" in pretender.record.error
+
+
+async def test_tenants_that_wait_for_audits_are_served_in_turn(tmp_path: Path) -> None:
+    slots = AuditingSlots(
+        StageDefinition(spec=StageSpec(name=StageName("s")), handler="none:none", audits=True),
+        forks=NoForks(),
+        scratch=tmp_path,
+        clock=Clock(),
+        metrics=Metrics(),
+        spawn=Tasks().spawn,
+    )
+    asked = [asyncio.create_task(slots.lets_pass(claim_of(name))) for name in "aaab"]
+    await asyncio.sleep(0)
+    assert [slots._next().claim.task.tenant for _ in range(4)] == ["a", "b", "a", "a"]
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+    await slots.close()
+
+
+def claim_of(tenant: str) -> Claim:
+    one = claim()
+    return replace(one, task=replace(one.task, tenant=TenantId(tenant)))
+
+
+class NoForks:
+    """A machine that starts no process."""
+
+    async def fork_slot(self, _stage: StageName, _number: int) -> Never:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def close(self) -> None:
+        """Nothing is held."""
