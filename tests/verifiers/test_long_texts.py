@@ -5,6 +5,7 @@ limit of CPU time by a factor of ten and more. So the machine's load does not ma
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ TEXTS = [(one * CHARS)[:CHARS] for one in REPEATED] + [
     text for head, one in AFTER for text in (head + one * CHARS, one * CHARS + head)
 ]
 READERS: dict[str, Callable[[str], object]] = {
-    **{f"extract {one}": lambda text, one=one: extract(text, [one]) for one in Strategy},
+    **{f"extract {one}": partial(extract, strategies=[one]) for one in Strategy},
     "final_answer": lambda text: final_answer(text, MathSettings()),
     "read_choice": lambda text: read_choice(text, tuple("ABCDE"), CHOICE),
     "tidy": notation.tidy,
