@@ -248,10 +248,10 @@ def show(found: Sequence[Measured], *, as_json: bool) -> None:
         title=f"A tenant's {RATE} Score calls per second while another attacks",
         columns=(
             *("attack", "calls", "p99 ratio", "95 %", "p50 ms", "p99 ms", "refused", "lost"),
-            *("API MB", "with readers MB", "CPU API/store/host", "idle", "attacker saw"),
+            *("API MB", "with readers MB", "cores API/store/host", "idle", "attacker saw"),
         ),
     )
-    report.add(attack="(none yet)", **latency_columns(quiet))
+    report.add(attack="(quiet)", **latency_columns(quiet))
     bars: dict[str, float | Any] = {}
     for each in found:
         ratio = percentile(each.attacked, 0.99) / percentile(quiet, 0.99)
@@ -339,7 +339,7 @@ async def under(
         "lost": lost,
         "API MB": api_bytes / 1e6,
         "with readers MB": all_bytes / 1e6,
-        "CPU API/store/host": shares,
+        "cores API/store/host": shares,
         "attacker saw": " ".join(f"{k}:{v}" for k, v in sorted(saw.items())),
     }
     return quiet, attacked, row
