@@ -11,7 +11,8 @@ from typing import Any, Final, get_origin
 from pydantic import BaseModel
 
 SEPARATOR: Final = "__"
-_OF_JSON: Final = (dict, list, tuple, set, frozenset)
+_LISTS: Final = (list, tuple, set, frozenset)
+_OF_JSON: Final = (dict, *_LISTS)
 
 Tree = dict[str, Any]
 
@@ -70,7 +71,8 @@ def _value(model: type[BaseModel], path: Sequence[str], text: str, name: str) ->
     try:
         return json.loads(text)
     except ValueError as error:
-        message = f"{name} is not JSON: {error}"
+        example = '["a", "b"]' if get_origin(kind) in _LISTS else '{"name": ...}'
+        message = f"{name} must be JSON such as {example}: {error}"
         raise SettingError(message) from error
 
 
