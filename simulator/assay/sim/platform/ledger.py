@@ -410,6 +410,11 @@ class Ledger:
             self._unqueue(entry)
         elif entry.lease is not None:
             self.withdrawn[entry.lease] = self._now_ns
+            # A claim that is withdrawn is charged for the time that it held its worker, even if it
+            # waited there behind another.
+            held_s = (self._now_ns - entry.claimed_ns) / 1e9
+            spec = entry.batch.spec
+            self.races[entry.stage].costs(spec.tenant, held_s / spec.weight)
             self._release(entry)
         require(not entry.outcomes, "a second outcome", had=entry.outcomes, got=outcome)
         entry.place, entry.reward = "ended", reward
