@@ -85,6 +85,15 @@ class BatchEntry:
     def live(self) -> list[Entry]:
         return [one for one in self.requests.values() if one.place != "ended"]
 
+    @property
+    def requests_reserved(self) -> int:
+        return 0 if self.over else max(0, self.spec.requests_reserved - len(self.requests))
+
+    @property
+    def bytes_reserved(self) -> int:
+        size = sum(payload_bytes(entry.request) for entry in self.requests.values())
+        return 0 if self.over else max(0, self.spec.bytes_reserved - size)
+
 
 @dataclass(slots=True)
 class Races:
