@@ -5,7 +5,7 @@
     python benchmarks/golds.py --generated 2000 --seed 1
 
 Takes files of JSON Lines (a directory: all `*.jsonl` in it). The gold is the field `--field`, by
-default the first of `final_answer`, `answer`, `target` that a row has, or the last box of
+default the first of `final_answer`, `answer`, `target`, `gold` that a row has, or the last box of
 `solution`. Each gold is sent as a response in every usual carrier and must pass; its mutants
 (another sign, another digit, a part of a list, another order) must not. Mutants with the same
 numerical value are skipped, as `assay.verifiers.math.controls` describes.
@@ -30,7 +30,7 @@ from assay.verifiers.math import controls
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.text.answers import Strategy, extract
 
-FIELDS = ("final_answer", "answer", "target", "Answer")
+FIELDS = ("final_answer", "answer", "target", "Answer", "gold")
 ECHOES = {
     "plain": "{}",
     "$": "${}$",
