@@ -184,3 +184,20 @@ def test_a_sleep_that_ends_with_its_thread_is_lost_for_one_interval_at_most(
         meter.look(now[0], due_ns=now[0])
     assert limit_ns < meter.blocked_ns <= slept_ns
     assert meter.excused_ns == spacing
+
+
+def test_where_the_kernel_accounts_for_no_waits_all_blocked_time_is_excused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program that waits for a core looks like one that sleeps."""
+    monkeypatch.setattr(blocked, "own_reading", lambda: Reading(0, 0))
+    blocked.waits_known.cache_clear()
+    try:
+        meter = BlockedTime(lambda: ())
+        meter.begin_new(0)
+        meter.look(300 * MS, due_ns=300 * MS, has_answered=1)
+    finally:
+        monkeypatch.undo()
+        blocked.waits_known.cache_clear()
+    assert (meter.blocked_ns, meter.excused_ns) == (0, 300 * MS)
+    assert blocked.waits_known(), "this kernel does"
