@@ -4,6 +4,8 @@ A rollout service in a process of its own serves a random model. Each session ma
 `--period` seconds over HTTP, and each turn continues the conversation. Then this process gives the
 same prompts, with the same seeds at the same times, to the runtime alone. Reported: latencies of
 both, the median of the difference per turn, and the share of turns whose token ids are the same.
+A turn lasts from the first byte of its call to the last byte of the answer; an agent's own JSON is
+not the gateway's.
 
     python benchmarks/gateway.py --sessions 200 --turns 6 --period 4
 """
@@ -134,17 +136,21 @@ class Connection:
         """Connect."""
         self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
 
-    async def post(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
-        """One call."""
+    async def post(self, path: str, body: object) -> tuple[Any, float]:
+        """One call; its answer, and the seconds from its first byte to the answer's last."""
         raw = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(raw)}\r\n"
-        self._writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + raw)
+        raw = head.encode() + b"Content-Type: application/json\r\n\r\n" + raw
+        begun_s = time.monotonic()
+        self._writer.write(raw)
         answer = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         length = int(answer.partition("content-length:")[2].partition("\r\n")[0])
-        parsed = json.loads(await self._reader.readexactly(length))
+        content = await self._reader.readexactly(length)
+        spent_s = time.monotonic() - begun_s
+        parsed = json.loads(content)
         if not answer.startswith("http/1.1 20"):
             raise SystemExit(f"{answer.splitlines()[0]}: {parsed}")
-        return parsed
+        return parsed, spent_s
 
 
 async def agent(url: str, number: int, chosen: argparse.Namespace, zero_s: float) -> list[Turn]:
@@ -153,7 +159,7 @@ async def agent(url: str, number: int, chosen: argparse.Namespace, zero_s: float
     http = Connection(host, int(port))
     await http.open()
     rng = random.Random(number)
-    session = await http.post("/sessions", {"seed": number << 16})
+    session, _ = await http.post("/sessions", {"seed": number << 16})
     path = f"/sessions/{session['session_id']}/v1/chat/completions"
     messages: list[dict[str, str]] = []
     turns = []
@@ -163,8 +169,7 @@ async def agent(url: str, number: int, chosen: argparse.Namespace, zero_s: float
         messages.append({"role": "user", "content": " ".join(rng.choices(WORDS, k=12))})
         body = {"messages": messages, "max_tokens": chosen.tokens, "return_token_ids": True}
         begun_s = time.monotonic()
-        answer = await http.post(path, body)
-        spent_s = time.monotonic() - begun_s
+        answer, spent_s = await http.post(path, body)
         [choice] = answer["choices"]
         messages.append(choice["message"])
         turns.append(

@@ -1,115 +1,94 @@
 """What the rollout service costs on top of its engine, over real gRPC on loopback.
 
     python benchmarks/rollout_service.py --model MODEL [--groups 32] [--k 8] [--tokens 64]
+    python benchmarks/rollout_service.py --only reading --only flight
 
-The service runs as its own process; a second engine with the same settings runs in this one. Rounds
-alternate between them, so that a change of the machine's load hits both.
+The service runs as its own process. `--only` chooses measurements; all by default:
 
-Printed: tokens/s through gRPC and by the runtime alone, and their ratio; CPU of the service's event
-loop per rollout; MB/s of reading the same ended groups again; GB/s of pushing whole weights, which
-includes checking and packing; tokens/s while adapters are pushed and activated, against rounds
-without, and the pauses of the activations.
+* `throughput` (needs `--model`): tokens/s through gRPC beside those of the runtime alone, which
+  runs in this process with the same settings, and CPU of the service's event loop per rollout.
+  Rounds alternate, so that a change of the machine's load hits both; ratios are of pairs
+* `rewards`: a platform with real workers judges the responses; milliseconds from the end of a
+  response in the engine until its reward request was handed to gRPC, and until the reward service
+  had stored it, by the time stamps of the trajectories
+* `push` (needs `--model`): adapters pushed while tokens are made, into the second slot, and with
+  the engine held during the push as on an engine with a single slot. Windows alternate
+* `reading`: MB/s of reading ended groups again and again, by length of the responses, on a tiny
+  model: packing, gRPC, and numpy views of every column here
+* `flight`: many groups in flight on a tiny model, each replaced when it was read: memory, slots,
+  credits, files and threads after each turnover; exits non-zero if memory grows or one is lost
 """
 
 import argparse
 import asyncio
-import json
-import os
-import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
+from platform_run import local_platform
+from report import Report, Spread, percentile
+from rollout_process import Service, service, tiny_model
+from rollout_pushes import push_table
 
-from assay.client.rollouts import Prompt, RolloutClient, RolloutSession, SamplingParams, Weight
+from assay.client.rollouts import (
+    Prompt,
+    RolloutClient,
+    RolloutGroup,
+    RolloutSession,
+    SamplingParams,
+    StepBatch,
+)
 from assay.rollout import Runtime, RuntimeOptions, Sampling
 from assay.rollout.errors import EngineSaturated
-from assay.rollout.models import Engine, Model, load_model
+from assay.rollout.models import Engine, load_model
 from assay.rollout.models.engine import EngineSettings
-from assay.rollout.models.hugging_face import layer_tensor_name
-from assay.rollout.models.model import TensorKind
 
-START_S_MAX = 300.0
-RANK = 8
-GLOBAL_NAMES = {
-    TensorKind.EMBED: "model.embed_tokens.weight",
-    TensorKind.LM_HEAD: "lm_head.weight",
-    TensorKind.FINAL_NORM: "model.norm.weight",
-}
+PROMPT_TOKENS = 16
+READ_LENGTHS = (64, 256, 1024, 4096)
+READ_TOKENS = 1 << 17
+READ_TIMES = 20
+FLIGHT_TOKENS = 32
+GROWTH_MAX = 1.05
+"""Memory of the second half of the turnovers over that of the first half."""
 
 
-@asynccontextmanager
-async def service(chosen: argparse.Namespace) -> AsyncIterator[tuple[str, int]]:
-    """A service of the model; yields its address and process id."""
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {
-            "MODEL": chosen.model,
-            "GRPC_PORT": 0,
-            "HTTP_PORT": 0,
-            "GATEWAY_PORT": 0,
-            "SLOTS": chosen.slots,
-            "BATCH_MAX": chosen.batch,
-            "TOKENS_MAX": 2 * chosen.tokens + 64,
-        }
-        chosen_settings = {f"ASSAY_ROLLOUT__{name}": str(value) for name, value in settings.items()}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "assay.rollout"),
-            env={**os.environ, "ASSAY_DATA_DIR": folder, **chosen_settings},
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        ready = Path(folder, "run", "rollout.json")
-        try:
-            yield await asyncio.to_thread(listening_at, ready), process.pid
-        finally:
-            process.send_signal(signal.SIGTERM)
-            await process.wait()
+def prompts(groups: int, k: int, name: str, **more: object) -> Iterator[Prompt]:
+    """Prompts that share no prefix."""
+    for i in range(groups):
+        ids = [1 + (i + j) % 100 for j in range(PROMPT_TOKENS)]
+        yield Prompt(group_id=f"{name}/{i}", prompt_ids=ids, k=k, seed=1_000 * i, **more)  # type: ignore[arg-type]
 
 
-def listening_at(ready: Path) -> str:
-    """The service's address, when it has started."""
-    give_up_s = time.monotonic() + START_S_MAX
-    while not ready.exists():
-        if time.monotonic() > give_up_s:
-            raise TimeoutError("the service did not start")
-        time.sleep(0.05)
-    return str(json.loads(ready.read_text())["grpc"])
+async def read(session: RolloutSession, groups: int) -> list[RolloutGroup]:
+    """The next groups, acknowledged."""
+    found: list[RolloutGroup] = []
+    async for group in session.groups():
+        found.append(group)
+        session.acknowledge(group)
+        if len(found) == groups:
+            break
+    return found
 
 
-def loop_cpu_s(pid: int) -> float:
-    """CPU seconds of the process's main thread: its event loop."""
-    fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def prompts(chosen: argparse.Namespace, name: str) -> Iterator[Prompt]:
-    for i in range(chosen.groups):
-        ids = [1 + (i + j) % 100 for j in range(16)]
-        yield Prompt(group_id=f"{name}/{i}", prompt_ids=ids, k=chosen.k, seed=1_000 * i)
-
-
+# -- throughput ------------------------------------------------------------------------------------
 async def through_grpc(session: RolloutSession, chosen: argparse.Namespace, name: str) -> float:
     """Tokens per second of one round, submitted and read over gRPC."""
-    began_s, tokens, groups = time.perf_counter(), 0, 0
-    await session.submit(prompts(chosen, name))
-    async for group in session.groups():
-        tokens += sum(len(one.response_ids) for one in group.trajectories)
-        session.acknowledge(group)
-        groups += 1
-        if groups == chosen.groups:
-            break
+    began_s = time.perf_counter()
+    await session.submit(prompts(chosen.groups, chosen.k, name))
+    groups = await read(session, chosen.groups)
+    tokens = sum(len(one.response_ids) for group in groups for one in group.trajectories)
     return tokens / (time.perf_counter() - began_s)
 
 
 def direct(runtime: Runtime, chosen: argparse.Namespace) -> float:
     """Tokens per second of the same round, by the runtime alone."""
     began_s, ended = time.perf_counter(), []
-    for prompt in prompts(chosen, "direct"):
+    for prompt in prompts(chosen.groups, chosen.k, "direct"):
         while True:
             try:
                 runtime.submit(
@@ -127,125 +106,236 @@ def direct(runtime: Runtime, chosen: argparse.Namespace) -> float:
     return sum(len(one.tokens) for one in ended) / (time.perf_counter() - began_s)
 
 
-def whole_weights(model: Model) -> dict[str, Weight]:
-    """Every tensor by its Hugging Face name."""
-    found = {}
-    for (kind, layer), tensor in model.tensors.items():
-        if kind is TensorKind.ROPE_INV_FREQ:
-            continue
-        name = GLOBAL_NAMES.get(kind) or layer_tensor_name((kind, layer))
-        data = np.ascontiguousarray(tensor.data)
-        found[name] = Weight(dtype=tensor.dtype.name, shape=tensor.shape, data=data.tobytes())
-    return found
-
-
-def adapter(model: Model, seed: int) -> dict[str, Weight]:
-    """LoRA of q and v, in every layer."""
-    rng, found = np.random.default_rng(seed), {}
-    for kind, layer, shape in model.config.tensor_shapes():
-        if kind not in {TensorKind.WQ, TensorKind.WV}:
-            continue
-        module = layer_tensor_name((kind, layer)).removesuffix(".weight")
-        for part, size in (("lora_A", (RANK, shape[1])), ("lora_B", (shape[0], RANK))):
-            values = rng.normal(0, 0.01, size).astype(np.float32)
-            found[f"base_model.model.{module}.{part}.weight"] = Weight(
-                dtype="F32", shape=size, data=values.tobytes()
-            )
-    return found
-
-
-async def keep_pushing(
-    client: RolloutClient,
-    model: Model,
-    first: int,
-    share: float,
-    pauses_s: list[float],
-    enough: asyncio.Event,
-) -> None:
-    """Push and activate adapters until it is enough."""
-    config = {
-        "peft_type": "LORA",
-        "r": RANK,
-        "lora_alpha": 16,
-        "target_modules": ["q_proj", "v_proj"],
-    }
-    version = first
-    while not enough.is_set():
-        weights = adapter(model, version)
-        await client.push_adapter(version, config, weights, core_share_max=share)
-        pauses_s.append((await client.activate(version)).pause_s)
-        version += 1
-
-
-async def reading(session: RolloutSession, chosen: argparse.Namespace) -> float:
-    """MB/s of reading ended groups, again and again: they are not acknowledged."""
-    await session.submit(prompts(chosen, "read"))
-    read, seconds = 0, 0.0
-    for turn in range(20):
-        began_s, groups = time.perf_counter(), 0
-        async for group in session.groups():
-            groups += 1
-            size = sum(9 * len(one.response_ids) for one in group.trajectories)
-            read += size if turn else 0  # the first reading waits for the engine
-            if groups == chosen.groups:
-                break
-        seconds += time.perf_counter() - began_s if turn else 0.0
-    return read / seconds / 1e6
-
-
-async def measure(chosen: argparse.Namespace) -> dict[str, float]:
-    model = load_model(Path(chosen.model))
-    settings = EngineSettings(batch_max=chosen.batch, seq_len_max=2 * chosen.tokens + 64)
-    options = RuntimeOptions(seq_len_max=2 * chosen.tokens + 64)
-    found: dict[str, float] = {}
-    async with service(chosen) as (address, pid), RolloutClient(address) as client:
-        session = await client.open_session(
-            "bench", sampling=SamplingParams(temperature=1.0, max_tokens=chosen.tokens)
-        )
+async def throughput(chosen: argparse.Namespace) -> None:
+    """Tokens/s of both contenders, and CPU of the event loop."""
+    tokens_max = 2 * chosen.tokens + 64
+    settings = EngineSettings(batch_max=chosen.batch, seq_len_max=tokens_max)
+    grpc, alone, cpu_ms = [], [], []
+    async with (
+        served(chosen, tokens_max) as (running, client),
+        opened(client, chosen.tokens) as session,
+    ):
         await through_grpc(session, chosen, "warm")
         with (
-            Engine.create(model, settings) as engine,
-            Runtime(engine, slots=chosen.slots, options=options) as runtime,
+            Engine.create(load_model(chosen.model), settings) as engine,
+            Runtime(
+                engine, slots=chosen.slots, options=RuntimeOptions(seq_len_max=tokens_max)
+            ) as runtime,
         ):
             await asyncio.to_thread(direct, runtime, chosen)
-            grpc, alone, cpu_s = [], [], 0.0
             for turn in range(chosen.rounds):
-                before_s = loop_cpu_s(pid)
+                before_s = running.loop_cpu_s()
                 grpc.append(await through_grpc(session, chosen, f"g{turn}"))
-                cpu_s += loop_cpu_s(pid) - before_s
+                used_s = running.loop_cpu_s() - before_s
+                cpu_ms.append(1e3 * used_s / (chosen.groups * chosen.k))
                 alone.append(await asyncio.to_thread(direct, runtime, chosen))
-        found["tokens/s through gRPC"] = statistics.median(grpc)
-        found["tokens/s of the runtime"] = statistics.median(alone)
-        ratios = [a / b for a, b in zip(grpc, alone, strict=True)]
-        found["ratio, median of pairs"] = statistics.median(ratios)
-        rollouts = chosen.rounds * chosen.groups * chosen.k
-        found["ms of event loop CPU per rollout"] = 1e3 * cpu_s / rollouts
-        quiet, pushed = [], []
-        pauses_s: list[float] = []
-        for turn in range(chosen.rounds):
-            quiet.append(await through_grpc(session, chosen, f"q{turn}"))
-            first = 1_000 * (turn + 1)
-            enough = asyncio.Event()
-            pushing = asyncio.create_task(
-                keep_pushing(client, model, first, chosen.core_share, pauses_s, enough)
+    title = f"Through gRPC: {chosen.groups} groups of {chosen.k}, {chosen.tokens} tokens each"
+    report = Report(title=title, columns=("figure", "median (least-most)"))
+    ratios = [100 * a / b for a, b in zip(grpc, alone, strict=True)]
+    for name, values in (
+        ("of the runtime's own tokens/s, %", ratios),
+        ("tokens/s through gRPC", grpc),
+        ("tokens/s of the runtime alone", alone),
+        ("CPU of the event loop per rollout, ms", cpu_ms),
+    ):
+        report.add(figure=name, **{"median (least-most)": Spread.of(values)})
+    report.show(as_json=chosen.json)
+
+
+# -- rewards ---------------------------------------------------------------------------------------
+async def rewards(chosen: argparse.Namespace) -> None:
+    """From the end of a response to its reward request."""
+    asked_ms, stored_ms = [], []
+    async with (
+        local_platform() as platform,
+        served(chosen, 2 * chosen.tokens + 64, reward_url=platform.addresses.grpc) as (_, client),
+        opened(client, chosen.tokens, pipeline="noop") as session,
+    ):
+        for turn in range(1 + chosen.rounds):
+            batch = f"step-{turn}"
+            await session.submit(
+                prompts(chosen.groups, chosen.k, batch, batch_id=batch, reference={}),
+                batches=[StepBatch(batch_id=batch, last=True)],
             )
-            pushed.append(await through_grpc(session, chosen, f"p{turn}"))
-            enough.set()
-            await pushing
-        ratios = [a / b for a, b in zip(pushed, quiet, strict=True)]
-        found["decode while adapters are pushed, ratio"] = statistics.median(ratios)
-        found["activations"] = len(pauses_s)
-        found["pause p99 ms"] = 1e3 * float(np.quantile(pauses_s, 0.99)) if pauses_s else 0.0
-        whole = whole_weights(model)
-        done = await client.push_weights(1, whole)
-        found["whole weights GB/s"] = done.bytes / done.stage_s / 1e9
-        found["reading groups MB/s"] = await reading(session, chosen)
-    return found
+            groups = await read(session, chosen.groups)
+            if turn == 0:
+                continue  # warm-up: connections, workers
+            for one in (one for group in groups for one in group.trajectories):
+                asked_ms.append((one.reward_asked_ns - one.decoded_ns) / 1e6)
+                stored_ms.append((one.reward_stored_ns - one.decoded_ns) / 1e6)
+    title = f"End of a response -> its reward request, {len(asked_ms)} responses, milliseconds"
+    report = Report(title=title, columns=("until", "p50", "p99", "most"))
+    for name, values in (
+        ("handed to gRPC", asked_ms),
+        ("stored by the reward service", stored_ms),
+    ):
+        p50, p99 = percentile(values, 0.5), percentile(values, 0.99)
+        report.add(until=name, p50=p50, p99=p99, most=max(values))
+    report.show(as_json=chosen.json)
 
 
-if __name__ == "__main__":
+# -- reading ---------------------------------------------------------------------------------------
+async def reading(chosen: argparse.Namespace) -> None:
+    """MB/s of reading ended groups."""
+    columns = ("tokens per response", "groups", "MB/s", "service ms/MB", "client ms/MB")
+    report = Report(title=f"Reading groups of {chosen.k}", columns=columns)
+    with tempfile.TemporaryDirectory() as folder:
+        model = tiny_model(Path(folder), max(READ_LENGTHS) + PROMPT_TOKENS)
+        settings = {"tokens_max": max(READ_LENGTHS) + PROMPT_TOKENS, "slots": 256, "batch_max": 64}
+        async with (
+            service(model, **settings) as running,
+            RolloutClient(running.address) as client,
+        ):
+            for tokens in READ_LENGTHS:
+                groups = max(1, READ_TOKENS // (chosen.k * tokens))
+                async with opened(client, tokens) as session:
+                    await session.submit(prompts(groups, chosen.k, "read"))
+                    rates = [await read_once(session, groups, running) for _ in range(READ_TIMES)]
+                rates = rates[1:]  # the first reading waits for the engine
+                report.add(
+                    **{
+                        "tokens per response": tokens,
+                        "groups": groups,
+                        "MB/s": Spread.of([rate for rate, _, _ in rates]),
+                        "service ms/MB": statistics.median(service for _, service, _ in rates),
+                        "client ms/MB": statistics.median(here for _, _, here in rates),
+                    }
+                )
+    report.show(as_json=chosen.json)
+
+
+async def read_once(
+    session: RolloutSession, groups: int, running: Service
+) -> tuple[float, float, float]:
+    """MB/s of reading all groups, which are not acknowledged, and CPU of both sides per MB."""
+    before_s, began_s, here_s = running.loop_cpu_s(), time.perf_counter(), time.thread_time()
+    size = seen = 0
+    async for group in session.groups():
+        for one in group.trajectories:
+            for column in (one.response_ids, one.response_mask, one.rollout_logp):
+                size += np.asarray(column).nbytes
+        seen += 1
+        if seen == groups:
+            break
+    took_s, megabytes = time.perf_counter() - began_s, size / 1e6
+    here_ms = 1e3 * (time.thread_time() - here_s)
+    service_ms = 1e3 * (running.loop_cpu_s() - before_s)
+    return megabytes / took_s, service_ms / megabytes, here_ms / megabytes
+
+
+# -- in flight -------------------------------------------------------------------------------------
+async def flight(chosen: argparse.Namespace) -> int:
+    """Groups in flight without growth; returns 1 if memory grew or a slot or credit is lost."""
+    groups, k = chosen.flight_groups, chosen.flight_k
+    columns = ("turnover", "in flight", "RSS MiB", "files", "threads", "groups/s")
+    report = Report(title=f"{groups:,} groups of {k} in flight", columns=columns)
+    resident: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        tokens_max = FLIGHT_TOKENS + PROMPT_TOKENS
+        settings = {"tokens_max": tokens_max, "slots": groups * k, "batch_max": 64}
+        async with (
+            service(tiny_model(Path(folder), tokens_max), **settings) as running,
+            RolloutClient(running.address) as client,
+            opened(client, FLIGHT_TOKENS) as session,
+        ):
+            before = (await client.status()).engine
+            ahead = groups + groups // 2  # some wait, so that every slot is taken at all times
+            await session.submit(prompts(ahead, k, "0"))
+            for turn in range(1, chosen.turnovers + 1):
+                began_s = time.perf_counter()
+                in_flight: list[float] = []
+                sampling = asyncio.create_task(sample(client, in_flight))
+                await replace_all(session, groups, k, str(turn))
+                took_s = time.perf_counter() - began_s
+                sampling.cancel()
+                resident.append(running.resident_bytes() / 1024**2)
+                row = {"in flight": Spread.of(in_flight), "groups/s": groups / took_s}
+                row |= {"RSS MiB": resident[-1], "turnover": turn}
+                report.add(files=running.files(), threads=running.threads(), **row)
+            await read(session, ahead)
+            after = (await client.status()).engine
+    report.show(as_json=chosen.json)
+    names = [name for name in after if name.endswith("_available") or name == "slots_free"]
+    lost = sum(before[name] - after[name] for name in names if name != "kv_available")
+    settled = resident[1:]  # the first turnover fills what is kept
+    early = statistics.median(settled[: len(settled) // 2])
+    late = statistics.median(settled[len(settled) // 2 :])
+    print(f"slots and credits that did not come back: {lost}")
+    print(f"memory, second half over first half: {late / early:.3f}")
+    return int(lost != 0 or late > GROWTH_MAX * early)
+
+
+async def sample(client: RolloutClient, in_flight: list[float]) -> None:
+    """Note how many rollouts are in the engine, until cancelled."""
+    while True:
+        in_flight.append((await client.status()).engine["in_flight"])
+        await asyncio.sleep(0.2)
+
+
+async def replace_all(session: RolloutSession, groups: int, k: int, name: str) -> None:
+    """Read this many groups, and submit another one for each of them."""
+    fresh, seen, held = prompts(groups, k, name), 0, 0
+    async for group in session.groups():
+        session.acknowledge(group)
+        seen, held = seen + 1, held + 1
+        if held == 16 or seen == groups:
+            await session.submit([next(fresh) for _ in range(held)])
+            held = 0
+        if seen == groups:
+            return
+
+
+# -- all -------------------------------------------------------------------------------------------
+@asynccontextmanager
+async def served(
+    chosen: argparse.Namespace, tokens_max: int, **settings: object
+) -> AsyncIterator[tuple[Service, RolloutClient]]:
+    """A service of `--model`, or of a tiny one, and a client of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = chosen.model or tiny_model(Path(folder), tokens_max)
+        bounds = {"slots": chosen.slots, "batch_max": chosen.batch, "tokens_max": tokens_max}
+        async with (
+            service(model, **bounds, **settings) as running,
+            RolloutClient(running.address) as client,
+        ):
+            yield running, client
+
+
+@asynccontextmanager
+async def opened(
+    client: RolloutClient, tokens: int, **options: object
+) -> AsyncIterator[RolloutSession]:
+    """A session whose responses have this many tokens."""
+    sampling = SamplingParams(temperature=1.0, max_tokens=tokens)
+    session = await client.open_session("bench", sampling=sampling, **options)  # type: ignore[arg-type]
+    yield session
+    await session.close()
+
+
+async def push(chosen: argparse.Namespace) -> None:
+    """Adapters pushed while tokens are made."""
+    async with (
+        served(chosen, 2 * chosen.tokens + 64) as (_, client),
+        opened(client, chosen.tokens) as session,
+    ):
+        report = await push_table(client, session, load_model(chosen.model), chosen)
+    report.show(as_json=chosen.json)
+
+
+MEASUREMENTS: dict[str, Callable[[argparse.Namespace], Awaitable[int | None]]] = {
+    "throughput": throughput,
+    "rewards": rewards,
+    "push": push,
+    "reading": reading,
+    "flight": flight,
+}
+OF_A_MODEL = frozenset({"throughput", "push"})
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--model", type=Path, help="a model's folder or file")
+    parser.add_argument("--only", action="append", choices=list(MEASUREMENTS))
     parser.add_argument("--groups", type=int, default=32)
     parser.add_argument("--k", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=64)
@@ -253,5 +343,26 @@ if __name__ == "__main__":
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--core-share", type=float, default=0.05)
-    for what, value in asyncio.run(measure(parser.parse_args())).items():
-        print(f"{what:45} {value:12.3f}")
+    parser.add_argument("--window-s", type=float, default=5.0, help="of `push`")
+    parser.add_argument("--push-every-s", type=float, default=0.25)
+    parser.add_argument("--flight-groups", type=int, default=1_000)
+    parser.add_argument("--flight-k", type=int, default=16)
+    parser.add_argument("--turnovers", type=int, default=8)
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+async def main(chosen: argparse.Namespace) -> int:
+    """Run what was chosen; return the exit status."""
+    status = 0
+    for name in chosen.only or MEASUREMENTS:
+        if name in OF_A_MODEL and chosen.model is None:
+            if chosen.only:
+                raise SystemExit(f"{name} needs --model")
+            continue
+        status |= await MEASUREMENTS[name](chosen) or 0
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(arguments())))

@@ -128,6 +128,46 @@ async def test_what_the_caller_does_has_its_time() -> None:
         await within(asyncio.Event().wait(), seconds=0.01, what="sending")
 
 
+async def test_what_need_not_wait_sets_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(error: Exception | None = None) -> str:
+        if error is not None:
+            raise error
+        return "read"
+
+    async def after(*events: asyncio.Event) -> str:
+        for event in events:
+            await event.wait()
+        return "read"
+
+    timers: list[float] = []
+    set_timer = asyncio.timeout
+
+    def counted(seconds: float) -> asyncio.Timeout:
+        timers.append(seconds)
+        return set_timer(seconds)
+
+    monkeypatch.setattr(asyncio, "timeout", counted)
+    assert await within(at_once(), seconds=9.0, what="sending") == "read"
+    with pytest.raises(KeyError):
+        await within(at_once(KeyError()), seconds=9.0, what="sending")
+    assert timers == []
+
+    first, second = asyncio.Event(), asyncio.Event()
+    waiting = asyncio.create_task(within(after(first, second), seconds=9.0, what="sending"))
+    for event in (first, second):
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        event.set()
+    assert await waiting == "read"
+    assert timers == [9.0]
+
+    stuck = asyncio.create_task(within(after(asyncio.Event()), seconds=9.0, what="sending"))
+    await asyncio.sleep(0)
+    stuck.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stuck
+
+
 async def _to_the_end(stream: AsyncIterator[int]) -> None:
     async for _ in stream:
         pass

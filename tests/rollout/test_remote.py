@@ -5,6 +5,7 @@ The processes that are killed are `python -m assay.rollout.server` on a model fi
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -13,7 +14,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -45,13 +46,15 @@ from assay.rollout.models.driver import Sampling as DriverSampling
 from assay.rollout.models.engine import EngineSettings
 from assay.rollout.receipts import result_hash
 from assay.rollout.remote import AssayServer, RemoteEngine, RemoteOptions, Vllm
+from assay.rollout.remote.dialects import check_logps
 from assay.rollout.server.app import Answer, Served, build_app
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from assay.rollout.remote.dialects import Dialect
+    from assay.rollout.remote.transport import Transport
     from assay.rollout.rollouts import Completed, Progress
 
 VOCAB, SEQ_MAX = 300, 900
@@ -434,3 +437,31 @@ def test_in_a_forked_child_every_call_is_refused(local: tuple[str, Runtime]) -> 
             os._exit(0 if refused == 3 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert engine.stats().slots_free == 4
+
+
+class Answering:
+    """A server that answers a request for tokens with these events."""
+
+    def __init__(self, *events: dict[str, Any]) -> None:
+        self._events = events
+
+    async def events(self, _path: str, _body: object) -> AsyncIterator[dict[str, Any]]:
+        for event in self._events:
+            yield event
+
+
+def event(*logps: float) -> dict[str, Any]:
+    choice = {"token_ids": [7] * len(logps), "logprobs": {"token_logprobs": list(logps)}}
+    return {"choices": [choice]}
+
+
+@pytest.mark.parametrize(
+    "events", [[], [{"choices": []}], [event()], [event(0.0, 0.0)], [event(-0.5)]]
+)
+def test_a_probe_without_exactly_one_certain_token_is_refused(events: list[dict[str, Any]]) -> None:
+    with pytest.raises(ServerRefused):
+        asyncio.run(check_logps(cast("Transport", Answering(*events)), {}))
+
+
+def test_a_probe_with_one_certain_token_is_accepted() -> None:
+    asyncio.run(check_logps(cast("Transport", Answering(event(-1e-5), event())), {}))

@@ -157,7 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.opened: set[BatchId] = set()
         self.spent: Counter[str] = Counter()
         for task in TASKS.values():
-            self.both(self.store.put_task(task), partial(self.model.book.put_task, task))
+            self.both(self.store.put_task(task), partial(self.model.task_book.put_task, task))
         self.warm_up()
 
     def warm_up(self) -> None:
@@ -479,13 +479,13 @@ class StoreMachine(RuleBasedStateMachine):
         for tenant in TASKS:
             self.both(
                 self.store.history(tenant, TASK.task_id, batches_max=100),
-                partial(self.model.book.history, tenant, TASK.task_id, batches_max=100),
+                partial(self.model.task_book.history, tenant, TASK.task_id, batches_max=100),
             )
 
     @invariant()
     def virtual_times_agree(self) -> None:
         for stage in TASK.stages:
-            shares = self.model._queues[stage].shares
+            shares = self.model.stages.queues[stage].shares
             assert self.shares_in_store(stage) == (
                 shares.waiting,
                 {t: ahead for t, ahead in shares.debts.items() if ahead > shares.now_us},

@@ -674,6 +674,8 @@ class Trajectory(_message.Message):
     ENDED_NS_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     SEGMENTS_FIELD_NUMBER: _builtins.int
+    REWARD_ASKED_NS_FIELD_NUMBER: _builtins.int
+    REWARD_STORED_NS_FIELD_NUMBER: _builtins.int
     member: _builtins.int
     """Position in the group, 0 to K - 1."""
     tokens: _builtins.int
@@ -684,11 +686,16 @@ class Trajectory(_message.Message):
     """Present for SCORED and RESOURCE_LIMIT only."""
     seed: _builtins.int
     submitted_ns: _builtins.int
-    """Unix time by the service's clock."""
+    """Unix time by the service's clock. `decoded_ns`: the engine made the last token."""
     decoded_ns: _builtins.int
     ended_ns: _builtins.int
     attempts: _builtins.int
     """Number of times it was generated; above 1 after a failure of the engine."""
+    reward_asked_ns: _builtins.int
+    """When the message with its reward request was handed to gRPC, and when the reward service had
+    stored it; 0 = it was not.
+    """
+    reward_stored_ns: _builtins.int
     @_builtins.property
     def evidence(self) -> _common_pb2.Evidence: ...
     @_builtins.property
@@ -713,10 +720,12 @@ class Trajectory(_message.Message):
         ended_ns: _builtins.int = ...,
         attempts: _builtins.int = ...,
         segments: _abc.Iterable[Global___Segment] | None = ...,
+        reward_asked_ns: _builtins.int = ...,
+        reward_stored_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "evidence", b"evidence", "reward", b"reward"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "decoded_ns", b"decoded_ns", "ended_ns", b"ended_ns", "evidence", b"evidence", "finish_reason", b"finish_reason", "member", b"member", "outcome", b"outcome", "reward", b"reward", "seed", b"seed", "segments", b"segments", "submitted_ns", b"submitted_ns", "tokens", b"tokens", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "decoded_ns", b"decoded_ns", "ended_ns", b"ended_ns", "evidence", b"evidence", "finish_reason", b"finish_reason", "member", b"member", "outcome", b"outcome", "reward", b"reward", "reward_asked_ns", b"reward_asked_ns", "reward_stored_ns", b"reward_stored_ns", "seed", b"seed", "segments", b"segments", "submitted_ns", b"submitted_ns", "tokens", b"tokens", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reward: _TypeAlias = _typing.Literal["reward"]  # noqa: Y015
     _WhichOneofArgType__reward: _TypeAlias = _typing.Literal["_reward", b"_reward"]  # noqa: Y015
@@ -780,18 +789,22 @@ class StreamGroupsRequest(_message.Message):
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     cursor: _builtins.int
     """0, or `cursor` of the last response that was handled: groups up to there are dropped."""
+    after: _builtins.int
+    """0, or `cursor` of the last response that was received: groups up to there are not sent again."""
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         cursor: _builtins.int = ...,
+        after: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "cursor", b"cursor", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,6 +25,7 @@ _SIZE = ct.c_size_t
 
 _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "assay_abi_sizes": (_U32, (_P, _U32)),
+    "assay_clock_of": (_P, ()),
     # rings, queues, words
     "assay_ring_bytes_of": (_U64, (_U64,)),
     "assay_ring_init_at": (None, (_P, _U64, _U64)),
@@ -160,6 +161,23 @@ def load() -> ct.CDLL:
     declare(library, _SIGNATURES)
     _check_sizes(library)
     return library
+
+
+class _Clock(ct.Structure):
+    """`assay_clock`: how ticks become nanoseconds of CLOCK_MONOTONIC."""
+
+    _fields_ = (("ticks0", ct.c_uint64), ("ns0", ct.c_uint64), ("ns_per_tick", ct.c_double))
+
+
+@cache
+def _clock() -> _Clock:
+    return _Clock.from_address(load().assay_clock_of())
+
+
+def monotonic_ns(ticks: int) -> int:
+    """CLOCK_MONOTONIC at a stamp of the library (`posted`)."""
+    clock = _clock()
+    return int(clock.ns0 + round((ticks - clock.ticks0) * clock.ns_per_tick))
 
 
 def ref_word(slot: int, generation: int) -> int:

@@ -134,6 +134,8 @@ class ScoreRequest:
     reward_id: int
     tokens: array.array[int]
     """Prompt and response."""
+    decoded_ns: int
+    """CLOCK_MONOTONIC when the engine had made the last token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

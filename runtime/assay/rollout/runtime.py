@@ -27,7 +27,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar, Unpack
 
-from assay.rollout.binding import load, ref_word
+from assay.rollout.binding import load, monotonic_ns, ref_word
 from assay.rollout.checks import (
     SLOTS_MAX,
     U32_MAX,
@@ -355,7 +355,12 @@ class Runtime:
         status = self._call(self._lib.assay_host_copy, _word(ref), buffer, d.seq_len)
         if status != Status.OK:
             return None  # cancelled between the two calls
-        return ScoreRequest(ref=ref, reward_id=d.reward_id, tokens=array.array("i", bytes(buffer)))
+        return ScoreRequest(
+            ref=ref,
+            reward_id=d.reward_id,
+            tokens=array.array("i", bytes(buffer)),
+            decoded_ns=monotonic_ns(d.posted),
+        )
 
     def score(self, ref: RolloutRef, reward: float) -> None:
         """Attach a reward. `EngineSaturated`: poll completions first, then score again."""

@@ -11,11 +11,11 @@ keep the service busy with refusing.
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from assay.core.errors import DeadlinePassed, Saturated
 from assay.core.ids import TenantId
@@ -298,15 +298,50 @@ class Door:
 async def within(work: Awaitable[T], *, seconds: float, what: str) -> T:
     """Await an operation that depends on the caller: sending a message, or reading one.
 
+    A timer is set only if it has to wait: mostly a message is in the buffers already, or fits into
+    them, and two timers per call would cost more than reading it.
+
     Raises:
         DeadlinePassed: it took longer.
     """
+    begun = _Begun(work)
+    if not begun.waits:
+        return begun.result
     try:
         async with asyncio.timeout(seconds):
-            return await work
+            return await begun
     except TimeoutError:
         message = f"{what} took longer than {seconds:g} s"
         raise DeadlinePassed(message) from None
+
+
+class _Begun(Generic[T]):
+    """Work that ran up to its first wait; await it at once, in the same task."""
+
+    result: T
+
+    def __init__(self, work: Awaitable[T]) -> None:
+        self._steps: Any = work.__await__()
+        self.waits = True
+        try:
+            self._awaited = self._steps.send(None)
+        except StopIteration as ended:
+            self.result = ended.value
+            self.waits = False
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        awaited = self._awaited
+        try:
+            while True:
+                try:
+                    given = yield awaited
+                except BaseException as error:  # noqa: BLE001 - passed on
+                    awaited = self._steps.throw(error)
+                else:
+                    awaited = self._steps.send(given)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
 
 
 async def limited(pages: AsyncGenerator[T, None], limits: DoorLimits) -> AsyncGenerator[T, None]:

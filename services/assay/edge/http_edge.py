@@ -160,18 +160,23 @@ class _HttpEdge:
         return pieces
 
     def _arrival(self, scope: Scope) -> Arrival:
-        headers = {
-            key.decode("latin-1").lower(): value.decode("latin-1")
-            for key, value in scope["headers"]
-        }
         stream = self._paths.stream.fullmatch(scope["path"])
         return Arrival(
             method=f"{scope['method']} {scope['path']}"[:PATH_CHARS_MAX],
-            authorization=headers.get("authorization", ""),
-            call_id=headers.get("x-request-id", ""),
-            traceparent=headers.get("traceparent", ""),
+            authorization=header(scope, b"authorization"),
+            call_id=header(scope, b"x-request-id"),
+            traceparent=header(scope, b"traceparent"),
             kind=Kind.STREAM if stream else Kind.CALL,
         )
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The last value of a header, whose name is given in lower case; empty without one."""
+    found = b""
+    for key, value in scope["headers"]:
+        if key == name:
+            found = value
+    return found.decode("latin-1")
 
 
 def _bound_values(pieces: Pieces) -> None:

@@ -19,7 +19,8 @@ from typing import Any, Final
 import structlog
 from pydantic import ValidationError
 
-from assay.config.settings import ENV_PREFIX, UnknownSettingError
+from assay.config.environment import UnknownSettingError
+from assay.config.settings import ENV_PREFIX
 from assay.core.errors import AssayError, DependencyDown, FailedPrecondition
 
 EXIT_UNAVAILABLE: Final = 69

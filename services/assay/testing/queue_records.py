@@ -20,6 +20,7 @@ from assay.core.records import (
     Quota,
     Report,
     RequestHistory,
+    StageReport,
     StageTiming,
     TaskRecord,
 )
@@ -46,6 +47,17 @@ class QueueLimits:
     history_batches: int = 20
     dead_letters_max: int = 10_000
     dead_letters_per_tenant_max: int = 2_000
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a call changed, for the caller to announce."""
+
+    batches: set[BatchId] = field(default_factory=set)
+    work: set[StageName] = field(default_factory=set)
+    """Stages with new work."""
+    planning: bool = False
+    """Planners should look again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,6 +205,22 @@ def leaves_stage(job: Job, report: Report, attempts_max: int) -> bool:
         case FailAttempt():
             return job.attempts >= attempts_max
     return True
+
+
+def leave_stage(job: Job, account: StageReport, now_ns: int) -> None:
+    """Record its time at the stage."""
+    timing = StageTiming(
+        stage=job.stage,
+        enqueued_ns=job.enqueued_ns,
+        claimed_ns=job.claimed_ns,
+        started_ns=job.claimed_ns + account.started_after_ns,
+        finished_ns=job.claimed_ns + account.finished_after_ns,
+        released_ns=now_ns,
+        attempts=job.attempts,
+        worker=job.worker,
+    )
+    job.timings = (*job.timings, timing)
+    job.services[job.stage] = account.finished_after_ns - account.started_after_ns
 
 
 def done(batch: Batch) -> bool:

@@ -6,6 +6,7 @@ A step happens in `wait`, one token per rollout. Weights are their version's num
 from __future__ import annotations
 
 import array
+import time
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -174,6 +175,7 @@ class ReferenceEngine:
                 ref=row.ref,
                 reward_id=row.reward_id,
                 tokens=array.array("i", [*row.prompt, *row.tokens]),
+                decoded_ns=time.monotonic_ns(),
             )
             for row in waiting
         ]

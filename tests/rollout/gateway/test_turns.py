@@ -16,7 +16,7 @@ from assay.rollout.rollouts import GroupOptions, RolloutRef, Sampling
 
 if TYPE_CHECKING:
     from assay.core.errors import AssayError
-    from assay.rollout.service.service import Guest
+    from assay.rollout.service.flights import Guest
 
 
 class Engine:

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.rollout.service.served import SLOTS, Rollouts, RunRollouts, rollouts
+from tests.rollout.service.served import SHORT, SLOTS, Rollouts, RunRollouts, rollouts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def run_rollouts() -> AsyncIterator[RunRollouts]:
             tenants: dict[str, TenantSettings] | None = None,
             **settings: object,
         ) -> Rollouts:
-            running = rollouts(reward_url, slots, probe, tenants, **settings)
+            running = rollouts(reward_url, slots, probe, tenants, SHORT, **settings)
             return await stack.enter_async_context(running)
 
         yield run

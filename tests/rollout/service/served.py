@@ -85,6 +85,7 @@ async def rollouts(
     slots: int = SLOTS,
     probe: ProbeEngine | None = None,
     tenants: dict[str, TenantSettings] | None = None,
+    desk_backoff: Backoff = SHORT,
     **settings_of: object,
 ) -> AsyncIterator[Rollouts]:
     """On a random model, or on a probe that fails when it is told to."""
@@ -100,7 +101,7 @@ async def rollouts(
             metrics=metrics,
             engine=runtime,
             desk=lambda on_judged: RewardServiceDesk(
-                connect=lambda token: Client(reward_url, token=token, backoff=SHORT),
+                connect=lambda token: Client(reward_url, token=token, backoff=desk_backoff),
                 on_judged=on_judged,
                 clock=clock,
                 new_id=lambda: secrets.token_hex(6),

@@ -140,7 +140,7 @@ async def test_only_a_tenant_that_may_operate_changes_weights_or_pauses(
 async def test_reward_batches_that_are_never_last_are_bounded(
     run_rollouts: RunRollouts, api: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assay.rollout.service.service.BATCHES_OPEN_MAX", 2)
+    monkeypatch.setattr("assay.rollout.service.sessions.BATCHES_OPEN_MAX", 2)
     own = await run_rollouts(api.addresses.grpc)
     session = await own.client.open_session("s", sampling=SAMPLED, pipeline="noop")
 

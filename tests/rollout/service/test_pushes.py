@@ -13,6 +13,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
 
 pytest.importorskip("numpy")
@@ -23,6 +24,7 @@ from tests.rollout.service.test_service import SAMPLED, prompts, take, weights_o
 from tests.rollout.test_adapter_files import LORA, OFT, lora_arrays, oft_arrays, write_folder
 
 from assay.client.rollouts import RolloutGroup, Weight
+from assay.client.rollouts.pushes import adapter_push, pieces
 from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import Runtime, RuntimeOptions, Sampling
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from tests.rollout.service.served import Rollouts, RunRollouts
 
+PATIENCE_S = 240.0
 MODEL = random_model("qwen3")
 CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "lora": (LORA, lora_arrays(MODEL)),
@@ -272,21 +275,76 @@ async def test_versions_and_checksums_of_a_push_are_checked(run_rollouts: RunRol
 async def test_one_push_at_a_time(run_rollouts: RunRollouts) -> None:
     own = await run_rollouts()
     begun = asyncio.Event()
+    config, arrays = CASES["lora"]
+    opening = adapter_push(1, config, None, 0.0)
 
     async def half() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
-        yield rollout_pb2.PushWeightsRequest(policy_version=1)
+        every = [piece async for piece in pieces(opening, tensors(arrays))]
+        yield every[0]
         begun.set()
         await asyncio.Event().wait()
 
+    # An adapter is staged when all of it is there: until then the engine knows nothing of it.
     call = own.client._stub.PushWeights(half())
     await begun.wait()
-    config, arrays = CASES["lora"]
-    async with asyncio.timeout(60.0):
-        while not own.engine._staging.locked():
+    async with asyncio.timeout(PATIENCE_S):
+        while await is_taken(own, config, arrays):
             await asyncio.sleep(0.01)
-    with pytest.raises(FailedPrecondition, match="stages"):
+        assert not own.engine._staging.locked()
+        call.cancel()
+        while not await is_taken(own, config, arrays):
+            await asyncio.sleep(0.01)
+
+
+async def is_taken(own: Rollouts, config: dict[str, Any], arrays: Any) -> bool:
+    try:
         await own.client.push_adapter(1, config, tensors(arrays))
-    call.cancel()
+    except FailedPrecondition:
+        return False
+    return True
+
+
+async def test_a_silent_sender_keeps_no_other_out(
+    run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.rollout.service.weights.push.SILENT_S_MAX", 0.2)
+    own = await run_rollouts()
+    config, arrays = CASES["lora"]
+
+    async def silent() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+        yield adapter_push(1, config, None, 0.0)
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await own.client._stub.PushWeights(silent())
+    assert "no message" in str(ended.value.details())
+    assert await is_taken(own, config, arrays)
+
+
+@pytest.mark.parametrize(
+    ("named", "field"),
+    [
+        ({"version": -1}, "policy_version"),
+        ({"version": 1 << 32}, "policy_version"),
+        ({"version": 1, "core_share_max": float("nan")}, "core_share_max"),
+        ({"version": 1, "core_share_max": -0.5}, "core_share_max"),
+        ({"version": 1, "core_share_max": 2.0}, "core_share_max"),
+    ],
+)
+async def test_the_head_of_a_push_is_checked_before_its_tensors(
+    run_rollouts: RunRollouts, named: dict[str, Any], field: str
+) -> None:
+    own = await run_rollouts()
+    config, _ = CASES["lora"]
+    unknown = {"no.such.tensor": Weight(dtype="F32", shape=(1, 1), data=b"\0\0\0\0")}
+    for pushing in (
+        own.client.push_adapter(config=config, weights=unknown, **named),
+        own.client.push_weights(weights=unknown, **named),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            await pushing
+        assert refused.value.field == field
 
 
 # -- shared memory ---------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from tests.rollout.service.served import SLOTS, TOKENS_MAX, Rollouts, RunRollout
 from tests.rollout.test_weight_slots import version_of
 
 from assay.client import Outcome
-from assay.client import rollouts as client_rollouts
 from assay.client.rollouts import (
     NextTurn,
     Prompt,
@@ -26,8 +25,9 @@ from assay.client.rollouts import (
     SamplingParams,
     StepBatch,
     Weight,
-    _pieces,
 )
+from assay.client.rollouts import session as client_session
+from assay.client.rollouts.pushes import pieces
 from assay.core.codec import pack_body
 from assay.core.errors import (
     AssayError,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from assay.core.records import Claim
     from assay.rollout import Completed, ScoreRequest
 
-S_MAX = 60.0
+S_MAX = 240.0
 SAMPLED = SamplingParams(temperature=0.8, max_tokens=12)
 
 
@@ -103,13 +103,13 @@ async def direct_completions(
     The pump is a thread, so it is redirected before it can have seen the first of them.
     """
     kept: list[Completed] = []
-    listener = own.service.on_ready
+    listener = own.service.flights.on_ready
 
     def keep(responses: Sequence[ScoreRequest], ended: Sequence[Completed]) -> None:
         kept.extend(ended)
         listener(responses, [])
 
-    own.service.on_ready = keep  # type: ignore[method-assign]
+    own.service.flights.on_ready = keep  # type: ignore[method-assign]
     own.runtime.submit(
         prompt,
         max_tokens=12,
@@ -121,7 +121,7 @@ async def direct_completions(
     async with asyncio.timeout(S_MAX):
         while len(kept) < len(seeds):
             await asyncio.sleep(0.01)
-    own.service.on_ready = listener  # type: ignore[method-assign]
+    own.service.flights.on_ready = listener  # type: ignore[method-assign]
     return sorted(kept, key=lambda one: one.user_id)
 
 
@@ -290,7 +290,7 @@ async def test_a_bad_prompt_is_named_by_its_place_in_the_whole_submission(
 ) -> None:
     own = await run_rollouts()
     session = await own.client.open_session("s", sampling=SAMPLED)
-    monkeypatch.setattr(client_rollouts, "MESSAGE_PROMPTS", 2)
+    monkeypatch.setattr(client_session, "MESSAGE_PROMPTS", 2)
     for wrong, field in (
         ({"k": 0}, "prompts[3].k"),
         ({"prompt_ids": [1 << 40]}, "prompts[3].prompt_ids"),
@@ -427,8 +427,8 @@ async def test_a_push_that_is_cut_leaves_nothing_and_the_next_is_taken(
 
     async def first_half() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
         opening = rollout_pb2.PushWeightsRequest(policy_version=1)
-        pieces = [piece async for piece in _pieces(opening, whole)]
-        for piece in pieces[: len(pieces) // 2]:
+        every = [piece async for piece in pieces(opening, whole)]
+        for piece in every[: len(every) // 2]:
             yield piece
         half.set()
         await asyncio.Event().wait()  # the sender hangs, then dies
@@ -522,15 +522,15 @@ async def test_responses_of_a_session_that_was_closed_disturb_no_other(
         for name in ("closing", "staying")
     ]
     late: list[tuple[Sequence[ScoreRequest], Sequence[Completed]]] = []
-    listener = own.service.on_ready
-    own.service.on_ready = lambda *ready: late.append(ready)  # type: ignore[method-assign]
+    listener = own.service.flights.on_ready
+    own.service.flights.on_ready = lambda *ready: late.append(ready)  # type: ignore[method-assign]
     await closing.submit(prompts(1, k=4, reference={}))
     await staying.submit(prompts(1, k=4, reference={}))
     async with asyncio.timeout(S_MAX):
         while sum(len(responses) for responses, _ in late) < 8:
             await asyncio.sleep(0.01)
     await closing.close()
-    own.service.on_ready = listener  # type: ignore[method-assign]
+    own.service.flights.on_ready = listener  # type: ignore[method-assign]
     listener([one for responses, _ in late for one in responses], [])
     assert len(await take(staying, 1)) == 1
     async with asyncio.timeout(S_MAX):

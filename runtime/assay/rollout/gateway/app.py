@@ -14,13 +14,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from assay.core.errors import InvalidRequest, Unauthenticated
 from assay.edge import http_edge
 from assay.edge.calls import CallGuard, current_call
+from assay.edge.http_edge import header
 from assay.rollout.gateway import views
 from assay.rollout.gateway.bodies import (
     AgentCompletionBody,
@@ -35,10 +38,9 @@ from assay.rollout.server import answers
 from assay.rollout.server.hub import disconnected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from assay.rollout.gateway.sessions import Session, SessionCallers
 
@@ -48,6 +50,9 @@ PATHS: Final = http_edge.Paths(
     stream=re.compile(r"/sessions/[^/]+/(v1/(chat/)?completions|trajectories)"),
 )
 PACKED: Final = "application/octet-stream"
+JSON: Final = "application/json"
+SESSION: Final = "/sessions/{session_id}"
+_TURN: Final = re.compile(r"/sessions/([^/]+)/v1/((?:chat/)?completions)")
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
@@ -79,7 +84,7 @@ class Routes:
         """Open a session."""
         _owner_only(request)
         body = await _body(request, SessionBody)
-        token = shown(request.headers.get("authorization", "")) or None
+        token = shown(_authorization(request)) or None
         session = await self._sessions.open(current_call().tenant, body, token=token)
         base_url = str(request.base_url).rstrip("/")
         return JSONResponse(views.opened(session, base_url), status_code=201)
@@ -153,7 +158,7 @@ class Routes:
             NotFound: no such session of this tenant.
         """
         session = self._sessions.find(current_call().tenant.tenant_id, _session_id(request))
-        authorization = request.headers.get("authorization", "")
+        authorization = _authorization(request)
         if is_session_key(authorization) and self._callers.session(authorization) is not session:
             raise Unauthenticated("authorization: the key of another session")
         return session
@@ -169,11 +174,40 @@ class Routes:
             exchange = await unless_gone(gone, partial(self._calls.begin, session, body))
             return _gone() if exchange is None else _Stream(exchange)
         answer = await unless_gone(gone, whole)
-        return _gone() if answer is None else JSONResponse(answer)
+        if answer is None:
+            return _gone()
+        return Response(to_json(answer), media_type=JSON)
+
+
+class _Turns:
+    """Middleware: turns, which are nearly all calls, go to their handlers at once.
+
+    The framework's layers between here and a route would cost a good part of the turn's own work.
+    """
+
+    def __init__(self, app: ASGIApp, turns: Sequence[Route]) -> None:
+        self._app = app
+        self._turns = {route.path.removeprefix(f"{SESSION}/v1/"): route for route in turns}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        post = scope["type"] == "http" and scope["method"] == "POST"
+        found = _TURN.fullmatch(scope["path"]) if post else None
+        if found is None:
+            await self._app(scope, receive, send)
+            return
+        session_id, which = found.groups()
+        scope["route"] = route = self._turns[which]
+        scope["path_params"] = {"session_id": session_id}
+        response = await route.endpoint(Request(scope, receive))
+        await response(scope, receive, send)
 
 
 def _session_id(request: Request) -> str:
     return str(request.path_params["session_id"])
+
+
+def _authorization(request: Request) -> str:
+    return header(request.scope, b"authorization")
 
 
 async def _body(request: Request, model: type[M], *, absent: M | None = None) -> M:
@@ -186,8 +220,8 @@ async def _body(request: Request, model: type[M], *, absent: M | None = None) ->
     raw = await request.body()
     if not raw and absent is not None:
         return absent
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if raw and kind != "application/json" and not kind.endswith("+json"):
+    kind = header(request.scope, b"content-type").partition(";")[0].strip().lower()
+    if raw and kind != JSON and not kind.endswith("+json"):
         raise InvalidRequest("body: not declared as application/json", field="body")
     return _valid(model.model_validate_json, raw)
 
@@ -201,7 +235,7 @@ def _valid(validate: Callable[[T], M], given: T) -> M:
 
 
 def _owner_only(request: Request) -> None:
-    if is_session_key(request.headers.get("authorization", "")):
+    if is_session_key(_authorization(request)):
         raise Unauthenticated("authorization: this call needs the tenant's token")
 
 
@@ -213,7 +247,13 @@ def build_app(
     calls: Calls, *, callers: SessionCallers, guard: CallGuard, body_bytes_max: int
 ) -> Starlette:
     """Build the ASGI application."""
-    app = Starlette(routes=_routes(Routes(calls, callers)))
+    routes = Routes(calls, callers)
+    turns = [
+        Route(f"{SESSION}/v1/chat/completions", routes.chat_completions, methods=["POST"]),
+        Route(f"{SESSION}/v1/completions", routes.completions, methods=["POST"]),
+    ]
+    app = Starlette(routes=[*turns, *_routes(routes)])
+    app.add_middleware(_Turns, turns=turns)
     http_edge.install(
         app,
         guard=guard,
@@ -225,18 +265,14 @@ def build_app(
 
 
 def _routes(routes: Routes) -> list[Route]:
-    """The most frequent one first: routes are tried in order."""
-    session = "/sessions/{session_id}"
     return [
-        Route(f"{session}/v1/chat/completions", routes.chat_completions, methods=["POST"]),
-        Route(f"{session}/v1/completions", routes.completions, methods=["POST"]),
-        Route(f"{session}/v1/models", routes.models),
-        Route(f"{session}/v1/models/{{model:path}}", routes.model),
+        Route(f"{SESSION}/v1/models", routes.models),
+        Route(f"{SESSION}/v1/models/{{model:path}}", routes.model),
         Route("/sessions", routes.open_session, methods=["POST"]),
-        Route(session, routes.read_session),
-        Route(session, routes.close_session, methods=["DELETE"]),
-        Route(f"{session}/end", routes.end_session, methods=["POST"]),
-        Route(f"{session}/trajectories", routes.read_trajectories),
+        Route(SESSION, routes.read_session),
+        Route(SESSION, routes.close_session, methods=["DELETE"]),
+        Route(f"{SESSION}/end", routes.end_session, methods=["POST"]),
+        Route(f"{SESSION}/trajectories", routes.read_trajectories),
     ]
 
 

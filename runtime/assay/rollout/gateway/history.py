@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -94,7 +95,9 @@ def read(
         variables: other inputs of the chat template.
         last: an earlier one; what both begin with is taken from it.
     """
-    begun = _sha256(b"", _json([list(tools or ()), variables or {}]))
+    begun = (
+        _sha256(b"", _json([list(tools or ()), variables or {}])) if tools or variables else _BARE
+    )
     last = last if last is not None and last.begun == begun else Conversation(begun=begun)
     same = _same_messages(given, last.given)
     messages, found = list(last.messages[:same]), list(last.digests[:same])
@@ -127,13 +130,15 @@ def then(before: bytes, message: Message) -> bytes:
 
 def _said(message: Message) -> str:
     """What identifies a message."""
-    content = message["content"]
-    own = message["role"] == "assistant"
+    role, content, name = message["role"], message["content"], message.get("name")
+    said = content.strip() if role == "assistant" else content
+    if name is None and not message.get("tool_calls"):  # most of them; as below
+        return f'["{role}",{encode_basestring_ascii(said)},null,[]]'
     return _json(
         [
-            message["role"],
-            content.strip() if own else content,
-            message.get("name"),
+            role,
+            said,
+            name,
             [
                 [call["function"]["name"], call["function"]["arguments"]]
                 for call in message.get("tool_calls", ())
@@ -148,6 +153,10 @@ def _json(content: object) -> str:
 
 def _sha256(before: bytes, text: str) -> bytes:
     return hashlib.sha256(before + text.encode()).digest()
+
+
+_BARE: Final = _sha256(b"", _json([[], {}]))
+"""Without tools and variables."""
 
 
 def text_after_reply(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from assay.core.errors import AssayError, DependencyDown, Saturated
 from assay.rollout.errors import EngineSaturated
 from assay.rollout.server.hub import Tickets
-from assay.rollout.service.service import Guest, Start
+from assay.rollout.service.flights import Guest, Start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -453,6 +453,7 @@ void assay_bench_tax(uint32_t mode, int32_t cpu_host, int32_t cpu_worker, uint32
 typedef struct {
     const uint8_t *buffer;
     size_t bytes;
+    uint32_t into_l2;
     _Atomic uint32_t seen;
 } sweep;
 
@@ -464,7 +465,7 @@ static int sweep_body(void *context, assay_walker *walker) {
     uint32_t end;
     while (assay_claim(walker, (uint32_t)(s->bytes / PIECE), GRAIN, &begin, &end)) {
         const uint32_t seen = kernels->read_all(s->buffer + (size_t)begin * PIECE,
-                                                (size_t)(end - begin) * PIECE);
+                                                (size_t)(end - begin) * PIECE, s->into_l2);
         atomic_fetch_or_explicit(&s->seen, seen, memory_order_relaxed);
     }
     return assay_phase_end(walker);
@@ -491,7 +492,8 @@ double assay_read_sweep_seconds(const void *buffer, size_t bytes, uint32_t n_thr
         return NAN;
     }
     double best = INFINITY;
-    for (uint32_t i = 0; i < n_times; i++) {
+    for (uint32_t i = 0; i < 2 * n_times; i++) {
+        work.into_l2 = i % 2;
         const uint64_t begun = assay_monotonic_ns();
         assay_pool_run(&pool);
         const double took = since(begun);

@@ -93,8 +93,8 @@ typedef struct {
      * block of ASSAY_SUM_BLOCK; returns the total. */
     double (*exp_blocks)(float *p, double *sums, const float *x, uint32_t n, float max,
                          float scale);
-    /* Reads a buffer and returns something that depends on all of it. */
-    uint32_t (*read_all)(const uint8_t *buffer, size_t bytes);
+    /* Reads a buffer, prefetching into L2 or into L1, and returns something that depends on all of it. */
+    uint32_t (*read_all)(const uint8_t *buffer, size_t bytes, uint32_t into_l2);
 } assay_kernels;
 
 /* NULL if this build or machine lacks them. */

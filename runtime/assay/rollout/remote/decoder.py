@@ -175,7 +175,8 @@ class Decoder:
         with self.changed:
             if part.receipt is not None and row.requests == 1:
                 row.receipt = part.receipt
-            self._ledger.append(row, part.progress, part.stop)
+            now_ns = round(1e9 * asyncio.get_running_loop().time())  # CLOCK_MONOTONIC
+            self._ledger.append(row, part.progress, part.stop, now_ns=now_ns)
             if not row.decoding:
                 self.changed.notify_all()
         if part.cut and row.decoding:

@@ -191,19 +191,20 @@ async def check_logps(transport: Transport, body: dict[str, Any]) -> None:
     """Sample with only one token allowed: its log-prob must be 0.
 
     Raises:
-        ServerRefused: it is not 0, so the server reports log-probs of another distribution.
+        ServerRefused: it is not 0, so the server reports log-probs of another distribution; or
+            not one token came, so nothing is known of them.
     """
     probe = {**body, "prompt": [1, 2, 3], "max_tokens": 1, "temperature": 1.0, "top_k": 1}
     async with aclosing(transport.events(COMPLETIONS, probe)) as events:
         parts = [completion_part(event, 0) async for event in events]
-    for part in parts:
-        for logp in part.progress.logps if part is not None else ():
-            if not LOGP_OF_CERTAINTY <= logp <= 1e-6:
-                raise ServerRefused(
-                    f"log-prob {logp:.4f} of the only token left by top_k=1: the server reports"
-                    " them before temperature and filters (vLLM: --logprobs-mode"
-                    " processed_logprobs)"
-                )
+    logps = [logp for part in parts if part is not None for logp in part.progress.logps]
+    if len(logps) != 1:
+        raise ServerRefused(f"{COMPLETIONS}: {len(logps)} tokens where max_tokens is 1")
+    if not LOGP_OF_CERTAINTY <= logps[0] <= 1e-6:
+        raise ServerRefused(
+            f"log-prob {logps[0]:.4f} of the only token left by top_k=1: the server reports them"
+            " before temperature and filters (vLLM: --logprobs-mode processed_logprobs)"
+        )
 
 
 _PROBE: dict[str, Any] = {

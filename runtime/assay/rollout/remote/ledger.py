@@ -43,6 +43,8 @@ class Row:
     outcome: RolloutOutcome = RolloutOutcome.NONE
     reward: float | None = None
     receipt: Receipt | None = None
+    decoded_ns: int = 0
+    """CLOCK_MONOTONIC when its last token had come; 0: it decodes."""
 
     @property
     def decoding(self) -> bool:
@@ -166,8 +168,8 @@ class Ledger:
 
     # ---- decoding
 
-    def append(self, row: Row, part: Progress, stop: Stop = Stop.NONE) -> None:
-        """Add tokens, and the stop reason if they were the last."""
+    def append(self, row: Row, part: Progress, stop: Stop = Stop.NONE, *, now_ns: int = 0) -> None:
+        """Add tokens, and the stop reason if they were the last; `now_ns` of CLOCK_MONOTONIC."""
         if not row.decoding:
             return
         room = row.group.max_tokens - len(row.tokens)
@@ -179,6 +181,7 @@ class Ledger:
             # The reason comes in an event of its own, which the last possible token does not await.
             row.stop = Stop.ID if row.tokens[-1] in row.group.stop_ids else Stop.LENGTH
         if row.stop is not Stop.NONE:
+            row.decoded_ns = now_ns
             self._stopped(row)
 
     def _stopped(self, row: Row) -> None:
@@ -221,6 +224,7 @@ class Ledger:
                 ref=row.ref,
                 reward_id=row.reward_id,
                 tokens=array.array("i", row.group.prompt) + row.tokens,
+                decoded_ns=row.decoded_ns,
             )
             for row in rows
         ]

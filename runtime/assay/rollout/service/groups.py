@@ -12,6 +12,7 @@ Invariants (tests/rollout/service/test_groups.py):
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -49,6 +50,8 @@ class Member:
     index: int
     seed: int
     submitted_ns: int
+    number: int = 0
+    """Identifies it in the engine while it runs; another one when it is generated again."""
     attempts: int = 1
     decoded: Decoded | None = None
     decoded_ns: int = 0
@@ -234,9 +237,11 @@ class Groups:
             _, done = self.read.popitem(last=False)
             self._forget(done.group.spec.group_id)
 
-    def unacknowledged(self) -> Iterator[ReadGroup]:
-        """Groups that were read before and may have to be read again, in order."""
-        return iter(self.read.values())
+    def read_again(self, cursor: int) -> Iterator[ReadGroup]:
+        """Groups after `cursor` that were read before and are not acknowledged, in order."""
+        if cursor >= self._position:
+            return iter(())
+        return itertools.dropwhile(lambda group: group.position <= cursor, self.read.values())
 
     def take(self, version: int) -> ReadGroup | None:
         """The next ended group, given the active `version`; `None` when there is none."""

@@ -1,7 +1,10 @@
 """Carries the engine's output to the event loop; the only thread that polls.
 
-Invariant: what `poll` and `poll_rewards` returned reaches the loop in that order, once, until
-`stop`; whatever ends the thread before that reaches it too.
+Invariants:
+  - what `poll` and `poll_rewards` returned reaches the loop in that order, once, until `stop`;
+    whatever ends the thread before that reaches it too;
+  - at most `AT_ONCE_MAX` of each wait for the loop, so that it is never busy with rollouts for long
+    and its other calls are answered between two pieces.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from assay.rollout.rollout_engine import RolloutEngine
     from assay.rollout.rollouts import Completed, ScoreRequest
 
+AT_ONCE_MAX: Final = 64
+"""Responses, and ended rollouts, that are handed to the loop together: a few milliseconds."""
 WAIT_S: Final = 0.2
 """Longest wait in the engine; a stop is noticed within it."""
 STOP_S_MAX: Final = 10.0
@@ -49,6 +54,7 @@ class Pump:
         self._listener = listener
         self._loop = loop
         self._stopping = threading.Event()
+        self._taken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rollout-pump", daemon=True)
 
     def start(self) -> None:
@@ -65,13 +71,28 @@ class Pump:
         try:
             while not self._stopping.is_set():
                 self._engine.wait(WAIT_S)
-                responses, ended = self._engine.poll_rewards(), self._engine.poll()
+                responses = self._engine.poll_rewards(AT_ONCE_MAX)
+                ended = self._engine.poll(AT_ONCE_MAX)
                 if responses or ended:
-                    self._tell(self._listener.on_ready, responses, ended)
+                    self._hand_over(responses, ended)
         except Exception as error:
             if not self._stopping.is_set():
                 log.exception("engine_failed")
                 self._tell(self._listener.on_engine_failed, _typed(error))
+
+    def _hand_over(self, responses: Sequence[ScoreRequest], ended: Sequence[Completed]) -> None:
+        """Wait until the loop has dealt with them."""
+        self._taken.clear()
+        self._tell(self._on_ready, responses, ended)
+        while not self._taken.wait(WAIT_S) and not self._stopping.is_set():
+            if self._loop.is_closed():
+                return
+
+    def _on_ready(self, responses: Sequence[ScoreRequest], ended: Sequence[Completed]) -> None:
+        try:
+            self._listener.on_ready(responses, ended)
+        finally:
+            self._taken.set()
 
     def _tell(self, what: object, *arguments: object) -> None:
         if not self._loop.is_closed():

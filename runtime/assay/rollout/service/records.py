@@ -156,6 +156,10 @@ class Judged:
     """`None`: no reward was requested."""
     reward: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
+    asked_ns: int = 0
+    """When its reward request was handed to gRPC; 0: it was not."""
+    stored_ns: int = 0
+    """When the reward service had stored it; 0: it did not."""
 
 
 NOT_ASKED = Judged(outcome=None)

@@ -18,7 +18,7 @@ import contextlib
 import json
 import re
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
@@ -105,18 +105,35 @@ class RewardDesk(Protocol):
 
 
 @dataclass(slots=True)
+class _Awaited:
+    """One response without an answer yet."""
+
+    until_ns: int
+    """When it is given up, on the loop's clock."""
+    asked_ns: int = 0
+    stored_ns: int = 0
+
+
+@dataclass(slots=True)
 class _Lane:
     """One reward batch of a session."""
 
     due: list[Response] = field(default_factory=list)
     withdrawn: list[int] = field(default_factory=list)
     """Submitted, or being submitted, and no longer needed."""
-    awaited: dict[int, int] = field(default_factory=dict)
-    """Response -> deadline on the loop's clock, in nanoseconds."""
+    awaited: dict[int, _Awaited] = field(default_factory=dict)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     deadline_s: float | None = None
     sealed: bool = False
     task: asyncio.Task[None] | None = None
+
+    def stamp(self, sent: Sequence[Response], *, asked_ns: int = 0, stored_ns: int = 0) -> None:
+        """Note when these responses were sent, or stored by the reward service."""
+        for response in sent:
+            awaited = self.awaited.get(response.number)
+            if awaited is not None:
+                awaited.asked_ns = awaited.asked_ns or asked_ns
+                awaited.stored_ns = awaited.stored_ns or stored_ns
 
     def withdraw(self, number: int) -> None:
         """Do not send it, or cancel it."""
@@ -209,7 +226,7 @@ class RewardServiceDesk:
         session, lane = self._sessions[key], self._lane(key, batch_id)
         until_ns = self._clock.monotonic_ns() + round(session.plan.wait_s_max * 1e9)
         lane.due.append(response)
-        lane.awaited[response.number] = until_ns
+        lane.awaited[response.number] = _Awaited(until_ns)
         self._lane_of[response.number] = lane
         lane.wake.set()
         if lane.task is None:
@@ -305,8 +322,10 @@ class RewardServiceDesk:
         """Submit all; a response that the reward service refuses as invalid is left out."""
         left = list(due)
         while left:
+            requests = [_request(response) for response in left]
+            lane.stamp(left, asked_ns=self._clock.now_ns())
             try:
-                await batch.submit([_request(response) for response in left])
+                await batch.submit(requests)
             except (InvalidRequest, TooLarge) as error:
                 wrong = _index_of(error.field)
                 if wrong is None or wrong >= len(left):
@@ -315,6 +334,7 @@ class RewardServiceDesk:
                 judged = Judged(outcome=Outcome.REJECTED_INVALID, evidence=evidence)
                 self._answer(lane, left.pop(wrong).number, judged)
             else:
+                lane.stamp(left, stored_ns=self._clock.now_ns())
                 return
 
     async def _read(self, batch: Batch, lane: _Lane) -> None:
@@ -323,9 +343,11 @@ class RewardServiceDesk:
                 self._answer(lane, int(result.request_id), _judged(result))
 
     def _answer(self, lane: _Lane, number: int, judged: Judged) -> None:
-        if lane.awaited.pop(number, None) is not None:
+        awaited = lane.awaited.pop(number, None)
+        if awaited is not None:
             del self._lane_of[number]
-            self._on_judged(number, judged)
+            asked_ns, stored_ns = awaited.asked_ns, awaited.stored_ns
+            self._on_judged(number, replace(judged, asked_ns=asked_ns, stored_ns=stored_ns))
 
     def _fail(self, lane: _Lane, why: str) -> None:
         lane.due = []
@@ -337,7 +359,7 @@ class RewardServiceDesk:
             await self._clock.sleep(EXPIRE_EVERY_S)
             now_ns = self._clock.monotonic_ns()
             for number, lane in list(self._lane_of.items()):
-                if lane.awaited[number] <= now_ns:
+                if lane.awaited[number].until_ns <= now_ns:
                     lane.withdraw(number)
                     self._answer(lane, number, infra_failed("no reward within the session's time"))
 

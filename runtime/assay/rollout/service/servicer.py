@@ -17,7 +17,7 @@ from assay.edge.calls import current_call
 from assay.edge.grpc_edge import parsed_message
 from assay.rollout.service import wire
 from assay.rollout.service.records import SessionKey
-from assay.rollout.service.weights import receive
+from assay.rollout.service.weights import Pushes
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self._served = served
         self._weights = weights
         self._unsupported = unsupported
-        self._shared_dir = shared_dir
+        self._pushes = None if weights is None else Pushes(weights, shared_dir)
 
     async def OpenSession(
         self, request: rollout_pb2.OpenSessionRequest, context: Context
@@ -97,7 +97,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self, request: rollout_pb2.StreamGroupsRequest, context: Context
     ) -> AsyncIterator[rollout_pb2.StreamGroupsResponse]:
         """Groups as they end."""
-        pages = self._service.read(_key(request.session_id), request.cursor)
+        pages = self._service.read(_key(request.session_id), request.cursor, after=request.after)
         async with aclosing(pages):
             async for page in pages:
                 yield rollout_pb2.StreamGroupsResponse(
@@ -118,13 +118,13 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         """Stage weights."""
         try:
             _check_operates()
-            if self._weights is None:
+            if self._pushes is None:
                 message = (
                     "pushes to a remote engine need rollout.engine_weights_dir, a folder that its "
                     "server reads too"
                 )
                 raise FailedPrecondition(message, field="policy_version")
-            pushed = await receive(self._weights, _parts(bodies), self._shared_dir)
+            pushed = await self._pushes.receive(_parts(bodies))
         except AssayError:
             await _discard(bodies)
             raise

@@ -16,6 +16,7 @@ from assay.core.errors import AssayError, InvalidRequest, NotFound, TooLarge
 from assay.core.ids import NAME_FORM
 from assay.core.outcome import Outcome
 from assay.core.trajectory import Speaker, little_endian
+from assay.core.verdict import Evidence
 from assay.edge.wire import OUTCOME, evidence, group_summary
 from assay.rollout.checks import check_integer, check_prompt, check_sampling, check_stops
 from assay.rollout.layout import Event, PauseMode, Stop
@@ -46,6 +47,7 @@ GROUP_FORM: Final = re.compile(r"[A-Za-z0-9._:/-]{1,256}")
 K_MAX: Final = 1_024
 REFERENCE_BYTES_MAX: Final = 1 << 20
 SHAPE_DIMENSIONS_MAX: Final = 4
+NO_EVIDENCE: Final = Evidence()
 NO_TOKENIZER: Final = "the model has no tokenizer here: send {}"
 SPEAKER: Final = {
     Speaker.ENVIRONMENT: rollout_pb2.SPEAKER_ENVIRONMENT,
@@ -412,7 +414,7 @@ def _trajectory(one: Trajectory) -> rollout_pb2.Trajectory:
         finish_reason=_finish_reason(one),
         outcome=common_pb2.OUTCOME_UNSPECIFIED if outcome is None else OUTCOME[outcome],
         reward=one.judged.reward,
-        evidence=evidence(one.judged.evidence),
+        evidence=None if one.judged.evidence == NO_EVIDENCE else evidence(one.judged.evidence),
         seed=one.seed,
         versions=[
             rollout_pb2.VersionRun(policy_version=version, tokens=n)
@@ -426,6 +428,8 @@ def _trajectory(one: Trajectory) -> rollout_pb2.Trajectory:
         decoded_ns=one.decoded_ns,
         ended_ns=one.ended_ns,
         attempts=one.attempts,
+        reward_asked_ns=one.judged.asked_ns,
+        reward_stored_ns=one.judged.stored_ns,
     )
 
 

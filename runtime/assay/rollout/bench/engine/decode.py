@@ -3,7 +3,7 @@
 Every repeat measures all contenders one after the other, so that other load affects them equally;
 ratios are taken within a repeat. llama.cpp and torch are fed fixed tokens and skip the sampling
 that the other figures include. Only decode steps are timed, not the context's prefill. The
-bandwidth limit of a step is the fastest of three read sweeps over as many bytes as a step streams,
+bandwidth limit of a step is the fastest of six read sweeps over as many bytes as a step streams,
 divided by those bytes, in the same repeat.
 
 A model or a contender that is not installed, or that fails, is skipped, and the report gives the

@@ -2,7 +2,7 @@
 
 from assay.rollout.service.weights.folders import ServerFolder
 from assay.rollout.service.weights.parts import Head, Part, PushKind, PushSpec
-from assay.rollout.service.weights.push import Pushed, WeightSlots, receive
+from assay.rollout.service.weights.push import Pushed, Pushes, WeightSlots
 
 __all__ = [
     "Head",
@@ -10,7 +10,7 @@ __all__ = [
     "PushKind",
     "PushSpec",
     "Pushed",
+    "Pushes",
     "ServerFolder",
     "WeightSlots",
-    "receive",
 ]

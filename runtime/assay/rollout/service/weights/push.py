@@ -6,8 +6,11 @@ has arrived. The staging thread checks and packs.
 Invariants:
   - a push that is cut short, or that has one wrong tensor, leaves nothing that could be
   activated, and the active weights untouched;
+  - one push at a time, from its first message to its last: a second one is refused before it has
+  any memory;
   - at most `TENSORS_AHEAD` tensors wait for the staging thread, and an adapter's tensors have at
-  most `ADAPTER_BYTES_MAX`.
+  most `ADAPTER_BYTES_MAX`;
+  - a sender that stays silent for `SILENT_S_MAX` ends its push, so that it keeps no other out.
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from assay.core.errors import FailedPrecondition
-from assay.rollout.errors import InvalidWeights, WeightsProblem
+from assay.rollout.checks import U32_MAX, check_integer, check_number
+from assay.rollout.errors import InvalidWeights, WeightsNotReady, WeightsProblem
 from assay.rollout.models.adapters import Adapter, adapted_key, adapter_of, parse_config
 from assay.rollout.models.errors import CorruptModel, ModelError
 from assay.rollout.models.hugging_face import tensor_key
 from assay.rollout.models.model import TensorKind
-from assay.rollout.models.staging import StagedTensor
+from assay.rollout.models.staging import SHARE_MIN, StagedTensor
 from assay.rollout.service.weights.folders import ServerFolder
 from assay.rollout.service.weights.parts import (
     Assembly,
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
 TENSORS_AHEAD: Final = 2
 HAND_OVER_S_MAX: Final = 60.0
 """Time-out for the staging thread to take the next tensor."""
+SILENT_S_MAX: Final = 60.0
 ADAPTER_BYTES_MAX: Final = 1 << 32
 IGNORED_SUFFIX: Final = "rotary_emb.inv_freq"
 
@@ -83,28 +88,55 @@ class Pushed:
     stage_s: float
 
 
-async def receive(
-    slots: WeightSlots | ServerFolder,
-    parts: AsyncIterator[Part],
-    shared_dir: Path | None = None,
+class Pushes:
+    """The pushes to one engine; see the module."""
+
+    def __init__(self, slots: WeightSlots | ServerFolder, shared_dir: Path | None = None) -> None:
+        """Push to `slots`; files that a push may name are in `shared_dir`."""
+        self._slots = slots
+        self._shared_dir = shared_dir
+        self._running = asyncio.Lock()
+
+    async def receive(self, parts: AsyncIterator[Part]) -> Pushed:
+        """Stage the tensors of these messages.
+
+        Raises:
+            InvalidRollout: the version or the share of a core is out of range.
+            InvalidWeights: names the tensor; nothing is staged.
+            FailedPrecondition: the push ended within a tensor, or its sender stayed silent.
+            WeightsNotReady: another push is running.
+        """
+        if self._running.locked():
+            raise WeightsNotReady("another push is running")
+        async with self._running:
+            return await _receive(self._slots, _timely(parts), self._shared_dir)
+
+
+async def _timely(parts: AsyncIterator[Part]) -> AsyncIterator[Part]:
+    """The messages, as long as they come."""
+    while True:
+        try:
+            async with asyncio.timeout(SILENT_S_MAX):
+                part = await anext(parts, None)
+        except TimeoutError:
+            message = f"no message of the push came for {SILENT_S_MAX} s"
+            raise FailedPrecondition(message, field="data") from None
+        if part is None:
+            return
+        yield part
+
+
+async def _receive(
+    slots: WeightSlots | ServerFolder, parts: AsyncIterator[Part], shared_dir: Path | None
 ) -> Pushed:
-    """Stage the received tensors.
-
-    Args:
-        slots: the engine.
-        parts: the messages.
-        shared_dir: where files are that a push may name.
-
-    Raises:
-        InvalidWeights: names the tensor; nothing is staged.
-        FailedPrecondition: the push ended within a tensor.
-        WeightsNotReady: another push is running.
-    """
     begun = time.perf_counter()
     first = await anext(parts, None)
     if first is None:
         raise FailedPrecondition("an empty push", field="tensor")
     push = first.push
+    check_integer("policy_version", push.version, 0, U32_MAX)
+    if push.core_share_max:
+        check_number("core_share_max", push.core_share_max, SHARE_MIN, 1.0)
     if push.shared_file and (first.head is not None or await anext(parts, None) is not None):
         raise FailedPrecondition("tensors beside a shared file", field="tensor")
     if isinstance(slots, ServerFolder):

@@ -1,0 +1,257 @@
+"""The connection to a rollout service: sessions, weights, pauses, status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import grpc
+
+from assay.client import wire
+from assay.client.backoff import Backoff
+from assay.client.connection import Connection
+from assay.client.failures import error_of
+from assay.client.rollouts import messages, pushes
+from assay.client.rollouts.session import RolloutSession
+from assay.client.rollouts.types import Activated, PushedWeights, SamplingParams
+from assay.v1 import rollout_pb2, rollout_pb2_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from types import TracebackType
+
+    from assay.client.rollouts.types import Weight
+
+
+class RolloutClient:
+    """A connection to the rollout service; safe to share between the tasks of one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        root_certificates: bytes | None = None,
+        backoff: Backoff | None = None,
+        timeout_s: float = 120.0,
+    ) -> None:
+        """Make a client; arguments are those of `Client`."""
+        self._connection = Connection(
+            url,
+            token=token,
+            root_certificates=root_certificates,
+            backoff=backoff or Backoff(),
+            timeout_s=timeout_s,
+        )
+        self._stub = rollout_pb2_grpc.RolloutServiceStub(self._connection.channel)
+
+    async def __aenter__(self) -> Self:
+        """No message is sent yet."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the connection; sessions continue on the server."""
+        await self._connection.close()
+
+    async def open_session(
+        self,
+        session_id: str,
+        *,
+        model: str = "",
+        sampling: SamplingParams | None = None,
+        pipeline: str = "",
+        settings: Mapping[str, Any] | None = None,
+        reward_wait_s: float = 0.0,
+        groups_open_max: int = 0,
+        staleness_max: int | None = None,
+        retry_stale: bool = False,
+        minority_min: int = 0,
+    ) -> RolloutSession:
+        """Open a session, or find the identical one.
+
+        Args:
+            session_id: your name for it.
+            model: the model that must be served; empty = any.
+            sampling: default sampling parameters of its prompts.
+            pipeline: how responses are scored; empty = they are not.
+            settings: settings of the pipeline.
+            reward_wait_s: how long a response may wait for its reward; 0 = the service's default.
+            groups_open_max: groups submitted and not acknowledged; 0 = the service's default.
+            staleness_max: largest staleness of a group when it is read; `None` = any.
+            retry_stale: generate a group that is too stale again, instead of dropping it.
+            minority_min: cut a group that can no longer have this many rewards besides its most
+                common one; 0 = never.
+
+        Raises:
+            InvalidRequest: a field is wrong.
+            NotFound: no such pipeline, or another model is served.
+            Conflict: a session of that name differs.
+        """
+        with wire.holding("session"):
+            message = rollout_pb2.Session(
+                session_id=session_id,
+                model=model,
+                sampling=messages.sampling_message(sampling or SamplingParams()),
+                groups_open_max=groups_open_max,
+                staleness_max=staleness_max,
+                stale_groups=messages.stale_groups(retry=retry_stale),
+                minority_min=minority_min,
+            )
+            if pipeline:
+                message.reward.pipeline = pipeline
+                message.reward.settings_json = wire.object_text(settings, "settings")
+                message.reward.wait_ms_max = round(reward_wait_s * 1000)
+        request = rollout_pb2.OpenSessionRequest(session=message)
+        answer = await self._connection.call(self._stub.OpenSession, request)
+        return RolloutSession(
+            session_id, self._connection, self._stub, tokens_max=answer.tokens_max
+        )
+
+    async def push_weights(
+        self, version: int, weights: Mapping[str, Weight], *, core_share_max: float = 0.0
+    ) -> PushedWeights:
+        """Stage weights beside the active ones, while generation continues.
+
+        Args:
+            version: the number that identifies them permanently.
+            weights: every tensor of the model, by its Hugging Face name.
+            core_share_max: share of one core that staging may take; 0 = all of it.
+
+        Raises:
+            InvalidRequest: a tensor is unknown, missing, damaged or of another shape or dtype.
+            FailedPrecondition: another push is in progress.
+        """
+        return await self._push(pushes.pieces(pushes.full_push(version, core_share_max), weights))
+
+    async def push_adapter(
+        self,
+        version: int,
+        config: Mapping[str, Any],
+        weights: Mapping[str, Weight],
+        *,
+        base_version: int | None = None,
+        core_share_max: float = 0.0,
+    ) -> PushedWeights:
+        """Stage a LoRA or OFT adapter beside the active weights, while generation continues.
+
+        Args:
+            version: the number that identifies the model with this adapter permanently.
+            config: the content of peft's adapter_config.json; `peft_type` is LORA or OFT.
+            weights: its tensors by their names in peft's adapter_model.safetensors.
+            base_version: version of the whole weights that it belongs to; `None` = those in use.
+            core_share_max: share of one core that staging may take; 0 = all of it.
+
+        Raises:
+            InvalidRequest: a tensor is unknown, missing, damaged or of another shape or dtype, or
+                the whole weights in use are not those of `base_version`.
+            FailedPrecondition: another push is in progress.
+        """
+        first = pushes.adapter_push(version, config, base_version, core_share_max)
+        return await self._push(pushes.pieces(first, weights))
+
+    async def push_file(
+        self,
+        version: int,
+        name: str,
+        *,
+        config: Mapping[str, Any] | None = None,
+        base_version: int | None = None,
+        core_share_max: float = 0.0,
+    ) -> PushedWeights:
+        """Stage the safetensors file `name` in the service's `rollout.shared_dir`.
+
+        With `config` it is an adapter, as in `push_adapter`; otherwise it has every tensor of the
+        model. Do not change the file before this returns.
+
+        Raises:
+            NotFound: no such file.
+            FailedPrecondition: the service has no shared folder, or another push is in progress.
+            InvalidRequest: as `push_adapter`.
+        """
+        if config is None:
+            first = pushes.full_push(version, core_share_max)
+        else:
+            first = pushes.adapter_push(version, config, base_version, core_share_max)
+        first.shared_file = name
+
+        async def only() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+            yield first
+
+        return await self._push(only())
+
+    async def _push(self, pieces: AsyncIterator[rollout_pb2.PushWeightsRequest]) -> PushedWeights:
+        call: Any = self._stub.PushWeights(pieces, metadata=self._connection.metadata)
+        try:
+            answer = await call
+        except grpc.aio.AioRpcError as failed:
+            raise error_of(failed) from failed
+        return PushedWeights(
+            policy_version=answer.policy_version,
+            bytes=answer.bytes,
+            digest=answer.digest,
+            stage_s=answer.stage_s,
+        )
+
+    async def activate(self, version: int, *, mode: str = "in_place") -> Activated:
+        """Switch to weights that were pushed.
+
+        Args:
+            version: that of the push, or the previous one.
+            mode: `in_place`, `finish` or `retract`.
+
+        Raises:
+            InvalidRequest: no such mode.
+            FailedPrecondition: they are not there.
+        """
+        with wire.holding("policy_version"):
+            request = rollout_pb2.ActivateRequest(
+                policy_version=version, mode=messages.pause_mode(mode)
+            )
+        answer = await self._connection.call(self._stub.Activate, request)
+        return Activated(
+            policy_version=answer.policy_version,
+            previous_version=answer.previous_version,
+            wait_s=answer.wait_s,
+            pause_s=answer.pause_s,
+        )
+
+    async def policy_version(self) -> int:
+        """Version of the weights that generate tokens now."""
+        answer = await self._connection.call(self._stub.GetVersion, rollout_pb2.GetVersionRequest())
+        return answer.policy_version
+
+    async def pause(self, *, mode: str = "in_place") -> str:
+        """Stop generation; return the argument for `resume`."""
+        request = rollout_pb2.PauseRequest(mode=messages.pause_mode(mode))
+        return (await self._connection.call(self._stub.Pause, request)).pause_id
+
+    async def resume(self, pause_id: str) -> None:
+        """End a pause."""
+        request = rollout_pb2.ContinueRequest(pause_id=pause_id)
+        await self._connection.call(self._stub.Continue, request)
+
+    async def status(self, *, rollouts: bool = False) -> rollout_pb2.GetStatusResponse:
+        """State of the service: weights, sessions, counts; on request, places of rollouts."""
+        request = rollout_pb2.GetStatusRequest(rollouts=rollouts)
+        return await self._connection.call(self._stub.GetStatus, request)
+
+    async def trace(self) -> AsyncGenerator[rollout_pb2.StreamTraceResponse, None]:
+        """Yield events of the engine from now on, without end; tracing is on meanwhile.
+
+        Raises:
+            FailedPrecondition: the engine records no trace.
+            PermissionDenied: the tenant may not operate the service.
+        """
+        request = rollout_pb2.StreamTraceRequest()
+        call: Any = self._stub.StreamTrace(request, metadata=self._connection.metadata)
+        try:
+            async for page in call:
+                yield page
+        except grpc.aio.AioRpcError as failed:
+            raise error_of(failed) from failed
+        finally:
+            call.cancel()
