@@ -278,15 +278,30 @@ async def _score(job: Job, run: Run) -> None:
         if not run.work.has_own_settings:
             await tasks.of({})  # wrong settings end the run before anything is written
         _write_bad(job, run)
-        with run.progress as progress, job.output.open("a", encoding="utf-8") as file:
+        with (
+            run.progress as progress,
+            _naming(job.output),
+            job.output.open("a", encoding="utf-8") as file,
+        ):
             run.bar = progress.add_task(job.pipeline, total=run.work.left)
             scorer = Scorer(client, tasks, file, basis=job.basis, ledger=run)
             await scorer.run(run.work.todo())
         run.elapsed_s = (clock.monotonic_ns() - started_ns) / 1e9
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in an error of writing to it: a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def _write_bad(job: Job, run: Run) -> None:
-    with job.output.open("a", encoding="utf-8") as file:
+    with _naming(job.output), job.output.open("a", encoding="utf-8") as file:
         for bad in run.work.bad():
             file.write(bad.output_line())
 
