@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
+import signal
 import threading
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 def test_an_interrupt_in_the_middle_of_a_stream_ends_it_and_the_loop_goes_on() -> None:
     """Ctrl-C comes while the next item is awaited, and the generator needs a while to end."""
-    ended = threading.Event()
+    ended, main = threading.Event(), threading.main_thread().ident
+    assert main is not None
 
     async def items() -> AsyncGenerator[int, None]:
         try:
             yield 1
-            _thread.interrupt_main()
+            signal.pthread_kill(main, signal.SIGINT)  # wakes it wherever it waits
             await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0.05)
