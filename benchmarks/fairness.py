@@ -25,7 +25,8 @@ from assay.config.settings import StoreSettings
 from assay.core.ids import BatchId, GroupId, RequestId, TenantId
 from assay.core.records import BatchSpec, NewRequest, Quota, Report, StageReport
 from assay.store.embedded import EmbeddedValkey
-from assay.store.valkey import SLICE, ValkeyStore, open_store
+from assay.store.link import SLICE
+from assay.store.valkey import ValkeyStore, open_store
 
 QUIET, LOUD = TenantId("quiet"), TenantId("loud")
 WORKERS = 4

@@ -46,8 +46,8 @@ from assay.core.records import (
     TaskRecord,
 )
 from assay.store.embedded import EmbeddedValkey
-from assay.store.link import Link
-from assay.store.valkey import SLICE, ValkeyStore, open_store
+from assay.store.link import SLICE, Link
+from assay.store.valkey import ValkeyStore, open_store
 
 TENANT, STAGE, WORKER = TenantId("bench"), StageName("only"), WorkerId("bench/1")
 TASK = TaskRecord(

@@ -19,7 +19,7 @@ A response that the platform could not judge is a rejected episode. docs/integra
 
 from areal.workflow.rlvr import RLVRWorkflow
 
-from assay.integrations.areal import Scored, whole_group
+from assay.integrations.trainers.areal import Scored, whole_group
 
 __all__ = ["Workflow", "whole_group"]
 

@@ -11,6 +11,6 @@ A response that the platform could not judge has no score, so that the dynamic f
 group. docs/integrations/openrlhf.md
 """
 
-from assay.integrations.openrlhf import reward_func
+from assay.integrations.trainers.openrlhf import reward_func
 
 __all__ = ["reward_func"]

@@ -11,6 +11,6 @@ A response that the platform could not judge is removed from the loss and from i
 docs/integrations/slime.md
 """
 
-from assay.integrations.slime import custom_rm, post_process_rewards
+from assay.integrations.trainers.slime import custom_rm, post_process_rewards
 
 __all__ = ["custom_rm", "post_process_rewards"]

@@ -8,6 +8,6 @@ float, or `None` where the platform could not judge the response, which TRL leav
 group's mean and of the loss. docs/integrations/trl.md
 """
 
-from assay.integrations.trl import Reward
+from assay.integrations.trainers.trl import Reward
 
 reward = Reward("math", reference="answer")

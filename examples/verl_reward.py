@@ -2,7 +2,7 @@
 
     pip install assay verl      # on the trainer; the service runs where `assay up` does
     assay up                    # on the machine that scores
-    VERL_USE_EXTERNAL_MODULES=assay.integrations.verl_baseline \\
+    VERL_USE_EXTERNAL_MODULES=assay.integrations.trainers.verl_baseline \\
     python -m verl.trainer.main_ppo \\
         reward.custom_reward_function.path=examples/verl_reward.py \\
         reward.custom_reward_function.name=compute_score ...
@@ -14,6 +14,6 @@ the same keys, as verl requires. docs/integrations/verl.md
 
 import functools
 
-from assay.integrations.verl import compute_score as of_any_pipeline
+from assay.integrations.trainers.verl import compute_score as of_any_pipeline
 
 compute_score = functools.partial(of_any_pipeline, pipeline="math")

@@ -44,6 +44,26 @@ def test_the_help_imports_typer_and_none_of_the_platform() -> None:
     assert len(modules) < 400
 
 
+SEARCHES = """
+import gc, importlib.metadata, os
+os.environ.pop("PYDANTIC_DISABLE_PLUGINS", None)
+packages, garbage = [], []
+all_packages = importlib.metadata.distributions
+importlib.metadata.distributions = lambda: packages.append(1) or all_packages()
+from assay.cli.main import load_command, main
+sys.argv = ["assay", "status", "--help"]
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main()
+gc.callbacks.append(lambda phase, info: garbage.append(phase))
+load_command("up")
+assert (packages, garbage, gc.isenabled()) == ([], [], True)
+"""
+
+
+def test_importing_a_command_searches_neither_garbage_nor_installed_packages() -> None:
+    assert "assay.cli.platform.up" in modules_after(SEARCHES)
+
+
 LOOKS = ("status", "pool", "history", "dead_letters", "connection")
 
 

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from assay.config.settings import Settings, UnknownSettingError, load_settings
+from assay.config.environment import SettingError, UnknownSettingError
+from assay.config.settings import Settings, load_settings
 
 
 def test_the_environment_reaches_a_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +23,32 @@ def test_a_misspelt_leaf_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_STORE__ATTEMPTSMAX", "7")
     with pytest.raises(ValidationError, match="attemptsmax"):
         load_settings()
+
+
+def test_mappings_and_branches_are_json_and_a_variable_of_their_own_wins() -> None:
+    settings = load_settings(
+        {
+            "ASSAY_STORE": '{"attempts_max": 2, "shard": "own"}',
+            "ASSAY_STORE__ATTEMPTS_MAX": "7",
+            "ASSAY_WORKER__STAGES": '["a", "b"]',
+            "ASSAY_WORKER__SLOTS_BY_STAGE": '{"a": 1}',
+            "ASSAY_WORKER__SLOTS_BY_STAGE__B": "3",
+            "assay_data_dir": "[x]",
+            "ASSAY_TOKEN": "of a client",
+        }
+    )
+    assert (settings.store.attempts_max, settings.store.shard) == (7, "own")
+    assert settings.worker.stages == ("a", "b")
+    assert settings.worker.slots_by_stage == {"a": 1, "b": 3}
+    assert str(settings.data_dir) == "[x]"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("ASSAY_WORKER__STAGES", "python.run"), ("ASSAY_REWARD__TENANTS", "{bad")]
+)
+def test_a_value_that_must_be_json_is_refused_with_its_name(name: str, text: str) -> None:
+    with pytest.raises(SettingError, match=name):
+        load_settings({name: text})
 
 
 def test_the_tree_cannot_be_changed_after_start() -> None:
@@ -47,4 +74,4 @@ def test_a_certificate_without_its_key_is_refused(
 ) -> None:
     monkeypatch.setenv(f"ASSAY_{branch}__TLS_CERTIFICATE", "/etc/tls.crt")
     with pytest.raises(ValidationError, match="tls_key"):
-        Settings()
+        load_settings()

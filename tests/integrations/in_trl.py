@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
-from assay.integrations.trl import AsyncReward, Reward
+from assay.integrations.trainers.trl import AsyncReward, Reward
 
 WORDS = ["<pad>", "<eos>", *"0123456789", "+", "=", "\\boxed{5}", "what", "is"]
 GROUP = 4

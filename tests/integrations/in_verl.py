@@ -42,7 +42,7 @@ def one_response(text: str) -> DataProto:
 
 def advantages(scores: list[float], infra_failed: list[float]) -> list[float]:
     """One group's advantages, by what verl's trainers call once the baseline is installed."""
-    from assay.integrations.verl import install_baseline
+    from assay.integrations.trainers.verl import install_baseline
 
     install_baseline()
     from verl.trainer.ppo.ray_trainer import AdvantageEstimator, compute_advantage

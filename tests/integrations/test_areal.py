@@ -8,7 +8,7 @@ import pytest
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, Judge
 
 from assay.core.errors import InvalidRequest
-from assay.integrations.areal import Scored, whole_group
+from assay.integrations.trainers.areal import Scored, whole_group
 
 
 class RLVRWorkflow:

@@ -92,3 +92,15 @@ async def test_openrlhf_replaces_a_group_with_an_unscored_sample(
     assert found["rewards"] == [float(text == RIGHT) for text in texts]
     assert found["failed"] == [float(text == FAILS) for text in texts]
     assert found["kept"] == (FAILS not in texts)
+
+
+async def test_skyrl_gym_makes_the_environment_and_its_baseline_is_unbiased(
+    api: Any, run_worker: Any
+) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "skyrl_environment.py"
+    found = await run("skyrl_gym", api.addresses.grpc, path, *BASELINE)
+    assert found["rewards"] == [1.0, None, 0.0, 0.0]
+    assert found["done"] == [True] * 4
+    assert found["metrics"] == {"infra_failed": 0.25}
+    assert found["advantages"] == pytest.approx([ADVANTAGES[0], 0.0, *ADVANTAGES[1:]])

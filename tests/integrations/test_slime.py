@@ -10,7 +10,7 @@ import pytest
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, Judge
 
 from assay.integrations.scorer import close
-from assay.integrations.slime import custom_rm, post_process_rewards
+from assay.integrations.trainers.slime import custom_rm, post_process_rewards
 
 
 @dataclass

@@ -9,7 +9,7 @@ from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, RIGHT, WRON
 
 from assay.core.errors import InvalidRequest
 from assay.integrations import group_advantages
-from assay.integrations.trl import AsyncReward, Reward, SubmitEnvironments
+from assay.integrations.trainers.trl import AsyncReward, Reward, SubmitEnvironments
 
 
 def short(completions: list[Any], **_columns: Any) -> list[float | None]:

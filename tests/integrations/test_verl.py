@@ -17,7 +17,7 @@ from tests.integrations.stand_in import (
 )
 
 from assay.integrations.scorer import close
-from assay.integrations.verl import compute_score, group_mean_filled
+from assay.integrations.trainers.verl import compute_score, group_mean_filled
 
 
 async def test_every_sample_has_the_same_keys_and_the_steps_batch(judge: Judge) -> None:

@@ -59,7 +59,7 @@ ORDERING: Final = [
 LEASES: Final = [
     *_of(
         "leases",
-        f"{MODEL}/queue_model.py",
+        f"{MODEL}/queue_stages.py",
         ("                job.expires_ns = now_ns + lease_ns\n", "                pass\n"),
         (
             "(job for job in leases if job.expires_ns <= now_ns)",
@@ -110,12 +110,16 @@ LEASES: Final = [
 FENCES: Final = [
     *_of(
         "fences",
-        f"{MODEL}/queue_model.py",
+        f"{MODEL}/queue_stages.py",
         ("max(self._fence, now_ns // 1_000) + 1", "max(1, now_ns // 1_000_000_000)"),
         ("return job if job is not None and job.fence == lease.fence else None", "return job"),
+    ),
+    *_of(
+        "fences",
+        f"{MODEL}/queue_model.py",
         (
-            "            job = self._held_by(stage, report.lease)\n            if job is None:",
-            "            job = self._leases[stage].get(report.lease.job_id)\n            if job is None:",
+            "self.stages.held_by(stage, report.lease)",
+            "self.stages.leases[stage].get(report.lease.job_id)",
         ),
     ),
     *_of(
@@ -135,10 +139,18 @@ FENCES: Final = [
 CAPS: Final = [
     *_of(
         "caps",
-        f"{MODEL}/queue_model.py",
+        f"{MODEL}/queue_stages.py",
         ("while queue and len(claims) < claims_max:", "while queue and len(claims) <= claims_max:"),
+    ),
+    *_of(
+        "caps",
+        f"{MODEL}/queue_model.py",
         ("if held.batches >= quota.batches_open_max:", "if held.batches > quota.batches_open_max:"),
-        ("            self._held[batch.spec.tenant].batches -= 1\n", ""),
+    ),
+    *_of(
+        "caps",
+        f"{MODEL}/queue_batches.py",
+        ("            held.batches -= 1\n", ""),
         ("        held.requests -= 1\n        held.payload_bytes", "        held.payload_bytes"),
         ("        held.payload_bytes -= job.payload_bytes\n", ""),
     ),
@@ -146,12 +158,12 @@ CAPS: Final = [
         "caps",
         f"{MODEL}/queue_records.py",
         (
-            "if held.requests + len(fresh) > quota.requests_open_max:",
-            "if held.requests > quota.requests_open_max:",
+            "if requests and held.requests + requests > quota.requests_open_max:",
+            "if requests and held.requests > quota.requests_open_max:",
         ),
         (
-            "if held.payload_bytes + payload_bytes > quota.bytes_open_max:",
-            "if held.payload_bytes > quota.bytes_open_max:",
+            "if payload_bytes and held.payload_bytes + payload_bytes > quota.bytes_open_max:",
+            "if payload_bytes and held.payload_bytes > quota.bytes_open_max:",
         ),
         ("    if not batch.open:\n", "    if batch.over:\n"),
     ),
@@ -189,8 +201,12 @@ CAPS: Final = [
 RETRIES: Final = [
     *_of(
         "retries",
-        f"{MODEL}/queue_model.py",
+        f"{MODEL}/queue_stages.py",
         ("        job.attempts += 1\n", ""),
+    ),
+    *_of(
+        "retries",
+        f"{MODEL}/queue_model.py",
         (
             "case FailAttempt() if job.attempts < attempts_max:",
             "case FailAttempt() if job.attempts <= attempts_max:",
@@ -218,7 +234,7 @@ RETRIES: Final = [
     *_of(
         "retries",
         f"{WORKER}/assignment.py",
-        ("        held.alone = held.alone or blamed is None\n", ""),
+        ("            held.alone = True\n", ""),
         ("        held.fresh = held is current or held.alone\n", ""),
         (
             "    blamed = assignment.current\n    others",
@@ -262,10 +278,18 @@ RETRIES: Final = [
 COUNTERS: Final = [
     *_of(
         "counters",
-        f"{MODEL}/queue_model.py",
+        f"{MODEL}/queue_stages.py",
         ("        job.batch.running += 1\n", ""),
         ("            job.batch.running -= 1\n", "            pass\n"),
-        ("        batch.outcomes[end.outcome] += 1\n", "        batch.outcomes[end.outcome] = 1\n"),
+        ("            self._changes.work.add(job.stage)\n", ""),
+        (
+            "        if queue:\n            self._changes.work.add(stage)\n        return claims",
+            "        return claims",
+        ),
+    ),
+    *_of(
+        "counters",
+        f"{MODEL}/queue_model.py",
         (
             "            outcome = batch.closing or Outcome.EXPIRED\n",
             "            outcome = Outcome.CANCELLED\n",
@@ -274,11 +298,11 @@ COUNTERS: Final = [
             "if fresh and len(batch.requests) == batch.spec.size:",
             "if fresh and len(batch.requests) > batch.spec.size > 0:",
         ),
-        ("            self.work.add(job.stage)\n", ""),
-        (
-            "        if queue:\n            self.work.add(stage)\n        return claims",
-            "        return claims",
-        ),
+    ),
+    *_of(
+        "counters",
+        f"{MODEL}/queue_batches.py",
+        ("        batch.outcomes[end.outcome] += 1\n", "        batch.outcomes[end.outcome] = 1\n"),
         (
             "    del batch.live[job.job_id]\n        result",
             "    batch.live.pop(job.job_id, None)\n        batch.log = batch.log[1:]\n        result",

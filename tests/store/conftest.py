@@ -7,8 +7,9 @@ from tests.store.driver import Driver, MakeStore
 
 from assay.config.settings import StoreSettings
 from assay.edge.clock import Clock
+from assay.store.link import SLICE
 from assay.store.port import Store
-from assay.store.valkey import SLICE, ValkeyStore
+from assay.store.valkey import ValkeyStore
 from assay.testing.memory_store import MemoryStore
 from assay.testing.queue_model import QueueLimits
 

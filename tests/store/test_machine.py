@@ -157,7 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.opened: set[BatchId] = set()
         self.spent: Counter[str] = Counter()
         for task in TASKS.values():
-            self.both(self.store.put_task(task), partial(self.model.book.put_task, task))
+            self.both(self.store.put_task(task), partial(self.model.task_book.put_task, task))
         self.warm_up()
 
     def warm_up(self) -> None:
@@ -245,8 +245,8 @@ class StoreMachine(RuleBasedStateMachine):
         ]
 
     @may_be_spent("open_batch", 5)
-    @rule(name=BATCHES, size=st.sampled_from([None, 3]))
-    def open_batch(self, name: BatchId, size: int | None) -> None:
+    @rule(name=BATCHES, size=st.sampled_from([None, 3]), reserved=st.sampled_from([0, 2, 5]))
+    def open_batch(self, name: BatchId, size: int | None, reserved: int) -> None:
         self.spend("open_batch")
         right_size, group_size, deadline_after_ms = FORMS[name]
         tenant, weight = TENANTS[name]
@@ -258,6 +258,8 @@ class StoreMachine(RuleBasedStateMachine):
             size=right_size if size is None or name not in self.opened else size,
             group_size=group_size,
             deadline_after_ms=deadline_after_ms,
+            requests_reserved=reserved,
+            bytes_reserved=4 * reserved,
         )
         opened = self.both(
             self.store.open_batch(spec, QUOTA),
@@ -479,13 +481,13 @@ class StoreMachine(RuleBasedStateMachine):
         for tenant in TASKS:
             self.both(
                 self.store.history(tenant, TASK.task_id, batches_max=100),
-                partial(self.model.book.history, tenant, TASK.task_id, batches_max=100),
+                partial(self.model.task_book.history, tenant, TASK.task_id, batches_max=100),
             )
 
     @invariant()
     def virtual_times_agree(self) -> None:
         for stage in TASK.stages:
-            shares = self.model._queues[stage].shares
+            shares = self.model.stages.queues[stage].shares
             assert self.shares_in_store(stage) == (
                 shares.waiting,
                 {t: ahead for t, ahead in shares.debts.items() if ahead > shares.now_us},

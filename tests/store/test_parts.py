@@ -11,7 +11,10 @@ from assay.config.settings import StoreSettings
 from assay.core.errors import Conflict
 from assay.core.ids import BatchId, TenantId
 from assay.core.records import Quota
-from assay.store.valkey import PIECE_BYTES, RELEASE_SLICE, SLICE, ValkeyStore
+from assay.store.link import SLICE
+from assay.store.operations.payloads import PIECE_BYTES
+from assay.store.operations.submitting import RELEASE_SLICE
+from assay.store.valkey import ValkeyStore
 
 STEP = BatchId("step-1")
 MANY = [f"r{n:03}" for n in range(2 * SLICE + 7)]
@@ -56,11 +59,11 @@ async def test_of_a_large_message_that_is_refused_nothing_stays(
 async def test_what_was_staged_by_someone_who_has_gone_is_dropped_by_a_sweep(
     drive: Driver, store_settings: StoreSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assay.store.valkey.STAGED_KEPT_MS", 1)
+    monkeypatch.setattr("assay.store.operations.submitting.STAGED_KEPT_MS", 1)
     await drive.open()
     store = drive.store
     assert isinstance(store, ValkeyStore)
-    monkeypatch.setattr(store, "_unstage", _nothing)
+    monkeypatch.setattr(store._submitting, "_unstage", _nothing)
     await drive.submit([request(MANY[-1], response=b"other")])
     with pytest.raises(Conflict):
         await drive.submit(requests(*MANY))

@@ -57,7 +57,7 @@ FINISHES: list[Finish] = [
 def model_with(deadlines_s: list[int], sizes: list[int]) -> QueueModel:
     """Batches `0`, `1` ... opened at the same instant, filled one after the other and sealed."""
     model = QueueModel(QueueLimits(history_batches=100))
-    model.book.put_task(TASK)
+    model.task_book.put_task(TASK)
     for number, (deadline_s, size) in enumerate(zip(deadlines_s, sizes, strict=True)):
         spec = BatchSpec(
             tenant=TENANT,
@@ -141,14 +141,14 @@ def test_whatever_workers_do_all_requests_end_once_and_nothing_is_left(
 
 def test_what_changed_is_left_for_the_shell() -> None:
     model = model_with([1], [2])
-    assert (model.work, model.changed) == ({FIRST}, {BatchId("0")})
-    model.changed.clear()
+    assert (model.changes.work, model.changes.batches) == ({FIRST}, {BatchId("0")})
+    model.changes.batches.clear()
     [one] = claim(model, FIRST, 1, S)
-    assert (model.work, model.changed) == ({FIRST}, set())
+    assert (model.changes.work, model.changes.batches) == ({FIRST}, set())
     claim(model, FIRST, 1, S)
-    assert model.work == set()
+    assert model.changes.work == set()
     model.finish(FIRST, [report(one, FINISHES[1])], 3, S)
-    assert (model.work, model.changed) == ({SECOND}, set())
+    assert (model.changes.work, model.changes.batches) == ({SECOND}, set())
 
 
 def test_a_lease_ends_at_its_instant_and_not_before() -> None:

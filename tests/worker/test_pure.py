@@ -251,6 +251,14 @@ def test_who_retires_a_slot_is_run_in_a_fresh_one_a_bounded_number_of_times() ->
     assert no_blame(Assignment(held=[one], individually=True)).blamed is one
 
 
+def test_slots_that_others_end_or_retire_are_not_counted_against_a_claim() -> None:
+    """Seed 25005: a request behind four that retire their slot failed when it was the fifth."""
+    last = held("last")
+    for settle in (no_blame, blame_for_end) * RERUNS_MAX:
+        settle(Assignment(held=[held("other"), last], individually=True))
+    assert no_blame(Assignment(held=[last], individually=True)).blamed is None
+
+
 @given(
     sizes=st.lists(
         st.sampled_from([1, ASSIGNMENT_BYTES_MAX // 3, 2 * ASSIGNMENT_BYTES_MAX]), max_size=40

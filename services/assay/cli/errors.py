@@ -3,7 +3,7 @@
 import grpc
 from pydantic import ValidationError
 
-from assay.config.settings import UnknownSettingError
+from assay.config.environment import SettingError
 from assay.core.errors import AssayError
 
 
@@ -14,7 +14,7 @@ def error_line(error: Exception) -> str | None:
             return error_line(error.exceptions[0])
         case AssayError():
             return f"{error.reason}: {' '.join(error.message.split())}"
-        case UnknownSettingError() | ValidationError():
+        case SettingError() | ValidationError():
             return f"settings: {_told(error)}"
         case OSError():
             return f"file: {_told(error)}"

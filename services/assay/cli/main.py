@@ -4,11 +4,13 @@ Start-up is kept light: the help is made from `COMMANDS` alone, and a command's 
 only when that command runs. This module imports typer and nothing heavier.
 """
 
+import gc
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 import typer
@@ -108,13 +110,23 @@ class LazyGroup(TyperGroup):
 def load_command(name: str) -> Any:  # noqa: ANN401 its type is not exported
     """Import the implementation of a command of `COMMANDS`."""
     module, _, attribute = COMMANDS[name].target.partition(":")
-    found = getattr(import_module(module), attribute)
+    found = getattr(_imported(module), attribute)
     holder = typer.Typer(add_completion=False)
     if isinstance(found, typer.Typer):
         holder.add_typer(found, name=name)
     else:
         holder.command(name)(found)
     return typer.main.get_group(holder).commands[name]
+
+
+def _imported(module: str) -> ModuleType:
+    """Import without looking for garbage: modules and classes are never garbage."""
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 app = typer.Typer(
@@ -132,6 +144,8 @@ def _every_command() -> None:
 
 def main() -> None:
     """Run a command; an expected error is one line and an exit code, never a traceback."""
+    # For its plugins, pydantic would read the metadata of every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         app()
     except ModuleNotFoundError as error:

@@ -1,8 +1,8 @@
 """The one frozen settings tree.
 
-Only the entry points read it (`Settings()` reads the environment); each part receives its own
-branch. A leaf has one name in three spellings: `settings.store.attempts_max`,
-`ASSAY_STORE__ATTEMPTS_MAX`, Helm `store.attempts_max`. An unknown name is an error.
+Only the entry points read it (`load_settings`); each part receives its own branch. A leaf has one
+name in two spellings: `settings.store.attempts_max` and `ASSAY_STORE__ATTEMPTS_MAX`. An unknown
+name is an error.
 """
 
 import os
@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assay.config.branch import Branch
+from assay.config.environment import read_tree
 from assay.config.planning import PlanSettings
 
 ENV_PREFIX = "ASSAY_"
@@ -390,16 +391,8 @@ class TelemetrySettings(Branch):
     """OpenTelemetry collector (gRPC); empty = no spans."""
 
 
-class Settings(BaseSettings):
-    """The root; read from `ASSAY_*` environment variables."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX,
-        env_nested_delimiter="__",
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-    )
+class Settings(Branch):
+    """The root; `load_settings` reads it from `ASSAY_*` environment variables."""
 
     data_dir: Path = Path.home() / ".local" / "share" / "assay"
     """Directory of the embedded store, sockets, scratch space and the artifact cache."""
@@ -414,24 +407,19 @@ class Settings(BaseSettings):
     telemetry: TelemetrySettings = TelemetrySettings()
 
 
-class UnknownSettingError(ValueError):
-    """An environment variable with our prefix that matches no leaf of the tree."""
+class _FromEnvironment(Settings, BaseSettings):
+    """The same tree, as pydantic-settings wants it. It validates nothing."""
+
+    model_config = SettingsConfigDict(defer_build=True)
 
 
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the tree from the environment.
 
-    pydantic rejects a misspelt leaf but silently skips a misspelt first segment; this does not.
-
     Raises:
-        UnknownSettingError: a variable such as `ASSAY_STOER__URL`.
+        SettingError: a variable such as `ASSAY_STOER__URL`, or a value that is not the JSON it
+            must be.
         pydantic.ValidationError: a value or an inner name is wrong.
     """
-    known = {name.upper() for name in Settings.model_fields}
-    for name in sorted(environment):
-        upper = name.upper()
-        if not upper.startswith(ENV_PREFIX) or upper in NOT_SETTINGS:
-            continue
-        if upper.removeprefix(ENV_PREFIX).split("__")[0] not in known:
-            raise UnknownSettingError(name)
-    return Settings()
+    tree = read_tree(_FromEnvironment, environment, prefix=ENV_PREFIX, ignored=NOT_SETTINGS)
+    return Settings.model_validate(tree)

@@ -2,8 +2,9 @@
 
 Invariants of all of them: an infrastructure failure is never a number that the trainer could take
 for a reward; a platform that cannot be reached delays a step for a bounded time, with a message,
-and fails no run. One module per trainer; a trainer's package is imported inside functions only, so
-that importing an adapter needs the client's dependencies and nothing else.
+and fails no run. One module per trainer or environment, in `trainers` and `environments`; their
+packages are imported inside functions only, so that importing an adapter needs the client's
+dependencies and nothing else.
 """
 
 from assay.integrations.judgement import (

@@ -33,6 +33,9 @@ from assay.store.redis_client import (
 )
 from assay.store.script import Script
 
+SLICE: Final = 64
+"""Most requests that one script call moves: the server runs one call at a time, and every tenant's
+next call waits that long (about 2 ms)."""
 CALLS_CONCURRENT_MAX: Final = 32
 """Connections for calls that do not block; further calls wait for one."""
 WAITS_CONCURRENT_MAX: Final = 1_024
@@ -92,6 +95,10 @@ class Link:
     async def _connected(self, connection: Connection) -> None:
         self.changes += 1
         await connection.on_connect()
+
+    def key(self, kind: str, *names: str) -> str:
+        """The key of a record, as the head of `scripts/requests.lua` lists them."""
+        return f"{self.prefix}{kind}:{':'.join(names)}"
 
     @contextmanager
     def _named_failures(self) -> Iterator[None]:

@@ -1,21 +1,17 @@
-"""The store on Valkey or Redis: every operation is one script, so it is atomic.
+"""The store on Valkey or Redis: a call is one script, so it is atomic.
 
 The data model is described at the head of `scripts/requests.lua`. This process holds only caches:
-tasks and large payload parts, which never change.
+tasks and large payload parts, which never change. Operations that take several calls stand in
+`store.operations`.
 """
 
 import asyncio
-import hashlib
-import secrets
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
 from assay.config.settings import StoreSettings
 from assay.core.codec import pack
-from assay.core.errors import DependencyDown
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -32,7 +28,6 @@ from assay.core.records import (
     BatchSpec,
     Claim,
     DeadLetter,
-    FinishStatus,
     HintRecord,
     Leadership,
     Lease,
@@ -47,18 +42,12 @@ from assay.core.records import (
 from assay.core.store_limits import (
     HINTS_MAX,
     HINTS_PER_TENANT_MAX,
-    LEASE_RAN_OUT,
     NATURAL_SPANS_KEPT,
     PLANS_MAX,
-    artifact_too_large,
-    batch_closed,
-    batch_full,
     check_plan,
-    group_full,
     no_batch,
     no_task,
     other_batch,
-    other_request,
     other_task,
     too_many_batches,
     too_many_bytes,
@@ -69,42 +58,20 @@ from assay.core.tools.lru import LruCache
 from assay.store import codec
 from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
-from assay.store.link import Argument, Link, Reply
-from assay.store.open_work import read_open_work
+from assay.store.link import SLICE, Argument, Link, Reply
+from assay.store.operations.artifacts import Artifacts
+from assay.store.operations.leases import Leases
+from assay.store.operations.open_work import read_open_work
+from assay.store.operations.payloads import Payloads
+from assay.store.operations.submitting import RELEASE_SLICE, Submitting
 from assay.store.port import Finished, Fitness, Pace, Reaped, Report
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
 
-SLICE: Final = 64
-"""Most requests that one script call moves: the server runs one call at a time, and every tenant's
-next call waits that long (about 2 ms)."""
-CLAIMS_SLICE: Final = 32
-"""Most claims and reports per script call; they cost more each."""
-RELEASE_SLICE: Final = 32
-"""Requests that a paced message puts into the queue at once: few enough that the resulting work of
-the workers does not delay another tenant's call."""
-LEASES_SLICE: Final = 512
-"""Most leases that one script call extends."""
-PART_BYTES_MAX: Final = 256 * 1024
-"""Payload bytes that one script call stores."""
-PIECE_BYTES: Final = 512 * 1024
-"""Bytes of a large payload part that one call carries."""
-STAGED_KEPT_MS: Final = 120_000
-"""Time after which staged requests that were not submitted are dropped."""
 TASK_KEPT_S: Final = 30 * 86_400.0
 """How long a task stays registered after its last use."""
 TASKS_REMEMBERED_MAX: Final = 4_096
 TASK_REMEMBERED_S: Final = 300.0
-BLOB_BYTES_REMEMBERED_MAX: Final = 64 * 1024**2
-UPLOADS_REMEMBERED_MAX: Final = 65_536
-UPLOAD_KEPT_S: Final = 120
-"""How long an uploaded part waits for the request that uses it."""
-
-ARTIFACT: Final = b"="
-"""Prefix of the content of an artifact, so that even an empty one is not empty in the store."""
-
-TaskKey = tuple[bytes, bytes, bytes]
-"""Tenant, task and the number of this registration of the task."""
 
 
 def open_store(settings: StoreSettings, *, data_dir: Path) -> "ValkeyStore":
@@ -137,31 +104,21 @@ class ValkeyStore:
             part_requests_max: requests that one script call stores; larger messages are staged.
         """
         self._settings = settings
-        self._part_requests_max = part_requests_max
         self._link = Link(url, prefix=f"assay:{{{settings.shard}}}:", timeout_s=settings.timeout_s)
         self._examiner = Examiner(self._link, settings, url=url, embedded=embedded)
         self._watchers = Watchers(self._link, "ev", recheck_s=RECHECK_S)
         self._planners = Watchers(self._link, "pev", recheck_s=None)
-        self._tasks: LruCache[TaskKey, TaskRecord] = LruCache(weight_max=TASKS_REMEMBERED_MAX)
         self._tasks_by_name: LruCache[tuple[TenantId, TaskId], TaskRecord] = LruCache(
             weight_max=TASKS_REMEMBERED_MAX, age_s_max=TASK_REMEMBERED_S, now_s=_now_s
         )
-        self._blobs: LruCache[str, bytes] = LruCache(
-            weight_max=BLOB_BYTES_REMEMBERED_MAX, weigh=len
-        )
-        self._uploaded: LruCache[str, int] = LruCache(weight_max=UPLOADS_REMEMBERED_MAX)
+        payloads = Payloads(self._link, inline_bytes_max=settings.inline_bytes_max)
+        self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
+        self._leases = Leases(self._link, settings, payloads)
+        self._artifacts = Artifacts(self._link, settings)
         self._put_task = load_script("put_task")
         self._open_batch = load_script("open_batch")
-        self._stage = load_script("stage")
-        self._unstage_part = load_script("unstage")
-        self._submit = load_script("submit")
-        self._release = load_script("release")
-        self._claim = load_script("claim")
-        self._beat = load_script("beat")
-        self._finish = load_script("finish")
         self._settle = load_script("settle")
         self._cancel_requests = load_script("cancel_requests")
-        self._reap = load_script("reap")
         self._replay = load_script("replay")
         self._depths = load_script("depths")
         self._batches = load_script("batches")
@@ -175,24 +132,16 @@ class ValkeyStore:
         self._mark_at_risk = load_script("mark_at_risk")
         self._prioritize = load_script("prioritize")
         self._put_plan = load_script("put_plan")
-        self._artifact_begin = load_script("artifact_begin")
-        self._artifact_end = load_script("artifact_end")
-
-    def _key(self, kind: str, *names: str) -> str:
-        return f"{self._link.prefix}{kind}:{':'.join(names)}"
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    async def put_task(
-        self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
-    ) -> bool:
+    async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
         """See `Store.put_task`."""
         quota = quota or Quota()
-        kept_s = self._settings.implicit_tasks_kept_s if implicit else TASK_KEPT_S
         reply = await self._link.run(
             self._put_task,
             *(task.tenant, task.task_id, codec.pack_task(task), task.stages[0]),
-            *(quota.tasks_max, int(kept_s * 1000)),
+            *(quota.tasks_max, int(TASK_KEPT_S * 1000)),
         )
         if reply[0] == b"SATURATED":
             raise too_many_tasks(quota)
@@ -209,15 +158,22 @@ class ValkeyStore:
         remembered = self._tasks_by_name.get((tenant, task_id))
         if remembered is not None:
             return remembered
-        packed = await self._link.call("HGET", self._key("t", tenant, task_id), "rec")
+        packed = await self._link.call("HGET", self._link.key("t", tenant, task_id), "rec")
         if packed is None:
             raise no_task(task_id)
         task = codec.unpack_task(tenant, task_id, packed)
         self._remember_task(task)
         return task
 
-    async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
+    async def open_batch(
+        self, spec: BatchSpec, quota: Quota, *, implicit: TaskRecord | None = None
+    ) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
+        task: Sequence[Argument] = ("", "", 0, 0)
+        if implicit is not None:
+            kept_ms = int(self._settings.implicit_tasks_kept_s * 1000)
+            packed, first = codec.pack_task(implicit), implicit.stages[0]
+            task = (packed, first, quota.tasks_max, kept_ms)
         reply = await self._link.run(
             self._open_batch,
             *(spec.tenant, spec.batch_id, spec.task_id, spec.size, spec.group_size),
@@ -227,14 +183,13 @@ class ValkeyStore:
             self._settings.history_batches,
             repr(spec.weight),
             quota.results_kept_max,
+            *(spec.requests_reserved, spec.bytes_reserved),
+            *(quota.requests_open_max, quota.bytes_open_max, *task),
         )
-        match reply[0]:
-            case b"NOT_FOUND":
-                raise no_task(spec.task_id)
-            case b"CONFLICT":
-                raise other_batch(spec.batch_id)
-            case b"SATURATED":
-                raise too_many_batches(quota)
+        if reply[0] not in {b"NEW", b"THERE"}:
+            _refuse_batch(reply, spec, quota)
+        if implicit is not None:
+            self._remember_task(implicit)
         return codec.batch_record(reply[1]), reply[0] == b"NEW"
 
     async def submit(
@@ -247,88 +202,14 @@ class ValkeyStore:
         pace: Pace | None = None,
     ) -> Submitted:
         """See `Store.submit`."""
-        parcel = await self._parcel(requests)
-        unknown = [name for name in parcel.blobs if self._uploaded.get(name) is None]
-        await self._upload(parcel.blobs, unknown)
-        parts = parcel.parts(requests_max=self._part_requests_max, bytes_max=PART_BYTES_MAX)
-        staged: list[int] = []
-        reply: Reply = None
-        try:
-            rows = parcel.rows
-            if len(parts) > 1:
-                await self._stage_parts(tenant, batch_id, parts, staged)
-                rows = [codec.without_payload(row) for row in rows]
-            limits = (quota.requests_open_max, quota.bytes_open_max)
-            ranges = codec.packed_rows([staged]) if staged else b""
-            queue_max = len(rows) if pace is None else RELEASE_SLICE
-            packed = codec.packed_rows(rows)
-            arguments = (tenant, batch_id, *limits, packed, ranges, queue_max)
-            reply = await self._link.run(self._submit, *arguments)
-            if reply[0] == b"NO_BLOB":  # no longer kept; nothing was accepted
-                await self._upload(parcel.blobs, list(parcel.blobs))
-                reply = await self._link.run(self._submit, *arguments)
-        finally:
-            if reply is None or reply[0] != b"DONE":
-                await self._unstage(staged)
-        if reply[0] != b"DONE":
-            _refuse(reply, batch_id, requests)
-        _, accepted, duplicates, sealed, more = reply
+        submitted, more = await self._submitting.submit(
+            tenant, batch_id, requests, quota, is_paced=pace is not None
+        )
         if more:
             await self._settle_on(tenant, batch_id, "CONTINUE")
-        if pace is not None and accepted > RELEASE_SLICE:
-            await self._release_all(tenant, batch_id, pace)
-        return Submitted(accepted=accepted, duplicates=duplicates, sealed=bool(sealed))
-
-    async def _stage_parts(
-        self,
-        tenant: TenantId,
-        batch_id: BatchId,
-        parts: Sequence[Sequence[codec.Row]],
-        staged: list[int],
-    ) -> None:
-        """Store payloads part by part; appends the first job and the count of each to `staged`."""
-        for part in parts:
-            rows = codec.packed_rows((row[3], row[4]) for row in part)
-            reply = await self._link.run(self._stage, tenant, batch_id, STAGED_KEPT_MS, rows)
-            if reply[0] == b"NOT_FOUND":
-                raise no_batch(batch_id)
-            staged += (reply[1], len(part))
-
-    async def _release_all(self, tenant: TenantId, batch_id: BatchId, pace: Pace) -> None:
-        """If this is interrupted, `reap` does the rest: the requests are accepted."""
-        left = 1
-        while left:
-            await pace(tenant, RELEASE_SLICE)
-            left = await self._link.run(self._release, tenant, batch_id, RELEASE_SLICE)
-
-    async def _unstage(self, staged: Sequence[int]) -> None:
-        """If this fails too, `reap` drops them."""
-        with suppress(DependencyDown):
-            for first, count in zip(staged[::2], staged[1::2], strict=True):
-                await self._link.run(self._unstage_part, first, count)
-
-    async def _parcel(self, requests: Sequence[NewRequest]) -> codec.Parcel:
-        parcel = partial(codec.Parcel, requests, inline_bytes_max=self._settings.inline_bytes_max)
-        size = sum(len(request.response) + len(request.reference) for request in requests)
-        # Hashing releases the interpreter's lock, so other calls continue.
-        return await asyncio.to_thread(parcel) if size > PIECE_BYTES else parcel()
-
-    async def _upload(self, blobs: Mapping[str, bytes], names: Sequence[str]) -> None:
-        for name in names:
-            await self._upload_one(self._key("bl", name), blobs[name])
-            self._uploaded.put(name, len(blobs[name]))
-
-    async def _upload_one(self, key: str, content: bytes) -> None:
-        """Upload in pieces under a temporary name, then rename, unless the part exists already."""
-        if len(content) <= PIECE_BYTES:
-            await self._link.call("SET", key, content, "NX", "EX", UPLOAD_KEPT_S)
-            return
-        trial = self._key("up", secrets.token_hex(16))
-        await self._link.call("SET", trial, content[:PIECE_BYTES], "EX", UPLOAD_KEPT_S)
-        for first in range(PIECE_BYTES, len(content), PIECE_BYTES):
-            await self._link.call("APPEND", trial, content[first : first + PIECE_BYTES])
-        if not await self._link.call("RENAMENX", trial, key):
-            await self._link.call("UNLINK", trial)
+        if pace is not None and submitted.accepted > RELEASE_SLICE:
+            await self._submitting.release_all(tenant, batch_id, pace)
+        return submitted
 
     async def _settle_on(
         self, tenant: TenantId, batch_id: BatchId, action: str
@@ -377,7 +258,7 @@ class ValkeyStore:
 
     async def get_batch(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
         """See `Store.get_batch`."""
-        flat = await self._link.call("HGETALL", self._key("b", tenant, batch_id))
+        flat = await self._link.call("HGETALL", self._link.key("b", tenant, batch_id))
         if not flat:
             raise no_batch(batch_id)
         return codec.batch_record(flat)
@@ -395,8 +276,8 @@ class ValkeyStore:
     ) -> Sequence[bytes]:
         there, entries = await self._link.call_all(
             [
-                ("EXISTS", self._key("b", tenant, batch_id)),
-                ("LRANGE", self._key(kind, tenant, batch_id), first, last),
+                ("EXISTS", self._link.key("b", tenant, batch_id)),
+                ("LRANGE", self._link.key(kind, tenant, batch_id), first, last),
             ]
         )
         if not there:
@@ -419,139 +300,31 @@ class ValkeyStore:
         self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
     ) -> Sequence[Claim]:
         """See `Store.claim`."""
-        found: list[Claim] = []
-        while True:
-            count = min(claims_max - len(found), CLAIMS_SLICE)
-            try:
-                some, claimed = await self._claim_some(stage, count, lease_s, worker)
-            except DependencyDown:
-                if not found:
-                    raise
-                return found  # requests leased so far must reach their worker
-            found += some
-            if claimed < count or len(found) >= claims_max:
-                return found
-
-    async def _claim_some(
-        self, stage: StageName, claims_max: int, lease_s: float, worker: WorkerId
-    ) -> tuple[list[Claim], int]:
-        """Return the claims, and how many the script made."""
-        now_us, batches, claims = await self._link.run(
-            self._claim, stage, claims_max, int(lease_s * 1000), worker
+        return await self._leases.claim(
+            stage, claims_max=claims_max, lease_s=lease_s, worker=worker
         )
-        if not claims:
-            return [], 0
-        tasks = await self._tasks_of(batches)
-        parts = [codec.payload_parts(claim[5]) for claim in claims]
-        blobs = await self._blobs_of(part for pair in parts for part in pair)
-        made = (
-            _claim(claim, pair, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
-            for claim, pair in zip(claims, parts, strict=True)
-        )
-        return [claim for claim in made if claim is not None], len(claims)
-
-    async def _tasks_of(self, batches: Sequence[Reply]) -> Sequence[TaskRecord | None]:
-        keys: list[TaskKey] = [(batch[0], batch[2], batch[3]) for batch in batches]
-        found = {key: await self._task_of(key) for key in dict.fromkeys(keys)}
-        return [found[key] for key in keys]
-
-    async def _task_of(self, key: TaskKey) -> TaskRecord | None:
-        """`None`: that registration of the task is gone."""
-        if self._tasks.get(key) is None:
-            tenant, task_id = TenantId(key[0].decode()), TaskId(key[1].decode())
-            packed, number = await self._link.call(
-                "HMGET", self._key("t", tenant, task_id), "rec", "n"
-            )
-            if number == key[2]:
-                self._tasks.put(key, codec.unpack_task(tenant, task_id, packed))
-        return self._tasks.get(key)
-
-    async def _blobs_of(self, parts: Iterable[codec.Part]) -> Mapping[str, bytes]:
-        names = {part for part in parts if isinstance(part, str)}
-        found = {name: content for name in names if (content := self._blobs.get(name))}
-        for name in names - found.keys():
-            content = await self._download(name)
-            if content is not None:
-                self._blobs.put(name, content)
-                found[name] = content
-        return found
-
-    async def _download(self, name: str) -> bytes | None:
-        """`None`: it is no longer kept."""
-        key = self._key("bl", name)
-        pieces: list[bytes] = []
-        while not pieces or len(pieces[-1]) == PIECE_BYTES:
-            first = len(pieces) * PIECE_BYTES
-            piece = await self._link.call("GETRANGE", key, first, first + PIECE_BYTES - 1)
-            pieces.append(piece)
-        if len(pieces) == 1:
-            return pieces[0] or None
-        content = b"".join(pieces)  # incomplete if it was dropped meanwhile
-        digest = await asyncio.to_thread(hashlib.sha256, content)
-        return content if digest.hexdigest() == name else None
 
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
     ) -> Sequence[Lease]:
         """See `Store.beat`."""
-        lost: list[Lease] = []
-        for first in range(0, len(leases), LEASES_SLICE):
-            some = leases[first : first + LEASES_SLICE]
-            pairs = (value for lease in some for value in (lease.job_id, lease.fence))
-            reply = await self._link.run(self._beat, stage, int(lease_s * 1000), *pairs)
-            lost += [some[index] for index in reply]
-        return lost
+        return await self._leases.beat(stage, lease_s=lease_s, leases=leases)
 
     async def finish(
         self, stage: StageName, reports: Sequence[Report], attempts_max: int
     ) -> Finished:
         """See `Store.finish`."""
-        statuses: list[FinishStatus] = []
-        completed: list[Reply] = []
-        for first in range(0, len(reports), CLAIMS_SLICE):
-            arguments: list[Argument] = []
-            for report in reports[first : first + CLAIMS_SLICE]:
-                arguments += codec.report_arguments(report)
-            done, batches = await self._link.run(
-                self._finish,
-                *(stage, attempts_max, self._settings.dead_letters_max),
-                self._settings.dead_letters_per_tenant_max,
-                *arguments,
-            )
-            statuses += [FinishStatus.DONE if one else FinishStatus.STALE for one in done]
-            completed += batches
-        return Finished(
-            statuses=tuple(statuses), completed=tuple(map(codec.completed_batch, completed))
-        )
+        return await self._leases.finish(stage, reports, attempts_max)
 
     async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
         """See `Store.reap`."""
-        sums = [0, 0, 0]
-        completed: list[Reply] = []
-        left = jobs_max
-        while left > 0:
-            count = min(left, SLICE)
-            *moved, over = await self._link.run(
-                self._reap,
-                *(stage, attempts_max, count, self._settings.dead_letters_max),
-                *(self._settings.dead_letters_per_tenant_max, LEASE_RAN_OUT),
-            )
-            sums = [a + b for a, b in zip(sums, moved, strict=True)]
-            completed += over
-            left -= count if max(moved[0] + moved[1], moved[2]) == count else left
-        redelivered, dead, expired = sums
-        return Reaped(
-            redelivered=redelivered,
-            dead=dead,
-            expired=expired,
-            completed=tuple(map(codec.completed_batch, completed)),
-        )
+        return await self._leases.reap(stage, attempts_max=attempts_max, jobs_max=jobs_max)
 
     async def wait_for_work(
         self, stages: Sequence[StageName], *, timeout_s: float
     ) -> StageName | None:
         """See `Store.wait_for_work`."""
-        markers = [self._key("m", stage) for stage in stages]
+        markers = [self._link.key("m", stage) for stage in stages]
         reply = await self._link.wait("BZPOPMIN", *markers, timeout_s, timeout_s=timeout_s)
         return stages[markers.index(reply[0].decode())] if reply else None
 
@@ -585,7 +358,7 @@ class ValkeyStore:
     ) -> Sequence[BatchHistory]:
         """See `Store.history`."""
         packed = await self._link.call(
-            "LRANGE", self._key("h", tenant, task_id), 0, batches_max - 1
+            "LRANGE", self._link.key("h", tenant, task_id), 0, batches_max - 1
         )
         if not packed:
             return []
@@ -595,7 +368,7 @@ class ValkeyStore:
     async def natural_spans_ns(self, tenant: TenantId, task_id: TaskId) -> Sequence[int]:
         """See `Store.natural_spans_ns`."""
         fields = [f"span{place}" for place in range(NATURAL_SPANS_KEPT)]
-        spans = await self._link.call("HMGET", self._key("t", tenant, task_id), *fields)
+        spans = await self._link.call("HMGET", self._link.key("t", tenant, task_id), *fields)
         return [int(span) for span in spans if span is not None]
 
     # -- planners ------------------------------------------------------------------------------
@@ -608,7 +381,7 @@ class ValkeyStore:
             return await self._link.run(self._open_work, *arguments)
 
         return await read_open_work(
-            names, read_piece=read_piece, task_of=self._task_of, requests_max=requests_max
+            names, read_piece=read_piece, task_of=self._leases.task_of, requests_max=requests_max
         )
 
     async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
@@ -661,49 +434,23 @@ class ValkeyStore:
 
     async def artifact_get(self, key: str) -> bytes | None:
         """See `Store.artifact_get`."""
-        content: bytes | None = await self._link.call("GET", self._key("a", key))
-        return None if content is None else content[1:]
+        return await self._artifacts.get(key)
 
     async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
         """See `Store.artifact_begin`."""
-        return bool(await self._link.run(self._artifact_begin, key, int(lease_s * 1000)))
+        return await self._artifacts.begin(key, lease_s=lease_s)
 
     async def artifact_put(self, key: str, content: bytes) -> None:
         """See `Store.artifact_put`."""
-        if len(content) > self._settings.artifact_bytes_max:
-            await self.artifact_abandon(key)
-            raise artifact_too_large(len(content), self._settings.artifact_bytes_max)
-        await self._end_artifact(key, ARTIFACT + content)
+        await self._artifacts.put(key, content)
 
     async def artifact_abandon(self, key: str) -> None:
         """See `Store.artifact_abandon`."""
-        await self._end_artifact(key, b"")
-
-    async def _end_artifact(self, key: str, content: bytes) -> None:
-        await self._link.run(
-            self._artifact_end,
-            *(key, int(self._settings.artifacts_kept_s * 1000)),
-            *(self._settings.artifacts_bytes_max, content),
-        )
+        await self._artifacts.abandon(key)
 
     async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
         """See `Store.artifact_wait`."""
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-        wake = self._key("am", key)
-        while (left_s := deadline_s - loop.time()) > 0:
-            content, making_ms = await self._link.call_all(
-                [("GET", self._key("a", key)), ("PTTL", self._key("ab", key))]
-            )
-            if content is not None:
-                return bytes(content[1:])
-            if making_ms < 0:
-                return None
-            block_s = max(0.001, min(left_s, making_ms / 1000))
-            await self._link.wait(
-                *("BLMOVE", wake, wake, "LEFT", "LEFT", f"{block_s:.3f}"), timeout_s=block_s
-            )
-        return None
+        return await self._artifacts.wait(key, timeout_s=timeout_s)
 
     # -- life cycle ----------------------------------------------------------------------------
 
@@ -731,58 +478,19 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> NoReturn:
-    """Raise the error for a refusal of the submit script."""
+def _refuse_batch(reply: Reply, spec: BatchSpec, quota: Quota) -> NoReturn:
+    """Raise the error for a refusal of the open_batch script."""
     match reply[0]:
         case b"NOT_FOUND":
-            raise no_batch(batch_id)
-        case b"NOT_OPEN":
-            raise batch_closed(batch_id)
-        case b"OVER_SIZE":
-            raise batch_full(batch_id)
-        case b"OVER_GROUP":
-            raise group_full(requests[reply[1]].group_id, reply[1])
+            raise no_task(spec.task_id)
+        case b"OTHER_TASK":
+            raise other_task(spec.task_id)
         case b"CONFLICT":
-            raise other_request(requests[reply[1]].request_id, reply[1])
+            raise other_batch(spec.batch_id)
         case b"QUOTA_REQUESTS":
             raise too_many_requests()
         case b"QUOTA_BYTES":
             raise too_many_bytes()
-    message = "large payload parts vanished between upload and use"
-    raise DependencyDown(message)
-
-
-def _content(part: codec.Part, blobs: Mapping[str, bytes]) -> bytes | None:
-    return blobs.get(part) if isinstance(part, str) else part
-
-
-def _claim(
-    reply: Reply,
-    parts: tuple[codec.Part, codec.Part],
-    stage: StageName,
-    batch: Reply,
-    task: TaskRecord | None,
-    blobs: Mapping[str, bytes],
-    now_us: int,
-) -> Claim | None:
-    """`None`: the request ended while its parts were fetched; its lease is already lost."""
-    _, job, fence, attempt, static, _, handover, enqueued = reply
-    response, reference = _content(parts[0], blobs), _content(parts[1], blobs)
-    if task is None or response is None or reference is None:
-        return None
-    request_id, group_id = codec.job_names(static)
-    return Claim(
-        lease=Lease(job_id=JobId(job.decode()), fence=fence),
-        stage=stage,
-        task=task,
-        batch_id=BatchId(batch[1].decode()),
-        request_id=request_id,
-        group_id=group_id,
-        attempt=attempt,
-        response=response,
-        reference=reference,
-        handover=handover,
-        enqueued_ns=enqueued * codec.US,
-        claimed_ns=now_us * codec.US,
-        deadline_ns=int(batch[4]) * codec.US,
-    )
+        case b"QUOTA_TASKS":
+            raise too_many_tasks(quota)
+    raise too_many_batches(quota)

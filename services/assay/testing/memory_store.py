@@ -105,18 +105,18 @@ class MemoryStore:
 
     def _wake(self) -> None:
         """Publish the model's changes: each stage with work wakes one sleeper."""
-        for batch_id in sorted(self._model.changed):
+        for batch_id in sorted(self._model.changes.batches):
             for changed in self._watchers.get(batch_id, ()):
                 changed.set()
-        self._model.changed.clear()
-        if self._model.planning:
-            self._model.planning = False
+        self._model.changes.batches.clear()
+        if self._model.changes.planning:
+            self._model.changes.planning = False
             for changed in self._planners:
                 changed.set()
-        for stage in sorted(self._model.work):
+        for stage in sorted(self._model.changes.work):
             sleeper = self._sleeper(stage)
             if sleeper is not None:
-                self._model.work.discard(stage)
+                self._model.changes.work.discard(stage)
                 self._sleepers.remove(sleeper)
                 sleeper.woken.set_result(stage)
 
@@ -127,19 +127,19 @@ class MemoryStore:
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    async def put_task(
-        self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
-    ) -> bool:
+    async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
         """See `Store.put_task`; nothing expires here."""
-        return self._model.book.put_task(task, quota)
+        return self._model.task_book.put_task(task, quota)
 
     async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
         """See `Store.get_task`."""
-        return self._model.book.get_task(tenant, task_id)
+        return self._model.task_book.get_task(tenant, task_id)
 
-    async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
+    async def open_batch(
+        self, spec: BatchSpec, quota: Quota, *, implicit: TaskRecord | None = None
+    ) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
-        opened = self._model.open_batch(spec, quota, self._clock.now_ns())
+        opened = self._model.open_batch(spec, quota, self._clock.now_ns(), implicit=implicit)
         self._wake()
         return opened
 
@@ -212,8 +212,8 @@ class MemoryStore:
 
     async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
         """See `Store.hint`."""
-        self._model.book.hint(tenant, task_id, size, self._clock.now_ns())
-        self._model.planning = True
+        self._model.task_book.hint(tenant, task_id, size, self._clock.now_ns())
+        self._model.changes.planning = True
         self._wake()
 
     # -- workers -------------------------------------------------------------------------------
@@ -261,8 +261,8 @@ class MemoryStore:
     ) -> StageName | None:
         """See `Store.wait_for_work`."""
         for stage in stages:
-            if stage in self._model.work:
-                self._model.work.discard(stage)
+            if stage in self._model.changes.work:
+                self._model.changes.work.discard(stage)
                 return stage
         sleeper = _Sleeper(stages, asyncio.get_running_loop().create_future())
         self._sleepers.append(sleeper)
@@ -301,11 +301,11 @@ class MemoryStore:
         self, tenant: TenantId, task_id: TaskId, *, batches_max: int
     ) -> Sequence[BatchHistory]:
         """See `Store.history`."""
-        return self._model.book.history(tenant, task_id, batches_max=batches_max)
+        return self._model.task_book.history(tenant, task_id, batches_max=batches_max)
 
     async def natural_spans_ns(self, tenant: TenantId, task_id: TaskId) -> Sequence[int]:
         """See `Store.natural_spans_ns`."""
-        return self._model.book.natural_spans_ns(tenant, task_id)
+        return self._model.task_book.natural_spans_ns(tenant, task_id)
 
     # -- planners ------------------------------------------------------------------------------
 
@@ -315,11 +315,11 @@ class MemoryStore:
 
     async def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
         """See `Store.tasks`."""
-        return self._model.book.tasks(tasks_max=tasks_max)
+        return self._model.task_book.tasks(tasks_max=tasks_max)
 
     async def hints(self) -> Sequence[HintRecord]:
         """See `Store.hints`."""
-        return self._model.book.hints(self._clock.now_ns())
+        return self._model.task_book.hints(self._clock.now_ns())
 
     async def lead(self, planner: str, *, lease_s: float) -> Leadership:
         """See `Store.lead`."""
@@ -328,7 +328,7 @@ class MemoryStore:
 
     async def resign(self, planner: str) -> None:
         """See `Store.resign`."""
-        self._model.planning |= self._model.lead.resign(planner)
+        self._model.changes.planning |= self._model.lead.resign(planner)
         self._wake()
 
     async def watch_planning(self) -> AsyncGenerator[None, None]:

@@ -20,6 +20,7 @@ from assay.core.records import (
     Quota,
     Report,
     RequestHistory,
+    StageReport,
     StageTiming,
     TaskRecord,
 )
@@ -46,6 +47,17 @@ class QueueLimits:
     history_batches: int = 20
     dead_letters_max: int = 10_000
     dead_letters_per_tenant_max: int = 2_000
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a call changed, for the caller to announce."""
+
+    batches: set[BatchId] = field(default_factory=set)
+    work: set[StageName] = field(default_factory=set)
+    """Stages with new work."""
+    planning: bool = False
+    """Planners should look again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +118,8 @@ class Batch:
     deadline_ns: int
     overdue_ns: int
     results_kept_max: int
+    requests_reserved: int = 0
+    bytes_reserved: int = 0
     prioritized_ns: int = 0
     at_risk: bool = False
     ended_natural_ns: int = 0
@@ -195,6 +209,22 @@ def leaves_stage(job: Job, report: Report, attempts_max: int) -> bool:
     return True
 
 
+def leave_stage(job: Job, account: StageReport, now_ns: int) -> None:
+    """Record its time at the stage."""
+    timing = StageTiming(
+        stage=job.stage,
+        enqueued_ns=job.enqueued_ns,
+        claimed_ns=job.claimed_ns,
+        started_ns=job.claimed_ns + account.started_after_ns,
+        finished_ns=job.claimed_ns + account.finished_after_ns,
+        released_ns=now_ns,
+        attempts=job.attempts,
+        worker=job.worker,
+    )
+    job.timings = (*job.timings, timing)
+    job.services[job.stage] = account.finished_after_ns - account.started_after_ns
+
+
 def done(batch: Batch) -> bool:
     return batch.over and not batch.live
 
@@ -248,10 +278,25 @@ def admit(
         group = batch.groups.get(request.group_id, Group())
         if 0 < spec.group_size < group.submitted + added[request.group_id]:
             raise group_full(request.group_id, index)
-    payload_bytes = sum(len(r.response) + len(r.reference) for r in fresh.values())
-    if held.requests + len(fresh) > quota.requests_open_max:
+    more_bytes = size_of(fresh.values()) - batch.bytes_reserved
+    more = len(fresh) - batch.requests_reserved
+    check_quota(held, quota, requests=max(0, more), payload_bytes=max(0, more_bytes))
+
+
+def size_of(requests: Iterable[NewRequest]) -> int:
+    """Their size, as quotas count it."""
+    return sum(len(request.response) + len(request.reference) for request in requests)
+
+
+def check_quota(held: Held, quota: Quota, *, requests: int, payload_bytes: int) -> None:
+    """Check that the tenant may hold so much more.
+
+    Raises:
+        Saturated: it may not.
+    """
+    if requests and held.requests + requests > quota.requests_open_max:
         raise too_many_requests()
-    if held.payload_bytes + payload_bytes > quota.bytes_open_max:
+    if payload_bytes and held.payload_bytes + payload_bytes > quota.bytes_open_max:
         raise too_many_bytes()
 
 

@@ -1,8 +1,9 @@
 """The work of one slot, and which request is to blame if the slot ends before it is done. Pure.
 
 Invariants: a claim is in exactly one place (waiting, in one assignment, reported). The end of a
-slot blames at most one claim. A claim that is not to blame runs again under the same lease at most
-`RERUNS_MAX` times, without counting an attempt, and alone if the blame is unclear.
+slot blames at most one claim; the others run again under the same lease, without counting an
+attempt. A claim that may itself have been the cause does so at most `RERUNS_MAX` times, and alone.
+What another claim did is never counted against it.
 """
 
 from collections import deque
@@ -31,6 +32,7 @@ class HeldClaim:
     fresh: bool = False
     """To run in a slot that has served nothing yet."""
     reruns: int = 0
+    """Times that it ran again although it may itself have ended or retired the slot."""
     is_lost: bool = False
     """The lease is lost; its result will be discarded."""
     is_reported: bool = False
@@ -87,9 +89,10 @@ def blame_for_end(assignment: Assignment) -> Blame:
         if exhausted is not None:
             blamed = exhausted
             others = tuple(held for held in others if held is not exhausted)
-    for held in others:
-        held.reruns += 1
-        held.alone = held.alone or blamed is None
+    if blamed is None:
+        for held in others:
+            held.reruns += 1
+            held.alone = True
     return Blame(blamed=blamed, again=others)
 
 
@@ -99,7 +102,7 @@ def no_blame(assignment: Assignment) -> Blame:
     if current is not None and current.reruns >= RERUNS_MAX:
         return blame_for_end(assignment)
     for held in assignment.open.values():
-        held.reruns += 1
+        held.reruns += held is current or current is None
         held.alone = held.alone or current is None
         held.fresh = held is current or held.alone
     return Blame(blamed=None, again=tuple(assignment.open.values()))

@@ -261,7 +261,7 @@ class Platform:
         if self.trace.is_shared:
             for batch in self.trace.batches:
                 for stage in range(self.trace.stages):
-                    costs = self.server.model._costs[STAGES[stage]].by_tenant_us
+                    costs = self.server.model.stages.costs[STAGES[stage]].by_tenant_us
                     costs_ns = max(one[stage] for one in batch.service_ns)
                     known = costs.get(TenantId(batch.tenant), 0)
                     costs[TenantId(batch.tenant)] = max(known, cost_us(costs_ns))

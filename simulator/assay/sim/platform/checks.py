@@ -312,13 +312,13 @@ def check_end(world: World) -> None:
         raise world.findings[0]
     model = server.model
     left_keys = {
-        "batches": len(model._batches),  # noqa: SLF001
-        "jobs": len(model._jobs),  # noqa: SLF001
-        "over": len(model._over),  # noqa: SLF001
-        "letters": sum(map(len, model._letters.values())),  # noqa: SLF001
-        "leases": sum(map(len, model._leases.values())),  # noqa: SLF001
-        "queued": sum(map(len, model._queues.values())),  # noqa: SLF001
+        "batches": len(model.batch_book.batches),
+        "jobs": len(model.batch_book.jobs),
+        "over": len(model.batch_book.over),
+        "letters": sum(map(len, model.batch_book.letters.values())),
+        "leases": sum(map(len, model.stages.leases.values())),
+        "queued": sum(map(len, model.stages.queues.values())),
     }
-    held = [h for h in model._held.values() if h.requests or h.payload_bytes or h.batches]  # noqa: SLF001
+    held = [h for h in model.batch_book.held.values() if h.requests or h.payload_bytes or h.batches]
     require(not any(left_keys.values()), "keys are left", **left_keys)
     require(not held, "quotas are left used", held=held)

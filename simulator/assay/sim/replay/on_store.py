@@ -98,7 +98,7 @@ class Model:
 
     def leased(self, stage: StageName) -> dict[Key, Lease]:
         """The leases of a stage by request."""
-        jobs = self.queue._leases[stage].values()  # noqa: SLF001 - inspection is the purpose
+        jobs = self.queue.stages.leases[stage].values()
         return {
             (job.batch.spec.tenant, job.batch.spec.batch_id, job.request.request_id): Lease(
                 job_id=job.job_id, fence=job.fence
@@ -173,7 +173,7 @@ class Replay:
     async def _let_expire(self, command: Command) -> None:
         """What has expired in the log when this reap takes it back, expires here too."""
         stage: StageName = command.args[0]
-        past = self._past.queue._leases[stage].values()  # noqa: SLF001
+        past = self._past.queue.stages.leases[stage].values()
         over = {job.job_id for job in past if job.expires_ns <= command.now_ns}
         keys = [key for key, one in self._past.leased(stage).items() if one.job_id in over]
         keys = [key for key in keys if key in self._twin.leased(stage)]
@@ -192,7 +192,7 @@ class Replay:
 
     async def _held_ns(self) -> list[int]:
         now_ns = await self._now_ns()
-        leases = self._twin.queue._leases.values()  # noqa: SLF001
+        leases = self._twin.queue.stages.leases.values()
         return [now_ns - job.claimed_ns for jobs in leases for job in jobs.values()]
 
     def _learn(self, command: Command, answer: object, expected: object) -> None:

@@ -49,38 +49,43 @@ def difference(model: QueueModel, raw: Raw) -> Iterator[tuple[str, object, objec
 
 def of_model(model: QueueModel) -> State:
     """The model's state; empty values have no key."""
-    state: State = {"seq": model._sequence}  # noqa: SLF001 - inspection is the purpose
-    for batch in model._batches.values():  # noqa: SLF001
+    state: State = {"seq": model.sequence}
+    for batch in model.batch_book.batches.values():
         state |= _batch(batch)
-    for tenant, held in model._held.items():  # noqa: SLF001
+    for tenant, held in model.batch_book.held.items():
         state[f"quota:{tenant}"] = _without_zeros(
             {"requests": held.requests, "bytes": held.payload_bytes, "batches": held.batches}
         )
     over: dict[str, list[str]] = {}
-    for tenant, name in model._over:  # noqa: SLF001
+    for tenant, name in model.batch_book.over:
         over.setdefault(f"over:{tenant}", []).append(f"{tenant}:{name}")
     state |= over
-    state["open"] = {_uid(b) for b in model._batches.values() if not b.over}  # noqa: SLF001
-    state["hints"] = {f"{tenant}:{task}" for tenant, task in model.book._hints}  # noqa: SLF001
+    state["open"] = {_uid(b) for b in model.batch_book.batches.values() if not b.over}
+    state["hints"] = {f"{tenant}:{task}" for tenant, task in model.task_book._hints}  # noqa: SLF001
     lead = model.lead._now  # noqa: SLF001
     state["lead"] = lead.planner if lead.leads else ""
-    state["j"] = set(model._jobs)  # noqa: SLF001
-    state["dlqs"] = {stage for stage, letters in model._letters.items() if letters}  # noqa: SLF001
-    for stage in {*model._queues, *model._leases, *model._letters, *model._costs}:  # noqa: SLF001
+    state["j"] = set(model.batch_book.jobs)
+    state["dlqs"] = {stage for stage, letters in model.batch_book.letters.items() if letters}
+    for stage in {
+        *model.stages.queues,
+        *model.stages.leases,
+        *model.batch_book.letters,
+        *model.stages.costs,
+    }:
         state |= _stage(model, stage)
     return {key: value for key, value in state.items() if value}
 
 
 def _stage(model: QueueModel, stage: Any) -> State:  # noqa: ANN401 - its name
-    queue, letters = model._queues[stage], model._letters[stage]  # noqa: SLF001
-    shares, costs = queue.shares, model._costs[stage]  # noqa: SLF001
+    queue, letters = model.stages.queues[stage], model.batch_book.letters[stage]
+    shares, costs = queue.shares, model.stages.costs[stage]
     state: State = {
         f"s:{stage}": dict(shares.waiting),
         f"sd:{stage}": {t: ahead for t, ahead in shares.debts.items() if ahead > shares.now_us},
         f"sv:{stage}": {"charges": True, "now": shares.now_us} if shares.since is not None else {},
         f"cost:{stage}": _without_zeros({**costs.by_tenant_us, "": costs.all_us}),
-        f"l:{stage}": set(model._leases[stage]),  # noqa: SLF001
-        f"m:{stage}": {"0"} if stage in model.work else set(),
+        f"l:{stage}": set(model.stages.leases[stage]),
+        f"m:{stage}": {"0"} if stage in model.changes.work else set(),
         f"dlq:{stage}": set(letters),
     }
     for tenant, heap in queue._heaps.items():  # noqa: SLF001

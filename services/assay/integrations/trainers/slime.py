@@ -1,7 +1,7 @@
 """slime: a reward function for one sample or a group, and a baseline without fake zeros.
 
-    --custom-rm-path assay.integrations.slime.custom_rm
-    --custom-reward-post-process-path assay.integrations.slime.post_process_rewards
+    --custom-rm-path assay.integrations.trainers.slime.custom_rm
+    --custom-reward-post-process-path assay.integrations.trainers.slime.post_process_rewards
 
 slime's word for "not judged" is `status=FAILED` with `remove_sample=True`, which empties the loss
 mask; the reward must still be a number. That number would have a vote in the group's mean, so

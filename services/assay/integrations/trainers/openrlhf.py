@@ -1,6 +1,6 @@
 """OpenRLHF: a `reward_func` for `--reward.remote_url FILE.py`.
 
-    from assay.integrations.openrlhf import reward_func
+    from assay.integrations.trainers.openrlhf import reward_func
 
 OpenRLHF calls it in a thread per response, with lists of one, so calls share the batch of their
 step. It has no word for "not judged"; a reward that is None would end its step. Such a response has

@@ -1,13 +1,13 @@
 """verl: `compute_score` for its reward loop, and a baseline without fake zeros.
 
-    reward.custom_reward_function.path=pkg://assay.integrations.verl
+    reward.custom_reward_function.path=pkg://assay.integrations.trainers.verl
     reward.custom_reward_function.name=compute_score
     +reward.custom_reward_function.reward_kwargs.pipeline=math
 
 verl has no word for "not judged". Such a response scores `UNSCORED` with `infra_failed` 1.0, and
 every sample has the same keys, which verl reads from the first one. `fill_unscored`, installed by
-`assay.integrations.verl_baseline`, then gives it the mean of what was judged in its group: its
-advantage is 0 and the group's mean is as if it were absent, under every estimator of verl.
+the module `verl_baseline`, then gives it the mean of what was judged in its group: its advantage is
+0 and the group's mean is as if it were absent, under every estimator of verl.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Adapters for environments whose own step returns the reward."""

@@ -1,0 +1,188 @@
+"""Leases: claims for workers, renewals, reports, and the sweep that takes expired ones back.
+
+A call moves a few requests, so that no tenant waits long for the server. A request that is claimed
+is returned, even when a later call fails. If its payload parts are gone it has ended meanwhile, so
+its lease is already lost and it is left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from assay.config.settings import StoreSettings
+from assay.core.errors import DependencyDown
+from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
+from assay.core.records import Claim, FinishStatus, Lease, TaskRecord
+from assay.core.store_limits import LEASE_RAN_OUT
+from assay.core.tools.lru import LruCache
+from assay.store import codec
+from assay.store.link import SLICE, Argument, Link, Reply
+from assay.store.operations.payloads import Payloads
+from assay.store.port import Finished, Reaped, Report
+from assay.store.script import load_script
+
+CLAIMS_SLICE: Final = 32
+"""Most claims and reports per script call; they cost more each."""
+LEASES_SLICE: Final = 512
+"""Most leases that one script call extends."""
+TASKS_REMEMBERED_MAX: Final = 4_096
+
+TaskKey = tuple[bytes, bytes, bytes]
+"""Tenant, task and the number of this registration of the task."""
+
+
+class Leases:
+    """What worker hosts call."""
+
+    def __init__(self, link: Link, settings: StoreSettings, payloads: Payloads) -> None:
+        self._link = link
+        self._settings = settings
+        self._payloads = payloads
+        self._tasks: LruCache[TaskKey, TaskRecord] = LruCache(weight_max=TASKS_REMEMBERED_MAX)
+        self._claim = load_script("claim")
+        self._beat = load_script("beat")
+        self._finish = load_script("finish")
+        self._reap = load_script("reap")
+
+    async def claim(
+        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+    ) -> Sequence[Claim]:
+        """See `Store.claim`."""
+        found: list[Claim] = []
+        while True:
+            count = min(claims_max - len(found), CLAIMS_SLICE)
+            try:
+                some, claimed = await self._claim_some(stage, count, lease_s, worker)
+            except DependencyDown:
+                if not found:
+                    raise
+                return found  # requests leased so far must reach their worker
+            found += some
+            if claimed < count or len(found) >= claims_max:
+                return found
+
+    async def _claim_some(
+        self, stage: StageName, claims_max: int, lease_s: float, worker: WorkerId
+    ) -> tuple[list[Claim], int]:
+        """Return the claims, and how many the script made."""
+        now_us, batches, claims = await self._link.run(
+            self._claim, stage, claims_max, int(lease_s * 1000), worker
+        )
+        if not claims:
+            return [], 0
+        tasks = await self._tasks_of(batches)
+        parts = [codec.payload_parts(claim[5]) for claim in claims]
+        blobs = await self._payloads.download(part for pair in parts for part in pair)
+        made = (
+            _claim(claim, pair, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
+            for claim, pair in zip(claims, parts, strict=True)
+        )
+        return [claim for claim in made if claim is not None], len(claims)
+
+    async def _tasks_of(self, batches: Sequence[Reply]) -> Sequence[TaskRecord | None]:
+        keys: list[TaskKey] = [(batch[0], batch[2], batch[3]) for batch in batches]
+        found = {key: await self.task_of(key) for key in dict.fromkeys(keys)}
+        return [found[key] for key in keys]
+
+    async def task_of(self, key: TaskKey) -> TaskRecord | None:
+        """One registration of a task; `None`: it is gone."""
+        if self._tasks.get(key) is None:
+            tenant, task_id = TenantId(key[0].decode()), TaskId(key[1].decode())
+            packed, number = await self._link.call(
+                "HMGET", self._link.key("t", tenant, task_id), "rec", "n"
+            )
+            if number == key[2]:
+                self._tasks.put(key, codec.unpack_task(tenant, task_id, packed))
+        return self._tasks.get(key)
+
+    async def beat(
+        self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
+    ) -> Sequence[Lease]:
+        """See `Store.beat`."""
+        lost: list[Lease] = []
+        for first in range(0, len(leases), LEASES_SLICE):
+            some = leases[first : first + LEASES_SLICE]
+            pairs = (value for lease in some for value in (lease.job_id, lease.fence))
+            reply = await self._link.run(self._beat, stage, int(lease_s * 1000), *pairs)
+            lost += [some[index] for index in reply]
+        return lost
+
+    async def finish(
+        self, stage: StageName, reports: Sequence[Report], attempts_max: int
+    ) -> Finished:
+        """See `Store.finish`."""
+        statuses: list[FinishStatus] = []
+        completed: list[Reply] = []
+        for first in range(0, len(reports), CLAIMS_SLICE):
+            arguments: list[Argument] = []
+            for report in reports[first : first + CLAIMS_SLICE]:
+                arguments += codec.report_arguments(report)
+            done, batches = await self._link.run(
+                self._finish,
+                *(stage, attempts_max, self._settings.dead_letters_max),
+                self._settings.dead_letters_per_tenant_max,
+                *arguments,
+            )
+            statuses += [FinishStatus.DONE if one else FinishStatus.STALE for one in done]
+            completed += batches
+        return Finished(
+            statuses=tuple(statuses), completed=tuple(map(codec.completed_batch, completed))
+        )
+
+    async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
+        """See `Store.reap`."""
+        sums = [0, 0, 0]
+        completed: list[Reply] = []
+        left = jobs_max
+        while left > 0:
+            count = min(left, SLICE)
+            *moved, over = await self._link.run(
+                self._reap,
+                *(stage, attempts_max, count, self._settings.dead_letters_max),
+                *(self._settings.dead_letters_per_tenant_max, LEASE_RAN_OUT),
+            )
+            sums = [a + b for a, b in zip(sums, moved, strict=True)]
+            completed += over
+            left -= count if max(moved[0] + moved[1], moved[2]) == count else left
+        redelivered, dead, expired = sums
+        return Reaped(
+            redelivered=redelivered,
+            dead=dead,
+            expired=expired,
+            completed=tuple(map(codec.completed_batch, completed)),
+        )
+
+
+def _content(part: codec.Part, blobs: Mapping[str, bytes]) -> bytes | None:
+    return blobs.get(part) if isinstance(part, str) else part
+
+
+def _claim(
+    reply: Reply,
+    parts: tuple[codec.Part, codec.Part],
+    stage: StageName,
+    batch: Reply,
+    task: TaskRecord | None,
+    blobs: Mapping[str, bytes],
+    now_us: int,
+) -> Claim | None:
+    """`None`: the request ended while its parts were fetched; its lease is already lost."""
+    _, job, fence, attempt, static, _, handover, enqueued = reply
+    response, reference = _content(parts[0], blobs), _content(parts[1], blobs)
+    if task is None or response is None or reference is None:
+        return None
+    request_id, group_id = codec.job_names(static)
+    return Claim(
+        lease=Lease(job_id=JobId(job.decode()), fence=fence),
+        stage=stage,
+        task=task,
+        batch_id=BatchId(batch[1].decode()),
+        request_id=request_id,
+        group_id=group_id,
+        attempt=attempt,
+        response=response,
+        reference=reference,
+        handover=handover,
+        enqueued_ns=enqueued * codec.US,
+        claimed_ns=now_us * codec.US,
+        deadline_ns=int(batch[4]) * codec.US,
+    )

@@ -1,0 +1,91 @@
+"""Payloads on the server: small parts travel with their request, large ones once, by their hash.
+
+A large part is uploaded in pieces, so that no single call blocks the server for long, and visible
+only when it is complete. Parts never change, so this process caches those that it has read.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from assay.core.records import NewRequest
+from assay.core.tools.lru import LruCache
+from assay.store import codec
+from assay.store.link import Link
+
+PIECE_BYTES: Final = 512 * 1024
+"""Bytes of a large payload part that one call carries."""
+BLOB_BYTES_REMEMBERED_MAX: Final = 64 * 1024**2
+UPLOADS_REMEMBERED_MAX: Final = 65_536
+UPLOAD_KEPT_S: Final = 120
+"""How long an uploaded part waits for the request that uses it."""
+
+
+class Payloads:
+    """Uploads and downloads the parts of requests."""
+
+    def __init__(self, link: Link, *, inline_bytes_max: int) -> None:
+        """`inline_bytes_max`: larger parts are uploaded separately."""
+        self._link = link
+        self._inline_bytes_max = inline_bytes_max
+        self._blobs: LruCache[str, bytes] = LruCache(
+            weight_max=BLOB_BYTES_REMEMBERED_MAX, weigh=len
+        )
+        self._uploaded: LruCache[str, int] = LruCache(weight_max=UPLOADS_REMEMBERED_MAX)
+
+    async def parcel(self, requests: Sequence[NewRequest]) -> codec.Parcel:
+        """Encode the requests of a message."""
+        parcel = partial(codec.Parcel, requests, inline_bytes_max=self._inline_bytes_max)
+        size = sum(len(request.response) + len(request.reference) for request in requests)
+        # Hashing releases the interpreter's lock, so other calls continue.
+        return await asyncio.to_thread(parcel) if size > PIECE_BYTES else parcel()
+
+    async def upload_new(self, blobs: Mapping[str, bytes]) -> None:
+        """Upload those that this process has not uploaded lately; the server may drop them."""
+        await self.upload(blobs, [name for name in blobs if self._uploaded.get(name) is None])
+
+    async def upload(self, blobs: Mapping[str, bytes], names: Iterable[str]) -> None:
+        """Upload these parts, unless the server has them."""
+        for name in names:
+            await self._upload_one(self._link.key("bl", name), blobs[name])
+            self._uploaded.put(name, len(blobs[name]))
+
+    async def _upload_one(self, key: str, content: bytes) -> None:
+        """Upload in pieces under a temporary name, then rename, unless the part exists already."""
+        if len(content) <= PIECE_BYTES:
+            await self._link.call("SET", key, content, "NX", "EX", UPLOAD_KEPT_S)
+            return
+        trial = self._link.key("up", secrets.token_hex(16))
+        await self._link.call("SET", trial, content[:PIECE_BYTES], "EX", UPLOAD_KEPT_S)
+        for first in range(PIECE_BYTES, len(content), PIECE_BYTES):
+            await self._link.call("APPEND", trial, content[first : first + PIECE_BYTES])
+        if not await self._link.call("RENAMENX", trial, key):
+            await self._link.call("UNLINK", trial)
+
+    async def download(self, parts: Iterable[codec.Part]) -> Mapping[str, bytes]:
+        """The contents of the uploaded ones among `parts`, except those that are no longer kept."""
+        names = {part for part in parts if isinstance(part, str)}
+        found = {name: content for name in names if (content := self._blobs.get(name))}
+        for name in names - found.keys():
+            content = await self._download_one(name)
+            if content is not None:
+                self._blobs.put(name, content)
+                found[name] = content
+        return found
+
+    async def _download_one(self, name: str) -> bytes | None:
+        """`None`: it is no longer kept."""
+        key = self._link.key("bl", name)
+        pieces: list[bytes] = []
+        while not pieces or len(pieces[-1]) == PIECE_BYTES:
+            first = len(pieces) * PIECE_BYTES
+            piece = await self._link.call("GETRANGE", key, first, first + PIECE_BYTES - 1)
+            pieces.append(piece)
+        if len(pieces) == 1:
+            return pieces[0] or None
+        content = b"".join(pieces)  # incomplete if it was dropped meanwhile
+        digest = await asyncio.to_thread(hashlib.sha256, content)
+        return content if digest.hexdigest() == name else None

@@ -1,0 +1,247 @@
+"""The batches of the store's model: how their requests ended, their groups, and what is kept.
+
+Invariants: a request is live, ended or a dead letter of its batch; its end counts for the quota,
+the outcomes and the log at once, for its group and its batch at the end of the call
+(`write_touched`).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from assay.core.ids import BatchId, GroupId, JobId, StageName, TenantId
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    BatchState,
+    CompletedBatch,
+    DeadLetter,
+    EndRequest,
+    GroupRecord,
+    RequestHistory,
+    ResultRecord,
+)
+from assay.core.store_limits import no_batch
+from assay.testing.queue_records import (
+    Batch,
+    BatchKey,
+    Changes,
+    Group,
+    Held,
+    Job,
+    QueueLimits,
+    add_reward,
+    done,
+    oldest,
+)
+from assay.testing.queue_tasks import TaskBook
+
+BATCHES_PER_SWEEP_MAX = 8
+
+
+class BatchBook:
+    """Batches, their requests by id, dead letters, and the usage of tenants."""
+
+    def __init__(self, limits: QueueLimits, tasks: TaskBook, changes: Changes) -> None:
+        self.batches: dict[BatchKey, Batch] = {}
+        self.over: dict[BatchKey, Batch] = {}  # in the order in which they expire
+        self.held: dict[TenantId, Held] = defaultdict(Held)
+        self.jobs: dict[JobId, Job] = {}
+        self.letters: dict[StageName, dict[JobId, Job]] = defaultdict(dict)
+        self._limits = limits
+        self._tasks = tasks
+        self._changes = changes
+        self._touched: dict[BatchKey, tuple[Batch, dict[GroupId, None]]] = {}
+        self._completed: list[CompletedBatch] = []
+
+    def get(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> Batch:
+        """The batch, unless its results have expired.
+
+        Raises:
+            NotFound: there is none.
+        """
+        self.forget(now_ns)
+        try:
+            return self.batches[tenant, batch_id]
+        except KeyError:
+            raise no_batch(batch_id) from None
+
+    def forget(self, now_ns: int) -> None:
+        """Drop the batches whose results have expired, and their dead letters."""
+        while self.over:
+            batch = next(iter(self.over.values()))
+            if batch.gone_ns > now_ns:
+                return
+            self._drop_batch(batch)
+
+    def add(self, job: Job) -> None:
+        """A request of an open batch is accepted."""
+        batch, request = job.batch, job.request
+        batch.requests[request.request_id] = request
+        batch.live[job.job_id] = job
+        if request.group_id:
+            batch.groups.setdefault(request.group_id, Group()).submitted += 1
+        self._take_quota(batch, job.payload_bytes)
+        self.jobs[job.job_id] = job
+
+    def _take_quota(self, batch: Batch, size: int) -> None:
+        """For one request: first what the batch has reserved, then the tenant's."""
+        held = self.held[batch.spec.tenant]
+        reserved, reserved_bytes = min(1, batch.requests_reserved), min(size, batch.bytes_reserved)
+        batch.requests_reserved -= reserved
+        batch.bytes_reserved -= reserved_bytes
+        held.requests += 1 - reserved
+        held.payload_bytes += size - reserved_bytes
+
+    def seal(self, batch: Batch, now_ns: int) -> None:
+        """It gets no more requests."""
+        batch.state = BatchState.SEALED
+        self._changes.batches.add(batch.spec.batch_id)
+        self._tell_waiting(batch)
+        self._finish_if_done(batch, now_ns)
+
+    def _tell_waiting(self, batch: Batch) -> None:
+        for group_id in sorted(batch.groups):
+            self._tell_if_all_ended(batch, group_id)
+
+    def end(self, job: Job, end: EndRequest, error: str = "") -> None:
+        """Record its result."""
+        batch, request = job.batch, job.request
+        job.state = "ended"
+        del batch.live[job.job_id]
+        result = ResultRecord(
+            request_id=request.request_id,
+            group_id=request.group_id,
+            outcome=end.outcome,
+            reward=end.reward,
+            body=end.body,
+            stages=job.timings,
+            attempts=job.claims,
+            error=error,
+        )
+        batch.log.append(result)
+        batch.outcomes[end.outcome] += 1
+        history = RequestHistory(
+            arrived_after_ns=job.arrived_ns - batch.opened_ns,
+            service_ns=tuple(job.services.get(stage, 0) for stage in batch.task.stages),
+            outcome=end.outcome,
+        )
+        batch.history.append(history)
+        natural_ns = history.arrived_after_ns + sum(history.service_ns)
+        batch.ended_natural_ns = max(batch.ended_natural_ns, natural_ns)
+        held = self.held[batch.spec.tenant]
+        held.requests -= 1
+        held.payload_bytes -= job.payload_bytes
+        _, groups = self._touched.setdefault(batch.key, (batch, {}))
+        if request.group_id:
+            groups[request.group_id] = None
+            add_reward(batch.groups[request.group_id], end.reward, replayed=job.replayed)
+
+    def bury(self, job: Job, error: str, now_ns: int) -> None:
+        """End it as failed and keep it as a dead letter."""
+        self.end(job, EndRequest(outcome=Outcome.INFRA_FAILED, reward=None, body=b""), error)
+        job.state, job.error, job.died_ns = "dead", error, now_ns
+        letters = self.letters[job.stage]
+        letters[job.job_id] = job
+        job.batch.dead[job.job_id] = job
+        own = [one for one in letters.values() if one.batch.spec.tenant == job.batch.spec.tenant]
+        if len(own) > self._limits.dead_letters_per_tenant_max:
+            self._drop_letter(oldest(own))
+        elif len(letters) > self._limits.dead_letters_max:
+            self._drop_letter(oldest(own if len(own) > 1 else letters.values()))
+
+    def _drop_letter(self, job: Job) -> None:
+        del self.letters[job.stage][job.job_id]
+        del job.batch.dead[job.job_id]
+        del self.jobs[job.job_id]
+
+    def write_touched(self, now_ns: int) -> None:
+        """Update groups and completed batches after the results of a call."""
+        touched, self._touched = self._touched, {}
+        for batch, groups in touched.values():
+            self._changes.batches.add(batch.spec.batch_id)
+            for group_id in groups:
+                self._tell_if_all_ended(batch, group_id)
+            self._finish_if_done(batch, now_ns)
+
+    def _tell_if_all_ended(self, batch: Batch, group_id: GroupId) -> None:
+        group = batch.groups[group_id]
+        ended = len(group.rewards)
+        full = 0 < ended == batch.spec.group_size
+        if not group.told and (full or (ended == group.submitted and not batch.open)):
+            group.told = True
+            batch.log.append(GroupRecord(group_id=group_id, rewards=tuple(group.rewards)))
+
+    def _finish_if_done(self, batch: Batch, now_ns: int) -> None:
+        if batch.live or batch.open:
+            return
+        if batch.state is BatchState.SEALED:
+            self._tell_waiting(batch)
+            cancelled = batch.closing is Outcome.CANCELLED
+            batch.state = BatchState.CANCELLED if cancelled else BatchState.COMPLETE
+            batch.completed_ns = now_ns
+            self._changes.planning = True
+            held = self.held[batch.spec.tenant]
+            held.batches -= 1
+            held.requests -= batch.requests_reserved
+            held.payload_bytes -= batch.bytes_reserved
+            batch.requests_reserved = batch.bytes_reserved = 0
+            if not cancelled:
+                self._tasks.keep_history(batch)
+                self._completed.append(_completed(batch))
+        batch.gone_ns = now_ns + self._limits.results_kept_ns
+        self.over[batch.key] = batch
+        self._bound_results(batch)
+
+    def _bound_results(self, ended: Batch) -> None:
+        """Drop the tenant's oldest batches to make room for the results of the one that ended."""
+        own = [b for b in self.over.values() if b.spec.tenant == ended.spec.tenant]
+        kept = sum(len(batch.requests) + 1 for batch in own)
+        for batch in own[:-1]:
+            if kept > ended.results_kept_max:
+                kept -= len(batch.requests) + 1
+                self._drop_batch(batch)
+
+    def _drop_batch(self, batch: Batch) -> None:
+        for job in list(batch.dead.values()):
+            self._drop_letter(job)
+        del self.batches[batch.key], self.over[batch.key]
+
+    def take_completed(self) -> tuple[CompletedBatch, ...]:
+        """The batches that this call completed."""
+        completed, self._completed = self._completed, []
+        return tuple(completed)
+
+    def overdue(self, now_ns: int) -> Sequence[Batch]:
+        """Batches that a sweep closes now."""
+        return sorted(
+            (b for b in self.batches.values() if b.overdue_ns <= now_ns and not done(b)),
+            key=lambda b: (b.overdue_ns, b.key),
+        )[:BATCHES_PER_SWEEP_MAX]
+
+    def not_over(self) -> Sequence[Batch]:
+        """The batches that have not ended, the earliest deadline first."""
+        not_over = (batch for batch in self.batches.values() if not batch.over)
+        return sorted(not_over, key=lambda batch: (batch.deadline_ns, batch.key))
+
+    def dead_letters(self, stage: StageName | None, letters_max: int) -> Sequence[DeadLetter]:
+        """See `Store.dead_letters`."""
+        stages = list(self.letters) if stage is None else [stage]
+        jobs = [job for one in stages for job in self.letters[one].values()]
+        jobs.sort(key=lambda job: (job.died_ns, job.job_id), reverse=True)
+        return [
+            DeadLetter(
+                job_id=job.job_id,
+                tenant=job.batch.spec.tenant,
+                batch_id=job.batch.spec.batch_id,
+                request_id=job.request.request_id,
+                stage=job.stage,
+                attempts=job.attempts,
+                error=job.error,
+                died_ns=job.died_ns,
+            )
+            for job in jobs[:letters_max]
+        ]
+
+
+def _completed(batch: Batch) -> CompletedBatch:
+    slack_ms = (batch.deadline_ns - batch.completed_ns) // 1_000_000
+    return CompletedBatch(tenant=batch.spec.tenant, batch_id=batch.spec.batch_id, slack_ms=slack_ms)
