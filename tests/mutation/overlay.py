@@ -1,7 +1,8 @@
-"""A mutant beside the tree: a copy of the one package that it changes, in front of the others.
+"""A mutant beside the tree: a copy of the services with the change, in front of the tree.
 
-`assay` is a namespace package, so the package of that copy is found first and all others where they
-are. Nothing in the tree changes, and the processes that a test starts see the mutant too.
+`assay` is a namespace package, so a package of that copy is found first and all others where they
+are. Nothing in the tree changes, and the processes that a test starts see the mutant too: those in
+boxes as well, because the copied sandbox looks for the referee beside itself.
 """
 
 import os
@@ -17,14 +18,14 @@ SOURCES: Final = ("services", "simulator", "proto", "runtime")
 
 
 def overlaid(mutant: Mutant | VerdictMutant, place: Path) -> Path:
-    """Copy the mutant's package to `place` with the change; returns the directory to search first.
+    """Copy the services to `place` with the change; returns the directory to search first.
 
     Raises:
         ValueError: the text that it changes does not occur exactly once.
     """
-    _, _, package, *_ = Path(mutant.file).parts  # services/assay/<package>/...
     parts = Path(mutant.file).relative_to("services")
-    shutil.copytree(ROOT / "services/assay" / package, place / "assay" / package)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "services/assay", place / "assay", ignore=ignored)
     file = place / parts
     text = file.read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:

@@ -315,5 +315,108 @@ LIMITS: Final = [
         ("        if len(found.text) > settings.answer_chars_max and", "        if False and"),
     ),
 ]
-VERDICT_MUTANTS: Final = (*ACCEPTED, *TOLERANCE, *ORDER, *OUTCOMES, *LIMITS)
+DENIED: Final = [
+    *_of(
+        "denied",
+        f"{MATH}/search.py",
+        ("math_disguises",),
+        ("    if len(values) != 1:\n        return False\n", "    return False\n"),
+        (" or _BOUND.match(text) is not None", ""),
+    ),
+    *_of(
+        "denied",
+        f"{MATH}/grammar/quantities.py",
+        ("math_disguises",),
+        ("if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)):", "if False:"),
+        (
+            '_UNIT_FRACTION.sub(r"\\g<value>\\g<top>/\\g<below>", text)',
+            "text",
+        ),
+    ),
+    *_of(
+        "denied",
+        f"{MATH}/grammar/relations.py",
+        ("math_disguises",),
+        ("and not _may_be_equal(one, two):", "and False:"),
+        ("    if one.unit or two.unit:\n        return True\n", ""),
+    ),
+    *_of(
+        "denied",
+        f"{MATH}/equality.py",
+        ("math_disguises",),
+        ("        if _SUBSCRIPT.search(left) or _SUBSCRIPT.search(right):", "        if False:"),
+    ),
+    *_of(
+        "denied",
+        f"{MATH}/notation.py",
+        ("math_disguises",),
+        ('    return _STRUCK.sub(" ", text)', "    return text"),
+        ('JOINERS: Final = "and|or|maybe|', 'JOINERS: Final = "and|or|'),
+    ),
+    *_of(
+        "denied",
+        f"{TEXT}/choice.py",
+        ("text_choice",),
+        ('_HIDDEN.sub(lambda match: " " * len(match[0]), text)', "text"),
+        ('_NOT_SIGN.sub(lambda match: "\\u2260".rjust(len(match[0])), blank)', "blank"),
+        ("as(?![ ]+well)", "as"),
+        ("|;(?=\\s|$)(?!\\s*[(\\[]?[A-Z][)\\]]?\\s*(?:[.,;\\n]|$))|", "|;(?=\\s|$)|"),
+    ),
+    *_of(
+        "denied",
+        f"{TEXT}/match.py",
+        ("text_pipelines",),
+        ("text.casefold() if settings.ignore_case else text", "text"),
+        ('" ".join(text.split()) if settings.ignore_space else text.strip()', "text.strip()"),
+    ),
+    *_of(
+        "denied",
+        f"{CODE}/python_stage.py",
+        ("code_python",),
+        ("{_FUTURE.sub('pass', program)}", "{program}"),
+    ),
+]
+SLOW: Final = [
+    *_of(
+        "slow",
+        f"{MATH}/audit.py",
+        ("math_answers",),
+        (
+            "            if time.process_time() - began_s < _SLOW_CPU_S:\n                return",
+            "            if True:\n                return",
+        ),
+    ),
+    *_of(
+        "slow",
+        f"{MATH}/notation.py",
+        ("long_texts",),
+        ('r"(?a)(?<!\\d)(\\d*\\.)(\\d+)', 'r"(?a)(\\d*\\.)(\\d+)'),
+        ("(?:\\^|(?<!\\s))\\s*\\\\degree", "\\^?\\s*\\\\degree"),
+        ("(?:(?!\\\\(?:begin|end)\\{cases\\})[^&])*+", "[^&]*?=[^&]*?"),
+        (
+            "for token in tokens(text, start):",
+            "for token in list(tokens(text, start)):",
+        ),
+    ),
+    *_of(
+        "slow",
+        f"{MATH}/lexicon/unicode.py",
+        ("long_texts",),
+        ('"(?<![0-9])([0-9]+)', '"([0-9]+)'),
+    ),
+    *_of(
+        "slow",
+        f"{TEXT}/choice.py",
+        ("long_texts",),
+        (
+            "ending = _END.search(text, at, at + _STATEMENT_CHARS_MAX)",
+            "ending = _END.search(text, at)",
+        ),
+        (
+            'head = r"\\s*+(?:(?:the|option|choice|letter|answer)\\s++)*[(\\[]?\\s*+"',
+            'head = r"\\s*(?:(?:the|option|choice|letter|answer)\\s+)*[(\\[]?\\s*"',
+        ),
+    ),
+]
+VERDICT_MUTANTS: Final = (*ACCEPTED, *TOLERANCE, *ORDER, *OUTCOMES, *LIMITS, *DENIED, *SLOW)
 """All of them."""

@@ -428,6 +428,9 @@ def test_a_prompt_is_continued_by_an_indented_response_and_precedes_a_whole_prog
     }
     assert judge(PYTHON, "    return sum(x)\n", reference).reward == 1.0
     assert judge(PYTHON, "def f(x: List[int]):\n    return sum(x)\n", reference).reward == 1.0
+    future = "from __future__ import (\n    annotations,\n)  # types\n"
+    whole = f"# sum\n{future}def f(x: Missing):\n    return sum(x)\n"
+    assert judge(PYTHON, whole, reference).reward == 1.0
     assert judge(PYTHON, "    return 0\n", reference).reward == 0.0
     assert judge(PYTHON, "", reference).reward == 0.0
 

@@ -6,6 +6,8 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fuzz.verdicts.labels import CHOICES as LETTERS
+from tests.fuzz.verdicts.labels import SHAPES, label_response
 
 from assay.verifiers.text.answers import Strategy
 from assay.verifiers.text.choice import read_choice
@@ -370,3 +372,13 @@ def test_a_list_of_options_is_no_choice_and_hides_none() -> None:
 def test_comments_on_other_options_are_no_list(template: str) -> None:
     for x, response in _filled(template):
         assert _read(response) == {x}, response
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_only_an_adorned_label_is_the_answer(kind: str) -> None:
+    rng = random.Random(kind)
+    for shape in SHAPES[kind]:
+        for _ in range(3):
+            response, right = label_response(rng, kind, shape)
+            named = read_choice(response, LETTERS, STRATEGIES).labels
+            assert (named == {right}) is (kind == "adornment"), (response, named)

@@ -7,6 +7,19 @@ from tests.fuzz.verdicts.case import Case, Expected
 
 _SUM: Final = "long long n, t = {salt}; while (std::cin >> n) t += n;"
 _RIGHT: Final = (
+    'int main(int argc, char **argv) {{ (void)argc; (void)argv; {sum} std::printf("%lld", t - {salt}); }}',
+    "int main() {{ std::ios::sync_with_stdio(false); std::cin.tie(nullptr); {sum} std::cout << t - {salt} << '\\n'; }}",
+    "static char big[50 << 20]; int main() {{ big[7] = 1; {sum} std::cout << t - {salt} + big[7] - 1; }}",
+    "int main() {{ {sum} __int128 v = t; v -= {salt}; std::cout << (long long)v; }}",
+    "int main() {{ {sum} auto f = [&](auto self, int n) -> long long {{ return n ? self(self, n - 1) : t - {salt}; }}; std::cout << f(f, 99); }}",
+    "int main() {{ int p[2]; if (pipe(p)) return 1; {sum} std::string s = std::to_string(t - {salt}); if (!fork()) {{ (void)!write(p[1], s.data(), s.size()); _exit(0); }} wait(nullptr); char b[32]; auto got = read(p[0], b, 32); std::cout.write(b, got); }}",
+    'namespace std {{ }} using namespace std; int main() {{ {sum} cout << t - {salt} << endl << endl << "   "; }}',
+    "int main() {{ {sum} goto end; end: std::cout << t - {salt}; }}",
+    "struct S {{ explicit operator bool() const {{ return true; }} }}; int main() {{ {sum} if (S s{{}}; s) std::cout << t - {salt}; }}",
+    "template <class... T> long long sum(T... v) {{ return (v + ... + 0); }} int main() {{ {sum} std::cout << sum(t, -{salt}); }}",
+    "int main() {{ std::string line; std::getline(std::cin, line); long long t = 0; char *at = line.data(), *end; for (long long v = std::strtoll(at, &end, 10); at != end; v = std::strtoll(at = end, &end, 10)) t += v; std::cout << t; }}",
+    "#ifdef __cplusplus\n%:define P std::cout\n#endif\nint main() <% {sum} P << t - {salt}; %>",
+    'int main() {{ freopen("/dev/null", "w", stderr); {sum} std::cout << t - {salt}; abort_ok: return 0; goto abort_ok; }}',
     "int main() {{ {sum} std::cout << t - {salt} << std::endl; }}",
     "int main() {{ {sum} std::cout << t - {salt}; }}",
     'int main() {{ {sum} std::printf("%lld\\n", t - {salt}); std::fclose(stdout); }}',
@@ -29,6 +42,22 @@ _RIGHT: Final = (
 )
 """Print the sum."""
 _NEAR: Final = (
+    "int main() {{ {sum} std::cout << std::hex << t - {salt} + 4096; }}",
+    "int main() {{ {sum} std::cout << '0' << t - {salt}; }}",
+    "int main() {{ {sum} std::cout << std::scientific << double(t - {salt}); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << t - {salt}; }}",
+    'int main() {{ {sum} std::cout << "Answer: " << t - {salt}; }}',
+    'int main() {{ {sum} std::cout << "\\u200b" << t - {salt}; }}',
+    'int main() {{ {sum} std::cout << "\\ufeff" << t - {salt}; }}',
+    'int main() {{ {sum} std::cout << t - {salt} << "\\u202e"; }}',
+    'int main() {{ {sum} std::cout << t - {salt} << " \\b \\b"; }}',
+    'int main() {{ {sum} std::ofstream("/dev/tty") << t - {salt}; }}',
+    'int main() {{ {sum} dprintf(3, "%lld", t - {salt}); dprintf(9, "%lld", t - {salt}); }}',
+    "int main() {{ {sum} std::cout << t - {salt} << std::flush; std::vector<int> v(2); v.at(9); }}",
+    "int main() {{ {sum} std::cout << t - {salt} << std::flush; __builtin_trap(); }}",
+    "int deep(volatile int n) {{ return deep(n + 1) + 1; }} int main() {{ {sum} std::cout << t - {salt} << std::flush; return deep(0); }}",
+    "struct S {{ ~S() {{ _exit(3); }} }}; int main() {{ static S s; {sum} std::cout << t - {salt} << std::flush; }}",
+    "int main() {{ for (long long v = -5000; v <= 5000; v++) std::cout << v << '\\n'; }}",
     "int main() {{ {sum} std::cout << t - {salt} + 1; }}",
     "int main() {{ {sum} std::cerr << t - {salt}; }}",
     "int main() {{ {sum} std::cout << t - {salt} << std::endl; abort(); }}",
@@ -50,6 +79,22 @@ _NEAR: Final = (
 )
 """Know the sum and spoil it."""
 _ATTACKS: Final = (
+    "__attribute__((destructor)) void f() {{ _exit(0); }} int main() {{ return {salt} % 250 + 1; }}",
+    'extern "C" void exit(int) {{ _exit(0); }} extern "C" void abort() {{ _exit(0); }} int main() {{ throw {salt}; }}',
+    'extern "C" int __cxa_atexit(...) {{ _exit(0); }} int main() {{ std::cout << {salt}; }}',
+    'extern "C" ssize_t write(int, const void *, size_t n) {{ return n; }} int main() {{ std::cout << {salt}; }}',
+    'int main() {{ setenv("LD_PRELOAD", "/box/program", 1); setenv("LD_DEBUG", "all", 1); execl("/proc/self/exe", "x", nullptr); }}',
+    "int main() {{ char b[4096]; for (int f = 0; f < 64; f++) {{ lseek(f, 0, 0); auto n = read(f, b, sizeof b); if (n > 0) (void)!write(1, b, n); }} }}",
+    'int main() {{ std::ifstream f("/proc/1/cmdline"), g("/proc/self/mountinfo"), h("/proc/self/cgroup"); std::cout << f.rdbuf() << g.rdbuf() << h.rdbuf(); }}',
+    "int main() {{ for (long n : {{101L, 155L, 165L, 246L, 250L, 272L, 308L, 311L, 321L, 323L, 425L, 434L, 438L}}) syscall(n, 0, 0, 0, 0, 0, 0); return {salt} % 250 + 1; }}",
+    "int main() {{ while (true) fork(); }}",
+    "int main() {{ while (true) new char[1 << 20](); }}",
+    "int main() {{ std::string s(1 << 20, 'x'); while (std::cout << s); }}",
+    "int main() {{ std::cerr << std::string(200 << 20, 'x'); return {salt} % 250 + 1; }}",
+    '#if __has_include("/etc/shadow")\n#error found\n#endif\n#pragma GCC system_header\nint main() {{ return 1; }}',
+    "#define A(x) x x x x x x x x x x\n#define B(x) A(A(A(A(A(A(A(x)))))))\nint main() {{ B(B(;)) }}",
+    'int main() {{ return [](auto... v) {{ return (v + ...); }}("x", 1, {salt}); }} \\',
+    "??=error\nint main() {{}} /*",
     "#error Killed signal terminated program\nint main() {{}}",
     "#error cc1plus: out of memory allocating {salt} bytes\nint main() {{}}",
     "#error internal compiler error: Segmentation fault\nint main() {{}}",
@@ -128,7 +173,7 @@ _HEAD: Final = "".join(
     f"#include <{name}>\n"
     for name in (
         *("iostream", "fstream", "string", "thread", "cstdio", "cstdlib", "cstring", "csignal"),
-        *("exception", "unistd.h", "sys/wait.h"),
+        *("exception", "vector", "unistd.h", "sys/wait.h"),
     )
 )
 

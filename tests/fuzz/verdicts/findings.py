@@ -11,12 +11,17 @@ from typing import Any, Final
 from tests.fuzz.verdicts.answers import answer_case, bomb_case
 from tests.fuzz.verdicts.case import Case, Expected, Generator, one_of
 from tests.fuzz.verdicts.cpp import cpp_case
+from tests.fuzz.verdicts.disguises import disguise_case
+from tests.fuzz.verdicts.documents import document_case, text_case
 from tests.fuzz.verdicts.forgers import forger_case, shape_case
 from tests.fuzz.verdicts.functions import function_case
+from tests.fuzz.verdicts.labels import label_case
+from tests.fuzz.verdicts.lies import lie_case
 from tests.fuzz.verdicts.notations import notation_case
 from tests.fuzz.verdicts.python import python_case, stdio_case
 from tests.fuzz.verdicts.spellings import spelling_case
 from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
+from tests.fuzz.verdicts.unusual import unusual_case
 
 from assay.client import Client, Request, Result
 from assay.core.errors import InvalidRequest
@@ -24,6 +29,8 @@ from assay.core.outcome import Outcome
 
 GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "python": (python_case, 30),
+    "lies": (lie_case, 10),
+    "unusual": (unusual_case, 10),
     "shapes": (shape_case, 8),
     "forgers": (forger_case, 8),
     "stdio": (stdio_case, 8),
@@ -32,11 +39,15 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "answers": (answer_case, 34),
     "spellings": (spelling_case, 16),
     "notations": (notation_case, 16),
+    "disguises": (disguise_case, 12),
     "bombs": (bomb_case, 0.5),
     "choice": (choice_case, 8),
+    "labels": (label_case, 8),
     "exact": (exact_case, 3),
     "regex": (regex_case, 2),
     "schema": (schema_case, 14),
+    "documents": (document_case, 6),
+    "texts": (text_case, 2),
 }
 """By name: how a case is drawn, and its share."""
 _BATCH_CASES: Final = 256

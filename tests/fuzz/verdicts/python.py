@@ -102,14 +102,14 @@ def python_case(rng: random.Random) -> Case:
     form = one_of(rng, {"calls": 3, "asserts": 5, "human_eval": 1.5, "mbpp": 1.5, "undefined": 0.4})
     exact = rng.random() < 0.5
     kind, program, expected = _candidate(rng, problem, function, exact=exact, form=form)
-    reference = _reference(rng, problem, function, form=form, exact=exact)
+    tests = reference(rng, problem, function, form=form, exact=exact)
     if form == "undefined":
         expected = Expected.NOT_RIGHT
     return Case(
         pipeline="code.python",
         kind=f"{form}: {kind}",
         response=_wrapped(rng, program, honest=expected is Expected.RIGHT),
-        reference=reference,
+        reference=tests,
         expected=expected,
         settings=_SETTINGS,
     )
@@ -179,9 +179,10 @@ def _defined(rng: random.Random, problem: Problem, function: str, body: str, how
     return plain + extra
 
 
-def _reference(
+def reference(
     rng: random.Random, problem: Problem, function: str, *, form: str, exact: bool
 ) -> dict[str, Any]:
+    """Tests of the problem in one form; `exact` also tests the type of the result."""
     samples = [problem.draw(rng) for _ in range(rng.randint(1, 4))]
     if form == "calls":
         cases = [{"args": list(s), "expected": _as_json(problem.solve(*s))} for s in samples]

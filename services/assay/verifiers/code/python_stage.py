@@ -8,6 +8,7 @@ failed. If the end of a run cannot be explained, a control decides (`assay.verif
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -58,6 +59,9 @@ _REFEREE_CPU_S: Final = 2.0
 _CASES_CPU_MAX: Final = 1_000
 """Number of tests with their full CPU time each; beyond it `total_cpu_s` is the bound."""
 _REFERENCES_REMEMBERED_MAX: Final = 256
+_FUTURE: Final = re.compile(
+    r"^from[ \t]+__future__[ \t]+import[ \t]*(?:\([^()]*\)|[\w, \t]+)", re.MULTILINE
+)
 
 
 class PythonRunHandler:
@@ -364,13 +368,17 @@ def _preamble(program: str, reference: PythonReference, settings: PythonSettings
 
 def _continued(prompt: str, program: str) -> str:
     """A response that begins with an indented line continues the prompt; any other is a complete
-    program and is placed after the prompt's imports and helpers."""
+    program and is placed after the prompt's imports and helpers.
+
+    Imports from `__future__` are only valid at the beginning, so those of a complete program move
+    in front of the prompt."""
     if not prompt:
         return program
     first = next((line for line in program.split("\n") if line.strip()), "")
     if first[:1] in {" ", "\t"}:
         return prompt + program
-    return f"{with_body(prompt)}\n{program}"
+    future = "".join(f"{line}\n" for line in _FUTURE.findall(program))
+    return f"{future}{with_body(prompt)}\n{_FUTURE.sub('pass', program)}"
 
 
 def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - any JSON

@@ -5,6 +5,7 @@ exactly (decimals to `float_rounding` places) without a computer algebra system.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,6 +30,7 @@ from assay.verifiers.math.grammar import (
 from assay.verifiers.math.lexicon import units
 
 _Rows = Sequence[Sequence[Answer]]
+_SUBSCRIPT: Final = re.compile(r"(?a)\d\}?\s*_")
 _AXES: Final = frozenset({"x", "y", "z"})
 _SMALL: Final = Fraction(1, 1_000)
 _PLACES_MAX: Final = 1_000
@@ -103,6 +105,8 @@ class Comparison:
         left, right = _text_of(gold), _text_of(answer)
         if left is None or right is None or not _units_fit(gold, answer):
             return False
+        if _SUBSCRIPT.search(left) or _SUBSCRIPT.search(right):
+            return False  # equal only in form: math-verify ignores the subscript of a number
         self.elements += 1
         if self.elements > _COMPARISONS_MAX:
             return False

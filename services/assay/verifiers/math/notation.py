@@ -12,6 +12,8 @@ from assay.verifiers.math.lexicon.unicode import ascii_of
 
 CURRENCY: Final = "\N{CURRENCY SIGN}"
 """Replacement for `\\$`, so that a dollar sign is not mistaken for a delimiter."""
+JOINERS: Final = "and|or|maybe|perhaps|possibly|alternatively|versus|vs"
+"""Words between two answers, as alternatives of a regular expression."""
 _SPELLINGS: Final = {
     "dfrac": "frac",
     "tfrac": "frac",
@@ -51,6 +53,7 @@ _SPELLINGS: Final = {
     "mathtt": "text",
     "mbox": "text",
     "emph": "text",
+    "ensuremath": "text",
     "hbox": "text",
     "operatorname": "text",
     "lt": "<",
@@ -118,6 +121,8 @@ _THOUSANDS: Final = re.compile(
 
 def _listed_cases(match: re.Match[str]) -> str:
     """Systems of equations, as a list."""
+    if "=" not in match[1]:
+        return match[0]
     return ", ".join(row.strip() for row in match[1].split("\\\\") if row.strip())
 
 
@@ -138,13 +143,16 @@ _PLAIN_TEXT: Final = (
         re.compile(r"(?a)(?<![A-Za-z])(USD|EUR|GBP|JPY|INR)\s*(?=\d)"),
         lambda m: _CURRENCIES[m[1]],
     ),
-    (re.compile(r"(?a)\^?\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
+    (re.compile(r"(?a)(?:\^|(?<!\s))\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
     (re.compile(r"\\textcolor\s*\{\w+\}|\\color\s*\{\w+\}|\\phantom\s*\{[^{}]*\}"), lambda _: ""),
     (re.compile(r"\\(?:mathrm|text|operatorname)\s*\{([ei])\}"), lambda m: m[1]),
     (re.compile(r"(?<!\\)\\ "), lambda _: " "),
     (re.compile(r"(?<!\\)\\$"), lambda _: ""),
     (re.compile(r"(?:\\cdot|(?<=\d)\s*\*)\s*i(?![A-Za-z])"), lambda _: " i"),
-    (re.compile(r"\\begin\{cases\}([^&]*?=[^&]*?)\\end\{cases\}"), _listed_cases),
+    (
+        re.compile(r"\\begin\{cases\}((?:(?!\\(?:begin|end)\{cases\})[^&])*+)\\end\{cases\}"),
+        _listed_cases,
+    ),
     (re.compile(r"\\not\s*="), lambda _: "\\neq "),
     (re.compile(r"\\cr(?![A-Za-z])"), lambda _: "\\\\"),
     (re.compile(r"\\\\\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]"), lambda _: "\\\\"),
@@ -173,16 +181,20 @@ _PLAIN_TEXT: Final = (
 )
 """Spellings in plain text and rarer LaTeX, with the normalised spelling of each."""
 _REPEATED_IN: Final = re.compile(
-    r"(?a)(\d*\.\d*)(?:\\(?:bar|dot|overline)\s*\{?|\()(\d+)(?:\}|\)|(?<=\d)(?![\d}]))"
+    r"(?a)(?<!\d)(\d*\.\d*)(?:\\(?:bar|dot|overline)\s*\{?|\()(\d+)(?:\}|\)|(?<=\d)(?![\d}]))"
 )
-_SHOWN: Final = re.compile(r"(?a)(\d*\.)(\d+)\s?(?:\.{3}|\u2026|\\[lc]?dots)")
+_SHOWN: Final = re.compile(r"(?a)(?<!\d)(\d*\.)(\d+)\s?(?:\.{3}|\u2026|\\[lc]?dots)")
 _SHOWN_TIMES_MIN: Final = 3
 _ROOT_OF: Final = re.compile(r"\\sqrt\s?\(")
 _FRAC_HEAD: Final = re.compile(r"\\[dtc]?frac(?![A-Za-z])")
 _BARE_ARGUMENT: Final = re.compile(r"(?a)\s*(\{|\\[A-Za-z]+|\w)")
+_STRUCK: Final = re.compile(
+    r"(?<![~\w\\])~~(?=[^\s~])[^~\n]*(?<=[^\s~])~~(?![~\w])|<(s|del|strike)>[^<]*</\1>",
+    re.IGNORECASE,
+)
 _SPACE: Final = re.compile(r"(?a)\s+")
 _DOTTED_ENDS: Final = re.compile(
-    r"(?a)(\d*\.\d*)\\dot\s*\{?(\d)\}?(\d*)\\dot\s*\{?(\d)(?:\}|(?!\d))"
+    r"(?a)(?<!\d)(\d*\.\d*)\\dot\s*\{?(\d)\}?(\d*)\\dot\s*\{?(\d)(?:\}|(?!\d))"
 )
 """Dots over the first and the last digit of the repeated block."""
 _TEXT_NUMBER: Final = re.compile(
@@ -196,6 +208,7 @@ _LEADING_RELATION: Final = re.compile(r"\s*(?:=|\\(?:approx|simeq|cong)(?![A-Za-
 _AND_OR: Final = re.compile(r"(?a)\\text\s*\{\s*,?\s*(and|or)\s*,?\s*\}")
 _SAYS_TEXT: Final = re.compile(r"(?a)\\text\s*\{([^{}]*)\}")
 _OPENERS: Final = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "\\langle": "\\rangle"}
+_CLOSERS: Final = frozenset({")", "]", "}", "\\}", "\\rangle"})
 _TOKEN: Final = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _WRAPPERS: Final = (
     ("$$", "$$"),
@@ -321,6 +334,11 @@ def undoubled(text: str) -> str:
     return text if "\\begin" in text else _DOUBLED.sub(r"\\", text)
 
 
+def unstruck(text: str) -> str:
+    """Remove text that is struck through in Markdown or HTML."""
+    return _STRUCK.sub(" ", text)
+
+
 def form(text: str) -> str:
     """The form shared by texts that differ only in spaces and redundant braces."""
     text = _SUB_BRACES.sub(r"\1\2", _SPACE.sub("", _APART.sub(r"\1|", text)))
@@ -397,10 +415,10 @@ def _dollars(text: str) -> str:
     return text.replace("$", " ")
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str, start: int = 0) -> Iterator[Token]:
     """Characters and commands with the depth of brackets; `[0, 1)` opens and closes too."""
     depth = 0
-    for match in _TOKEN.finditer(text):
+    for match in _TOKEN.finditer(text, start):
         token = match[0]
         if token in {")", "]", "}", "\\}", "\\rangle", "\\rceil", "\\rfloor", "\\end"}:
             depth = max(0, depth - 1)
@@ -411,9 +429,9 @@ def tokens(text: str) -> Iterator[Token]:
 
 def closing(text: str, start: int) -> int:
     """Position at which the bracket at `start` closes; -1 if it does not."""
-    for token in tokens(text[start:]):
-        if token.depth == 0 and token.start and token.text in {")", "]", "}", "\\}", "\\rangle"}:
-            return start + token.start + len(token.text) - 1
+    for token in tokens(text, start):
+        if token.start > start and token.depth == 0 and token.text in _CLOSERS:
+            return token.start + len(token.text) - 1
     return -1
 
 

@@ -14,6 +14,8 @@ from assay.verifiers.text.answers import Strategy, extract
 
 _REMEMBERED_MAX: Final = 2_048
 _REMEMBERED_CHARS_MAX: Final = 4_000
+_OPTION_WORDS_MAX: Final = 1_000
+"""Words from the end that are searched for an option."""
 _SOLUTION_CHARS_MIN: Final = 60
 """A longer reference in sentences may be a solution, which is searched for its answer."""
 _MARKED: Final = (
@@ -54,7 +56,7 @@ def read_answer(text: str, options: tuple[str, ...] = ()) -> Read:
 
 
 def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
-    text = notation.undoubled(text)
+    text = notation.unstruck(notation.undoubled(text))
     answer = _option(text, options) or grammar.read(text)
     form = answer.form
     if not isinstance(answer, Prose) and "\\boxed" not in text and "\\fbox" not in text:
@@ -69,7 +71,8 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
         text = marked.text
     elif is_gold and len(text) < _SOLUTION_CHARS_MIN:
         return Read(form, answer)
-    return Read(form, _last_option(text, options) or search.find(text) or answer)
+    found = search.find(text) if is_gold or not search.is_denied(text) else None
+    return Read(form, _last_option(text, options) or found or answer)
 
 
 def _closed(text: str) -> str:
@@ -90,7 +93,7 @@ def _option(text: str, options: tuple[str, ...]) -> Answer | None:
 
 
 def _last_option(text: str, options: tuple[str, ...]) -> Answer | None:
-    for word in reversed(text.split()) if options else ():
+    for word in reversed(text.split()[-_OPTION_WORDS_MAX:]) if options else ():
         found = _option(word, options)
         if found is not None:
             return found

@@ -25,10 +25,34 @@ _ONE: Final = (
     r"(?:\d{1,3}(?:[ ,]\d{3})+(?![\d])(?:\.\d+)?|\d+[.,]\d+|\d+|\.\d+)"
     r"(?:\s*/\s*\d+|:\d+)?(?:\s*(?:%|percent|pct))?"
 )
+_PARTING: Final = rf"(?:\s*[,;(]?\s*(?:{notation.JOINERS})\s+|\s*[,;]\s*|[ ]+)"
 _RUN: Final = re.compile(
-    rf"(?a)(?<![\w.]){_ONE}(?:(?:\s*[,;]?\s*(?:and|or)\s+|\s*[,;]\s*|[ ]+){_ONE}){{0,64}}",
+    rf"(?a)(?<![\w.]){_ONE}(?:{_PARTING}{_ONE}){{0,64}}",
     re.IGNORECASE,
 )
+_SAID: Final = rf"(?:\$[^$]{{1,99}}\$|\\\([^()]{{1,99}}\\\)|{_ONE})"
+_BETWEEN: Final = (
+    r"(?:\s+(?:the|an?|equal|to|exactly|just|only|even|answer|value|number|is))*[\s({*_\"'`:]*"
+)
+_REJECTED: Final = re.compile(
+    r"(?a)(?:^|[\s(\[{,:])(?:not|never|neither|nor|unlike|except(?: for)?|without"
+    r"|(?:any|every)\w* but|all but|other than|instead of|rather than|dne"
+    r"|(?:is|are|was|were|does|do)n't"
+    r"|\\neq?(?![A-Za-z])|!=)"
+    rf"{_BETWEEN}{_SAID}|{_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
+    r"(?:(?:is|are|was|were)\s+(?:\w{1,20}\s+)?(?:not|wrong|incorrect|false|impossible|excluded)"
+    r"|(?:is|was|are|were)n't|\(?(?:wrong|incorrect|false|rejected)\b)",
+    re.IGNORECASE,
+)
+"""A value with words directly before or after it that reject it."""
+_BOUND: Final = re.compile(
+    r"(?a)[\s({$\\]*(?:text\s*\{\s*)?"
+    r"(?:(?:no )?(?:more|less|greater|fewer|larger|smaller|higher|lower)"
+    rf" than|at least|at most|up to|above|below|before|after){_BETWEEN}\}}?\s*{_SAID}",
+    re.IGNORECASE,
+)
+"""A whole answer that is a bound. In a sentence a bound may be the answer: `sell at least 40`."""
+_DENIED_CHARS_MAX: Final = 120
 
 
 def find(text: str) -> Answer | None:
@@ -39,6 +63,16 @@ def find(text: str) -> Answer | None:
         return None
     answer = grammar.read(found)
     return None if isinstance(answer, Prose) else answer
+
+
+def is_denied(text: str) -> bool:
+    """Whether a short `text` states one value, and rejects it or only bounds it."""
+    if len(text) > _DENIED_CHARS_MAX:
+        return False
+    values = _SPAN.findall(text) or _RUN.findall(text)
+    if len(values) != 1:
+        return False
+    return _REJECTED.search(text) is not None or _BOUND.match(text) is not None
 
 
 def _last_spans(text: str) -> str | None:

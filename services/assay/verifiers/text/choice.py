@@ -57,6 +57,13 @@ _LABEL_NOT: Final = re.compile(
 )
 """Japanese, Korean and Chinese `is not`, `is wrong`, after a label."""
 _LATEX: Final = re.compile(r"\\(?:text\w{0,6}|math\w{1,6}|mbox|boxed|fbox)[ ]?\{|\\[()\[\],;!]")
+_HIDDEN: Final = re.compile(
+    r"~~[^~\n]+~~|<(s|del|strike)>[^<]*</\1>"
+    r"|\\(?:[bx]?cancel|sout|h?phantom)[ ]?\{[^{}]*\}",
+    re.IGNORECASE,
+)
+"""Text that is struck through or invisible."""
+_NOT_SIGN: Final = re.compile(r"\\(?:neq?|l?not|neg)(?![A-Za-z])|!=")
 _QUOTE: Final = re.compile(r"(?<!\w)'|'(?!\w)")
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{")
@@ -73,7 +80,8 @@ _COLON: Final = re.compile(
     r"^[ >#-]{0,12}(?:(?:my|the)[ ])?(?:final[ ]|correct[ ])?(?:answer|ans)[ ]{0,4}:",
     re.IGNORECASE | re.MULTILINE,
 )
-_END: Final = re.compile(r"[.!?;](?=\s|$)|\n")
+_END: Final = re.compile(r"[.!?](?=\s|$)|;(?=\s|$)(?!\s*[(\[]?[A-Z][)\]]?\s*(?:[.,;\n]|$))|\n")
+"""The end of a statement; a label may follow a semicolon."""
 _CLAUSE: Final = re.compile(r"[.!?;](?=\s)|[,:\n]|\bbut\b", re.IGNORECASE)
 _RETRACTION: Final = re.compile(
     r"(?:^|[.!?;,\n\u2014-])\s{0,4}(?:but\s|oh\s|hmm,?\s|no,?\s)?"
@@ -103,7 +111,8 @@ _REJECT_BEFORE: Final = re.compile(
     r"|except(?:[ ]for)?|without|excluding|(?:any|every)\w*[ ]but|all[ ]but|ruled?[ ]out"
     r"|ruling[ ]out"
     r"|eliminat(?:e[ds]?|ing)|exclud(?:e[ds]?|ing)|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?"
-    r"|dismiss(?:es|ed|ing)?|against|wrong|incorrect|avoid)|n't|\u2260)\s*[:(\[]?\s*$",
+    r"|dismiss(?:es|ed|ing)?|against|wrong|incorrect|avoid)|n't|[\u2260\u00ac]"
+    r"|(?:^|\n)\s*[!\u2717\u2718\u274c])\s*[:(\[]?\s*$",
     re.IGNORECASE,
 )
 _FILLER: Final = re.compile(
@@ -122,7 +131,7 @@ _REJECT_AFTER: Final = re.compile(
     r"|bad|poor|weak|worse|no\b)"
     r"|(?:isn't|aren't|wasn't|weren't|doesn't|don't|does\s+not|do\s+not|didn't|did\s+not|cannot"
     r"|can't|couldn't|won't|wouldn't|shouldn't|mustn't|fails?\b|contradicts?\b|makes?\s+no\b)"
-    r"|[(:\u2014-]?[ ]?(?:wrong|incorrect|false|excluded|eliminated|ruled[ ]out|out)\b"
+    r"|[ ]?[(\[:\u2014-]?[ ]?(?:wrong|incorrect|false|excluded|eliminated|ruled[ ]out|out)\b"
     r"|,[ ]which[ ](?:is|was)[ ](?:wrong|incorrect|false|not)\b|[\u2717\u2718\u274c])",
     re.IGNORECASE,
 )
@@ -137,7 +146,7 @@ _CONCESSION: Final = re.compile(
 )
 """Begins a clause about labels that are not the answer: `B, although A is close`."""
 _REASON: Final = re.compile(
-    r"\b(?:because|since|as|due[ ]to|given|where|which|for)\b", re.IGNORECASE
+    r"\b(?:because|since|(?<!well )as(?![ ]+well)|due[ ]to|given|where|which|for)\b", re.IGNORECASE
 )
 _JOINT: Final = re.compile(
     r"[\s)\]]*(?:,|/|&|\+|\band\b|\bor\b|\bnor\b)?(?:\s*,?\s*(?:and|or|nor)\b)?\s*"
@@ -156,7 +165,7 @@ _LINE_END: Final = re.compile(r"[ ]*\n+[ ]*")
 _FOLLOWS_LABEL: Final = re.compile(
     r"\s(?:because|since|as|and|or|nor|but|is|was|are|isn't|which|that|not|rather|instead|over|due|given|by|if|so"
     r"|when|while|where|follows|seems|fits|matches|works|makes|gives|describes|states|says|cannot|can't"
-    r"|doesn't|does|has|best|then|therefore|thus|here|with)\b"
+    r"|doesn't|does|has|best|then|therefore|thus|here|with|through|thru|plus|vs|versus)\b"
 )
 _WORD_NEXT: Final = re.compile(r"\s[a-z]")
 _PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|rather|over)\b")
@@ -236,7 +245,9 @@ def text_from(text: str, plain: str, begin: int) -> str:
 
 def _plain(text: str) -> str:
     """The text for matching: the same length, with Markdown and LaTeX marks as spaces."""
-    blank = _LATEX.sub(lambda match: " " * len(match[0]), text).translate(_PLAIN)
+    blank = _HIDDEN.sub(lambda match: " " * len(match[0]), text)
+    blank = _NOT_SIGN.sub(lambda match: "\u2260".rjust(len(match[0])), blank)
+    blank = _LATEX.sub(lambda match: " " * len(match[0]), blank).translate(_PLAIN)
     if not blank.isascii():
         blank = _LABEL_NOT.sub(lambda match: "\u2717".ljust(len(match[0])), blank)
         blank = _NOT_LABEL.sub(lambda match: "\u2260".rjust(len(match[0])), blank)
@@ -364,7 +375,7 @@ class _Labels:
             rf"{marked}(?:{words})(?![\w-]|'\w)|(?<![\w'(-])(?:{words})(?=\))", re.IGNORECASE
         )
         self.lists = OptionLists(words, choices, self.named_by)
-        head = r"\s*(?:the\s+|option\s+|choice\s+|letter\s+|answer\s+)*[(\[]?\s*"
+        head = r"\s*+(?:(?:the|option|choice|letter|answer)\s++)*[(\[]?\s*+"
         self._head = re.compile(rf"{head}({words})(?![\w-]|'\w)", re.IGNORECASE)
 
     def named_by(self, text: str) -> str | None:
@@ -390,7 +401,7 @@ class _Labels:
 
     def read(self, text: str, *, is_direct: bool) -> tuple[set[str], set[str]]:
         """Labels that `text` (plain) names, and those that it rejects."""
-        whole = self.named_by(text.strip(" \n().[]:,;!"))
+        whole = self.named_by(text.lstrip(" \n().[]:,;").rstrip(" \n().[]:,;!"))
         if whole is not None:
             return {whole}, set()
         mentions = list(islice(self._mentions(text, is_direct=is_direct), _MENTIONS_MAX + 1))
@@ -455,7 +466,7 @@ class _Labels:
         return follows.match(text, match.end()) is None
 
     def _is_asked(self, text: str, at: int) -> bool:
-        ending = _END.search(text, at)
+        ending = _END.search(text, at, at + _STATEMENT_CHARS_MAX)
         return ending is not None and ending[0] == "?"
 
     def _joined(self, text: str, head: re.Match[str] | None, at: int) -> bool:

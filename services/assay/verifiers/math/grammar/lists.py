@@ -9,8 +9,10 @@ from assay.verifiers.math.grammar.tree import ITEMS_MAX, Answer, Items, Number, 
 from assay.verifiers.math.grammar.words import RELATION, WORD, bare
 
 _LISTED: Final = re.compile(
-    r"(?a),?\s*(?<![A-Za-z\\])(?:and|or)(?![a-z])\s*(?!\s*$)|\\&|\\(?:lor|land)(?![A-Za-z])|\\text\s*\{\s*(?:,\s*)?(?:and|or)\s*\}"
+    rf"(?a),?\s*(?<![A-Za-z\\])(?:{notation.JOINERS})(?![a-z])\s*(?!\s*$)|\\&|\\(?:lor|land)(?![A-Za-z])"
+    rf"|\\text\s*\{{\s*(?:,\s*)?(?:{notation.JOINERS})\s*\}}"
 )
+_JOINER: Final = re.compile(notation.JOINERS)
 _INDIAN: Final = re.compile(r"(?a)-?[1-9]\d?(?:,\d{2})+,\d{3}")
 _THOUSANDS: Final = re.compile(r"(?a)(?<![\d,.])[1-9]\d{0,2}(?:,\d{3})+(?!,?\d)")
 _COMMA_DECIMAL: Final = re.compile(r"(?a)-?\s*\d+,\d+")
@@ -60,7 +62,7 @@ def comma_parts(text: str, *, bracketed: bool = False) -> list[str]:
 
 def _top_level_and(text: str) -> str:
     """Replace `and` and `or` outside brackets by commas."""
-    if "and" not in text and "or" not in text and "\\&" not in text:
+    if "\\&" not in text and not _JOINER.search(text):
         return text
     depths = {token.start: token.depth for token in notation.tokens(text)}
 

@@ -8,6 +8,7 @@ from assay.verifiers.math.grammar.tree import Answer, Element, Number, Reader
 from assay.verifiers.math.lexicon import units
 
 _UNIT_COMMANDS: Final = re.compile(r"\\text\s*\{[^{}]*\}|\\circ|\\cdot|\\%")
+_WORDS: Final = re.compile(r"[a-z']+")
 _UNIT_CHARS: Final = re.compile(r"(?a)[A-Za-z.°/ ^{}\d-]*")
 _UNIT_PART: Final = rf"(?:\\text ?\{{[^{{}}]*\}}|{notation.CURRENCY})(?: ?\^ ?\{{? ?-?\d ?\}}?)?"
 _TRAILING_TEXT: Final = re.compile(
@@ -35,6 +36,8 @@ def read_unit(text: str) -> str | None:
         return None
     in_text = "\\text" in text
     said = notation.words_of(text).strip().rstrip(".").lower()
+    if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)):
+        return None
     if not in_text and (re.search(r"(?a)[\d^{}_\\]", said) and not units.is_plain(said)):
         return None
     if (

@@ -29,6 +29,7 @@ from assay.verifiers.math.grammar.quantities import read_quantity
 from assay.verifiers.math.grammar.relations import (
     ascending,
     read_computed,
+    read_contradiction,
     read_named,
     read_ratio,
 )
@@ -60,6 +61,7 @@ _RULES: Final[tuple[Callable[[str, Reader], Answer | None], ...]] = (
     read_bracketed,
     read_plus_minus,
     read_words,
+    read_contradiction,
     read_named,
     read_computed,
     read_ratio,

@@ -1,6 +1,8 @@
 """Equations, inequalities, ratios: two or more sides with a sign between them."""
 
 import re
+from fractions import Fraction
+from itertools import pairwise
 from typing import Final
 
 from assay.verifiers.math import notation
@@ -48,6 +50,9 @@ _ORDER: Final = re.compile(
 )
 _NAME: Final = re.compile(r"(?a)[\w\s(),.'|{}\\:;^*/\[\]<>-]*[A-Za-z][\w\s(),.'|{}\\:;^*/\[\]<>-]*")
 _COLON: Final = frozenset({":"})
+_SIDES_MAX: Final = 16
+_ROUNDING: Final = Fraction(1, 20)
+"""Absolute and relative difference of two sides of which one is rounded."""
 
 
 def ascending(text: str) -> str:
@@ -137,6 +142,29 @@ def read_named(text: str, reader: Reader) -> Answer | None:
     if isinstance(value, Element) and not value.unit and not _is_plain_name(name):
         return None
     return Named(name=notation.form(name), value=value, text=text, form=notation.form(text))
+
+
+def read_contradiction(text: str, reader: Reader) -> Answer | None:
+    """`304 = 451` names two values: it has no value, and equals only the same text."""
+    sides = [side.strip() for side in _VALUE_FOLLOWS.split(text)]
+    if not 2 <= len(sides) <= _SIDES_MAX:
+        return None
+    for one, two in pairwise(read_number(side, reader) if side else None for side in sides):
+        if isinstance(one, Number) and isinstance(two, Number) and not _may_be_equal(one, two):
+            return Words(text=text, form=notation.form(text))
+    return None
+
+
+def _may_be_equal(one: Number, two: Number) -> bool:
+    """Whether they are equal, up to rounding, percent signs and conversions of units."""
+    if one.unit or two.unit:
+        return True
+    values = one.value / (100 if one.is_percent else 1), two.value / (100 if two.is_percent else 1)
+    if values[0] == values[1] or one.value == two.value:
+        return True
+    distance = abs(values[0] - values[1])
+    rounded = one.is_decimal or two.is_decimal
+    return rounded and distance <= max(_ROUNDING, _ROUNDING * max(map(abs, values)))
 
 
 def read_computed(text: str, reader: Reader) -> Answer | None:

@@ -53,11 +53,11 @@ _GREEK: Final = (
 _RAISED: Final = re.compile("[\u2070\xb9\xb2\xb3\u2074-\u207b\u207f]+")
 _LOWERED: Final = re.compile("[\u2080-\u208b]+")
 _RAISED_QUOTIENT: Final = re.compile(
-    "([\u2070\xb9\xb2\xb3\u2074-\u2079]+)[\u2044/]([\u2080-\u2089]+)"
+    "(?<![\u2070\xb9\xb2\xb3\u2074-\u2079])([\u2070\xb9\xb2\xb3\u2074-\u2079]+)[\u2044/]([\u2080-\u2089]+)"
 )
 _FRACTION: Final = re.compile("[\xbc-\xbe\u2150-\u215e\u2189]")
 _ROOT: Final = re.compile("\u221a\\s*(?:([0-9]+|[A-Za-z])|(?=\\())")
-_SLASHED: Final = re.compile("([0-9]+)\u2044([0-9]+)")
+_SLASHED: Final = re.compile("(?<![0-9])([0-9]+)\u2044([0-9]+)")
 
 
 def ascii_of(text: str) -> str:

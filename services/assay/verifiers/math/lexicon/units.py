@@ -55,6 +55,15 @@ _UNIT_OF: Final = {
     alias: unit for unit, aliases in _UNITS.items() for alias in (unit, *aliases.split())
 }
 PLAIN: Final = frozenset(unit for unit in _UNIT_OF if len(unit) > 1 and unit.isalpha())
+NOT_UNITS: Final = frozenset(
+    [
+        *("is", "are", "was", "were", "be", "isn't", "aren't", "not", "no", "nor", "or", "never"),
+        *("if", "else", "otherwise", "but", "maybe", "perhaps", "possibly", "either", "neither"),
+        *("wrong", "incorrect", "false", "untrue", "impossible", "invalid", "unless", "except"),
+        *("versus", "vs", "alternatively", "instead", "rather"),
+    ]
+)
+"""Words that say something about a number; none of them is part of a unit."""
 _POWER_WORDS: Final = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
 _SCALES: Final = (
     {"s": 1, "min": 60, "h": 3_600, "day": 86_400, "week": 604_800},
