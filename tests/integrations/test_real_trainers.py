@@ -104,3 +104,12 @@ async def test_skyrl_gym_makes_the_environment_and_its_baseline_is_unbiased(
     assert found["done"] == [True] * 4
     assert found["metrics"] == {"infra_failed": 0.25}
     assert found["advantages"] == pytest.approx([ADVANTAGES[0], 0.0, *ADVANTAGES[1:]])
+
+
+async def test_tinkers_group_has_no_member_that_was_not_judged(api: Any, run_worker: Any) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "tinker_environment.py"
+    found = await run("tinker_cookbook", api.addresses.grpc, path, *BASELINE)
+    assert found["rewards"] == [1.0, 0.0, 0.0]
+    assert found["errors"] == ["UnscoredError"]
+    assert found["advantages"] == pytest.approx(ADVANTAGES, abs=1e-6)
