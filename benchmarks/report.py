@@ -4,6 +4,7 @@ A figure is the median of repeats, with its spread; the machine is printed with 
 """
 
 import json
+import math
 import os
 import platform
 import statistics
@@ -76,7 +77,7 @@ class Spread:
 def percentile(values: Sequence[float], share: float) -> float:
     """The value below which `share` (0 to 1) of `values` lie; nearest rank."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 @dataclass(slots=True, kw_only=True)

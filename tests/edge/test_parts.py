@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from assay.edge import grpc_edge
 from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
-from assay.edge.door import UPLOADS_MAX, Door, DoorLimits, Kind
+from assay.edge.door import DISCARDS_MAX, UPLOADS_MAX, Door, DoorLimits, Kind
 from assay.edge.grpc_edge import PART_BYTES_MAX, GrpcEdge, server_options
 from assay.edge.tracing import NoTracer
 from assay.v1 import reward_pb2, reward_pb2_grpc
@@ -124,6 +125,24 @@ async def test_a_refused_stream_is_told_why_though_it_is_in_the_middle_of_its_me
             end = await rig.send(parts(count, size))
             assert end == (grpc.StatusCode.INVALID_ARGUMENT, "too_large"), (count, size)
         assert await rig.send(parts(4, KIB)) == (grpc.StatusCode.OK, str(4 * KIB))
+
+
+async def test_refused_streams_beyond_a_few_are_not_kept_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(grpc_edge, "DISCARD_IDLE_S", 600.0)
+    monkeypatch.setattr(grpc_edge, "DISCARD_S_MAX", 600.0)
+    few, more = 2 * DISCARDS_MAX, 20
+    async with serving(body_s_max=600.0) as rig:
+        sent = [asyncio.create_task(rig.send(half(10))) for _ in range(SLOTS + few + more)]
+        async with asyncio.timeout(60):
+            ends = [await end for end in itertools.islice(asyncio.as_completed(sent), more)]
+        assert ends == [(grpc.StatusCode.RESOURCE_EXHAUSTED, "saturated")] * more
+        assert sum(not one.done() for one in sent) == SLOTS + few
+        assert rig.door.refusals_held == few
+        for one in sent:
+            one.cancel()
+        await asyncio.gather(*sent, return_exceptions=True)
 
 
 @pytest.mark.parametrize("size", [0, 1, KIB])

@@ -150,7 +150,7 @@ CAPS: Final = [
     *_of(
         "caps",
         f"{MODEL}/queue_batches.py",
-        ("            self.held[batch.spec.tenant].batches -= 1\n", ""),
+        ("            held.batches -= 1\n", ""),
         ("        held.requests -= 1\n        held.payload_bytes", "        held.payload_bytes"),
         ("        held.payload_bytes -= job.payload_bytes\n", ""),
     ),
@@ -158,12 +158,12 @@ CAPS: Final = [
         "caps",
         f"{MODEL}/queue_records.py",
         (
-            "if held.requests + len(fresh) > quota.requests_open_max:",
-            "if held.requests > quota.requests_open_max:",
+            "if requests and held.requests + requests > quota.requests_open_max:",
+            "if requests and held.requests > quota.requests_open_max:",
         ),
         (
-            "if held.payload_bytes + payload_bytes > quota.bytes_open_max:",
-            "if held.payload_bytes > quota.bytes_open_max:",
+            "if payload_bytes and held.payload_bytes + payload_bytes > quota.bytes_open_max:",
+            "if payload_bytes and held.payload_bytes > quota.bytes_open_max:",
         ),
         ("    if not batch.open:\n", "    if batch.over:\n"),
     ),

@@ -1,24 +1,36 @@
 """A refused call leaves nothing: every key of the store is the same before and after it.
 
-The calls are generated: each is a valid call with one fault, at a random place. A content-addressed
-part of a payload (`bl:`) is the one exception: it may have come first, and expires by itself.
+The calls are generated: each is a valid call with one fault, at a random place. Two things are
+excepted: a content-addressed part of a payload (`bl:`) may have come first, and expires by itself;
+and the counter that numbers requests (`seq`) may skip those of a large message.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
+import math
 import random
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import httpx
+import pytest
 from redis.asyncio import Redis
-from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal
+from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal, refused
+
+from assay.core.errors import DeadlinePassed
+from assay.core.ids import GroupId, RequestId
+from assay.core.records import NewRequest
+from assay.edge.auth import Tenants
+from assay.reward.drafts import ScoreDraft
+from assay.reward.service import PART_REQUESTS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.reward.faces import Face
     from tests.running import RunApi
@@ -79,6 +91,8 @@ async def contents(settings: StoreSettings) -> dict[str, str]:
             name = key.decode()
             dumped = await redis.dump(key)
             if ":bl:" in name and 0 < await redis.pttl(key) <= 120_000:
+                continue
+            if name.endswith(":seq"):
                 continue
             found[name] = hashlib.sha256(dumped or b"").hexdigest()
         return found
@@ -147,3 +161,120 @@ async def test_a_refused_call_of_any_kind_leaves_no_key(
             ends = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
             assert [type(end) for end in ends] == [Refusal] * len(calls)
             assert await contents(store_settings) == before
+
+
+TOKEN = "t0ken"
+QUOTA = {"requests_open_max": 10, "bytes_open_max": 2_000, "batches_open_max": 3, "tasks_max": 2}
+
+
+@asynccontextmanager
+async def bounded(run_api: RunApi) -> AsyncIterator[HttpFace]:
+    """A tenant with these quotas, a batch of eight requests, and a way to call for it."""
+    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
+    api = await run_api(tenants={"acme": {"token_sha256": digest, **QUOTA}})
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60, headers=headers) as http:
+        face = HttpFace(http)
+        await face.register("task", "exact")
+        await face.open("task", batch_id="kept")
+        await face.submit("kept", [Item(f"kept/{index}") for index in range(8)])
+        yield face
+
+
+def over_quota(face: HttpFace, items: list[Item]) -> list[Make]:
+    """Every call that stores these items."""
+    return [
+        partial(face.score, items, pipeline="exact", settings={"reward_pass": 0.5}),
+        partial(face.score, items, task_id="task"),
+        partial(face.submit, "kept", items),
+    ]
+
+
+async def test_a_refusal_for_any_quota_leaves_no_key(
+    run_api: RunApi, store_settings: StoreSettings
+) -> None:
+    async def all_refused(calls: list[Make]) -> None:
+        before = await contents(store_settings)
+        ends = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+        assert [getattr(end, "reason", end) for end in ends] == ["saturated"] * len(calls)
+        assert await contents(store_settings) == before
+
+    few = [Item("one"), Item("two"), Item("three")]
+    many = [Item(f"{index}") for index in range(PART_REQUESTS_MAX + 6)]
+    heavy = [Item("heavy", response=b"x" * 2_000)]
+    async with bounded(run_api) as face:
+        for items in (few, many, heavy):
+            await all_refused(over_quota(face, items))
+        await face.register("second", "exact")
+        new = partial(face.score, few[:1], pipeline="exact", settings={"reward_pass": 0.5})
+        await all_refused([partial(face.register, "third", "exact"), new])
+        for name in ("b2", "b3"):
+            await face.open("task", batch_id=name)
+        one = partial(face.score, few[:1], task_id="task")
+        await all_refused([partial(face.open, "task", batch_id="b4"), new, one])
+
+
+async def test_of_calls_that_race_for_a_quota_only_the_accepted_one_is_stored(
+    run_api: RunApi, store_settings: StoreSettings
+) -> None:
+    async with bounded(run_api) as face:
+        before = await contents(store_settings)
+        pair = [Item("one"), Item("two")]
+        scores = [
+            asyncio.create_task(
+                face.score(pair, pipeline="exact", settings={"reward_pass": index / 10})
+            )
+            for index in range(8)
+        ]
+        for ended in itertools.islice(asyncio.as_completed(scores), 7):
+            with pytest.raises(Refusal):
+                await ended
+        new = set(await contents(store_settings)) - set(before)
+        prefix = f"assay:{{{store_settings.shard}}}:"
+        for kind, count in (("b", 1), ("t", 1), ("d", 1), ("j", 2), ("p", 2)):
+            assert len([key for key in new if key.startswith(f"{prefix}{kind}:")]) == count, kind
+        for score in scores:
+            score.cancel()
+        await asyncio.gather(*scores, return_exceptions=True)
+        quota = f"{prefix}quota:acme"
+        async with asyncio.timeout(60):
+            while (await contents(store_settings))[quota] != before[quota]:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_score_that_runs_out_of_time_before_its_turn_leaves_no_key(
+    run_api: RunApi, store_settings: StoreSettings
+) -> None:
+    digests = [hashlib.sha256(token.encode()).hexdigest() for token in (TOKEN, "other")]
+    tenants = {f"t{index}": {"token_sha256": digest} for index, digest in enumerate(digests)}
+    api = await run_api(tenants=tenants, tenant_requests_per_s_max=0.01)
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60, headers=headers) as http:
+        face = HttpFace(http)
+        score = partial(face.score, [Item("r")], pipeline="exact", timeout_s=0.3)
+        await refused(face, score(), DeadlinePassed)  # no one judges it, and it takes the turn
+        async with asyncio.timeout(60):
+            while any(":quota:" in key for key in await contents(store_settings)):
+                await asyncio.sleep(0.01)
+        before = await contents(store_settings)
+        await refused(face, score(settings={"reward_pass": 0.5}), DeadlinePassed)
+        assert await contents(store_settings) == before
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0, -math.inf, math.nan])
+async def test_a_deadline_that_has_passed_is_refused_before_anything_is_stored(
+    run_api: RunApi, store_settings: StoreSettings, timeout_s: float
+) -> None:
+    api = await run_api()
+    service, tenant = api.api.server._service, Tenants({}).authenticate("")
+    draft = ScoreDraft(pipeline="exact", timeout_s=timeout_s)
+    request = NewRequest(
+        request_id=RequestId("r"), group_id=GroupId(""), response=b"x", reference=b"{}"
+    )
+
+    async def checked(_definition: object) -> list[NewRequest]:
+        return [request]
+
+    with pytest.raises(DeadlinePassed):
+        await service.score(tenant, draft, checked, stored=lambda: None)
+    assert await contents(store_settings) == {}

@@ -87,6 +87,8 @@ class Driver:
         group_size: int = 0,
         deadline_after_ms: int = 600_000,
         quota: Quota | None = None,
+        requests_reserved: int = 0,
+        bytes_reserved: int = 0,
     ) -> BatchRecord:
         await self.store.put_task(TASK)
         spec = BatchSpec(
@@ -96,6 +98,8 @@ class Driver:
             size=size,
             group_size=group_size,
             deadline_after_ms=deadline_after_ms,
+            requests_reserved=requests_reserved,
+            bytes_reserved=bytes_reserved,
         )
         batch, _ = await self.store.open_batch(spec, quota or Quota())
         return batch

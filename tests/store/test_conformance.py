@@ -6,6 +6,7 @@ pass, the test waits for what it brings about.
 
 import asyncio
 import math
+from dataclasses import replace
 
 import pytest
 from tests.store.driver import (
@@ -243,6 +244,56 @@ async def test_a_quota_holds_over_all_batches_and_is_freed_by_ends(
     await drive.submit(requests("3"), "b", quota)
     await drive.score(await drive.claim(1))
     await drive.submit(requests("4"), "b", quota)
+
+
+@pytest.mark.parametrize("quota", [Quota(requests_open_max=3), Quota(bytes_open_max=12)])
+async def test_what_a_batch_reserves_is_its_own_until_it_ends(drive: Driver, quota: Quota) -> None:
+    await drive.open("a", quota=quota, requests_reserved=2, bytes_reserved=8)
+    await drive.open("a", quota=quota, requests_reserved=2, bytes_reserved=8)  # repeated
+    await drive.open("b", quota=quota)
+    with pytest.raises(Saturated):
+        await drive.submit(requests("3", "4"), "b", quota)  # four bytes each
+    with pytest.raises(Saturated):
+        await drive.open("c", quota=quota, requests_reserved=2, bytes_reserved=8)
+    with pytest.raises(NotFound):
+        await drive.batch("c")
+    await drive.submit(requests("3"), "b", quota)
+    await drive.submit(requests("1"), "a", quota)
+    with pytest.raises(Saturated):
+        await drive.submit(requests("4"), "b", quota)
+    await drive.store.cancel(TENANT, BatchId("a"))  # one of its two never came
+    await drive.submit(requests("4", "5"), "b", quota)
+
+
+async def test_a_task_that_comes_with_its_batch_is_refused_with_it(drive: Driver) -> None:
+    await drive.open("a")
+    other = replace(TASK, task_id=TaskId("other"))
+    spec = BatchSpec(
+        tenant=TENANT,
+        batch_id=BatchId("b"),
+        task_id=other.task_id,
+        size=0,
+        group_size=0,
+        deadline_after_ms=1_000,
+        requests_reserved=2,
+        bytes_reserved=2,
+    )
+    for quota in (
+        Quota(batches_open_max=1),
+        Quota(requests_open_max=1),
+        Quota(bytes_open_max=1),
+        Quota(tasks_max=1),
+    ):
+        with pytest.raises(Saturated):
+            await drive.store.open_batch(spec, quota, implicit=other)
+        with pytest.raises(NotFound):
+            await drive.store.get_task(TENANT, other.task_id)
+    assert (await drive.store.open_batch(spec, Quota(), implicit=other))[1]
+    assert await drive.store.get_task(TENANT, other.task_id) == other
+    again = replace(spec, batch_id=BatchId("c"))
+    with pytest.raises(Conflict):
+        await drive.store.open_batch(again, Quota(), implicit=replace(other, batch_size=7))
+    assert (await drive.store.open_batch(again, Quota(), implicit=other))[1]
 
 
 async def test_payloads_come_back_byte_for_byte(drive: Driver) -> None:

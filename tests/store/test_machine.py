@@ -245,8 +245,8 @@ class StoreMachine(RuleBasedStateMachine):
         ]
 
     @may_be_spent("open_batch", 5)
-    @rule(name=BATCHES, size=st.sampled_from([None, 3]))
-    def open_batch(self, name: BatchId, size: int | None) -> None:
+    @rule(name=BATCHES, size=st.sampled_from([None, 3]), reserved=st.sampled_from([0, 2, 5]))
+    def open_batch(self, name: BatchId, size: int | None, reserved: int) -> None:
         self.spend("open_batch")
         right_size, group_size, deadline_after_ms = FORMS[name]
         tenant, weight = TENANTS[name]
@@ -258,6 +258,8 @@ class StoreMachine(RuleBasedStateMachine):
             size=right_size if size is None or name not in self.opened else size,
             group_size=group_size,
             deadline_after_ms=deadline_after_ms,
+            requests_reserved=reserved,
+            bytes_reserved=4 * reserved,
         )
         opened = self.both(
             self.store.open_batch(spec, QUOTA),

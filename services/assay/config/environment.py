@@ -1,19 +1,15 @@
-"""Settings from environment variables: `ASSAY_STORE__URL` is `store.url`.
+"""Settings from environment variables: `ASSAY_STORE__URL` is `store.url`. By pydantic-settings.
 
 A value is text. Of a branch, a list or a mapping it is JSON; an entry of a mapping and a leaf of a
 branch may also have a variable of their own, which wins. Names are not case-sensitive.
 """
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_origin
+from collections.abc import Mapping
+from typing import Any, Final
 
-from pydantic import BaseModel
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsError
 
 SEPARATOR: Final = "__"
-_OF_JSON: Final = (dict, list, tuple, set, frozenset)
-
-Tree = dict[str, Any]
 
 
 class SettingError(ValueError):
@@ -25,54 +21,40 @@ class UnknownSettingError(SettingError):
 
 
 def read_tree(
-    model: type[BaseModel], environment: Mapping[str, str], *, prefix: str, ignored: frozenset[str]
-) -> Tree:
-    """The values of the variables that start with `prefix`, for the root `model`.
+    root: type[BaseSettings],
+    environment: Mapping[str, str],
+    *,
+    prefix: str,
+    ignored: frozenset[str],
+) -> dict[str, Any]:
+    """The values of the variables that start with `prefix`, for the fields of `root`.
 
-    Names below a branch are not checked here: the model refuses those that it does not know.
+    pydantic rejects a misspelt leaf but silently skips a misspelt first segment; this does not.
 
     Raises:
         UnknownSettingError: a variable such as `ASSAY_STOER__URL`.
         SettingError: a value is not JSON where it must be.
     """
-    tree: Tree = {}
-    for name in sorted(environment):  # `ASSAY_STORE` comes before `ASSAY_STORE__URL`
-        upper = name.upper()
-        if not upper.startswith(prefix) or upper in ignored:
-            continue
-        path = upper.removeprefix(prefix).lower().split(SEPARATOR.lower())
-        if path[0] not in model.model_fields:
+    ours = {
+        name: value
+        for name, value in environment.items()
+        if name.upper().startswith(prefix) and name.upper() not in ignored
+    }
+    for name in sorted(ours):
+        if name.upper().removeprefix(prefix).split(SEPARATOR)[0].lower() not in root.model_fields:
             raise UnknownSettingError(name)
-        _put(tree, path, _value(model, path, environment[name], name), name)
-    return tree
+    for name in sorted(ours):  # by itself first: the error of the whole names a branch only
+        _values(root, {name: ours[name]}, prefix, name)
+    return _values(root, ours, prefix, prefix)
 
 
-def _put(tree: Tree, path: Sequence[str], value: object, name: str) -> None:
-    for part in path[:-1]:
-        inner = tree.setdefault(part, {})
-        if not isinstance(inner, dict):
-            message = f"{name}: {part} has a value of its own"
-            raise SettingError(message)
-        tree = inner
-    tree[path[-1]] = value
-
-
-def _value(model: type[BaseModel], path: Sequence[str], text: str, name: str) -> object:
-    """Text, or parsed where the setting is not one word."""
-    kind: Any = model
-    for part in path:
-        field = kind.model_fields.get(part) if _is_branch(kind) else None
-        if field is None:
-            return text  # an entry of a mapping, or unknown
-        kind = field.annotation
-    if not _is_branch(kind) and get_origin(kind) not in _OF_JSON:
-        return text
+def _values(
+    root: type[BaseSettings], environment: Mapping[str, str], prefix: str, name: str
+) -> dict[str, Any]:
+    source = EnvSettingsSource(root, env_prefix=prefix, env_nested_delimiter=SEPARATOR)
+    source.env_vars = {name.lower(): value for name, value in environment.items()}
     try:
-        return json.loads(text)
-    except ValueError as error:
-        message = f"{name} is not JSON: {error}"
+        return source()
+    except SettingsError as error:
+        message = f"{name} is not JSON: {error.__cause__}"
         raise SettingError(message) from error
-
-
-def _is_branch(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assay.config.branch import Branch
 from assay.config.environment import read_tree
@@ -406,6 +407,12 @@ class Settings(Branch):
     telemetry: TelemetrySettings = TelemetrySettings()
 
 
+class _FromEnvironment(Settings, BaseSettings):
+    """The same tree, as pydantic-settings wants it. It validates nothing."""
+
+    model_config = SettingsConfigDict(defer_build=True)
+
+
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the tree from the environment.
 
@@ -414,5 +421,5 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
             must be.
         pydantic.ValidationError: a value or an inner name is wrong.
     """
-    tree = read_tree(Settings, environment, prefix=ENV_PREFIX, ignored=NOT_SETTINGS)
+    tree = read_tree(_FromEnvironment, environment, prefix=ENV_PREFIX, ignored=NOT_SETTINGS)
     return Settings.model_validate(tree)

@@ -109,3 +109,14 @@ def field_path(steps: Sequence[str | int]) -> str:
         else:
             path += f".{step}" if path else step
     return path
+
+
+def not_json() -> InvalidRequest:
+    """The error for a body that cannot be parsed."""
+    return InvalidRequest("body: not JSON in UTF-8", field="body")
+
+
+def not_protobuf() -> InvalidRequest:
+    """The error for a message that cannot be parsed."""
+    message = "message: not a protobuf message of this method (or a string in it not UTF-8)"
+    return InvalidRequest(message, field="message")

@@ -59,6 +59,10 @@ class BatchSpec:
     """The deadline, as a duration from the opening."""
     weight: float = 1.0
     """The tenant's weight, above 0: its share of each stage relative to others (`ordering`)."""
+    requests_reserved: int = 0
+    bytes_reserved: int = 0
+    """Quota that the batch takes when it opens: so many of its requests, with so many payload bytes
+    in all, are not refused for the quota later. What is left when the batch ends is given back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from typing import Final
 
 import structlog
 
-from assay.core.errors import AssayError, Saturated
+from assay.core.errors import AssayError, Saturated, Unauthenticated
+from assay.core.ids import TenantId
 from assay.edge.auth import Callers, Tenant
 from assay.edge.clock import Clock
 from assay.edge.door import Door, Kind, Load
@@ -24,6 +25,8 @@ from assay.edge.status import ErrorDetail, detail_of, internal_detail
 from assay.edge.tracing import Tracer
 
 CALL_ID_CHARS_MAX: Final = 64
+STRANGERS: Final = TenantId("")
+"""Stands for all callers without a valid token; no tenant has this name."""
 
 log = structlog.get_logger(__name__)
 
@@ -142,9 +145,14 @@ class CallGuard:
             self._on_call(call.method, reason, spent_s)
 
     async def before_refusal(self, call: OpenCall) -> None:
-        """Wait until the refusal of a call without a slot is due; holds nothing while it waits."""
-        saturated = call.error is not None and call.error.reason == Saturated.reason
-        if saturated and call.tenant is not None:
+        """Wait until the refusal of a call without a slot is due; holds nothing while it waits.
+
+        Those who show no valid token are refused at the pace of one tenant, all together.
+        """
+        reason = "" if call.error is None else call.error.reason
+        if reason == Unauthenticated.reason:
+            await self.door.refuse_at_pace(STRANGERS)
+        elif reason == Saturated.reason and call.tenant is not None:
             await self.door.refuse_at_pace(call.tenant.tenant_id)
 
     async def _admit(self, call: OpenCall, arrival: Arrival, held: ExitStack) -> Call:

@@ -36,6 +36,9 @@ LARGE_BYTES: Final = 64 * 1024
 DISCARD_FACTOR: Final = 4
 """A body up to this many times its limit is read to its end and discarded, so that the answer
 reaches a client that does not listen while it sends."""
+DISCARDS_MAX: Final = 32
+"""Refused streams of one tenant whose rest is read, those that wait for their turn included. A
+further one gets its status at once, which a client in the middle of a message may not see."""
 PIECE_BYTES_MAX: Final = 256 * 1024
 """Short pieces of a message are joined up to this size; a longer copy would block other calls."""
 BURST_S: Final = 1.0
@@ -193,13 +196,9 @@ class Door:
         self._slots = {
             Kind.CALL: self._limit("calls", limits.calls_max),
             Kind.STREAM: self._limit("streams", limits.streams_max),
-            Kind.UPLOAD: Limit(
-                "sending streams",
-                total=2 * UPLOADS_MAX * limits.tenants,
-                tenants=limits.tenants,
-                share=0.5 / limits.tenants,
-            ),
+            Kind.UPLOAD: self._limit_each("sending streams", UPLOADS_MAX),
         }
+        self._discarding = self._limit_each("refused streams", DISCARDS_MAX)
         self._bytes = self._limit("bytes of messages", limits.bytes_max)
         several = limits.tenants > 1
         self._calls_pace = Pace(limits.tenant_calls_per_s if several else math.inf)
@@ -217,9 +216,19 @@ class Door:
         limits = self.limits
         return Limit(what, total=total, tenants=limits.tenants, share=limits.tenant_share)
 
+    def _limit_each(self, what: str, each: int) -> Limit:
+        """So many for each tenant; twice as many for a single one."""
+        tenants = self.limits.tenants
+        return Limit(what, total=2 * each * tenants, tenants=tenants, share=0.5 / tenants)
+
     def held(self, kind: Kind) -> int:
         """Slots of this kind in use."""
         return self._slots[kind].held
+
+    @property
+    def refusals_held(self) -> int:
+        """Calls that wait for their refusal."""
+        return self._refusals.held + self._discarding.held
 
     @property
     def bytes_held(self) -> int:
@@ -235,9 +244,17 @@ class Door:
     @asynccontextmanager
     async def turn_to_discard(self, tenant: TenantId) -> AsyncIterator[None]:
         """Receive the rest of a refused stream inside the block; streams that are read, and may
-        never end, do not keep it waiting."""
-        async with self._discards[tenant]:
-            yield
+        never end, do not keep it waiting.
+
+        Raises:
+            Saturated: too many of the tenant's wait already.
+        """
+        self._discarding.take(tenant)
+        try:
+            async with self._discards[tenant]:
+                yield
+        finally:
+            self._discarding.give_back(tenant)
 
     async def keep_pace(self, tenant: TenantId, bytes_read: int = 0) -> None:
         """Wait until the tenant's next call, or message of this size, is due."""

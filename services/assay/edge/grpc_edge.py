@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 from google.protobuf.message import DecodeError
 
-from assay.core.errors import InvalidRequest, TooLarge
+from assay.core.errors import InvalidRequest, Saturated, TooLarge, not_protobuf
 from assay.edge.auth import in_url
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
@@ -253,7 +253,7 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         door, loop = self._guard.door, asyncio.get_running_loop()
         left = DISCARD_FACTOR * max(self._whole_bytes_max, self._message_bytes_max)
         ends_s = loop.time() + min(DISCARD_S_MAX, self._limits.body_s_max)
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, Saturated):
             async with asyncio.timeout_at(ends_s), door.turn_to_discard(tenant):
                 while left > 0 and not incoming.over:
                     async with asyncio.timeout_at(min(ends_s, loop.time() + DISCARD_IDLE_S)):
@@ -351,8 +351,7 @@ def parsed_message(parse: Callable[[bytes], Any], body: bytes) -> Any:  # noqa: 
     try:
         return parse(body)
     except DecodeError as error:
-        message = "message: not a protobuf message of this method (or a string in it not UTF-8)"
-        raise InvalidRequest(message, field="message") from error
+        raise not_protobuf() from error
 
 
 def _arrival(details: grpc.HandlerCallDetails, handler: Handler) -> Arrival:

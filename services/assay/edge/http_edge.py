@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path
+from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path, not_json
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Load, Pieces, within
 from assay.edge.grpc_edge import CONTROL_BYTES_MAX
@@ -237,7 +237,7 @@ async def _framework_error(request: Request, error: Exception) -> JSONResponse:
     if error.status_code == 404:
         detail = detail_of(NotFound(f"no such path: {request.url.path}"))
     elif error.status_code == 400:  # the framework's word for a body that it could not read
-        detail = detail_of(InvalidRequest("body: not JSON in UTF-8", field="body"))
+        detail = detail_of(not_json())
     else:
         status = Status(grpc=STATUS[InvalidRequest].grpc, http=error.status_code)
         detail = ErrorDetail(status=status, reason=InvalidRequest.reason, message=str(error.detail))

@@ -4,9 +4,17 @@ The limits of connections are enforced before the caller is known. uvicorn leave
 there are, in total and per peer address, how long the headers and body of a request may take to
 arrive, and how large the headers may be. A connection over a limit is closed without an answer: a
 client that sends slowly does not listen.
+
+What has arrived is parsed in one go, up to 256 KB, and all other calls wait meanwhile. So the parts
+that cost much more to parse than to send are counted as they are found (headers, requests that do
+not wait for their answers, tiny chunks), and the first one too many ends the parsing: 400.
+
+A peer's address is that of its connection. What a caller writes about itself in `Forwarded` or
+`X-Forwarded-*` is not read, wherever it connects from; nothing here needs it.
 """
 
 import asyncio
+import math
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -25,10 +33,18 @@ from assay.edge.auth import in_url
 HEAD_S_MAX: Final = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
 HEAD_BYTES_MAX: Final = 64 * 1024
+HEADERS_MAX: Final = 128
+"""Headers of a request, with the trailers of its body."""
+PIPELINED_MAX: Final = 8
+"""Requests of a connection that wait for the answer of an earlier one."""
+CHUNKS_FREE: Final = 1_024
+CHUNK_BYTES_LEAST: Final = 16
+"""Mean size of the chunks of a body that has more than `CHUNKS_FREE`."""
 BODY_SLACK_S: Final = 5.0
 """Added to the edge's own limit, so that a slow body gets an answer first."""
 BACKLOG: Final = 1_024
 POLL_S: Final = 0.01
+REFUSED_LOGGED_EVERY_S: Final = 1.0
 
 log = structlog.get_logger(__name__)
 
@@ -50,11 +66,19 @@ class Connections:
     body_s_max: float
     per_peer: Counter[str] = field(default_factory=Counter)
     count: int = 0
+    refused: int = 0
+    refused_logged_s: float = -math.inf
 
-    def add(self, peer: str) -> bool:
+    def add(self, peer: str, now_s: float) -> bool:
         """Count one more; returns false when that is one too many."""
         if self.count >= self.connections_max or self.per_peer[peer] >= self.per_peer_max:
-            log.warning("connection_refused", peer=peer, connections=self.count)
+            self.refused += 1
+            if now_s >= self.refused_logged_s + REFUSED_LOGGED_EVERY_S:
+                self.refused_logged_s = now_s
+                connections, refused = self.count, self.refused
+                log.warning(
+                    "connection_refused", peer=peer, connections=connections, refused=refused
+                )
             return False
         self.count += 1
         self.per_peer[peer] += 1
@@ -68,61 +92,100 @@ class Connections:
             del self.per_peer[peer]
 
 
+class TooManyParts(Exception):
+    """A request costs too much to parse."""
+
+
+class Bounded(HttpToolsProtocol):
+    """uvicorn's protocol with our limits; `bounded_protocol` makes one per listener."""
+
+    bounds: Connections
+
+    _due: asyncio.TimerHandle | None = None
+    _peer: str | None = None
+    _head_bytes = 0
+    _in_head = True
+    _headers = 0
+    _chunks = 0
+    _chunk_bytes = 0
+    _body: list[bytes]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self._body = []
+        peer = self.client[0] if self.client else ""
+        if self.bounds.add(peer, self.loop.time()):
+            self._peer = peer
+            self._expect(HEAD_S_MAX)
+        else:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect(None)
+        if self._peer is not None:
+            self.bounds.remove(self._peer)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        super().data_received(data)
+        self._pass_on()
+        if self._in_head and self._head_bytes > HEAD_BYTES_MAX:
+            self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._headers = self._chunks = self._chunk_bytes = 0
+        self._in_head = True
+        self._expect(HEAD_S_MAX)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers += 1
+        if self._headers > HEADERS_MAX:
+            raise TooManyParts
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise TooManyParts
+        self._in_head = False
+        self._expect(self.bounds.body_s_max + BODY_SLACK_S)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._chunks += 1
+        self._chunk_bytes += len(body)
+        least = (self._chunks - CHUNKS_FREE) * CHUNK_BYTES_LEAST
+        if self._chunk_bytes < least:
+            raise TooManyParts
+        self._body.append(body)
+
+    def _pass_on(self) -> None:
+        """Hand over what was parsed, joined once: joining it piece by piece is quadratic."""
+        if self._body:
+            joined = b"".join(self._body)
+            self._body.clear()
+            super().on_body(joined)
+
+    def on_message_complete(self) -> None:
+        self._pass_on()
+        self._head_bytes = 0
+        self._in_head = True
+        self._expect(None)
+        super().on_message_complete()
+
+    def _expect(self, seconds: float | None) -> None:
+        """Close the connection unless this is called again within `seconds`."""
+        if self._due is not None:
+            self._due.cancel()
+        self._due = None
+        if seconds is not None:
+            self._due = self.loop.call_later(seconds, self.transport.abort)
+
+
 def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
     """The value for `uvicorn.Config(http=...)`: a protocol class with these limits."""
-
-    class Bounded(HttpToolsProtocol):
-        _due: asyncio.TimerHandle | None = None
-        _peer: str | None = None
-        _head_bytes = 0
-        _in_head = True
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-            super().connection_made(transport)
-            peer = self.client[0] if self.client else ""
-            if connections.add(peer):
-                self._peer = peer
-                self._expect(HEAD_S_MAX)
-            else:
-                transport.abort()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._expect(None)
-            if self._peer is not None:
-                connections.remove(self._peer)
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            self._head_bytes += len(data)
-            super().data_received(data)
-            if self._in_head and self._head_bytes > HEAD_BYTES_MAX:
-                self.transport.abort()
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self._in_head = True
-            self._expect(HEAD_S_MAX)
-
-        def on_headers_complete(self) -> None:
-            self._in_head = False
-            self._expect(connections.body_s_max + BODY_SLACK_S)
-            super().on_headers_complete()
-
-        def on_message_complete(self) -> None:
-            self._head_bytes = 0
-            self._in_head = True
-            self._expect(None)
-            super().on_message_complete()
-
-        def _expect(self, seconds: float | None) -> None:
-            """Close the connection unless this is called again within `seconds`."""
-            if self._due is not None:
-                self._due.cancel()
-            self._due = None
-            if seconds is not None:
-                self._due = self.loop.call_later(seconds, self.transport.abort)
-
-    return Bounded
+    return type("Bounded", (Bounded,), {"bounds": connections})
 
 
 class HttpListener:
@@ -157,7 +220,9 @@ class HttpListener:
                 http=bounded_protocol(connections),
                 ws="none",
                 log_config=None,
+                log_level="error",  # its warnings are a line or two per bad request of anyone
                 access_log=False,
+                proxy_headers=False,
                 server_header=False,
                 lifespan="off",
                 timeout_graceful_shutdown=max(1, round(drain_s)),

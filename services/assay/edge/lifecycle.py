@@ -11,8 +11,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +27,65 @@ EXIT_UNAVAILABLE: Final = 69
 """`EX_UNAVAILABLE` of sysexits.h: a dependency does not answer; a later start may succeed."""
 EXIT_CONFIGURATION: Final = 78
 """`EX_CONFIG`: no start succeeds before an operator changes something."""
+FEW_CALLS: Final = 64
+LOOK_EVERY_S: Final = 5.0
+POSTPONED_S_MAX: Final = 60.0
+PARTIAL_LEAST: Final = 10
+"""Partial collections after which there may be enough to find for a full one."""
+NEVER: Final = 2**31 - 1
 
 log = structlog.get_logger(__name__)
+
+
+class Collector:
+    """Full garbage collections, at moments when few calls wait for them.
+
+    A full collection visits all objects of all calls in progress, and every call waits meanwhile: a
+    caller that holds a thousand calls would stop all others again and again. So the interpreter
+    itself makes only partial collections; a full one is made while few calls are in progress, or
+    when it was postponed for `POSTPONED_S_MAX`.
+    """
+
+    def __init__(self, calls: Callable[[], int], *, now_s: float) -> None:
+        """`calls` returns the number of calls in progress."""
+        self._calls = calls
+        self._last_s = now_s
+        self._thresholds = gc.get_threshold()
+        gc.set_threshold(*self._thresholds[:2], NEVER)
+
+    def look(self, now_s: float) -> bool:
+        """Collect if this is a good moment; returns whether it was."""
+        few = self._calls() <= FEW_CALLS or now_s >= self._last_s + POSTPONED_S_MAX
+        if not few or gc.get_count()[2] < PARTIAL_LEAST:
+            return False
+        gc.collect()
+        self._last_s = now_s
+        return True
+
+    def close(self) -> None:
+        """Leave it to the interpreter again."""
+        gc.set_threshold(*self._thresholds)
+
+
+@asynccontextmanager
+async def collecting(calls: Callable[[], int]) -> AsyncIterator[None]:
+    """A `Collector` at work for the duration of the block."""
+    loop = asyncio.get_running_loop()
+    collector = Collector(calls, now_s=loop.time())
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            collector.look(loop.time())
+
+    looking = asyncio.create_task(look(), name="collector")
+    try:
+        yield
+    finally:
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+        collector.close()
 
 
 @contextmanager

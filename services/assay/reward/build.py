@@ -65,7 +65,8 @@ class RewardApi:
             ready = ready_file(self.settings.data_dir, Part.REWARD)
             try:
                 with lifecycle.listening(ready, addresses.as_mapping()):
-                    await stop.wait()
+                    async with lifecycle.collecting(lambda: self.server.calls):
+                        await stop.wait()
             finally:
                 await self.stop()
 

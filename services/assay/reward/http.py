@@ -71,6 +71,7 @@ def build_app(
         description=__doc__,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # its address is made of the caller's headers, and may be http
         responses={"default": {"model": bodies.ErrorBody, "description": "Why not."}},
     )
     app.include_router(_operations(service))

@@ -28,7 +28,13 @@ from pydantic import BaseModel, ValidationError
 
 from assay.config.settings import RewardSettings, VerifierSettings
 from assay.core.codec import pack, unpack
-from assay.core.errors import AssayError, InvalidRequest, field_path
+from assay.core.errors import (
+    AssayError,
+    InvalidRequest,
+    field_path,
+    not_json,
+    not_protobuf,
+)
 from assay.core.ids import GroupId, PipelineName, RequestId
 from assay.core.records import NewRequest
 from assay.reward import bodies, wire
@@ -128,8 +134,7 @@ def _parsed(kind: type[MessageT], body: bytes) -> MessageT:
     try:
         return kind.FromString(body)
     except DecodeError as error:
-        message = "message: not a protobuf message of this method (or a string in it not UTF-8)"
-        raise InvalidRequest(message, field="message") from error
+        raise not_protobuf() from error
 
 
 def _validated(model: type[ModelT], body: bytes) -> ModelT:
@@ -140,7 +145,7 @@ def _validated(model: type[ModelT], body: bytes) -> ModelT:
         field = field_path(first["loc"]) or "body"
         raise InvalidRequest(f"{field}: {first['msg']}", field=field) from None
     except (ValueError, RecursionError):
-        raise InvalidRequest("body: not JSON in UTF-8", field="body") from None
+        raise not_json() from None
 
 
 # -- frames --------------------------------------------------------------------------------------

@@ -124,6 +124,11 @@ class RewardServer:
             tls=TlsFiles(certificate=settings.tls_certificate, key=settings.tls_key),
         )
 
+    @property
+    def calls(self) -> int:
+        """Number of calls in progress, refused ones that wait included."""
+        return self._guard.calls + self._guard.door.refusals_held
+
     async def start(self) -> Addresses:
         """Listen on both ports.
 

@@ -286,14 +286,12 @@ class RewardService:
 
         Raises:
             InvalidRequest, TooLarge, NotFound, Saturated: nothing was stored.
-            DeadlinePassed: `timeout_s` passed; the work was cancelled.
+            DeadlinePassed: `timeout_s` passed; the work was cancelled, or never stored.
         """
-        task, implicit = await self._score_task(tenant, draft)
-        requests = await checked(task.definition)
-        if implicit:
-            await self._store.put_task(task.record, tenant.quota, implicit=True)
-            self._know(task.record, task.definition)
         timeout_s = draft.timeout_s
+        task, is_new = await self._score_task(tenant, draft)
+        requests = await checked(task.definition)
+        _check_in_time(timeout_s)
         opening = BatchDraft(
             task_id=task.record.task_id,
             batch_id=f"score-{self._new_id()}",
@@ -302,7 +300,9 @@ class RewardService:
         )
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._score(tenant, task, opening, requests, stored)
+                return await self._score(
+                    tenant, task, opening, requests, stored=stored, is_new=is_new
+                )
         except TimeoutError:
             message = f"not scored within {timeout_s} s; the work was cancelled"
             raise DeadlinePassed(message) from None
@@ -360,8 +360,15 @@ class RewardService:
         return await self._task(tenant, task_id)
 
     async def _open(
-        self, tenant: Tenant, task: KnownTask, draft: BatchDraft
+        self,
+        tenant: Tenant,
+        task: KnownTask,
+        draft: BatchDraft,
+        *,
+        reserved: Sequence[NewRequest] = (),
+        is_new: bool = False,
     ) -> tuple[BatchRecord, bool]:
+        """Open a batch with the quota of the `reserved` requests; `is_new`: with its task."""
         deadline_ms = draft.deadline_ms
         if deadline_ms is None:
             deadline_ms = await self._estimate_deadline_ms(tenant, task)
@@ -374,8 +381,13 @@ class RewardService:
             group_size=draft.group_size,
             deadline_after_ms=deadline_ms,
             weight=tenant.weight,
+            requests_reserved=len(reserved),
+            bytes_reserved=sum(len(one.response) + len(one.reference) for one in reserved),
         )
-        batch, created = await self._store.open_batch(spec, tenant.quota)
+        implicit = task.record if is_new else None
+        batch, created = await self._store.open_batch(spec, tenant.quota, implicit=implicit)
+        if is_new:
+            self._know(task.record, task.definition)
         self._batch_tasks.put((tenant.tenant_id, batch.batch_id), batch.task_id)
         return batch, created
 
@@ -395,7 +407,7 @@ class RewardService:
         return estimate
 
     async def _score_task(self, tenant: Tenant, draft: ScoreDraft) -> tuple[KnownTask, bool]:
-        """The task of a `score`, and whether it must be stored first; nothing is stored here."""
+        """The task of a `score`, and whether it comes with its batch; nothing is stored here."""
         if draft.task_id:
             if draft.pipeline or draft.settings_json:
                 message = "task_id: the task has a pipeline and settings; name only one of the two"
@@ -420,21 +432,31 @@ class RewardService:
         task: KnownTask,
         opening: BatchDraft,
         requests: list[NewRequest],
+        *,
         stored: Callable[[], None],
+        is_new: bool,
     ) -> Scored:
         batch_id = BatchId(opening.batch_id)
         request_ids = [request.request_id for request in requests]
+        first = [_next_part(requests)]
+        # Before anything is stored: a caller that leaves meanwhile leaves nothing behind.
+        await self._pace_for(tenant, first[0])
+        is_open = False
         try:
-            await self._open(tenant, task, opening)
+            await self._open(tenant, task, opening, reserved=(*first[0], *requests), is_new=is_new)
+            is_open = True
             async with aclosing(self._store.watch(batch_id)) as changes:
                 await _next(changes)  # the immediate first change: nothing is missed from now on
-                await self._submit_in_parts(tenant, batch_id, requests)
+                await self._submit_in_parts(tenant, batch_id, first.pop(), requests)
                 stored()
                 await self._until_over(tenant, batch_id, changes)
             return await self._collect(tenant, batch_id, request_ids)
-        except BaseException:
-            # Refused, failed, or the caller disconnected: no one will ask for this batch again.
-            self._cancel_soon(tenant, batch_id)
+        except BaseException as error:
+            # No one will ask for this batch again. If its opening was refused, there is none; if
+            # that was interrupted, there may be one.
+            is_refused = isinstance(error, AssayError) and not isinstance(error, DependencyDown)
+            if is_open or not is_refused:
+                self._cancel_soon(tenant, batch_id)
             raise
 
     async def _page(
@@ -446,22 +468,26 @@ class RewardService:
         )
         return _page(entries, cursor, batch, last=batch.over and len(entries) < results_max)
 
-    async def _submit_in_parts(
-        self, tenant: Tenant, batch_id: BatchId, requests: list[NewRequest]
-    ) -> None:
-        """Store and drop the requests, in parts so that other calls continue meanwhile.
+    async def _pace_for(self, tenant: Tenant, part: Sequence[NewRequest]) -> None:
+        if self._pace is not None:
+            await self._pace(tenant.tenant_id, len(part))
 
-        Only this call knows the batch: when a part is refused, the whole batch is cancelled.
+    async def _submit_in_parts(
+        self,
+        tenant: Tenant,
+        batch_id: BatchId,
+        part: list[NewRequest],
+        requests: list[NewRequest],
+    ) -> None:
+        """Store and drop `part`, which is paced, then the requests, in parts so that other calls
+        continue meanwhile.
+
+        Their quota is that of the batch, so that no part is refused after another was stored.
         """
-        requests.reverse()
+        await self._store.submit(tenant.tenant_id, batch_id, part, tenant.quota)
         while requests:
-            part: list[NewRequest] = []
-            size = 0
-            while requests and len(part) < PART_REQUESTS_MAX and size < PART_BYTES_MAX:
-                part.append(requests.pop())
-                size += len(part[-1].response) + len(part[-1].reference)
-            if self._pace is not None:
-                await self._pace(tenant.tenant_id, len(part))
+            part = _next_part(requests)
+            await self._pace_for(tenant, part)
             await self._store.submit(tenant.tenant_id, batch_id, part, tenant.quota)
 
     async def _until_over(
@@ -548,6 +574,27 @@ async def _next(changes: AsyncIterator[None]) -> None:
         await anext(changes)
     except StopAsyncIteration:
         raise DependencyDown("the connection to the store was closed") from None
+
+
+def _next_part(requests: list[NewRequest]) -> list[NewRequest]:
+    """Take the requests that are stored next from the front."""
+    count = size = 0
+    while count < min(len(requests), PART_REQUESTS_MAX) and size < PART_BYTES_MAX:
+        size += len(requests[count].response) + len(requests[count].reference)
+        count += 1
+    part = requests[:count]
+    del requests[:count]
+    return part
+
+
+def _check_in_time(timeout_s: float | None) -> None:
+    """Refuse a call whose caller waits no longer, before anything is stored.
+
+    Raises:
+        DeadlinePassed: there is no time left.
+    """
+    if timeout_s is not None and not timeout_s > 0:  # NaN too
+        raise DeadlinePassed("the deadline of the call has passed; nothing was stored")
 
 
 def _whole_ms(timeout_s: float | None) -> int | None:

@@ -63,10 +63,8 @@ class Store(Protocol):
     """Every method raises `DependencyDown` when the store cannot be reached."""
 
     # -- tasks and batches ---------------------------------------------------------------------
-    async def put_task(
-        self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
-    ) -> bool:
-        """Register; returns False if the same task exists. An `implicit` one is forgotten sooner.
+    async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
+        """Register; returns False if the same task exists.
 
         Raises:
             Conflict: a task of that name differs.
@@ -76,13 +74,19 @@ class Store(Protocol):
     async def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
         """Raises NotFound."""
 
-    async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
+    async def open_batch(
+        self, spec: BatchSpec, quota: Quota, *, implicit: TaskRecord | None = None
+    ) -> tuple[BatchRecord, bool]:
         """Open a batch, or return the one of that name (and False) if its spec agrees.
+
+        A task that is not there yet and comes as `implicit` is registered with the batch, or, if
+        the batch is refused, not at all.
 
         Raises:
             NotFound: no such task.
             Conflict: a batch of that name differs in task, size or group size.
-            Saturated: the tenant holds `batches_open_max`.
+            Saturated: a quota would be exceeded: `batches_open_max`, that of what the batch
+                reserves, or with `implicit` `tasks_max`.
         """
 
     async def submit(

@@ -8,7 +8,7 @@ tasks and large payload parts, which never change. Operations that take several 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from assay.config.settings import StoreSettings
 from assay.core.codec import pack
@@ -50,6 +50,8 @@ from assay.core.store_limits import (
     other_batch,
     other_task,
     too_many_batches,
+    too_many_bytes,
+    too_many_requests,
     too_many_tasks,
 )
 from assay.core.tools.lru import LruCache
@@ -133,16 +135,13 @@ class ValkeyStore:
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    async def put_task(
-        self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
-    ) -> bool:
+    async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
         """See `Store.put_task`."""
         quota = quota or Quota()
-        kept_s = self._settings.implicit_tasks_kept_s if implicit else TASK_KEPT_S
         reply = await self._link.run(
             self._put_task,
             *(task.tenant, task.task_id, codec.pack_task(task), task.stages[0]),
-            *(quota.tasks_max, int(kept_s * 1000)),
+            *(quota.tasks_max, int(TASK_KEPT_S * 1000)),
         )
         if reply[0] == b"SATURATED":
             raise too_many_tasks(quota)
@@ -166,8 +165,15 @@ class ValkeyStore:
         self._remember_task(task)
         return task
 
-    async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
+    async def open_batch(
+        self, spec: BatchSpec, quota: Quota, *, implicit: TaskRecord | None = None
+    ) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
+        task: Sequence[Argument] = ("", "", 0, 0)
+        if implicit is not None:
+            kept_ms = int(self._settings.implicit_tasks_kept_s * 1000)
+            packed, first = codec.pack_task(implicit), implicit.stages[0]
+            task = (packed, first, quota.tasks_max, kept_ms)
         reply = await self._link.run(
             self._open_batch,
             *(spec.tenant, spec.batch_id, spec.task_id, spec.size, spec.group_size),
@@ -177,14 +183,13 @@ class ValkeyStore:
             self._settings.history_batches,
             repr(spec.weight),
             quota.results_kept_max,
+            *(spec.requests_reserved, spec.bytes_reserved),
+            *(quota.requests_open_max, quota.bytes_open_max, *task),
         )
-        match reply[0]:
-            case b"NOT_FOUND":
-                raise no_task(spec.task_id)
-            case b"CONFLICT":
-                raise other_batch(spec.batch_id)
-            case b"SATURATED":
-                raise too_many_batches(quota)
+        if reply[0] not in {b"NEW", b"THERE"}:
+            _refuse_batch(reply, spec, quota)
+        if implicit is not None:
+            self._remember_task(implicit)
         return codec.batch_record(reply[1]), reply[0] == b"NEW"
 
     async def submit(
@@ -471,3 +476,21 @@ class ValkeyStore:
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _refuse_batch(reply: Reply, spec: BatchSpec, quota: Quota) -> NoReturn:
+    """Raise the error for a refusal of the open_batch script."""
+    match reply[0]:
+        case b"NOT_FOUND":
+            raise no_task(spec.task_id)
+        case b"OTHER_TASK":
+            raise other_task(spec.task_id)
+        case b"CONFLICT":
+            raise other_batch(spec.batch_id)
+        case b"QUOTA_REQUESTS":
+            raise too_many_requests()
+        case b"QUOTA_BYTES":
+            raise too_many_bytes()
+        case b"QUOTA_TASKS":
+            raise too_many_tasks(quota)
+    raise too_many_batches(quota)

@@ -127,9 +127,7 @@ class MemoryStore:
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    async def put_task(
-        self, task: TaskRecord, quota: Quota | None = None, *, implicit: bool = False
-    ) -> bool:
+    async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
         """See `Store.put_task`; nothing expires here."""
         return self._model.task_book.put_task(task, quota)
 
@@ -137,9 +135,11 @@ class MemoryStore:
         """See `Store.get_task`."""
         return self._model.task_book.get_task(tenant, task_id)
 
-    async def open_batch(self, spec: BatchSpec, quota: Quota) -> tuple[BatchRecord, bool]:
+    async def open_batch(
+        self, spec: BatchSpec, quota: Quota, *, implicit: TaskRecord | None = None
+    ) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
-        opened = self._model.open_batch(spec, quota, self._clock.now_ns())
+        opened = self._model.open_batch(spec, quota, self._clock.now_ns(), implicit=implicit)
         self._wake()
         return opened
 

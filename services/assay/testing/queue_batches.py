@@ -79,10 +79,17 @@ class BatchBook:
         batch.live[job.job_id] = job
         if request.group_id:
             batch.groups.setdefault(request.group_id, Group()).submitted += 1
-        held = self.held[batch.spec.tenant]
-        held.requests += 1
-        held.payload_bytes += job.payload_bytes
+        self._take_quota(batch, job.payload_bytes)
         self.jobs[job.job_id] = job
+
+    def _take_quota(self, batch: Batch, size: int) -> None:
+        """For one request: first what the batch has reserved, then the tenant's."""
+        held = self.held[batch.spec.tenant]
+        reserved, reserved_bytes = min(1, batch.requests_reserved), min(size, batch.bytes_reserved)
+        batch.requests_reserved -= reserved
+        batch.bytes_reserved -= reserved_bytes
+        held.requests += 1 - reserved
+        held.payload_bytes += size - reserved_bytes
 
     def seal(self, batch: Batch, now_ns: int) -> None:
         """It gets no more requests."""
@@ -172,7 +179,11 @@ class BatchBook:
             batch.state = BatchState.CANCELLED if cancelled else BatchState.COMPLETE
             batch.completed_ns = now_ns
             self._changes.planning = True
-            self.held[batch.spec.tenant].batches -= 1
+            held = self.held[batch.spec.tenant]
+            held.batches -= 1
+            held.requests -= batch.requests_reserved
+            held.payload_bytes -= batch.bytes_reserved
+            batch.requests_reserved = batch.bytes_reserved = 0
             if not cancelled:
                 self._tasks.keep_history(batch)
                 self._completed.append(_completed(batch))

@@ -14,7 +14,6 @@ Each call records its changes in `changes` for the caller to collect.
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never
 
 from assay.core.ids import (
@@ -50,6 +49,7 @@ from assay.core.records import (
     StageDepth,
     StageReport,
     Submitted,
+    TaskRecord,
 )
 from assay.core.store_limits import (
     LEASE_RAN_OUT,
@@ -65,6 +65,7 @@ from assay.testing.queue_records import (
     Changes,
     Job,
     admit,
+    check_quota,
     leave_stage,
     leaves_stage,
     stages_gone,
@@ -93,21 +94,36 @@ class QueueModel:
 
     # -- tasks and batches ---------------------------------------------------------------------
 
-    def open_batch(self, spec: BatchSpec, quota: Quota, now_ns: int) -> tuple[BatchRecord, bool]:
+    def open_batch(
+        self,
+        spec: BatchSpec,
+        quota: Quota,
+        now_ns: int,
+        *,
+        implicit: TaskRecord | None = None,
+    ) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
         self.batch_book.forget(now_ns)
         there = self.batch_book.batches.get((spec.tenant, spec.batch_id))
         if there is not None:
             own = there.spec
-            same = replace(spec, deadline_after_ms=own.deadline_after_ms, weight=own.weight)
-            if same != own:
+            if (spec.task_id, spec.size, spec.group_size) != (
+                *(own.task_id, own.size, own.group_size),
+            ):
                 raise other_batch(spec.batch_id)
             return there.record(), False
-        task = self.task_book.get_task(spec.tenant, spec.task_id)
+        if implicit is None:
+            self.task_book.get_task(spec.tenant, spec.task_id)
         held = self.batch_book.held[spec.tenant]
         if held.batches >= quota.batches_open_max:
             raise too_many_batches(quota)
+        check_quota(held, quota, requests=spec.requests_reserved, payload_bytes=spec.bytes_reserved)
+        if implicit is not None:  # it changes nothing if it refuses, and nothing refuses after it
+            self.task_book.put_task(implicit, quota)
+        task = self.task_book.get_task(spec.tenant, spec.task_id)
         held.batches += 1
+        held.requests += spec.requests_reserved
+        held.payload_bytes += spec.bytes_reserved
         deadline_ns = now_ns + spec.deadline_after_ms * 1_000_000
         batch = Batch(
             spec=spec,
@@ -117,6 +133,8 @@ class QueueModel:
             deadline_ns=deadline_ns,
             overdue_ns=deadline_ns + self._limits.batch_overdue_ns,
             results_kept_max=quota.results_kept_max,
+            requests_reserved=spec.requests_reserved,
+            bytes_reserved=spec.bytes_reserved,
         )
         self.batch_book.batches[batch.key] = batch
         self.changes.planning = True

@@ -118,6 +118,8 @@ class Batch:
     deadline_ns: int
     overdue_ns: int
     results_kept_max: int
+    requests_reserved: int = 0
+    bytes_reserved: int = 0
     prioritized_ns: int = 0
     at_risk: bool = False
     ended_natural_ns: int = 0
@@ -276,10 +278,25 @@ def admit(
         group = batch.groups.get(request.group_id, Group())
         if 0 < spec.group_size < group.submitted + added[request.group_id]:
             raise group_full(request.group_id, index)
-    payload_bytes = sum(len(r.response) + len(r.reference) for r in fresh.values())
-    if held.requests + len(fresh) > quota.requests_open_max:
+    more_bytes = size_of(fresh.values()) - batch.bytes_reserved
+    more = len(fresh) - batch.requests_reserved
+    check_quota(held, quota, requests=max(0, more), payload_bytes=max(0, more_bytes))
+
+
+def size_of(requests: Iterable[NewRequest]) -> int:
+    """Their size, as quotas count it."""
+    return sum(len(request.response) + len(request.reference) for request in requests)
+
+
+def check_quota(held: Held, quota: Quota, *, requests: int, payload_bytes: int) -> None:
+    """Check that the tenant may hold so much more.
+
+    Raises:
+        Saturated: it may not.
+    """
+    if requests and held.requests + requests > quota.requests_open_max:
         raise too_many_requests()
-    if held.payload_bytes + payload_bytes > quota.bytes_open_max:
+    if payload_bytes and held.payload_bytes + payload_bytes > quota.bytes_open_max:
         raise too_many_bytes()
 
 

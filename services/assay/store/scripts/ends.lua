@@ -247,7 +247,7 @@ local function write_quotas()
 end
 
 local BATCH_FACTS = { 'tenant', 'batch', 'task', 'state', 'closing', 'k', 'opened', 'deadline',
-  'submitted', 'ended', 'running', 'kept', 'history', 'natural', 'results_max' }
+  'submitted', 'ended', 'running', 'kept', 'history', 'natural', 'results_max', 'reserved' }
 
 -- A batch as a table, with its counts of these outcomes; `change` and `write_batch` write it.
 local function batch_facts(uid, outcomes)
@@ -290,7 +290,8 @@ local function finish_batch(uid, b)
     call('DEL', P .. 'hb:' .. uid)
   end
   b.requests = ''
-  release_quota(b.tenant, 0, 0, 1)
+  local requests, bytes = string.match(b.reserved or '0 0', '^(%d+) (%d+)$')
+  release_quota(b.tenant, tonumber(requests), tonumber(bytes), 1)
   expire_batch(uid, tonumber(b.kept))
   bound_results(uid, b)
   tell_planners()

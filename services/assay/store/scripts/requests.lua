@@ -18,6 +18,8 @@
 --                              weight (the tenant's; absent = 1)
 --                              results_max (kept of the tenant's completed batches)
 --                              risk (0 | 1)  natural (ns: arrival + services of those ended, most)
+--                              reserved ('<requests> <bytes>' of the tenant's quota that were taken
+--                              for requests to come)
 --   d:<uid>            HASH    request id -> digest of its content
 --   gs:<uid>           HASH    group id -> requests submitted
 --   g:<uid>            HASH    group id -> "<ended> <told> <reward>,<reward>,..."

@@ -24,7 +24,7 @@ if ARGV[6] ~= '' then ranges = cmsgpack.unpack(ARGV[6]) end
 local WIDTH = 7
 local count = #rows / WIDTH
 local facts = call('HMGET', P .. 'b:' .. uid, 'state', 'size', 'submitted', 'k', 'first', 'deadline',
-  'rank')
+  'rank', 'reserved')
 local state, size, submitted, k = facts[1], tonumber(facts[2]), tonumber(facts[3]), tonumber(facts[4])
 if not state then return { 'NOT_FOUND' } end
 
@@ -74,10 +74,20 @@ for i, group in ipairs(groups) do
   end
   sizes[i] = before + more
 end
-local quota = P .. 'quota:' .. tenant
-local held = call('HMGET', quota, 'requests', 'bytes')
-if tonumber(held[1] or 0) + #fresh > tonumber(ARGV[3]) then return { 'QUOTA_REQUESTS' } end
-if tonumber(held[2] or 0) + bytes > tonumber(ARGV[4]) then return { 'QUOTA_BYTES' } end
+local quota, held = P .. 'quota:' .. tenant, nil
+local reserved_requests, reserved_bytes = string.match(facts[8] or '0 0', '^(%d+) (%d+)$')
+local left_requests = math.max(0, tonumber(reserved_requests) - #fresh)
+local left_bytes = math.max(0, tonumber(reserved_bytes) - bytes)
+local more_requests = #fresh - (tonumber(reserved_requests) - left_requests)
+local more_bytes = bytes - (tonumber(reserved_bytes) - left_bytes)
+if more_requests > 0 or more_bytes > 0 then -- beyond what the batch took when it opened
+  held = call('HMGET', quota, 'requests', 'bytes')
+  for i = 1, 2 do held[i] = tonumber(held[i] or 0) end
+  if more_requests > 0 and held[1] + more_requests > tonumber(ARGV[3]) then
+    return { 'QUOTA_REQUESTS' }
+  end
+  if more_bytes > 0 and held[2] + more_bytes > tonumber(ARGV[4]) then return { 'QUOTA_BYTES' } end
+end
 for _, i in ipairs(fresh) do
   for hash in string.gmatch(rows[i * WIDTH], '%S+') do
     if call('EXISTS', P .. 'bl:' .. hash) == 0 then return { 'NO_BLOB' } end
@@ -128,9 +138,11 @@ in_slices('HSET', P .. 'gs:' .. uid, group_writes)
 in_slices('SADD', P .. 'live:' .. uid, jobs)
 mark(stage)
 local sealed, more = size > 0 and submitted + #fresh == size, false
-call('HSET', P .. 'b:' .. uid, 'submitted', submitted + #fresh, 'state', sealed and 'SEALED' or state)
-call('HSET', quota, 'requests', tonumber(held[1] or 0) + #fresh,
-  'bytes', tonumber(held[2] or 0) + bytes)
+call('HSET', P .. 'b:' .. uid, 'submitted', submitted + #fresh, 'state', sealed and 'SEALED' or state,
+  'reserved', string.format('%.0f %.0f', left_requests, left_bytes))
+if held then
+  call('HSET', quota, 'requests', held[1] + more_requests, 'bytes', held[2] + more_bytes)
+end
 if submitted == 0 then tell_planners() end
 if sealed then
   more = settle_groups(uid, SLICE)

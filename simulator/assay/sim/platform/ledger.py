@@ -125,6 +125,15 @@ class BatchEntry:
     def live(self) -> list[Entry]:
         return [one for one in self.requests.values() if one.place != "ended"]
 
+    @property
+    def requests_reserved(self) -> int:
+        return 0 if self.over else max(0, self.spec.requests_reserved - len(self.requests))
+
+    @property
+    def bytes_reserved(self) -> int:
+        size = sum(_size(entry.request) for entry in self.requests.values())
+        return 0 if self.over else max(0, self.spec.bytes_reserved - size)
+
 
 @dataclass(slots=True)
 class Races:
@@ -159,6 +168,8 @@ class Ledger:
         self.leased: dict[StageName, dict[JobId, Entry]] = defaultdict(dict)
         self.open_by_tenant: Counter[TenantId] = Counter()
         self.bytes_by_tenant: Counter[TenantId] = Counter()
+        self.reserving: dict[BatchKey, BatchEntry] = {}
+        """Batches that hold quota for requests to come."""
         self.races: dict[StageName, Races] = defaultdict(Races)
         self.fence = 0
         self.lead_fence = 0
@@ -208,9 +219,16 @@ class Ledger:
         spec, quota = command.args
         mine = [b for b in self.batches.values() if b.spec.tenant == spec.tenant and not b.over]
         if isinstance(command.answer, Saturated):
-            require(len(mine) >= quota.batches_open_max, "a batch was refused below the quota")
+            over = len(mine) >= quota.batches_open_max
+            over |= self._over_quota(
+                spec.tenant, quota, more=spec.requests_reserved, size=spec.bytes_reserved
+            )
+            require(over, "a batch was refused below the quota")
         if isinstance(command.answer, AssayError):
             return
+        implicit = command.options.get("implicit")
+        if implicit is not None:
+            self.tasks[implicit.tenant, implicit.task_id] = implicit
         record, created = command.answer
         key = spec.tenant, spec.batch_id
         require(created == (key not in self.batches), "a batch was opened twice", batch=key)
@@ -225,7 +243,18 @@ class Ledger:
                 + LIMITS.batch_overdue_ns,
             )
             require(len(mine) + 1 <= quota.batches_open_max, "more batches open than the quota")
+            if spec.requests_reserved:
+                self.reserving[key] = self.batches[key]
+            over = self._over_quota(spec.tenant, quota, more=0, size=0)
+            require(not over, "over the quota")
         self._same(self.batches[key], record)
+
+    def _over_quota(self, tenant: TenantId, quota: Quota, *, more: int, size: int) -> bool:
+        """Whether so much more, beside what is open and what is reserved, is over the quota."""
+        own = [b for b in self.reserving.values() if b.spec.tenant == tenant]
+        count = self.open_by_tenant[tenant] + sum(b.requests_reserved for b in own) + more
+        held = self.bytes_by_tenant[tenant] + sum(b.bytes_reserved for b in own) + size
+        return count > quota.requests_open_max or held > quota.bytes_open_max
 
     def _submit(self, command: Command) -> None:
         tenant, batch_id, requests, quota = command.args
@@ -243,8 +272,7 @@ class Ledger:
         for request in fresh.values():
             self._number += 1
             self._enter(batch, request)
-        require(self.open_by_tenant[tenant] <= quota.requests_open_max, "over the request quota")
-        require(self.bytes_by_tenant[tenant] <= quota.bytes_open_max, "over the byte quota")
+        require(not self._over_quota(tenant, quota, more=0, size=0), "over the quota")
         if fresh and len(batch.requests) == batch.spec.size:
             batch.sealed = True
         require(not batch.spec.size or len(batch.requests) <= batch.spec.size, "over its size")
@@ -266,9 +294,9 @@ class Ledger:
         tenant, _, requests, quota = command.args
         if isinstance(command.answer, Saturated) and batch is not None:
             fresh = [r for r in requests if r.request_id not in batch.requests]
-            over = self.open_by_tenant[tenant] + len(fresh) > quota.requests_open_max
-            size = sum(_size(request) for request in fresh)
-            over |= self.bytes_by_tenant[tenant] + size > quota.bytes_open_max
+            size = sum(map(_size, fresh)) - batch.bytes_reserved
+            more = len(fresh) - batch.requests_reserved
+            over = self._over_quota(tenant, quota, more=max(0, more), size=max(0, size))
             require(over, "requests were refused below the quota", tenant=tenant)
         if isinstance(command.answer, NotFound):
             require(batch is None, "a batch that is there was not found", batch=command.args[1])
@@ -533,6 +561,7 @@ class Ledger:
     def _settle(self, batch: BatchEntry) -> None:
         if batch.sealed and not batch.over and not batch.live:
             batch.over = True
+            self.reserving.pop((batch.spec.tenant, batch.spec.batch_id), None)
 
     def _reap(self, command: Command) -> None:
         if isinstance(command.answer, AssayError):
