@@ -5,7 +5,7 @@
     python benchmarks/golds.py --generated 2000 --seed 1
 
 Takes files of JSON Lines (a directory: all `*.jsonl` in it). The gold is the field `--field`, by
-default the first of `final_answer`, `answer`, `target` that a row has, or the last box of
+default the first of `final_answer`, `answer`, `target`, `gold` that a row has, or the last box of
 `solution`. Each gold is sent as a response in every usual carrier and must pass; its mutants
 (another sign, another digit, a part of a list, another order) must not. Mutants with the same
 numerical value are skipped, as `assay.verifiers.math.controls` describes.
@@ -30,7 +30,7 @@ from assay.verifiers.math import controls
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.text.answers import Strategy, extract
 
-FIELDS = ("final_answer", "answer", "target", "Answer")
+FIELDS = ("final_answer", "answer", "target", "Answer", "gold")
 ECHOES = {
     "plain": "{}",
     "$": "${}$",
@@ -75,6 +75,8 @@ class Count:
         self.wrong: collections.Counter[str] = collections.Counter()
         self.refused = 0
         """Golds that the audit of references refuses (with `--audit`); their echoes fail."""
+        self.cpu_s_max = 0.0
+        """The longest judgement, in CPU seconds; the first of a gold includes its audit."""
         self.failures: list[tuple[str, str, str, str]] = []
 
     def add(self, kind: str, gold: str, response: str, *, right: bool, verdict: str) -> None:
@@ -104,6 +106,7 @@ def measure(local: LocalPipelines, name: str, golds: list[str], *, audit: bool) 
         refused = False
         for kind, response in echoes(gold):
             ended = local.judge("math", response, reference, **more)
+            count.cpu_s_max = max(count.cpu_s_max, ended.use.cpu_s)
             refused |= ended.evidence.verdict == "invalid_reference"
             verdict = f"{ended.evidence.verdict} {ended.evidence.error}"
             count.add(f"echo {kind}", gold, response, right=ended.reward == 1.0, verdict=verdict)
@@ -149,6 +152,7 @@ def main() -> None:
             "data",
             "golds",
             "refused",
+            "cpu_s_max",
             "echoed",
             "sign",
             "digit",
@@ -167,6 +171,7 @@ def main() -> None:
                 data=name,
                 golds=len(golds),
                 refused=count.refused if wanted.audit else "-",
+                cpu_s_max=round(count.cpu_s_max, 3),
                 echoed=share(count, ("echo",)),
                 sign=share(count, ("sign",)),
                 digit=share(count, ("digit",)),

@@ -3,9 +3,9 @@
     python -m benchmarks.load [--busy 20] [--responses 200] [--callers 8] [--cpu 0.25] [--json]
 
 `--responses` right programs use 80 % of their CPU limit, or sleep for 80 % of their time limit, in
-one test or several, with stdin, as calls, in C++, in a child process. Wrong ones use 140 %
-of their CPU limit, or sleep for 115 % or 280 % of their time limit. Each is judged once on the
-machine as it is and once beside `--busy` processes that never sleep. Every reward must be
+one test or several, with stdin, as calls, in C++, in a thread, in a child process. Wrong ones use
+140 % of their CPU limit, or sleep for 115 % or 280 % of their time limit. Each is judged once on
+the machine as it is and once beside `--busy` processes that never sleep. Every reward must be
 correct, and both passes must agree; the times show the slowdown.
 """
 
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,11 +65,15 @@ def cases(cpu_s: float) -> list[Case]:
     most, more = 0.8 * cpu_s, 1.4 * cpu_s
     answer = "print(int(input()) * 2)\n"
     child = "import os\nif os.fork() == 0:\n    spin({0})\n    os._exit(0)\nos.wait()\n"
+    thread = "import threading\nt = threading.Thread(target=time.sleep, args=({0},))\n"
+    thread += "t.start()\nt.join()\n"
     cpp, python = "code.cpp", "code.python"
+    slightly = 1.15 * cpu_s
     told: list[tuple[str, str, str, dict[str, Any], float]] = [
         ("busy", python, f"{SPIN}spin({most})\n{answer}", TESTS, 1.0),
         ("asleep", python, f"{SPIN}time.sleep({most})\n{answer}", TESTS, 1.0),
         ("both", python, f"{SPIN}time.sleep({most})\nspin({most})\n{answer}", TESTS, 1.0),
+        ("asleep in a thread", python, f"{SPIN}{thread.format(most)}{answer}", TESTS, 1.0),
         ("four tests", python, f"{SPIN}spin({most / 2})\n{answer}", FOUR_TESTS, 1.0),
         ("in a child", python, f"{SPIN}{child.format(most)}{answer}", TESTS, 1.0),
         (
@@ -82,7 +86,8 @@ def cases(cpu_s: float) -> list[Case]:
         ("C++", cpp, CPP_SPIN.format(seconds=most), TESTS, 1.0),
         ("too busy", python, f"{SPIN}spin({more})\n{answer}", TESTS, 0.0),
         ("too sleepy", python, f"{SPIN}time.sleep({more * 2})\n{answer}", TESTS, 0.0),
-        ("just too sleepy", python, f"{SPIN}time.sleep({1.15 * cpu_s})\n{answer}", TESTS, 0.0),
+        ("just too sleepy", python, f"{SPIN}time.sleep({slightly})\n{answer}", TESTS, 0.0),
+        ("the same in a thread", python, f"{SPIN}{thread.format(slightly)}{answer}", TESTS, 0.0),
         ("C++ too busy", cpp, CPP_SPIN.format(seconds=more), TESTS, 0.0),
     ]
     return [
@@ -103,23 +108,36 @@ def busy(count: int) -> Iterator[None]:
             process.wait()
 
 
-def judge_all(
-    pipelines: LocalPipelines, responses: list[Case], *, callers: int, cpu_s: float
-) -> list[tuple[Ended | None, float]]:
-    """Judge each; `None` if the attempt failed. Also returns the seconds that it took."""
+LOCAL: dict[str, LocalPipelines] = {}
+"""The pipelines of this process, which judges one response at a time, as a worker's slot does."""
 
-    def one(case: Case) -> tuple[Ended | None, float]:
-        began = time.perf_counter()
-        limits = {"cpu_s": cpu_s, "blocked_s": cpu_s}
-        try:
-            ended = pipelines.judge(case.pipeline, case.response, case.reference, **limits)
-        except Exception as error:  # noqa: BLE001 - failed attempts are counted
-            print(f"{case.name}: {error}", file=sys.stderr)
-            return None, time.perf_counter() - began
-        return ended, time.perf_counter() - began
 
-    with ThreadPoolExecutor(callers) as pool:
-        return list(pool.map(one, responses))
+def open_local(scratch: str, artifacts: dict[str, bytes]) -> None:
+    """Begin to judge; compiled programs are shared."""
+    LOCAL["mine"] = LocalPipelines(scratch=Path(scratch, str(os.getpid())))
+    LOCAL["mine"].artifacts.kept.update(artifacts)
+
+
+def judge(case: Case, cpu_s: float) -> tuple[Ended | None, float]:
+    """Return `None` if the attempt failed, and the seconds that it took."""
+    began = time.perf_counter()
+    limits = {"cpu_s": cpu_s, "blocked_s": cpu_s}
+    try:
+        ended = LOCAL["mine"].judge(case.pipeline, case.response, case.reference, **limits)
+    except Exception as error:  # noqa: BLE001 - failed attempts are counted
+        print(f"{case.name}: {error}", file=sys.stderr)
+        return None, time.perf_counter() - began
+    return ended, time.perf_counter() - began
+
+
+def compiled(scratch: str, kinds: list[Case], cpu_s: float) -> dict[str, bytes]:
+    """Judge each kind once; returns the compiled programs."""
+    open_local(scratch, {})
+    with LOCAL.pop("mine") as local:
+        LOCAL["mine"] = local
+        for kind in kinds:
+            judge(kind, cpu_s)
+        return local.artifacts.kept
 
 
 def main() -> int:
@@ -145,13 +163,16 @@ def main() -> int:
             "p50_s_busy",
         ),
     )
-    with tempfile.TemporaryDirectory() as scratch, LocalPipelines(scratch=Path(scratch)) as local:
-        judge_all(local, kinds, callers=1, cpu_s=arguments.cpu)  # handlers, compiled programs
-        order = {"callers": arguments.callers, "cpu_s": arguments.cpu}
-        idle = judge_all(local, responses, **order)
-        with busy(arguments.busy):
-            loaded = judge_all(local, responses, **order)
-            load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as scratch:
+        programs = compiled(scratch, kinds, arguments.cpu)
+        with ProcessPoolExecutor(
+            arguments.callers, initializer=open_local, initargs=(scratch, programs)
+        ) as callers:
+            limit = [arguments.cpu] * len(responses)
+            idle = list(callers.map(judge, responses, limit))
+            with busy(arguments.busy):
+                loaded = list(callers.map(judge, responses, limit))
+                load = os.getloadavg()[0]
     wrong = 0
     for kind in kinds:
         at = [number for number, one in enumerate(responses) if one is kind]

@@ -235,7 +235,8 @@ time.sleep(600)
 async def test_a_wrong_configuration_ends_the_platform_at_once_with_the_childs_line(
     platform: Platform, tmp_path: Path
 ) -> None:
-    sick = ["-c", f"import sys; print('sick: port 7 is taken'); sys.exit({EXIT_CONFIGURATION})"]
+    code = f"print('sick: failed_precondition: port 7 is taken'); exit({EXIT_CONFIGURATION})"
+    sick = ["-c", code]
     child = await platform.start(
         "sick", sick, ready_file=tmp_path / "never", drain_s=1, needed=False
     )

@@ -157,7 +157,10 @@ for number in wanted["allowed"]:
     os.waitpid(child, 0)
 print(json.dumps(refused))
 """
-BY_ARGUMENT = {"clone", "fcntl", "ioctl", "mmap", "memfd_create", "prctl", "socket", "socketpair"}
+BY_ARGUMENT = {
+    *("clone", "fcntl", "ioctl", "madvise", "mmap", "memfd_create", "prctl", "setsockopt"),
+    *("socket", "socketpair"),
+}
 DANGEROUS = frozenset(
     """
     unshare setns mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsmount
@@ -246,13 +249,15 @@ def _sweeps(seed: int) -> list[tuple[str, list[Any], list[int]]]:
     ioctls = {*range(0x5400, 0x5480), *(drawn.getrandbits(32) for _ in range(2_000))}
     families = set(range(64)) - {socket.AF_UNIX}
     namespaces = [bit for bit in (1 << at for at in range(32)) if bit & seccomp.NAMESPACES]
-    swept = {
+    swept: dict[str, tuple[list[Any], set[int]]] = {
         "prctl": ([], {*range(200), *seccomp.PRCTL_OPTIONS} - {*seccomp.PRCTL_OPTIONS}),
         "ioctl": (["fd"], ioctls - {*seccomp.IOCTL_REQUESTS}),
         "fcntl": (
             ["fd"],
             {*range(2_048)} - {*seccomp.FCNTL_COMMANDS} - {*seccomp.LOCK_COMMANDS},
         ),
+        "madvise": ([0, 0], {*range(256)} - {*seccomp.MEMORY_ADVICE}),
+        "setsockopt": (["fd", 1], {*range(512)} - {*seccomp.SOCKET_OPTIONS}),
         "socket": ([], families),
         "socketpair": ([], families),
         "clone": ([], {bit | 17 for bit in namespaces}),
@@ -449,6 +454,20 @@ found(len(open("/dev/zero", "rb").read(8)), len(open("/dev/urandom", "rb").read(
 attempt("full", lambda: open("/dev/full", "w", 1).write("x\\n"))
 """
     assert said(run(PRELUDE + source)) == ["8 8", "full ENOSPC"]
+
+
+def test_a_flush_of_a_shared_file_does_not_reach_the_machines_disk(run: Run) -> None:
+    """The kernel would refuse an empty descriptor, and a range that begins before the file."""
+    source = """
+import json
+for name, number in json.loads(input()).items():
+    result = libc.syscall(ctypes.c_long(number), 99, -1, -1, -1)
+    found(name, "answered" if result == 0 else "DONE")
+"""
+    names = ["fsync", "fdatasync", "sync_file_range", "msync", "syncfs"]
+    numbers = {name: number for number, name in numbers_of(names).items()}
+    lines = said(run(PRELUDE + source, stdin=json.dumps(numbers).encode()))
+    assert lines == [f"{name} answered" for name in numbers]
 
 
 LOCKS = """

@@ -2,10 +2,12 @@
 nobody. The waits are injected."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ import pytest
 from assay.edge.clock import Clock
 from assay.sandbox.accounting import blocked
 from assay.sandbox.accounting.blocked import BlockedTime, Edge, Reading, words_of
-from assay.sandbox.launchers.watch import Started, Watch
+from assay.sandbox.launchers import watch
+from assay.sandbox.launchers.watch import Priority, Started, Watch
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import Limits, PythonRun
 
@@ -89,16 +92,16 @@ def test_what_the_observer_was_late_before_the_start_excuses_nothing(tmp_path: P
         )
         run_account = type("Account", (), {"pids": lambda _: (), "cpu_s": lambda _: 0.0})
         run.account = run_account()
-        watch = Watch(run, Clock())
-        watch._late_ns = 60_000 * MS
+        observer = Watch(run, Clock())
+        observer._late_ns = 60_000 * MS
         now_ns = time.monotonic_ns()
         began = Edge(now_ns - 400 * MS, Reading(3 * MS, 90 * MS), is_head=False, is_alone=True)
         ended = Edge(now_ns - 100 * MS, Reading(5 * MS, 91 * MS), is_head=False, is_alone=True)
-        watch._note("started", words_of(began))
-        assert watch._late_ns <= time.monotonic_ns() - began.at_ns
-        watch._late_ns = 0
-        watch._note("ended", f"0 5000 0 {words_of(ended)}")
-        assert watch._blocked.blocked_ns == 297 * MS
+        observer._note("started", words_of(began))
+        assert observer._late_ns <= time.monotonic_ns() - began.at_ns
+        observer._late_ns = 0
+        observer._note("ended", f"0 5000 0 {words_of(ended)}")
+        assert observer._blocked.blocked_ns == 297 * MS
         ours.close()
 
 
@@ -124,3 +127,77 @@ def test_a_task_that_did_next_to_nothing_is_known_to_have_been_there(
     monkeypatch.setattr(BlockedTime, "end_at", note)
     zygote.run_python(PythonRun(source=source.encode()))
     assert [edge.is_alone for edge in edges] == [is_alone]
+
+
+def test_the_watcher_of_a_run_is_ahead_of_programs_for_a_bounded_time(
+    zygote: ZygoteLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The later it looks, the more of a sleep is excused that ended with its thread."""
+    if not _may_be_raised():
+        pytest.skip("this host gives real-time priority to nobody")
+    seen: list[int] = []
+    handle = Watch._handle
+
+    def noted(self: Watch, descriptor: int) -> None:
+        seen.append(os.sched_getscheduler(0))
+        handle(self, descriptor)
+
+    monkeypatch.setattr(Watch, "_handle", noted)
+    zygote.run_python(PythonRun(source=b"print(1)"))
+    assert set(seen) == {os.SCHED_RR | os.SCHED_RESET_ON_FORK}
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+    seen.clear()
+    monkeypatch.setattr(watch, "PRIORITY_NS_MAX", 0)
+    zygote.run_python(PythonRun(source=b"for _ in range(9): print(1, flush=True)"))
+    assert seen[-1] == os.SCHED_OTHER
+    seen.clear()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(zygote.run_python, PythonRun(source=b"print(1)")).result()
+    assert set(seen) == {os.SCHED_OTHER}, "it would wait for the interpreter's lock"
+
+
+def _may_be_raised() -> bool:
+    with Priority() as priority:
+        return priority._is_raised
+
+
+def test_a_sleep_that_ends_with_its_thread_is_lost_for_one_interval_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A watcher that is in time: 115 % of a limit stay more than the limit on a busy machine."""
+    limit_ns, spacing = 250 * MS, blocked.spacing_ns(0.25)
+    slept_ns = limit_ns * 115 // 100
+    meter = BlockedTime(lambda: (7,))
+    tasks: dict[tuple[int, int], object] = {}
+    around = blocked._Around
+    now = [0]
+    monkeypatch.setattr(BlockedTime, "_look", lambda _: dict(tasks))
+    monkeypatch.setattr(blocked, "_own_wait_ns", lambda: 0)
+    monkeypatch.setattr(blocked, "_now_ns", lambda: now[0])
+    monkeypatch.setattr(around, "read", lambda at_ns, _: around(at_ns, 0, at_ns))  # all busy
+    meter.begin_new(0)
+    while now[0] < slept_ns:
+        now[0] += spacing
+        tasks = {(7, 7): blocked._Task(0, 0, b"S"), (7, 8): blocked._Task(0, 0, b"S")}
+        if now[0] >= slept_ns:
+            del tasks[7, 8]
+        meter.look(now[0], due_ns=now[0])
+    assert limit_ns < meter.blocked_ns <= slept_ns
+    assert meter.excused_ns == spacing
+
+
+def test_where_the_kernel_accounts_for_no_waits_all_blocked_time_is_excused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program that waits for a core looks like one that sleeps."""
+    monkeypatch.setattr(blocked, "own_reading", lambda: Reading(0, 0))
+    blocked.waits_known.cache_clear()
+    try:
+        meter = BlockedTime(lambda: ())
+        meter.begin_new(0)
+        meter.look(300 * MS, due_ns=300 * MS, has_answered=1)
+    finally:
+        monkeypatch.undo()
+        blocked.waits_known.cache_clear()
+    assert (meter.blocked_ns, meter.excused_ns) == (0, 300 * MS)
+    assert blocked.waits_known(), "this kernel does"

@@ -91,8 +91,8 @@ def take_port(
     port: int,
     *,
     setting: str,
-    certificate: Path | None,
-    key: Path | None,
+    certificate: Path | None = None,
+    key: Path | None = None,
 ) -> str:
     """Have a server listen; returns `host:port`.
 
@@ -115,7 +115,8 @@ def take_port(
             pair = (key.read_bytes(), certificate.read_bytes())
             taken = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
     except RuntimeError as error:
-        raise OSError(f"{setting}: cannot listen on {address}: {error}") from error
+        why = str(error).partition("; set GRPC_VERBOSITY")[0]
+        raise OSError(f"{setting}: cannot listen on {address}: {why}") from error
     return f"{in_url(host)}:{taken}"
 
 

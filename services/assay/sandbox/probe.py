@@ -19,6 +19,7 @@ from typing import Any, Final
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.sandbox import trial
+from assay.sandbox.accounting.blocked import waits_known
 from assay.sandbox.accounting.cgroup import open_backend
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher, open_command_launcher
 from assay.sandbox.launchers.order import Inside
@@ -47,6 +48,12 @@ _NAMESPACE_ADVICE: Final = (
 _CGROUP_ADVICE: Final = (
     "memory and processes of a whole tree are not limited: make the process's own cgroup writable "
     "(systemd Delegate=yes, or a container with a writable cgroup file system)"
+)
+
+
+_SCHEDSTAT_ADVICE: Final = (
+    "the kernel does not report waits for a core (/proc/PID/schedstat): a program that sleeps is "
+    "ended only after wall_s"
 )
 
 
@@ -107,6 +114,8 @@ def probe(settings: SandboxSettings, clock: MonotonicClock) -> SandboxReport:
         advice.append(f"seccomp: {seccomp.detail}: install libseccomp2")
     if not bubblewrap.available:
         advice.append(f"bubblewrap: {bubblewrap.detail}")
+    if not waits_known():
+        advice.append(_SCHEDSTAT_ADVICE)
     if not {"memory", "processes"}.issubset(limits):
         advice.append(f"cgroup {kind}: {_CGROUP_ADVICE}")
     return SandboxReport(

@@ -9,8 +9,9 @@ message queues, SysV objects, huge pages, pipe sizes).
 
 Some calls return success without being executed, because refusing them would break honest programs
 and executing them would affect shared state. File locks are granted (another run could observe a
-lock on a shared library; within one box they exclude nothing), and flushing the machine's disks
-does nothing (the box's own files are in memory).
+lock on a shared library; within one box they exclude nothing), and flushing files or disks does
+nothing (the box's own files are in memory, and a flush of a shared file waits for the machine's
+disk).
 
 `clone3` fails with ENOSYS because its flags lie behind a pointer that no filter can read: the C
 library then falls back to `clone`, whose flags are checked. The filter is compiled once per process
@@ -37,10 +38,10 @@ ALLOWED: Final = frozenset(
     link linkat symlink symlinkat unlink unlinkat readlink readlinkat mknod mknodat umask
     chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat
     utime utimes utimensat futimesat truncate ftruncate fallocate
-    fsync fdatasync msync sync_file_range sendfile splice tee copy_file_range
+    sendfile splice tee copy_file_range
     getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 
-    mprotect munmap mremap brk madvise
+    mprotect munmap mremap brk
     futex futex_waitv futex_wake futex_wait futex_requeue set_robust_list get_robust_list
     rseq membarrier arch_prctl
 
@@ -64,15 +65,17 @@ ALLOWED: Final = frozenset(
     select pselect6 poll ppoll epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait
     epoll_pwait2 eventfd eventfd2 signalfd signalfd4
 
-    bind listen accept accept4 connect shutdown getsockname getpeername getsockopt setsockopt
+    bind listen accept accept4 connect shutdown getsockname getpeername getsockopt
     sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg
     """.split()  # noqa: SIM905 - a list of 250 lines would not be clearer
 )
 """Allowed with any arguments; calls that an architecture lacks are skipped. For some more calls the
-arguments decide: `clone`, `fcntl`, `ioctl`, `mmap`, `memfd_create`, `prctl`, `socket`,
-`socketpair`."""
+arguments decide: `clone`, `fcntl`, `ioctl`, `madvise`, `mmap`, `memfd_create`, `prctl`,
+`setsockopt`, `socket`, `socketpair`."""
 
-ANSWERED: Final = frozenset({"flock", "sync", "syncfs"})
+ANSWERED: Final = frozenset(
+    {"flock", "sync", "syncfs", "fsync", "fdatasync", "msync", "sync_file_range"}
+)
 """Succeed without being executed."""
 
 _REFUSED: Final = {
@@ -110,6 +113,22 @@ PRCTL_OPTIONS: Final = (
     *(36, 37, 38, 39, 40),  # PR_[SG]ET_CHILD_SUBREAPER, PR_[SG]ET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS
     *(41, 42, 0x5356_4D41),  # PR_[SG]ET_THP_DISABLE, PR_SET_VMA
 )
+MEMORY_ADVICE: Final = (
+    *(0, 1, 2, 3, 4, 8),  # MADV_NORMAL, _RANDOM, _SEQUENTIAL, _WILLNEED, _DONTNEED, _FREE
+    *(9, 10, 11, 14, 15),  # MADV_REMOVE, MADV_[DO|DONT]FORK, MADV_[NO]HUGEPAGE
+    *(16, 17, 18, 19, 22, 23, 24),  # MADV_[DO|DONT]DUMP, _[WIPE|KEEP]ONFORK, _POPULATE_, _LOCKED
+    *(102, 103),  # MADV_GUARD_[INSTALL|REMOVE]
+)
+"""Without merging of equal pages (the kernel's thread compares them with those of other boxes) and
+paging out."""
+SOCKET_OPTIONS: Final = (
+    *(2, 6, 7, 8, 9, 10, 12, 13, 15),  # SO_REUSEADDR ... SO_SNDBUF, SO_RCVBUF ... SO_REUSEPORT
+    *(16, 18, 19, 20, 21, 34, 42),  # SO_PASSCRED, _RCVLOWAT ... _SNDTIMEO, _PASSSEC, _PEEK_OFF
+    *(66, 67, 76),  # SO_[RCV|SND]TIMEO_NEW, SO_PASSPIDFD
+)
+"""Of the level `SOL_SOCKET`. Without filters: their compiled code is memory that no box is charged
+with, from a store that all filters of the machine share, those of new boxes among them."""
+_SOL_SOCKET: Final = 1
 _MAP_HUGETLB: Final = 0x4_0000
 _MFD_HUGETLB: Final = 0x4
 _WORD_32: Final = 0xFFFF_FFFF
@@ -197,6 +216,11 @@ def _add_by_argument(rules: pyseccomp.SyscallFilter, *, memory_files_allowed: bo
         _add(rules, pyseccomp.ALLOW, ("ioctl",), _masked(1, _WORD_32, request))
     for option in PRCTL_OPTIONS:
         _add(rules, pyseccomp.ALLOW, ("prctl",), _masked(0, _WORD_32, option))
+    for advice in MEMORY_ADVICE:
+        _add(rules, pyseccomp.ALLOW, ("madvise",), _masked(2, _WORD_32, advice))
+    for name in SOCKET_OPTIONS:
+        level, option = _masked(1, _WORD_32, _SOL_SOCKET), _masked(2, _WORD_32, name)
+        _add(rules, pyseccomp.ALLOW, ("setsockopt",), level, option)
     _add(rules, pyseccomp.ALLOW, ("mmap",), _masked(3, _MAP_HUGETLB, 0))
     _add(rules, _error(errno.ENOMEM), ("mmap",), _masked(3, _MAP_HUGETLB, _MAP_HUGETLB))
     if memory_files_allowed:

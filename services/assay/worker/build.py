@@ -16,7 +16,7 @@ from assay.config.settings import Settings, WorkerSettings
 from assay.core.errors import NotFound
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.edge import lifecycle
-from assay.edge.auth import Operator, refuse_open_listener
+from assay.edge.auth import Operator, in_url, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
@@ -63,12 +63,12 @@ class WorkerService:
         """Start slots and listen; returns the addresses."""
         worker = self.settings.worker
         self.host.start()
-        control = await self.control.start(f"{worker.control_host}:{worker.control_port}")
+        control = await self.control.start(worker.control_host, worker.control_port)
         http = await self.probes.start(worker.control_host, worker.http_port)
         self.tasks.spawn(self.control.watch_readiness(), name="readiness")
         addresses = {
-            "control": f"{worker.control_host}:{control}",
-            "http": f"{worker.control_host}:{http}",
+            "control": control,
+            "http": f"{in_url(worker.control_host)}:{http}",
         }
         log.info("listening", **addresses)
         return addresses

@@ -8,7 +8,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from assay.edge.grpc_edge import GrpcEdge, server_options
+from assay.edge.grpc_edge import GrpcEdge, server_options, take_port
 from assay.v1 import worker_pb2, worker_pb2_grpc
 
 if TYPE_CHECKING:
@@ -73,20 +73,16 @@ class ControlServer:
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
 
-    async def start(self, address: str) -> int:
-        """Listen; returns the port.
+    async def start(self, host: str, port: int) -> str:
+        """Listen; returns the address.
 
         Raises:
             OSError: the port is taken.
         """
-        try:
-            port = self._server.add_insecure_port(address)
-        except RuntimeError as error:
-            message = f"worker.control_port: cannot listen on {address}: {error}"
-            raise OSError(message) from error
+        address = take_port(self._server, host, port, setting="worker.control_port")
         await self._report()
         await self._server.start()
-        return port
+        return address
 
     async def watch_readiness(self) -> None:
         """Keep the health service up to date; never returns."""

@@ -21,6 +21,7 @@ from assay.cli.console import (
 )
 from assay.cli.data.audit import Auditor, Report, distinct, prepare
 from assay.cli.data.records import Read, read_records
+from assay.cli.files import output_file
 from assay.cli.platform.attached import service
 from assay.client import Client
 from assay.core.errors import InvalidRequest
@@ -42,6 +43,8 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Try each distinct reference with responses of known verdict, before training."""
+    if output is not None:
+        output = output_file(output, inputs=[file])
     rows = _with_bar(file)
     report = distinct(rows, key=reference_field, pipeline=pipeline, settings=_object(settings))
     prepare(report.references, load_pipelines())

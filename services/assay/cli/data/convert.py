@@ -16,6 +16,7 @@ from rich.table import Table
 from assay.cli.console import EXIT_BAD_INPUT, AsJson, err, out, print_json, settings_with
 from assay.cli.data.records import Read, read_records
 from assay.cli.data.solutions import Solutions
+from assay.cli.files import output_file, partial_of
 from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
 from assay.datasets.port import Outputs, Refused, Row, Source
@@ -66,7 +67,8 @@ def convert(
     """Convert a data set, as its authors publish it, to rows for `check` and `score`."""
     known = _source(source)
     converter = Converter(known, _pipeline(known, pipeline), strict=strict)
-    partial = output.with_name(f"{output.name}.partial")
+    output = output_file(output, inputs=files)
+    partial = partial_of(output)
     try:
         with ExitStack() as stack, partial.open("w", encoding="utf-8") as file:
             converter.run(files, file, stack)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
+from assay.cli.files import damage_told, opened, without_mark
 from assay.core.errors import FailedPrecondition, InvalidRequest
 from assay.datasets.port import Refused
 from assay.verifiers.intake import plain_json
@@ -47,28 +48,24 @@ def read_records(path: Path) -> Iterator[Read]:
         yield from _lines(path)
 
 
-def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
-    """Compressed files are recognised by their first bytes, not by their name."""
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if packed else path.open("rb")
-
-
 def _is_lines(path: Path) -> bool:
     """Some `.json` files hold a record per line."""
-    with _opened(path) as file:
+    with opened(path) as file, damage_told():
         first, second = (file.readline(RECORD_BYTES_MAX).strip() for _ in range(2))
+    first = without_mark(first)
     return first.startswith(b"{") and first.endswith(b"}") and second.startswith(b"{")
 
 
 def _lines(path: Path) -> Iterator[Read]:
     size = max(1, path.stat().st_size)
-    with _opened(path) as file:
+    with opened(path) as file:
         raw = getattr(file, "fileobj", None) or file
         number = 0
         while line := _next_line(file):
             number += 1
             text, whole = line
+            if number == 1:
+                text = without_mark(text)
             if not text.strip():
                 continue
             record = _record(text) if whole else Refused("a line that is too long")
@@ -77,15 +74,12 @@ def _lines(path: Path) -> Iterator[Read]:
 
 def _next_line(file: gzip.GzipFile | IO[bytes]) -> tuple[bytes, bool] | None:
     """The next line and whether it is whole; one that is too long is skipped to its end."""
-    try:
+    with damage_told():
         line = file.readline(RECORD_BYTES_MAX + 1)
         whole = len(line) <= RECORD_BYTES_MAX
         rest = line
         while len(rest) > RECORD_BYTES_MAX and not rest.endswith(b"\n"):
             rest = file.readline(RECORD_BYTES_MAX + 1)
-    except (EOFError, gzip.BadGzipFile) as error:
-        message = f"the compressed file is cut off or damaged: {error}"
-        raise InvalidRequest(message, field="file") from error
     return (line if whole else b"x", whole) if line else None
 
 
@@ -99,8 +93,8 @@ def _record(text: bytes) -> dict[str, Any] | Refused:
 
 def _document(path: Path) -> Iterator[Read]:
     """One JSON document: a list of records, or an object of them."""
-    with _opened(path) as file:
-        value = plain_json(file.read(), "file")
+    with opened(path) as file, damage_told():
+        value = plain_json(without_mark(file.read()), "file")
     records = _listed(value)
     for number, record in enumerate(records, 1):
         one = record if isinstance(record, dict) else Refused("a record that is no JSON object")

@@ -11,6 +11,7 @@ import grpc
 
 from assay.cli.operate.snapshot import Pool, Snapshot
 from assay.config.settings import load_settings
+from assay.core.errors import DependencyDown
 from assay.core.ids import StageName
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock
@@ -52,14 +53,21 @@ async def resize_pool(control: str, *, stage: str, slots: int) -> Pool:
     """Set the size of a stage's pool.
 
     Raises:
-        grpc.aio.AioRpcError: the worker host refuses or does not answer.
+        DependencyDown: no worker host answers.
+        grpc.aio.AioRpcError: it refuses.
     """
     async with grpc.aio.insecure_channel(control) as channel:
         stub = worker_pb2_grpc.PoolServiceStub(channel)
         request = worker_pb2.ResizePoolRequest(stage=stage, slots=slots)
-        answer = await stub.ResizePool(
-            request, timeout=POOLS_TIMEOUT_S, metadata=operator_metadata()
-        )
+        try:
+            answer = await stub.ResizePool(
+                request, timeout=POOLS_TIMEOUT_S, metadata=operator_metadata()
+            )
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            message = f"no worker host answers on {control}; start one with: assay up"
+            raise DependencyDown(message) from error
     return _pool(answer.pool)
 
 

@@ -288,7 +288,8 @@ class Platform:
         """
         code = child.process.returncode if child.process is not None else None
         if code == EXIT_CONFIGURATION and not child.was_ever_ready:
-            raise FailedPrecondition(f"{child.name}: {child.reason()}")
+            why = child.reason().removeprefix(f"{FailedPrecondition.reason}: ")
+            raise FailedPrecondition(f"{child.name}: {why}")
         lived_s = (now_ns - child.started_ns) / 1e9
         child.short_lives = self._restarts.short_lives(
             child.short_lives, lived_s=lived_s, ready=child.was_ready

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from gzip import GzipFile
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
@@ -29,6 +30,7 @@ from assay.cli.console import (
     out,
     print_json,
 )
+from assay.cli.files import damage_told, opened, output_file
 from assay.cli.platform.attached import service
 from assay.cli.score.jsonl import BadRow, Fields, basis_of
 from assay.cli.score.scorer import Scorer, Tasks
@@ -147,7 +149,7 @@ def score(
     job = Job(
         pipeline=pipeline,
         settings=_object(settings),
-        output=output,
+        output=output_file(output, inputs=[file]),
         url=url,
         data_dir=data_dir,
         strict=strict,
@@ -175,13 +177,18 @@ def _object(text: str) -> Mapping[str, Any]:
 
 @contextmanager
 def _seekable(path: Path) -> Iterator[IO[bytes]]:
-    """The file; of a pipe, a copy."""
-    with path.open("rb") as file:
-        if file.seekable():
+    """The file; of a pipe or a compressed file, a copy.
+
+    Raises:
+        InvalidRequest: the compressed file is damaged.
+    """
+    with opened(path) as file:
+        if file.seekable() and not isinstance(file, GzipFile):
             yield file
             return
         with tempfile.TemporaryFile() as copy:
-            shutil.copyfileobj(file, copy)
+            with damage_told():
+                shutil.copyfileobj(file, copy)
             copy.seek(0)
             yield copy
 
@@ -271,15 +278,30 @@ async def _score(job: Job, run: Run) -> None:
         if not run.work.has_own_settings:
             await tasks.of({})  # wrong settings end the run before anything is written
         _write_bad(job, run)
-        with run.progress as progress, job.output.open("a", encoding="utf-8") as file:
+        with (
+            run.progress as progress,
+            _naming(job.output),
+            job.output.open("a", encoding="utf-8") as file,
+        ):
             run.bar = progress.add_task(job.pipeline, total=run.work.left)
             scorer = Scorer(client, tasks, file, basis=job.basis, ledger=run)
             await scorer.run(run.work.todo())
         run.elapsed_s = (clock.monotonic_ns() - started_ns) / 1e9
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in an error of writing to it: a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def _write_bad(job: Job, run: Run) -> None:
-    with job.output.open("a", encoding="utf-8") as file:
+    with _naming(job.output), job.output.open("a", encoding="utf-8") as file:
         for bad in run.work.bad():
             file.write(bad.output_line())
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
+from assay.cli.files import without_mark
 from assay.core.errors import InvalidRequest
 from assay.core.response import response_bytes
 
@@ -119,7 +120,7 @@ def _object(raw: bytes) -> Mapping[str, Any]:
     if len(raw) > ROW_BYTES_MAX:
         raise InvalidRequest(f"longer than {ROW_BYTES_MAX:,} bytes")
     try:
-        data = json.loads(raw.decode("utf-8"))
+        data = json.loads(without_mark(raw).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"not UTF-8 (byte {error.start})") from error
     except (ValueError, RecursionError) as error:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from assay.cli.files import partial_of
 from assay.cli.score.jsonl import BadRow, Fields, Row, digest_of, parse_row, read_lines
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
@@ -105,7 +106,7 @@ class Worklist:
             OSError: the output cannot be read or replaced.
         """
         if output.exists():
-            replacement = output.with_name(output.name + ".partial")
+            replacement = partial_of(output)
             self._db.execute("BEGIN")
             with output.open("rb") as old, replacement.open("wb") as new:
                 dropped = sum(not self._keep(raw, new) for raw in _whole_lines(old))

@@ -9,10 +9,10 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from assay.config.settings import PlannerSettings
-from assay.edge.auth import Operator
+from assay.edge.auth import Operator, in_url
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
-from assay.edge.grpc_edge import GrpcEdge, server_options
+from assay.edge.grpc_edge import GrpcEdge, server_options, take_port
 from assay.edge.metrics import Metrics
 from assay.edge.probes import Probes
 from assay.planner.service.controller import Controller
@@ -63,17 +63,12 @@ class PlannerServer:
             OSError: a port is taken.
         """
         host = self._settings.host
-        try:
-            port = self._grpc.add_insecure_port(f"{host}:{self._settings.grpc_port}")
-        except RuntimeError as error:
-            message = (
-                f"planner.grpc_port: cannot listen on {host}:{self._settings.grpc_port}: {error}"
-            )
-            raise OSError(message) from error
+        setting = "planner.grpc_port"
+        address = take_port(self._grpc, host, self._settings.grpc_port, setting=setting)
         await self._report()
         await self._grpc.start()
         http = await self._probes.start(host, self._settings.http_port)
-        return {"grpc": f"{host}:{port}", "http": f"{host}:{http}"}
+        return {"grpc": address, "http": f"{in_url(host)}:{http}"}
 
     async def watch_readiness(self) -> None:
         """Keep the health service up to date until cancelled."""

@@ -24,6 +24,7 @@ Loaded by the zygote: standard library only, and little of it. All times are nan
 """
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -80,7 +81,7 @@ class Interval(NamedTuple):
     is_held: bool
     """At its end a task was delayed in the kernel."""
     is_unclear: bool
-    """Tasks ended while the machine was busy."""
+    """Tasks ended while the machine was busy, or the kernel accounts for no waits."""
     stolen_ns: int
     """Taken from the machine by the hypervisor and interrupts, if tasks were ready at both ends."""
 
@@ -317,7 +318,7 @@ class BlockedTime:
             was_ready=any(task.is_ready for task in before.values()),
             is_ready=is_ready,
             is_held=any(task.is_held for task in after.values()),
-            is_unclear=has_ended and around.is_busy_since(self._around),
+            is_unclear=not waits_known() or (has_ended and around.is_busy_since(self._around)),
             stolen_ns=_between(self._stolen_ns, stolen_ns),
         )
         count = counted(interval, self._carried_ns)
@@ -370,6 +371,13 @@ def tree(root: int) -> Iterator[int]:
 def reading(pid: int) -> Reading:
     """Return the counters of the main thread of `pid`; zeros if the kernel does not report them."""
     return _reading(f"/proc/{pid}")
+
+
+@functools.cache
+def waits_known() -> bool:
+    """Whether the kernel accounts for waits for a core. Some do not (gVisor, a kernel without
+    `CONFIG_SCHED_INFO`): then all blocked time is excused, because it may have been a wait."""
+    return own_reading().ran_ns > 0
 
 
 def own_reading() -> Reading:

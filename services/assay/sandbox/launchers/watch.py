@@ -3,7 +3,9 @@
 The output is read while the program runs, so a full pipe never slows the program. The verdict
 depends only on the tree's own CPU time and blocked time (`blocked.py`), so a busy machine does not
 change a reward. Wall time only protects the caller: a run that exceeds it was delayed by the
-machine and may be retried, unless blocked time explains it. The tree is dead when `until_dead`
+machine and may be retried, unless blocked time explains it. While it watches, this thread has
+real-time priority where the host allows it: the end of a task hides how long it waited for a core,
+so the later a check, the more is excused. The tree is dead when `until_dead`
 returns: its root is pid 1 of its namespace, and the kernel reports the end of that process only
 after all others.
 """
@@ -13,8 +15,10 @@ import os
 import select
 import signal
 import socket
+import threading
+import time
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 from assay.sandbox.accounting.blocked import BlockedTime, edge_of, spacing_ns
 from assay.sandbox.accounting.cgroup import Account, Usage
@@ -29,6 +33,8 @@ _BLOCKED_LOOK_S: Final = (0.05, 0.25)
 """First and longest time between two checks whether the tree is blocked."""
 _BLOCKED_LOOKS_SHARE: Final = 0.125
 """Interval to the next such check, as a share of the elapsed time."""
+PRIORITY_NS_MAX: Final = 100_000_000
+"""CPU time with real-time priority, per run."""
 _ERRORS_SHOWN: Final = 1_000
 _MESSAGE_BYTES: Final = 64 * 1024
 
@@ -103,6 +109,10 @@ class Watch:
         Raises:
             SandboxError: the box broke, or cannot be killed.
         """
+        with Priority() as priority:
+            return self._watched(priority)
+
+    def _watched(self, priority: "Priority") -> Ending:
         run = self._run
         limit_ns = run.began_ns + int(run.limits.wall_s_max * 1e9)
         look_ns = self._next_look_ns(run.began_ns, 0.0)
@@ -116,6 +126,7 @@ class Watch:
             wait_ms = max(0, min(limit_ns, look_ns, blocked_ns or limit_ns) - now_ns) / 1e6
             for descriptor, _ in self._wait(now_ns, wait_ms + 1):
                 self._handle(descriptor)
+            priority.check()
         return self._ending()
 
     def _wait(self, now_ns: int, wait_ms: float) -> list[tuple[int, int]]:
@@ -315,3 +326,36 @@ class Watch:
         if code == -signal.SIGXCPU:
             return RunStatus.CPU_LIMIT, None
         return (RunStatus.EXITED if code >= 0 else RunStatus.SIGNALED), code
+
+
+class Priority:
+    """Real-time priority of this thread, for a bounded CPU time; none where the host refuses it.
+
+    A program that keeps its watcher busy with output must not take cores from the machine. A thread
+    beside others has none: it would wait for the interpreter's lock, whose owner waits for a core.
+    """
+
+    def __enter__(self) -> Self:
+        self._is_raised = False
+        with contextlib.suppress(OSError):
+            if threading.active_count() == 1 and os.sched_getscheduler(0) == os.SCHED_OTHER:
+                policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+                os.sched_setscheduler(0, policy, os.sched_param(1))
+                self._is_raised = True
+        self._began_ns = time.thread_time_ns()
+        return self
+
+    def check(self) -> None:
+        """Give the priority back if the time is used up."""
+        if self._is_raised:
+            spent_ns = time.thread_time_ns() - self._began_ns
+            if spent_ns > PRIORITY_NS_MAX:
+                self._lower()
+
+    def _lower(self) -> None:
+        self._is_raised = False
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_raised:
+            self._lower()

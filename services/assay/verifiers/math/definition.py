@@ -26,7 +26,7 @@ from assay.verifiers.text.answers import Strategy
 
 EXTRACT: Final = StageName("extract")
 VERIFY: Final = StageName("math.verify")
-AUDIT_CPU_S_MAX: Final = 1.0
+AUDIT_CPU_S_MAX: Final = 2.0
 """CPU time for the controls of one reference. It is added to the limit of the response, so that a
 slow reference takes no time from the first response that uses it."""
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 from assay.core.errors import AssayError
 from assay.core.ids import StageName
 from assay.core.records import Lease
+from assay.sim.platform.entries import Finding, require
 from assay.sim.platform.faults import Kind
-from assay.sim.platform.ledger import Finding, require
 from assay.sim.platform.nodes import EPOCH_NS
 from assay.sim.platform.pipelines import BATCH_MAX, FIRST, STAGES
 from assay.sim.platform.planning import SLOTS_MAX
@@ -290,7 +290,7 @@ def check_end(world: World) -> None:
     require(not leased, "leases are left", leases=len(leased))
     require(not server.memory.watchers, "watchers are left", watchers=server.memory.watchers)
     require(not server.blocked, "blocked calls are left")
-    for node in world._nodes():  # noqa: SLF001
+    for node in world.nodes():
         left = [task.get_name() for task in node.tasks if not task.done()]
         require(not left, "tasks are left", node=node.name, tasks=left)
     for key, batch in ledger.batches.items():

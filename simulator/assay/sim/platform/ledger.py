@@ -15,15 +15,13 @@ against that. It does not depend on how the store works. A violated invariant is
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from assay.core.errors import AssayError, NotFound, Saturated
-from assay.core.ids import BatchId, JobId, RequestId, StageName, TaskId, TenantId
+from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchRecord,
-    BatchSpec,
     BatchState,
     Claim,
     EndRequest,
@@ -32,7 +30,6 @@ from assay.core.records import (
     FinishStatus,
     GiveBack,
     HandOver,
-    Leadership,
     Lease,
     LogEntry,
     NewRequest,
@@ -44,114 +41,13 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
+from assay.sim.platform.entries import BatchEntry, Entry, Lead, Races, payload_bytes, require
 from assay.sim.platform.pipelines import script_of
 from assay.sim.platform.store import LIMITS, Command
 
 BatchKey = tuple[TenantId, BatchId]
 
-LAG_MAX: Final = 8.0
-"""By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
-requests. The theorem (`core.ordering`) says 1 for charged costs. The rest covers costs that are
-known only when the request ends: several requests run at once, and what they cost more than
-expected is charged later, also to a tenant that another joined meanwhile."""
-LAG_LEAST_S: Final = 0.05
-"""Added to a tenant's costliest request."""
 SWEEP_BATCHES_MAX: Final = 8
-
-
-class Finding(AssertionError):
-    """An invariant is violated."""
-
-
-def require(holds: bool, promise: str, **facts: object) -> None:  # noqa: FBT001 - reads as a sentence
-    """Raise if it does not hold.
-
-    Raises:
-        Finding: it does not.
-    """
-    if not holds:
-        raise Finding(promise + "".join(f"; {name}={value!r}" for name, value in facts.items()))
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """One accepted request."""
-
-    batch: "BatchEntry"
-    request: NewRequest
-    number: int
-    stage: StageName
-    rank: tuple[int, int]
-    place: str = "queued"
-    queued_ns: int = 0
-    """When it joined its queue, by the store's clock."""
-    attempts: int = 0
-    lease: Lease | None = None
-    expires_ns: int = 0
-    claimed_ns: int = 0
-    outcomes: list[Outcome] = field(default_factory=list)
-    reward: float | None = None
-    job_id: JobId | None = None
-    read: int = 0
-    """How often a reader has received its result."""
-
-
-@dataclass(slots=True, eq=False)
-class BatchEntry:
-    """One batch."""
-
-    spec: BatchSpec
-    task: TaskRecord
-    quota: Quota
-    opened_ns: int
-    overdue_ns: int
-    requests: dict[RequestId, Entry] = field(default_factory=dict)
-    prioritized_ns: int = 0
-    sealed: bool = False
-    closing: Outcome | None = None
-    over: bool = False
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    running: int = 0
-
-    @property
-    def deadline_ns(self) -> int:
-        return self.opened_ns + self.spec.deadline_after_ms * 1_000_000
-
-    @property
-    def order_ns(self) -> int:
-        return self.prioritized_ns or self.deadline_ns
-
-    @property
-    def live(self) -> list[Entry]:
-        return [one for one in self.requests.values() if one.place != "ended"]
-
-    @property
-    def requests_reserved(self) -> int:
-        return 0 if self.over else max(0, self.spec.requests_reserved - len(self.requests))
-
-    @property
-    def bytes_reserved(self) -> int:
-        size = sum(_size(entry.request) for entry in self.requests.values())
-        return 0 if self.over else max(0, self.spec.bytes_reserved - size)
-
-
-@dataclass(slots=True)
-class Races:
-    """Service of tenants at a stage while two of them waited."""
-
-    lag: dict[tuple[TenantId, TenantId], float] = field(default_factory=dict)
-    """Seconds per weight by which the first is ahead since both started to wait."""
-    dearest: dict[TenantId, float] = field(default_factory=dict)
-    """The same of each tenant's costliest request so far."""
-
-    def costs(self, tenant: TenantId, cost: float) -> None:
-        """A request of the tenant costs this."""
-        self.dearest[tenant] = max(self.dearest.get(tenant, 0.0), cost)
-
-    def bound(self, one: TenantId, other: TenantId) -> float:
-        """How far one of them may be ahead of the other."""
-        costliest = (self.dearest.get(tenant, 0.0) + LAG_LEAST_S for tenant in (one, other))
-        return LAG_MAX * sum(costliest)
 
 
 class Ledger:
@@ -172,8 +68,7 @@ class Ledger:
         """Batches that hold quota for requests to come."""
         self.races: dict[StageName, Races] = defaultdict(Races)
         self.fence = 0
-        self.lead_fence = 0
-        self.leader = Leadership(leads=False, planner="", fence=0, expires_ns=0)
+        self._lead = Lead()
         self.ended = 0
         self.withdrawn: dict[Lease, int] = {}
         """Leases of requests that ended while a worker held them, and when."""
@@ -194,8 +89,8 @@ class Ledger:
             "reap": self._reap,
             "prioritize": self._prioritize,
             "depths": self._depths,
-            "lead": self._lead,
-            "resign": self._resign,
+            "lead": self._lead.take_lead,
+            "resign": self._lead.take_resign,
         }
 
     def take(self, command: Command) -> None:
@@ -287,14 +182,14 @@ class Ledger:
         entry = Entry(batch, request, self._number, stage, (0, 0))
         batch.requests[request.request_id] = entry
         self.open_by_tenant[batch.spec.tenant] += 1
-        self.bytes_by_tenant[batch.spec.tenant] += _size(request)
+        self.bytes_by_tenant[batch.spec.tenant] += payload_bytes(request)
         self._queue(entry)
 
     def _refused(self, batch: BatchEntry | None, command: Command) -> None:
         tenant, _, requests, quota = command.args
         if isinstance(command.answer, Saturated) and batch is not None:
             fresh = [r for r in requests if r.request_id not in batch.requests]
-            size = sum(map(_size, fresh)) - batch.bytes_reserved
+            size = sum(map(payload_bytes, fresh)) - batch.bytes_reserved
             more = len(fresh) - batch.requests_reserved
             over = self._over_quota(tenant, quota, more=max(0, more), size=max(0, size))
             require(over, "requests were refused below the quota", tenant=tenant)
@@ -389,9 +284,7 @@ class Ledger:
         tenants = self.queued[entry.stage]
         tenant = entry.batch.spec.tenant
         if not tenants[tenant]:
-            lag = self.races[entry.stage].lag
-            for other in [one for one, waiting in tenants.items() if waiting and one != tenant]:
-                lag[tenant, other] = lag[other, tenant] = 0.0
+            self.races[entry.stage].join(tenant, self._waiting(entry.stage, tenant))
         tenants[tenant][entry] = None
 
     def waits_since_ns(self, stage: StageName) -> int | None:
@@ -443,21 +336,13 @@ class Ledger:
         """Others that wait fall behind by what this one costs."""
         if entry.attempts:
             return
-        tenant, races = entry.batch.spec.tenant, self.races[stage]
+        tenant = entry.batch.spec.tenant
         cost = script_of(entry.request.response).holds_s(stage) / entry.batch.spec.weight
-        races.costs(tenant, cost)
-        for other, waiting in self.queued[stage].items():
-            if other == tenant or not waiting:
-                continue
-            ahead = races.lag.get((tenant, other), 0.0) + cost
-            races.lag[tenant, other], races.lag[other, tenant] = ahead, -ahead
-            require(
-                ahead <= races.bound(tenant, other),
-                "a tenant that waits falls behind",
-                ahead=tenant,
-                behind=other,
-                by=ahead,
-            )
+        self.races[stage].serve(tenant, cost, self._waiting(stage, tenant))
+
+    def _waiting(self, stage: StageName, apart_from: TenantId) -> list[TenantId]:
+        """The other tenants that wait at the stage."""
+        return [one for one, some in self.queued[stage].items() if some and one != apart_from]
 
     def _beat(self, command: Command) -> None:
         if isinstance(command.answer, AssayError):
@@ -545,6 +430,11 @@ class Ledger:
             self._unqueue(entry)
         elif entry.lease is not None:
             self.withdrawn[entry.lease] = self._now_ns
+            # A claim that is withdrawn is charged for the time that it held its worker, even if it
+            # waited there behind another.
+            held_s = (self._now_ns - entry.claimed_ns) / 1e9
+            spec = entry.batch.spec
+            self.races[entry.stage].costs(spec.tenant, held_s / spec.weight)
             self._release(entry)
         require(not entry.outcomes, "a second outcome", had=entry.outcomes, got=outcome)
         entry.place, entry.reward = "ended", reward
@@ -552,7 +442,7 @@ class Ledger:
         entry.batch.outcomes[outcome] += 1
         tenant = entry.batch.spec.tenant
         self.open_by_tenant[tenant] -= 1
-        self.bytes_by_tenant[tenant] -= _size(entry.request)
+        self.bytes_by_tenant[tenant] -= payload_bytes(entry.request)
         self.ended += 1
         if self.is_calm and outcome is Outcome.INFRA_FAILED:
             script = script_of(entry.request.response)
@@ -611,7 +501,7 @@ class Ledger:
             tenant, batch_id, deadline_ns = command.args
             self.batches[tenant, batch_id].prioritized_ns = deadline_ns
 
-    # -- operators and planners ----------------------------------------------------------------
+    # -- operators ----------------------------------------------------------------
     def _depths(self, command: Command) -> None:
         depths: Sequence[StageDepth] = command.answer
         for depth in depths:
@@ -619,31 +509,6 @@ class Ledger:
             known = (queued, len(self.leased[depth.stage]))
             shown = (depth.queued, depth.running)
             require(known == shown, "a queue shows another depth", known=known, shown=shown)
-
-    def _lead(self, command: Command) -> None:
-        now, before = command.answer, self.leader
-        planner = command.args[0]
-        if now.leads:
-            free = not before.leads or before.expires_ns <= command.now_ns
-            require(free or before.planner == planner, "two planners lead", planner=planner)
-            require(now.fence >= self.lead_fence, "a leader's fence that is not new")
-            require(not free or now.fence > self.lead_fence, "a new lead under an old fence")
-            self.lead_fence, self.leader = now.fence, now
-        else:
-            require(
-                before.leads and before.planner != planner and before.expires_ns > command.now_ns,
-                "the lead was refused to a planner that may have it",
-            )
-
-    def _resign(self, command: Command) -> None:
-        if self.leader.planner == command.args[0]:
-            self.leader = Leadership(
-                leads=False, planner="", fence=self.lead_fence, expires_ns=command.now_ns
-            )
-
-
-def _size(request: NewRequest) -> int:
-    return len(request.response) + len(request.reference)
 
 
 def refold(commands: Sequence[Command], *, is_calm: bool) -> Ledger:

@@ -13,9 +13,10 @@ import structlog
 
 from assay.edge.metrics import Metrics
 from assay.sim.platform.checks import InstantChecks, check_end
+from assay.sim.platform.entries import Finding, require
 from assay.sim.platform.faults import Fault, draw_faults, shrink
-from assay.sim.platform.ledger import Finding, require
 from assay.sim.platform.loop import Deadlock, Livelock, VirtualLoop
+from assay.sim.platform.misfortune import Misfortune
 from assay.sim.platform.nodes import task_factory
 from assay.sim.platform.store import Command
 from assay.sim.platform.world import FAULTS_UNTIL_S, SETTLE_S_MAX, Shape, World
@@ -138,7 +139,7 @@ async def _live(world: World) -> None:
     """Tenants and faults, then a quiet period, then the end."""
     honest, others = world.tenants()
     world.calm_since_s = world.loop.time()
-    misfortune = world.loop.create_task(world.misfortune(), name="faults")
+    misfortune = world.loop.create_task(Misfortune(world).run(), name="faults")
     await misfortune
     try:
         async with asyncio.timeout(SETTLE_S_MAX):

@@ -21,8 +21,9 @@ from assay.planner.service.controller import Controller
 from assay.planner.service.leader import LeaderLease
 from assay.reward.drafts import TaskDraft
 from assay.reward.service import RewardService
+from assay.sim.platform.entries import Finding, require
 from assay.sim.platform.faults import Fault, Kind
-from assay.sim.platform.ledger import Finding, Ledger, refold, require
+from assay.sim.platform.ledger import Ledger
 from assay.sim.platform.loop import VirtualLoop
 from assay.sim.platform.nodes import Node
 from assay.sim.platform.pipelines import STAGES, pipelines
@@ -36,7 +37,9 @@ from assay.sim.platform.planning import (
 )
 from assay.sim.platform.slots import SimForks, SlotWorld
 from assay.sim.platform.store import Command, NodeStore, StoreServer
-from assay.sim.platform.tenants import Honest, Hostile, Network, Plan, Scorer
+from assay.sim.platform.tenants.honest import Honest, Plan
+from assay.sim.platform.tenants.others import Hostile, Scorer
+from assay.sim.platform.tenants.trainer import Network
 from assay.store.port import Store
 from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import stages_of
@@ -289,136 +292,14 @@ class World:
         for number in range(self.shape.planners):
             self.start_planner(f"planner{number}")
 
-    # -- faults --------------------------------------------------------------------------------
-    async def misfortune(self) -> None:
-        """Inject all faults, each at its time; return when the last has ended."""
-        loop = self.loop
-        begun: list[asyncio.Task[None]] = []
-        for fault in self.faults:
-            await asyncio.sleep(max(0.0, fault.at_s - loop.time()))
-            begun.append(loop.create_task(self._strike(fault), name=f"fault {fault.kind}"))
-        for task in begun:
-            await task
-
-    async def _strike(self, fault: Fault) -> None:
-        self.striking += 1
-        try:
-            await self._work_harm(fault)
-        finally:
-            self.striking -= 1
-            self.calm_since_s = self.loop.time()
-
-    async def _work_harm(self, fault: Fault) -> None:
-        weather, server = self.server.weather, self.server
-        match fault.kind:
-            case Kind.CRASH_API | Kind.CRASH_HOST | Kind.CRASH_PLANNER:
-                await self._crash(fault)
-            case Kind.STOP_HOST:
-                await self._stop_host(fault)
-            case Kind.CRASH_SLOT | Kind.STOP_SLOT:
-                await self._hit_slot(fault)
-            case Kind.FORKS_FAIL:
-                self.slots.forks_fail += int(fault.size)
-            case Kind.STORE_DOWN:
-                server.go_down()
-                await asyncio.sleep(fault.size)
-                server.come_up()
-            case Kind.CUT_OFF | Kind.CUT_LEADER:
-                nodes = self._nodes()
-                if fault.kind is Kind.CUT_LEADER:
-                    leads = [one.node for one in self.planners.values() if one.lease.leads]
-                    nodes = leads or nodes
-                node = nodes[fault.target % len(nodes)]
-                node.cuts += 1
-                await asyncio.sleep(fault.size)
-                node.cuts -= 1
-            case Kind.FAIL_OVER:
-                await self._fail_over(fault.size)
-            case Kind.STORE_SLOW:
-                weather.slow = 100.0
-                await asyncio.sleep(fault.size)
-                weather.slow = 1.0
-            case Kind.LOSE_REQUESTS:
-                weather.lose_requests = 0.2
-                await asyncio.sleep(fault.size)
-                weather.lose_requests = 0.0
-            case Kind.LOSE_ANSWERS:
-                weather.lose_answers = 0.2
-                await asyncio.sleep(fault.size)
-                weather.lose_answers = 0.0
-            case Kind.DOUBLE_CALLS:
-                self.network.double = True
-                await asyncio.sleep(fault.size)
-                self.network.double = False
-            case Kind.LOSE_CALLS:
-                self.network.lose = True
-                await asyncio.sleep(fault.size)
-                self.network.lose = False
-            case Kind.CLOCK_JUMP:
-                nodes = self._nodes()
-                nodes[fault.target % len(nodes)].clock.offset_ns += int(fault.size * 1e9)
-            case Kind.STORE_CLOCK_JUMP:
-                server.clock.offset_ns += int(fault.size * 1e9)
-            case Kind.BUSY_MACHINE:
-                self.slots.slow = 3.0
-                await asyncio.sleep(fault.size)
-                self.slots.slow = 1.0
-            case Kind.PLANNING_DIES:
-                self.troubles.deaths += int(fault.size)
-
-    async def _fail_over(self, seconds_lost: float) -> None:
-        self.server.go_down()
-        await asyncio.sleep(0.5)
-        self.ledger = refold(self.server.fail_over(seconds_lost), is_calm=False)
-        self.server.come_up()
-
-    def _nodes(self) -> list[Node]:
+    def nodes(self) -> list[Node]:
+        """All nodes, also those that are down."""
         apis = [node for node, _ in self.network.apis.values()]
         return [
             *apis,
             *(one.node for one in self.hosts.values()),
             *(one.node for one in self.planners.values()),
         ]
-
-    async def _crash(self, fault: Fault) -> None:
-        if fault.kind is Kind.CRASH_API:
-            names = list(self.network.apis)
-            name = names[fault.target % len(names)]
-            api = self.network.apis[name]
-            await self._die(api[0], fault)
-            if self.network.apis[name] is api:
-                self.start_api(name)
-        elif fault.kind is Kind.CRASH_HOST:
-            name = list(self.hosts)[fault.target % len(self.hosts)]
-            life = self.hosts[name]
-            await self._die(life.node, fault)
-            life.forks.kill()
-            if self.hosts[name] is life:
-                self.start_host(name)
-        else:
-            name = list(self.planners)[fault.target % len(self.planners)]
-            planner = self.planners[name]
-            await self._die(planner.node, fault)
-            if self.planners[name] is planner:
-                self.start_planner(name)
-
-    async def _die(self, node: Node, fault: Fault) -> None:
-        """Crash at the given external await, or after a while if there are not enough."""
-        node.crash_in = fault.awaits
-        try:
-            async with asyncio.timeout(5.0):
-                await node.died.wait()
-        except TimeoutError:
-            node.kill()
-        await asyncio.sleep(fault.size)
-
-    async def _stop_host(self, fault: Fault) -> None:
-        name = list(self.hosts)[fault.target % len(self.hosts)]
-        life = self.hosts[name]
-        if life.node.is_alive:
-            await self.stop_host(life)
-        if self.hosts[name] is life:
-            self.start_host(name)
 
     async def stop_host(self, life: HostNode) -> None:
         """Drain it, and check that nothing is left."""
@@ -430,19 +311,6 @@ class World:
             require(not left, "a host that stopped leaves tasks", tasks=left)
             require(not life.forks.slots, "a host that stopped leaves slots")
         life.node.kill()
-
-    async def _hit_slot(self, fault: Fault) -> None:
-        life = list(self.hosts.values())[fault.target % len(self.hosts)]
-        slots = list(life.forks.slots)
-        if not slots or not life.node.is_alive:
-            return
-        slot = slots[fault.target % len(slots)]
-        if fault.kind is Kind.CRASH_SLOT:
-            slot.die()
-            return
-        slot.runs.clear()
-        await asyncio.sleep(fault.size)
-        slot.runs.set()
 
     # -- tenants -------------------------------------------------------------------------------
     def tenants(self) -> tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]:

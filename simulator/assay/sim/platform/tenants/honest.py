@@ -1,174 +1,38 @@
-"""Trainers of the simulated platform, honest and hostile, calling the real `RewardService`.
+"""Honest trainers: they stop when they have every result of their batches, and all are correct.
 
-Calls go over a network that loses responses and duplicates calls; a call whose response is lost is
-repeated, on any live API. An honest trainer stops only when it has received every result of its
-batch and all are correct; some cancel single requests and groups meanwhile. A hostile one floods,
-cancels, sends invalid messages and sets tiny
-deadlines; it must not be able to prevent an honest one from finishing.
+Some cancel single requests and groups meanwhile.
 """
 
 import asyncio
-import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Final
 
-from assay.config.settings import RewardSettings
 from assay.core.errors import (
-    AssayError,
-    DeadlinePassed,
     DependencyDown,
     FailedPrecondition,
     NotFound,
-    Saturated,
 )
 from assay.core.outcome import Outcome
-from assay.core.records import NewRequest, ResultRecord
+from assay.core.records import ResultRecord
 from assay.edge.auth import Tenant
-from assay.reward.admission import RequestCheck
-from assay.reward.drafts import BatchDraft, RequestDraft, ResultsPage, ScoreDraft, TaskDraft
+from assay.reward.drafts import BatchDraft, RequestDraft, ResultsPage, TaskDraft
 from assay.reward.service import RewardService
-from assay.sim.platform.ledger import require
-from assay.sim.platform.nodes import EPOCH_NS, Node
-from assay.sim.platform.pipelines import Deed, Script, script_of
-from assay.verifiers.port import PipelineDefinition
+from assay.sim.platform.entries import require
+from assay.sim.platform.nodes import EPOCH_NS
+from assay.sim.platform.pipelines import script_of
+from assay.sim.platform.tenants.trainer import AGAIN_S, Network, Trainer
 
-CALL_S_MAX: Final = 0.01
-LOST_S: Final = 1.0
 IDLE_S: Final = 10.0
 """A trainer without news for this long submits again."""
-AGAIN_S: Final = 0.2
-LONG_MS: Final = 7_000
-"""Longer than a lease, and within the time limit of the second stage."""
-LONG_SHARE: Final = 0.04
 RESULT_S_MAX: Final = 1.0
 """How long after its end a result may be streamed when there are no faults."""
 PAGE_MAX: Final = 5
 """Results in a page: so few that a batch has several."""
 CUT_SHARE: Final = 0.3
 """Share of submissions after which a trainer that cuts cancels something."""
-LEAVES_SHARE: Final = 0.2
-"""Share of scores whose caller leaves before the answer."""
-LEAVES_S_MAX: Final = 0.5
-FLOOD_FIRST_MAX: Final = 24
-"""The hostile tenant numbers its requests from up to here: some exist, with another content."""
-_DEEDS: Final = (
-    (Deed.SCORE, 60), (Deed.LIMIT, 5), (Deed.FLAKY, 6), (Deed.RAISE, 2), (Deed.POISON, 2),
-    (Deed.GARBAGE, 2), (Deed.BURN, 3), (Deed.SLEEP, 2), (Deed.RETIRE, 4), (Deed.SHARED, 6),
-)  # fmt: skip
-"""Weights of what requests do."""
-
-T = TypeVar("T")
-Calling = Callable[[RewardService], Awaitable[T]]
-
-
-@dataclass(slots=True)
-class Network:
-    """The network to the APIs."""
-
-    apis: dict[str, tuple[Node, RewardService]] = field(default_factory=dict)
-    double: bool = False
-    lose: bool = False
-    burns: bool = True
-    """Requests may compute forever: their stage has a limit on CPU time."""
-
-
-class Trainer:
-    """Base of all tenants."""
-
-    def __init__(self, tenant: Tenant, network: Network, draw: random.Random) -> None:
-        self.tenant = tenant
-        self._network = network
-        self._draw = draw
-        self._check = RequestCheck(RewardSettings())
-        self._registered: TaskDraft | None = None
-
-    async def call(self, calling: Calling[T]) -> T:
-        """One call.
-
-        Raises:
-            DependencyDown: no response; the call may have been executed.
-        """
-        draw = self._draw
-        await asyncio.sleep(draw.random() * CALL_S_MAX)
-        alive = [(n, s) for n, s in self._network.apis.values() if n.is_alive]
-        if not alive:
-            await asyncio.sleep(LOST_S)
-            raise DependencyDown("no API answers")
-        node, service = draw.choice(alive)
-        times = 2 if self._network.double and draw.random() < 0.3 else 1
-        tasks = [node.spawn(_made(calling, service), name="call") for _ in range(times)]
-        try:
-            await asyncio.wait(tasks)
-        finally:  # a caller that leaves cancels its call
-            for task in tasks:
-                task.cancel()
-        await asyncio.sleep(draw.random() * CALL_S_MAX)
-        last = tasks[-1]
-        if last.cancelled() or (self._network.lose and draw.random() < 0.2):
-            await asyncio.sleep(LOST_S)
-            raise DependencyDown("no answer")
-        found = last.result()
-        if isinstance(found, AssayError):
-            raise found
-        return found
-
-    async def insist(self, calling: Calling[T]) -> T:
-        """Repeat the call until there is a response."""
-        while True:
-            try:
-                return await self.call(calling)
-            except Saturated as error:
-                await asyncio.sleep(max(error.retry_after_s, AGAIN_S))
-            except DependencyDown:
-                await asyncio.sleep(AGAIN_S)
-
-    async def checked(
-        self, drafts: Sequence[RequestDraft], definition: PipelineDefinition
-    ) -> list[NewRequest]:
-        """Parse as the API does."""
-        return self._check.check(drafts, definition)
-
-    async def register(self, draft: TaskDraft) -> None:
-        """Repeat until it is registered."""
-        self._registered = draft
-        await self.insist(lambda service: service.register_task(self.tenant, draft))
-
-    def submitting(self, batch_id: str, drafts: Sequence[RequestDraft]) -> Calling[object]:
-        """One submit call."""
-
-        async def submit(service: RewardService) -> object:
-            return await service.submit(
-                self.tenant, batch_id, lambda definition: self.checked(drafts, definition)
-            )
-
-        return submit
-
-    def requests(
-        self, batch: str, count: int, group: int, *, plain: bool, first: int = 0
-    ) -> list[RequestDraft]:
-        """Draw this many responses, numbered from `first` on."""
-        deeds, weights = zip(*_DEEDS, strict=True)
-        found = []
-        for number in range(first, first + count):
-            deed = Deed.SCORE if plain else self._draw.choices(deeds, weights)[0]
-            if deed is Deed.BURN and not self._network.burns:
-                deed = Deed.SLEEP
-            script = Script(
-                deed,
-                self._draw.randrange(5, 400),
-                LONG_MS if self._is_long() and not plain else self._draw.randrange(5, 600),
-                self._draw.randrange(1000),
-            )
-            group_id = f"g{number // group}" if group else ""
-            content = script.packed() + f" {batch} {number}".encode()
-            found.append(RequestDraft(f"r{number}", group_id, content, b"{}"))
-        return found
-
-    def _is_long(self) -> bool:
-        return self._draw.random() < LONG_SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,99 +275,3 @@ class Honest(Trainer):
             require(found.reward is None, "a cancelled request has a reward", got=found)
         elif self._is_calm:
             require(found.outcome is script.outcome, "a trainer got another outcome", got=found)
-
-
-class Scorer(Trainer):
-    """Scores a few responses occasionally, and waits."""
-
-    is_waiting = False
-    """A call is open."""
-
-    async def score(self, times: int) -> None:
-        """One after the other."""
-        for number in range(times):
-            drafts = self.requests(f"score{number}", self._draw.randint(1, 4), 0, plain=True)
-            draft = ScoreDraft(
-                pipeline="sim.one", timeout_s=self._draw.choice([0.3, 5.0, 60.0, None])
-            )
-
-            async def score(
-                service: RewardService,
-                draft: ScoreDraft = draft,
-                drafts: Sequence[RequestDraft] = drafts,
-            ) -> object:
-                return await service.score(
-                    self.tenant,
-                    draft,
-                    lambda definition: self.checked(drafts, definition),
-                    stored=lambda: None,
-                )
-
-            leaves = self._draw.random() < LEAVES_SHARE
-            leaves_s = self._draw.random() * LEAVES_S_MAX if leaves else None
-            self.is_waiting = True
-            with contextlib.suppress(
-                DeadlinePassed, DependencyDown, Saturated, NotFound, TimeoutError
-            ):
-                async with asyncio.timeout(leaves_s):
-                    await self.call(score)
-            self.is_waiting = False
-            await asyncio.sleep(self._draw.random() * 3)
-
-
-class Hostile(Trainer):
-    """Misbehaves, as far as the API permits."""
-
-    async def attack(self, until_s: float) -> None:
-        """Attack until `until_s`; leave every other batch open."""
-        loop = asyncio.get_running_loop()
-        task = TaskDraft(task_id="flood", pipeline="sim.two", batch_size=4)
-        await self.register(task)
-        names: list[str] = []
-        while loop.time() < until_s:
-            try:
-                await self._one(names)
-            except AssayError:
-                await asyncio.sleep(AGAIN_S)
-            await asyncio.sleep(self._draw.random() * 0.5)
-        for name in names[::2]:
-            try:
-                await self.insist(lambda s, n=name: s.cancel(self.tenant, n))  # type: ignore[misc]
-            except AssayError:
-                continue
-
-    async def _one(self, names: list[str]) -> None:
-        deed = self._draw.randrange(7)
-        if deed <= 1 or not names:
-            name = f"flood.{len(names)}"
-            names.append(name)
-            draft = BatchDraft(
-                task_id="flood", batch_id=name, deadline_ms=self._draw.choice([1, 1_000, 600_000])
-            )
-            await self.call(lambda service: service.open_batch(self.tenant, draft))
-            return
-        name = self._draw.choice(names)
-        if deed == 2:
-            await self.call(lambda service: service.cancel(self.tenant, name))
-        elif deed == 3:
-            await self.call(lambda service: service.seal(self.tenant, name))
-        elif deed == 4:
-            ids = [f"r{self._draw.randrange(2 * FLOOD_FIRST_MAX)}" for _ in range(8)]
-            groups = self._draw.choice([[], ["", "none"]])
-            await self.call(
-                lambda s: s.cancel_requests(self.tenant, name, request_ids=ids, group_ids=groups)
-            )
-        else:
-            drafts = self.requests(
-                name, self._draw.randint(1, 12), 0, plain=self._draw.random() < 0.5,
-                first=self._draw.randrange(FLOOD_FIRST_MAX),
-            )  # fmt: skip
-            await self.call(self.submitting(name, drafts))
-
-
-async def _made(calling: Calling[T], service: RewardService) -> T | AssayError:
-    """An error of the API is a response, too."""
-    try:
-        return await calling(service)
-    except AssayError as error:
-        return error

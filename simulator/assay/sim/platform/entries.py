@@ -1,0 +1,173 @@
+"""What the ledger keeps of requests, batches, tenants and planners; what a finding is."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from assay.core.ids import JobId, RequestId, StageName, TenantId
+from assay.core.outcome import Outcome
+from assay.core.records import BatchSpec, Leadership, Lease, NewRequest, Quota, TaskRecord
+from assay.sim.platform.store import Command
+
+LAG_MAX: Final = 8.0
+"""By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
+requests. The theorem (`core.ordering`) says 1 for charged costs. The rest covers costs that are
+known only when the request ends: several requests run at once, and what they cost more than
+expected is charged later, also to a tenant that another joined meanwhile."""
+LAG_LEAST_S: Final = 0.05
+"""Added to a tenant's costliest request."""
+
+
+class Finding(AssertionError):
+    """An invariant is violated."""
+
+
+def require(holds: bool, promise: str, **facts: object) -> None:  # noqa: FBT001 - reads as a sentence
+    """Raise if it does not hold.
+
+    Raises:
+        Finding: it does not.
+    """
+    if not holds:
+        raise Finding(promise + "".join(f"; {name}={value!r}" for name, value in facts.items()))
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One accepted request."""
+
+    batch: "BatchEntry"
+    request: NewRequest
+    number: int
+    stage: StageName
+    rank: tuple[int, int]
+    place: str = "queued"
+    queued_ns: int = 0
+    """When it joined its queue, by the store's clock."""
+    attempts: int = 0
+    lease: Lease | None = None
+    expires_ns: int = 0
+    claimed_ns: int = 0
+    outcomes: list[Outcome] = field(default_factory=list)
+    reward: float | None = None
+    job_id: JobId | None = None
+    read: int = 0
+    """How often a reader has received its result."""
+
+
+@dataclass(slots=True, eq=False)
+class BatchEntry:
+    """One batch."""
+
+    spec: BatchSpec
+    task: TaskRecord
+    quota: Quota
+    opened_ns: int
+    overdue_ns: int
+    requests: dict[RequestId, Entry] = field(default_factory=dict)
+    prioritized_ns: int = 0
+    sealed: bool = False
+    closing: Outcome | None = None
+    over: bool = False
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    running: int = 0
+
+    @property
+    def deadline_ns(self) -> int:
+        return self.opened_ns + self.spec.deadline_after_ms * 1_000_000
+
+    @property
+    def order_ns(self) -> int:
+        return self.prioritized_ns or self.deadline_ns
+
+    @property
+    def live(self) -> list[Entry]:
+        return [one for one in self.requests.values() if one.place != "ended"]
+
+    @property
+    def requests_reserved(self) -> int:
+        return 0 if self.over else max(0, self.spec.requests_reserved - len(self.requests))
+
+    @property
+    def bytes_reserved(self) -> int:
+        size = sum(payload_bytes(entry.request) for entry in self.requests.values())
+        return 0 if self.over else max(0, self.spec.bytes_reserved - size)
+
+
+@dataclass(slots=True)
+class Races:
+    """Service of tenants at a stage while two of them waited."""
+
+    lag: dict[tuple[TenantId, TenantId], float] = field(default_factory=dict)
+    """Seconds per weight by which the first is ahead since both started to wait."""
+    dearest: dict[TenantId, float] = field(default_factory=dict)
+    """The same of each tenant's costliest request so far."""
+
+    def costs(self, tenant: TenantId, cost: float) -> None:
+        """A request of the tenant costs this."""
+        self.dearest[tenant] = max(self.dearest.get(tenant, 0.0), cost)
+
+    def bound(self, one: TenantId, other: TenantId) -> float:
+        """How far one of them may be ahead of the other."""
+        costliest = (self.dearest.get(tenant, 0.0) + LAG_LEAST_S for tenant in (one, other))
+        return LAG_MAX * sum(costliest)
+
+    def join(self, tenant: TenantId, waiting: Iterable[TenantId]) -> None:
+        """The tenant starts to wait beside others that wait."""
+        for other in waiting:
+            self.lag[tenant, other] = self.lag[other, tenant] = 0.0
+
+    def serve(self, tenant: TenantId, cost: float, waiting: Iterable[TenantId]) -> None:
+        """Others that wait fall behind by what a request of the tenant costs.
+
+        Raises:
+            Finding: by more than the bound.
+        """
+        self.costs(tenant, cost)
+        for other in waiting:
+            ahead = self.lag.get((tenant, other), 0.0) + cost
+            self.lag[tenant, other], self.lag[other, tenant] = ahead, -ahead
+            require(
+                ahead <= self.bound(tenant, other),
+                "a tenant that waits falls behind",
+                ahead=tenant,
+                behind=other,
+                by=ahead,
+            )
+
+
+class Lead:
+    """Which planner leads; at most one does, and fences only grow."""
+
+    def __init__(self) -> None:
+        self._fence = 0
+        self._leader = Leadership(leads=False, planner="", fence=0, expires_ns=0)
+
+    def take_lead(self, command: Command) -> None:
+        """A planner asked for the lead."""
+        now, before = command.answer, self._leader
+        planner = command.args[0]
+        if now.leads:
+            free = not before.leads or before.expires_ns <= command.now_ns
+            require(free or before.planner == planner, "two planners lead", planner=planner)
+            require(now.fence >= self._fence, "a leader's fence that is not new")
+            require(not free or now.fence > self._fence, "a new lead under an old fence")
+            self._fence, self._leader = now.fence, now
+        else:
+            require(
+                before.leads and before.planner != planner and before.expires_ns > command.now_ns,
+                "the lead was refused to a planner that may have it",
+            )
+
+    def take_resign(self, command: Command) -> None:
+        """A planner gave the lead up."""
+        if self._leader.planner == command.args[0]:
+            self._leader = Leadership(
+                leads=False, planner="", fence=self._fence, expires_ns=command.now_ns
+            )
+
+
+def payload_bytes(request: NewRequest) -> int:
+    """What counts for the quota."""
+    return len(request.response) + len(request.reference)
