@@ -34,8 +34,9 @@ from assay.rollout import (
     RuntimeOptions,
     Sampling,
     WorkerStalled,
+    native_runtime,
+    runtime,
 )
-from assay.rollout import runtime as runtime_module
 from assay.rollout.errors import EngineLent
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ class Interrupter:
         self.raised = False
 
     def __call__(self, frame: FrameType, event: str, _arg: object) -> Any:
-        if frame.f_code.co_filename != runtime_module.__file__:
+        if frame.f_code.co_filename not in {runtime.__file__, native_runtime.__file__}:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode" and not self.raised and not handing_over(frame):

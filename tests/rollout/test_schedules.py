@@ -35,8 +35,9 @@ from assay.rollout import (
     Sampling,
     WeightsNotReady,
     WorkerStalled,
+    native_runtime,
+    runtime,
 )
-from assay.rollout import runtime as runtime_module
 from assay.rollout.models import Engine
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Interrupted(Exception):
 def interrupt(_: int, frame: FrameType | None) -> None:
     """Raises inside a call alone: what a call has returned is the caller's to lose."""
     while frame is not None:
-        if frame.f_code.co_filename == runtime_module.__file__:
+        if frame.f_code.co_filename in {runtime.__file__, native_runtime.__file__}:
             raise Interrupted
         frame = frame.f_back
 

@@ -22,6 +22,7 @@ from assay.rollout.errors import (
     WorkerStalled,
 )
 from assay.rollout.layout import AdmissionPolicy, PauseMode, RolloutOutcome, Stop
+from assay.rollout.native_runtime import Stats
 from assay.rollout.options import RuntimeOptions
 from assay.rollout.rollouts import (
     Activation,
@@ -32,7 +33,7 @@ from assay.rollout.rollouts import (
     Sampling,
     ScoreRequest,
 )
-from assay.rollout.runtime import Runtime, Stats
+from assay.rollout.runtime import Runtime
 
 __all__ = [
     "Activation",

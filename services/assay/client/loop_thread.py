@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine, Iterator
@@ -55,14 +55,14 @@ class LoopThread:
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """Yield items one by one."""
-        turn = asyncio.Lock()  # an interrupted step may still be ending when the items are closed
+        steps = _Steps(items)
         try:
             with contextlib.suppress(StopAsyncIteration):
                 while True:
-                    yield self.run(_next(items, turn))
+                    yield self.run(steps.next())
         finally:
             if self.running:
-                self.run(_close(items, turn))
+                self.run(steps.close())
 
     def close(self) -> None:
         """Stop the loop and its thread."""
@@ -71,11 +71,30 @@ class LoopThread:
         self._loop.close()
 
 
-async def _next(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> T:
-    async with turn:
-        return await anext(items)
+class _Steps(Generic[T]):
+    """One step of an asynchronous generator at a time.
 
+    An interrupted step may still be ending when the items are closed, or, if the interrupt came
+    before anyone waited for it, still be going on.
+    """
 
-async def _close(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> None:
-    async with turn:
-        await items.aclose()
+    def __init__(self, items: AsyncGenerator[T, None]) -> None:
+        self._items = items
+        self._turn = asyncio.Lock()
+        self._step: asyncio.Task[Any] | None = None
+
+    async def next(self) -> T:
+        """The next item."""
+        async with self._turn:
+            self._step = asyncio.current_task()
+            try:
+                return await anext(self._items)
+            finally:
+                self._step = None
+
+    async def close(self) -> None:
+        """End the step that is going on, then the generator."""
+        if self._step is not None:
+            self._step.cancel()
+        async with self._turn:
+            await self._items.aclose()

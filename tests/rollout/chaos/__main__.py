@@ -107,12 +107,14 @@ async def run(seed: int, seconds: float) -> int:
             for number in range(TRAINERS):
                 turn = train(f"t{number}", own, random.Random(seed + number), record, seconds)
                 training.create_task(turn)
+        print(f"trainers done, faults so far: {faults.total()}", flush=True)
         breaking.cancel()
         await asyncio.gather(breaking, return_exceptions=True)
         await rewards.ensure()
         for key in list(own.service._sessions):  # those of trainers that vanished for good
             await own.service.close_session(key)
         left = await settled(own, before)
+        print(f"settled: {not left}; comparing tokens with their weights'", flush=True)
     return tell(record, faults, left)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
+import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +14,10 @@ import pytest
 pytest.importorskip("numpy")
 
 import numpy as np
-from tests.rollout.service.served import SLOTS, TOKENS_MAX, Rollouts, RunRollouts
+from tests.rollout.service.served import SLOTS, TOKENS_MAX, Rollouts, RunRollouts, rollouts
 from tests.rollout.test_weight_slots import version_of
 
-from assay.client import Outcome
+from assay.client import Backoff, Outcome
 from assay.client.rollouts import (
     NextTurn,
     Prompt,
@@ -46,7 +48,7 @@ from assay.v1 import rollout_pb2
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from tests.running import Running, RunWorker
+    from tests.running import Running, RunWorker, StartProcess
 
     from assay.core.records import Claim
     from assay.rollout import Completed, ScoreRequest
@@ -178,6 +180,82 @@ async def test_a_dead_reward_service_is_no_reward_and_no_stuck_slot(
     assert own.runtime.stats().in_flight == 0
 
 
+async def test_a_reward_service_killed_in_the_middle_of_a_batch_costs_no_reward(
+    run_rollouts: RunRollouts, start: StartProcess, run_worker: RunWorker
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        ports = {"ASSAY_REWARD__GRPC_PORT": str(free.getsockname()[1])}
+    rewards = await (await start(**ports)).up()
+    patient = Backoff(first_s=0.05, longest_s=0.5, total_s=S_MAX)
+    async with rollouts(rewards.grpc, desk_backoff=patient) as own:
+        session = await own.client.open_session(
+            "s", sampling=SAMPLED, pipeline="noop", reward_wait_s=S_MAX
+        )
+        every = StepBatch(batch_id="b", last=True)
+        await session.submit(prompts(8, k=4, reference={}, batch_id="b"), batches=[every])
+        async with asyncio.timeout(S_MAX):
+            while (await own.client.status()).rewards_waiting < SLOTS:
+                await asyncio.sleep(0.01)
+        rewards.process.send_signal(signal.SIGKILL)
+        await rewards.wait()
+        rewards.sign.unlink()
+        await run_worker(lambda _claim: scored(1.0))
+        await (await start(**ports)).up()
+        groups = await take(session, 8)
+        assert {t.reward for group in groups for t in group.trajectories} == {1.0}
+        assert own.runtime.stats().slots_free == SLOTS
+        for one in (t for group in groups for t in group.trajectories):
+            assert one.submitted_ns < one.decoded_ns <= one.reward_asked_ns
+            assert one.reward_asked_ns <= one.reward_stored_ns <= one.ended_ns
+
+
+async def test_a_reader_that_acknowledges_late_gets_each_group_once_and_in_bounded_messages(
+    run_rollouts: RunRollouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.client.connection.LISTEN_S", 0.2)  # a stream is opened again then
+    monkeypatch.setattr("assay.rollout.service.service.PAGE_GROUPS_MAX", 2)
+    own = await run_rollouts()
+    session = await own.client.open_session("s", sampling=SAMPLED)
+    await session.submit(prompts(5))
+    came: list[str] = []
+
+    async def read() -> None:
+        async for group in session.groups():
+            came.append(group.group_id)
+
+    reading = asyncio.create_task(read())
+    [opened] = own.service._sessions.values()
+    async with asyncio.timeout(S_MAX):
+        while len(came) < 5:
+            await asyncio.sleep(0.01)
+        streams = opened.reader
+        while opened.reader < streams + 2:
+            await asyncio.sleep(0.01)
+    reading.cancel()
+    await asyncio.wait([reading])
+    assert sorted(came) == [f"p{i}" for i in range(5)]
+    pages = [page async for page in messages_of(own, "s", 5)]
+    assert [len(page.groups) for page in pages] == [2, 2, 1]
+    assert [page.cursor for page in pages] == [2, 4, 5]
+    for cursor in (-1, 6):
+        request = rollout_pb2.SubmitPromptsRequest(session_id="s", acknowledged=cursor)
+        with pytest.raises(InvalidRequest) as refused:
+            await own.client._connection.call(own.client._stub.SubmitPrompts, request)
+        assert refused.value.field == "acknowledged"
+
+
+async def messages_of(
+    own: Rollouts, session_id: str, groups: int
+) -> AsyncIterator[rollout_pb2.StreamGroupsResponse]:
+    """Messages of a new stream, until this many groups came."""
+    request = rollout_pb2.StreamGroupsRequest(session_id=session_id)
+    async with asyncio.timeout(S_MAX):
+        async for page in own.client._stub.StreamGroups(request):
+            yield page
+            if page.cursor == groups:
+                return
+
+
 async def test_a_silent_judge_is_waited_for_no_longer_than_the_session_says(
     run_rollouts: RunRollouts, api: Running
 ) -> None:
@@ -263,6 +341,9 @@ BAD_PROMPTS = [
     ({"group_id": ""}, "group_id"),
     ({"group_id": "x" * 257}, "group_id"),
     ({"batch_id": "a b"}, "batch_id"),
+    ({"reference": b"[1]"}, "reference_json"),
+    ({"reference": b"\xff"}, "reference_json"),
+    ({"sampling": SamplingParams(stop_strings=(b"x",))}, "sampling.stop_strings"),
     ({"sampling": SamplingParams(temperature=float("nan"))}, "sampling.temperature"),
     ({"sampling": SamplingParams(min_p=1.5)}, "sampling.min_p"),
     ({"sampling": SamplingParams(max_tokens=TOKENS_MAX)}, "sampling.max_tokens"),

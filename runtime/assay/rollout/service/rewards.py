@@ -391,7 +391,7 @@ async def _registered(
         return await client.register_task(name, pipeline=plan.pipeline, settings=settings)
 
 
-def json_object(text: str, field_name: str) -> dict[str, Any]:
+def json_object(text: str | bytes, field_name: str) -> dict[str, Any]:
     """Parse a JSON object; empty text is the empty object.
 
     Raises:

@@ -31,6 +31,7 @@ from assay.rollout.service.records import (
     SessionSpec,
     Trajectory,
 )
+from assay.rollout.service.rewards import json_object
 from assay.rollout.service.weights import Head, Part, PushKind, PushSpec
 from assay.v1 import common_pb2, rollout_pb2
 
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 GROUP_FORM: Final = re.compile(r"[A-Za-z0-9._:/-]{1,256}")
 K_MAX: Final = 1_024
 REFERENCE_BYTES_MAX: Final = 1 << 20
+SPAN_MS_MAX: Final = 7 * 24 * 3_600 * 1_000
+"""A week: the longest deadline and wait, as in the reward service."""
 SHAPE_DIMENSIONS_MAX: Final = 4
 NO_EVIDENCE: Final = Evidence()
 NO_TOKENIZER: Final = "the model has no tokenizer here: send {}"
@@ -137,8 +140,8 @@ def _reward_plan(message: rollout_pb2.Session, served: Served) -> RewardPlan | N
     reward = message.reward
     if not reward.pipeline:
         raise _wrong("session.reward.pipeline", "the name of a pipeline")
-    if reward.wait_ms_max < 0:
-        raise _wrong("session.reward.wait_ms_max", "0 or more")
+    if not 0 <= reward.wait_ms_max <= SPAN_MS_MAX:
+        raise _wrong("session.reward.wait_ms_max", f"0 to {SPAN_MS_MAX}")
     return RewardPlan(
         pipeline=reward.pipeline,
         settings_json=reward.settings_json,
@@ -184,6 +187,8 @@ def _group_spec(
     if len(message.reference_json) > REFERENCE_BYTES_MAX:
         name = f"{where}.reference_json"
         raise TooLarge(f"{name}: at most {REFERENCE_BYTES_MAX} bytes", field=name)
+    if message.reference_json:
+        json_object(message.reference_json, f"{where}.reference_json")
     if message.batch_id and not NAME_FORM.fullmatch(message.batch_id):
         raise _wrong(f"{where}.batch_id", "1 to 128 of A-Z a-z 0-9 . _ -")
     decoding = _decoding(message.sampling, session.decoding, served, f"{where}.sampling")
@@ -292,6 +297,8 @@ def _decoding(
         stop_ids=tuple(message.stop_ids) or default.stop_ids,
         stop_strings=tuple(message.stop_strings) or default.stop_strings,
     )
+    if decoding.stop_strings and served.encode is None:  # nothing knows the text of its tokens
+        raise _wrong(f"{where}.stop_strings", NO_TOKENIZER.format("stop_ids"))
     with _inside(where, {}, drop="sampling."):
         check_sampling(
             temperature=sampling.temperature,
@@ -331,6 +338,8 @@ def reward_batches(request: rollout_pb2.SubmitPromptsRequest) -> list[RewardBatc
     for i, batch in enumerate(request.batches):
         if not NAME_FORM.fullmatch(batch.batch_id):
             raise _wrong(f"batches[{i}].batch_id", "1 to 128 of A-Z a-z 0-9 . _ -")
+        if batch.HasField("deadline_ms") and not 1 <= batch.deadline_ms <= SPAN_MS_MAX:
+            raise _wrong(f"batches[{i}].deadline_ms", f"1 to {SPAN_MS_MAX}")
         deadline_s = batch.deadline_ms / 1000 if batch.HasField("deadline_ms") else None
         if batch.enough_groups < 0:
             raise _wrong(f"batches[{i}].enough_groups", "0 or more")

@@ -28,7 +28,7 @@ from assay.rollout.runtime import Runtime
 from assay.rollout.trace import percentile
 
 if TYPE_CHECKING:
-    from assay.rollout.runtime import Stats
+    from assay.rollout.native_runtime import Stats
 
 WORK = Drive(rollouts=20_000, group=8, prompt_len=16, max_tokens=8)
 

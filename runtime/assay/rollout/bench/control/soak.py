@@ -22,7 +22,7 @@ from assay.rollout.runtime import Runtime
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from assay.rollout.runtime import Stats
+    from assay.rollout.native_runtime import Stats
 
 SLOTS = 256
 OPTIONS = RuntimeOptions(

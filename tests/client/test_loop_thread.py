@@ -1,0 +1,67 @@
+"""The synchronous side of the client: an interrupt in the middle of a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from assay.client.loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+
+def test_an_interrupt_in_the_middle_of_a_stream_ends_it_and_the_loop_goes_on() -> None:
+    """Ctrl-C comes while the next item is awaited, and the generator needs a while to end."""
+    ended, main = threading.Event(), threading.main_thread().ident
+    assert main is not None
+
+    async def items() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+            signal.pthread_kill(main, signal.SIGINT)  # wakes it wherever it waits
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            ended.set()
+
+    loop = LoopThread()
+    stream = loop.iterate(items())
+    assert next(stream) == 1
+    with pytest.raises(KeyboardInterrupt):
+        next(stream)
+    assert ended.is_set()
+    assert loop.run(asyncio.sleep(0, "next call")) == "next call"
+    loop.close()
+
+
+def test_a_step_that_no_one_waits_for_is_ended_when_the_stream_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C comes after the step was started and before anyone waited for it."""
+    loop = LoopThread()
+    begun = threading.Event()
+
+    async def items() -> AsyncGenerator[int, None]:
+        yield 1
+        begun.set()
+        await asyncio.Event().wait()
+
+    stream = loop.iterate(items())
+    assert next(stream) == 1
+    start = loop.start
+
+    def interrupted(work):  # type: ignore[no-untyped-def]
+        start(work)
+        begun.wait()
+        monkeypatch.setattr(loop, "start", start)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(stream)
+    loop.close()
