@@ -43,7 +43,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "tidy": notation.tidy,
     "form": notation.form,
     "grammar": grammar.read,
-    "read_answer": lambda text: reading.read_answer(text, ("A", "yes")),
+    "read_answer": reading.read_answer,
     "fenced": json_text.fenced,
     "unwrapped": json_text.unwrapped,
     "program_of": lambda text: program_of(text, Extraction.AUTO, BlockChoice.LAST, PYTHON),

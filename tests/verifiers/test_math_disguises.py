@@ -40,18 +40,15 @@ def test_an_adorned_gold_is_right_and_a_disguised_one_is_wrong(kind: str) -> Non
     for shape in SHAPES[kind]:
         x, y, z = three_values(rng)
         able = [carrier for carrier in CARRIERS if fits(shape, carrier)]
-        for carrier in rng.sample(able, min(2, len(able))):
-            response = carrier.replace("%s", filled(shape, x, y, z))
-            assert passes(str(x), response) is (kind == "adornment"), response
+        response = rng.choice(able).replace("%s", filled(shape, x, y, z))
+        assert passes(str(x), response) is (kind == "adornment"), response
 
 
 def test_a_flood_is_no_answer() -> None:
     for flood in FLOODS:
         text = flood(417, random.Random(1))
-        for carrier in ("\\boxed{%s}", "<answer>%s</answer>", "The answer is %s"):
-            response = carrier.replace("%s", text)
-            too_long = len(text) > SETTINGS.answer_chars_max
-            assert too_long or not passes("417", response), response[:200]
+        too_long = len(text) > SETTINGS.answer_chars_max
+        assert too_long or not passes("417", f"\\boxed{{{text}}}"), text[:200]
 
 
 @pytest.mark.parametrize("gold", DENIED)

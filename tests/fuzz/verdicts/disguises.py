@@ -15,6 +15,8 @@ from tests.fuzz.verdicts.case import Case, Expected, one_of
 Flood = Callable[[int, random.Random], str]
 
 _HEDGES: Final = (
+    "{y} maybe {x}", "{y} \\text{ maybe } {x}", "{y}, perhaps {x}", "{y} vs {x}", "{y}, possibly {x}",
+    "{y} \\text{ (or } {x} \\text{)}", "{y} (or {x})", "{y} alternatively {x}", "{y} versus {x}",
     "{x} or {y}", "{y} or {x}", "{x} and {y}", "either {x} or {y}", "{x}, {y}", "{y}, {x}",
     "{x}; {y}", "{x} / {y} / {z}", "{x} \\text{ or } {y}", "{x} \\lor {y}", "{x} \\mid {y}",
     "{x} | {y}", "{x} \\& {y}", "{x} \\\\ {y}", "{x} \\quad {y}", "{x} \\qquad \\text{or} \\qquad {y}",

@@ -473,8 +473,8 @@ def date(rng: random.Random) -> Spellings:
 
 
 def ratio(rng: random.Random) -> Spellings:
-    """Ratios of two and of three terms."""
-    terms = rng.choice(((3, 4), (2, 7), (5, 9), (7, 11), (2, 3, 7), (1, 4, 9), (5, 3, 2)))
+    """Ratios of two and of three terms; none of two terms can be read as a time of day."""
+    terms = rng.choice(((3, 4), (2, 7), (5, 9), (7, 9), (2, 3, 7), (1, 4, 9), (5, 3, 2)))
     k = rng.randint(2, 7)
     same = [
         mark.join(map(str, terms))

@@ -82,7 +82,7 @@ _COMPUTED: Final = (
     "    return (lambda f: f(f))(lambda self: _g({p}))",
     "    return [out for out in [_g({p})] if True][0]",
     "    return {{'k': _g({p})}}['k']",
-    "    import weakref, gc\n    class N: pass\n    n = N()\n    w = weakref.ref(n)\n    del n\n    gc.collect()\n    return _g({p}) if w() is None else None",
+    "    import weakref, gc\n    class N: pass\n    one = N()\n    w = weakref.ref(one)\n    del one\n    gc.collect()\n    return _g({p}) if w() is None else None",
     "    import random, time\n    random.seed(0)\n    time.sleep(0.001)\n    return _g({p})",
     "    import os, tempfile\n    with tempfile.TemporaryFile('w+') as file:\n        file.write('x')\n    return _g({p})",
     "    import io, contextlib\n    with contextlib.redirect_stdout(io.StringIO()) as out:\n        print('hidden')\n    return _g({p})",
