@@ -94,7 +94,7 @@ class _Steps(Generic[T]):
 
     async def close(self) -> None:
         """End the step that is going on, then the generator."""
-        if self._step is not None:
+        if self._step is not None and not self._step.cancelling():  # once: it may clean up
             self._step.cancel()
         async with self._turn:
             await self._items.aclose()
