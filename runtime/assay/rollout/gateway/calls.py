@@ -358,52 +358,25 @@ async def unless_gone(
 ) -> T | None:
     """The result of `work`, which is cancelled when `gone` returns first (then None).
 
-    The work runs in the caller's own task, and `gone` in none: a second task per turn would cost
-    more than its body.
+    The work runs in the caller's own task: a second one per turn would cost more than its body.
     """
     working = asyncio.current_task()
     if working is None:
         raise RuntimeError("not in a task")
-    watch = _Watch(gone(), working)
+    left = False
+
+    async def watch() -> None:
+        nonlocal left
+        await gone()
+        left = True
+        working.cancel()
+
+    watching = asyncio.create_task(watch())
     try:
         return await work()
     except asyncio.CancelledError:
-        if watch.over and not working.uncancel():
+        if left and not working.uncancel():
             return None
         raise
     finally:
-        watch.close()
-
-
-class _Watch:
-    """Cancels a task when a coroutine returns that mostly waits, once, until it is closed."""
-
-    def __init__(self, until: Coroutine[Any, Any, None], task: asyncio.Task[Any]) -> None:
-        self._until = until
-        self._task = task
-        self._awaited: asyncio.Future[Any] | None = None
-        self._closed = self.over = False
-        self._step()
-
-    def _step(self, _: object = None) -> None:
-        """Run up to the next wait; what is awaited gives its own result to the coroutine."""
-        if self._closed:  # meanwhile
-            return
-        try:
-            self._awaited = self._until.send(None)
-        except StopIteration:
-            self.over = True
-            self._task.cancel()
-            return
-        if self._awaited is None:  # it yields to other tasks
-            self._task.get_loop().call_soon(self._step)
-        else:
-            self._awaited._asyncio_future_blocking = False  # noqa: SLF001 - as a task does
-            self._awaited.add_done_callback(self._step)
-
-    def close(self) -> None:
-        """Watch no more."""
-        self._closed = True
-        if self._awaited is not None:
-            self._awaited.remove_done_callback(self._step)
-        self._until.close()
+        watching.cancel()
