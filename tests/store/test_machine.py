@@ -287,7 +287,7 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self, names: list[BatchId], data: st.DataObject) -> None:
         """Somewhere worth being: random calls on nothing would find little."""
         for name in names:
-            self.open_batch(name, None)
+            self.open_batch(name, None, 0)
             self.submit(data)
 
     @precondition(lambda self: self.has_room())

@@ -64,7 +64,8 @@ def test_canonical_solutions_of_humaneval_pass_and_stubs_do_not(
 
 
 def test_math_verifys_own_tests_but_for_the_explained_rows(judge: Judge, shared_data: Path) -> None:
-    explained = {21, 22, 264}
+    contradict_themselves = {158, 160, 161, 164, 174, 175}  # such as `x = 5+5+1 = 7 = 11`
+    explained = {21, 22, 264, *contradict_themselves}
     text = (shared_data / "math_verify_tests" / "cases.jsonl").read_text()
     disagreements = set()
     for index, line in enumerate(text.splitlines()):

@@ -6,6 +6,7 @@ it from outside.
 
 import math
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -16,7 +17,24 @@ from latex2sympy2_extended import (  # type: ignore[import-untyped]  # ships no 
 )
 from math_verify import verify  # type: ignore[import-untyped]  # ships no types
 from math_verify.grader import should_treat_as_complex  # type: ignore[import-untyped]  # ships no types
-from sympy import Basic, Float, MatrixBase, Number, Rational  # type: ignore[import-untyped]  # ships no types
+from sympy import (  # type: ignore[import-untyped]  # ships no types
+    And,
+    Basic,
+    Derivative,
+    Eq,
+    Expr,
+    Float,
+    Integral,
+    Limit,
+    MatrixBase,
+    Number,
+    Product,
+    Rational,
+    Sum,
+    simplify,
+    solve,
+)
+from sympy.core.relational import Relational  # type: ignore[import-untyped]  # ships no types
 
 from assay.verifiers.math import notation
 from assay.verifiers.math.definition import MathSettings
@@ -39,6 +57,9 @@ _POWER: Final = re.compile(
 _FACTORIAL: Final = re.compile(r"(?a)(?P<digits>\d{6,})[\s)}]*!")
 _DIGITS_MAX: Final = 10**7
 """Maximum digits of an integer power; computing more is one step that no timer can interrupt."""
+_WORKED_OUT: Final = (Derivative, Integral, Limit, Product, Sum)
+_IN_ORDER: Final = "_unsorted_args"
+"""Where latex2sympy keeps the relations of a chain; sympy sorts them."""
 _TINY: Final = 1e-3
 _SCALED_DIGITS: Final = 30
 _ZERO_PLACES: Final = 9
@@ -127,10 +148,72 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
         Unreadable: one of them cannot be read.
     """
     left, right = parsed(gold), parsed(answer)
-    if _verified(left, right, settings):
+    pairs = list(zip(_relations(left), _relations(right), strict=False))
+    statements = [pair for pair in pairs if any(_is_statement(one) for one in pair)]
+    equations = [pair for pair in pairs if pair not in statements]
+    return (
+        all(_sides_equal(*pair, settings) for pair in statements)
+        and _same(left, right, settings)
+        and all(_are_told_apart(*pair) for pair in equations)
+    )
+
+
+# math-verify compares relations by their solutions. Those without any are all alike to it:
+# `2 + 2 = 4` and `2 + 2 = 5`, or `x^2 + 1 = 0` and `x^2 + 4 = 0` for real x.
+
+
+def _relations(value: Any) -> Sequence[Any]:  # noqa: ANN401 - a sympy object
+    """The relation of two expressions, or those of a chain in its order."""
+    found = getattr(value, _IN_ORDER, value.args) if isinstance(value, And) else (value,)
+    return found if all(_relates_expressions(one) for one in found) else ()
+
+
+def _relates_expressions(value: Any) -> bool:  # noqa: ANN401 - a sympy object
+    """A set is none: `x \\in (3, \\infty)`."""
+    return isinstance(value, Relational) and all(isinstance(side, Expr) for side in value.args)
+
+
+def _is_statement(relation: Any) -> bool:  # noqa: ANN401 - a sympy object
+    """It always holds, or never; or its sides are to be worked out, as an integral is."""
+    if relation.has(*_WORKED_OUT):
         return True
-    exact = _exact(left), _exact(right)
-    return exact != (left, right) and _verified(*exact, settings)
+    try:
+        is_constant = (relation.lhs - relation.rhs).is_constant(simplify=False)
+    except (TypeError, ValueError, ArithmeticError, AttributeError, NotImplementedError):
+        return True
+    return is_constant is not False
+
+
+def _sides_equal(gold: Any, answer: Any, settings: MathSettings) -> bool:  # noqa: ANN401 - a sympy object
+    return any(
+        type(gold) is type(turned)
+        and _same(gold.lhs, turned.lhs, settings)
+        and _same(gold.rhs, turned.rhs, settings)
+        for turned in (answer, answer.reversed)
+    )
+
+
+def _are_told_apart(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy object
+    """Whether having the same solutions makes them the same: there are some, or both sides of one
+    are the same multiple of those of the other."""
+    if not (isinstance(gold, Eq) and isinstance(answer, Eq)) or _has_solutions(gold):
+        return True
+    ratio = simplify((gold.lhs - gold.rhs) / (answer.lhs - answer.rhs))
+    return bool(ratio.is_number and ratio.is_nonzero)
+
+
+def _has_solutions(equation: Any) -> bool:  # noqa: ANN401 - a sympy object
+    try:
+        return bool(solve(equation, equation.free_symbols))
+    except (NotImplementedError, TypeError, ValueError, ArithmeticError):
+        return False
+
+
+def _same(gold: Any, answer: Any, settings: MathSettings) -> bool:  # noqa: ANN401 - a sympy object
+    if _verified(gold, answer, settings):
+        return True
+    exact = _exact(gold), _exact(answer)
+    return exact != (gold, answer) and _verified(*exact, settings)
 
 
 def _verified(gold: Any, answer: Any, settings: MathSettings) -> bool:  # noqa: ANN401 - a sympy object

@@ -34,12 +34,13 @@ _SAID: Final = rf"(?:\$[^$]{{1,99}}\$|\\\([^()]{{1,99}}\\\)|{_ONE})"
 _BETWEEN: Final = (
     r"(?:\s+(?:the|an?|equal|to|exactly|just|only|even|answer|value|number|is))*[\s({*_\"'`:]*"
 )
+_UNEQUAL: Final = r"(?:^|[$({\[:,]|(?<![\\A-Za-z])[A-Za-z]{2,40})\s{0,9}(?:\\neq?(?![A-Za-z])|!=)"
+"""The sign rejects what follows if it has no left side of its own: `x \\neq 3` is an answer."""
 _REJECTED: Final = re.compile(
     r"(?a)(?:^|[\s(\[{,:])(?:not|never|neither|nor|unlike|except(?: for)?|without"
     r"|(?:any|every)\w* but|all but|other than|instead of|rather than|dne"
-    r"|(?:is|are|was|were|does|do)n't"
-    r"|\\neq?(?![A-Za-z])|!=)"
-    rf"{_BETWEEN}{_SAID}|{_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
+    r"|(?:is|are|was|were|does|do)n't)"
+    rf"{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
     r"(?:(?:is|are|was|were)\s+(?:\w{1,20}\s+)?(?:not|wrong|incorrect|false|impossible|excluded)"
     r"|(?:is|was|are|were)n't|\(?(?:wrong|incorrect|false|rejected)\b)",
     re.IGNORECASE,
