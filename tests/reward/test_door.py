@@ -10,6 +10,7 @@ import hashlib
 import os
 import random
 import signal
+from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -24,7 +25,9 @@ from tests.reward.faces import GrpcFace, HttpFace, Item, refused
 from assay.config.settings import RewardSettings, VerifierSettings
 from assay.core.errors import AssayError, InvalidRequest, Saturated, TooLarge
 from assay.core.ids import PipelineName, TenantId
-from assay.edge.door import Kind
+from assay.edge.door import ANSWERS_MAX, Kind
+from assay.reward import http as reward_http
+from assay.reward import wire
 from assay.reward.readers import Readers
 from assay.reward.reading import Form
 from assay.v1 import reward_pb2, reward_pb2_grpc
@@ -316,6 +319,51 @@ async def test_held_streams(battle: Battle) -> None:
     await stub.CancelBatch(reward_pb2.CancelBatchRequest(batch_id="held"), metadata=metadata)
     page = await stub.StreamResults(request, metadata=metadata).read()
     assert page.batch.state == reward_pb2.BATCH_STATE_CANCELLED
+
+
+async def test_results_of_one_tenant_are_converted_few_pages_at_a_time(
+    battle: Battle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else whoever yields to the others waits for a step of each."""
+    now: Counter[TenantId] = Counter()
+    most: Counter[TenantId] = Counter()
+
+    def counted(convert: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        async def count(page: Any) -> Any:
+            now[page.batch.tenant] += 1
+            most[page.batch.tenant] = max(most[page.batch.tenant], now[page.batch.tenant])
+            try:
+                return await convert(page)
+            finally:
+                now[page.batch.tenant] -= 1
+
+        return count
+
+    monkeypatch.setattr(reward_http, "_page", counted(reward_http._page))
+    monkeypatch.setattr(wire, "results_page", counted(wire.results_page))
+    task = reward_pb2.RegisterTaskRequest(task=reward_pb2.Task(task_id="t", pipeline="noop"))
+    names = [str(number) for number in range(100)]
+    requests = [reward_pb2.RewardRequest(request_id=name, reference_json=b"{}") for name in names]
+    for name in ATTACKERS:
+        stub, metadata = await battle.stub(), battle.metadata(name)
+        await stub.RegisterTask(task, metadata=metadata)
+        opening = reward_pb2.OpenBatchRequest(task_id="t", batch_id="read")
+        await stub.OpenBatch(opening, metadata=metadata)
+        submitted = reward_pb2.SubmitRequest(batch_id="read", requests=requests)
+        await stub.Submit(submitted, metadata=metadata)
+        await stub.CancelBatch(reward_pb2.CancelBatchRequest(batch_id="read"), metadata=metadata)
+        http = await battle.stack.enter_async_context(
+            httpx.AsyncClient(
+                base_url=battle.api.addresses.http, timeout=120, headers=dict(metadata)
+            )
+        )
+        request = reward_pb2.StreamResultsRequest(batch_id="read")
+        for _ in range(4):
+            battle.attack(stub.StreamResults(request, metadata=metadata).read())
+            battle.attack(http.get("/v1/batches/read/results/stream"))
+            battle.attack(http.get("/v1/batches/read/results"))
+    await asyncio.gather(*battle.attacks)
+    assert most == {TenantId(name): ANSWERS_MAX for name in ATTACKERS}
 
 
 async def test_slow_bodies_and_strangers(battle: Battle) -> None:

@@ -36,6 +36,9 @@ LARGE_BYTES: Final = 64 * 1024
 DISCARD_FACTOR: Final = 4
 """A body up to this many times its limit is read to its end and discarded, so that the answer
 reaches a client that does not listen while it sends."""
+ANSWERS_MAX: Final = 1
+"""Pages of results of one tenant that are made at once. Each yields to others again and again; but
+with a hundred at work, whoever yields would wait for a step of each."""
 DISCARDS_MAX: Final = 32
 """Refused streams of one tenant whose rest is read, those that wait for their turn included. A
 further one gets its status at once, which a client in the middle of a message may not see."""
@@ -211,6 +214,9 @@ class Door:
         self._discards: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(READS_MAX)
         )
+        self._answers: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(ANSWERS_MAX)
+        )
 
     def _limit(self, what: str, total: int) -> Limit:
         limits = self.limits
@@ -239,6 +245,12 @@ class Door:
     async def turn_to_read(self, tenant: TenantId) -> AsyncIterator[None]:
         """Receive one message, whose size may be unknown, inside the block."""
         async with self._reads[tenant]:
+            yield
+
+    @asynccontextmanager
+    async def turn_to_answer(self, tenant: TenantId) -> AsyncIterator[None]:
+        """Make a large answer, or a page of one, inside the block; send it outside."""
+        async with self._answers[tenant]:
             yield
 
     @asynccontextmanager

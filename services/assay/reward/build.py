@@ -103,6 +103,7 @@ def build(
         metrics=metrics,
         new_id=lambda: secrets.token_hex(16),
         pace=door.pace_requests if len(reward.tenants) > 1 else None,
+        turn=door.turn_to_answer,
     )
     readers = Readers(
         reward,

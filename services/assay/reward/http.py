@@ -17,7 +17,8 @@ from collections.abc import (
     Coroutine,
     Sequence,
 )
-from contextlib import aclosing, closing
+from contextlib import AbstractAsyncContextManager, aclosing, closing
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response, Security
@@ -178,11 +179,13 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
         """Submit and wait; the work is cancelled when the caller disconnects."""
         reading = await _read(request, readers, Form.SCORE_JSON)
         with closing(reading):
+            tenant = _tenant()
             scoring = service.score(
-                _tenant(), reading.score, reading.requests, stored=current_call().load.release
+                tenant, reading.score, reading.requests, stored=current_call().load.release
             )
             answer = await _while_connected(request, scoring)
-        return Response(await _scored(answer), media_type=JSON)
+        async with service.turn(tenant):
+            return Response(await _scored(answer), media_type=JSON)
 
     return router
 
@@ -252,8 +255,10 @@ def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
         results_max: Annotated[int, Query()] = PAGE_RESULTS_MAX,
     ) -> Response:
         """The results that there are from `cursor` on, without waiting."""
-        page = await service.page(_tenant(), batch_id, cursor=cursor, results_max=results_max)
-        return Response(await _page(page), media_type=JSON)
+        tenant = _tenant()
+        page = await service.page(tenant, batch_id, cursor=cursor, results_max=results_max)
+        async with service.turn(tenant):
+            return Response(await _page(page), media_type=JSON)
 
     @router.get(
         "/batches/{batch_id}/results/stream",
@@ -269,7 +274,7 @@ def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
         # Errors of the call itself are raised before the first line, while a status can be sent.
         await service.page(tenant, batch_id, cursor=cursor, results_max=1)
         pages = limited(service.stream(tenant, batch_id, cursor=cursor), limits)
-        return StreamingResponse(_ndjson(pages), media_type=NDJSON)
+        return StreamingResponse(_ndjson(pages, partial(service.turn, tenant)), media_type=NDJSON)
 
     return router
 
@@ -306,11 +311,15 @@ def _observation(
     return router
 
 
-async def _ndjson(pages: AsyncGenerator[ResultsPage, None]) -> AsyncIterator[str]:
+async def _ndjson(
+    pages: AsyncGenerator[ResultsPage, None], turn: Callable[[], AbstractAsyncContextManager[None]]
+) -> AsyncIterator[str]:
     async with aclosing(pages):
         try:
             async for page in pages:
-                yield await _page(page) + "\n"
+                async with turn():
+                    line = await _page(page) + "\n"
+                yield line
         except AssayError as error:  # the status line is already sent; the last line reports it
             yield json.dumps(detail_of(error).body()) + "\n"
 

@@ -17,7 +17,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -96,6 +96,10 @@ class KnownTask:
     definition: PipelineDefinition
 
 
+Turn = Callable[[TenantId], AbstractAsyncContextManager[None]]
+"""Entered by few of a tenant's calls at a time."""
+
+
 class RewardService:
     """All operations of reward.proto over a store."""
 
@@ -109,10 +113,17 @@ class RewardService:
         metrics: Metrics,
         new_id: Callable[[], str],
         pace: Pace | None = None,
+        turn: Turn | None = None,
     ) -> None:
-        """Serve over `store`; `pace` is awaited before requests are stored (absent: no wait)."""
+        """Serve over `store`.
+
+        Args:
+            pace: awaited before requests are stored (absent: no wait).
+            turn: entered while results are read, and by those who convert them (absent: no wait).
+        """
         self._store = store
         self._pace = pace
+        self._turn = turn
         self._clock = clock
         self._metrics = metrics
         self._pipelines = pipelines
@@ -459,13 +470,18 @@ class RewardService:
                 self._cancel_soon(tenant, batch_id)
             raise
 
+    def turn(self, tenant: Tenant) -> AbstractAsyncContextManager[None]:
+        """Read or convert many results inside the block: few of a tenant's calls at a time."""
+        return nullcontext() if self._turn is None else self._turn(tenant.tenant_id)
+
     async def _page(
         self, tenant: Tenant, batch: BatchRecord, cursor: int, results_max: int
     ) -> ResultsPage:
         """Read a page after its batch: if the batch was complete, so is the log."""
-        entries = await self._store.results(
-            tenant.tenant_id, batch.batch_id, cursor=cursor, entries_max=results_max
-        )
+        async with self.turn(tenant):
+            entries = await self._store.results(
+                tenant.tenant_id, batch.batch_id, cursor=cursor, entries_max=results_max
+            )
         return _page(entries, cursor, batch, last=batch.over and len(entries) < results_max)
 
     async def _pace_for(self, tenant: Tenant, part: Sequence[NewRequest]) -> None:
@@ -507,9 +523,10 @@ class RewardService:
         groups: dict[str, GroupSummary] = {}
         cursor, full = 0, True
         while full:
-            entries = await self._store.results(
-                tenant.tenant_id, batch_id, cursor=cursor, entries_max=PAGE_RESULTS_MAX
-            )
+            async with self.turn(tenant):
+                entries = await self._store.results(
+                    tenant.tenant_id, batch_id, cursor=cursor, entries_max=PAGE_RESULTS_MAX
+                )
             for entry in entries:
                 if isinstance(entry, ResultRecord):
                     results[entry.request_id] = entry

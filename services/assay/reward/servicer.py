@@ -93,10 +93,13 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         self, request: reward_pb2.StreamResultsRequest, context: Context
     ) -> AsyncIterator[reward_pb2.StreamResultsResponse]:
         """Send results as they arrive."""
-        pages = self._service.stream(current_call().tenant, request.batch_id, cursor=request.cursor)
+        tenant = current_call().tenant
+        pages = self._service.stream(tenant, request.batch_id, cursor=request.cursor)
         async with aclosing(pages):
             async for page in pages:
-                yield await wire.results_page(page)
+                async with self._service.turn(tenant):
+                    message = await wire.results_page(page)
+                yield message
 
     async def Score(  # type: ignore[override]  # see RAW
         self, request: bytes, context: Context
@@ -160,7 +163,8 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
             answer = await self._service.score(
                 call.tenant, draft, reading.requests, stored=call.load.release
             )
-        return await wire.scored(answer)
+        async with self._service.turn(call.tenant):
+            return await wire.scored(answer)
 
     async def _submit(self, body: list[bytes]) -> Submitted:
         tenant = current_call().tenant
