@@ -324,7 +324,7 @@ async def test_held_streams(battle: Battle) -> None:
 async def test_results_of_one_tenant_are_converted_few_pages_at_a_time(
     battle: Battle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else whoever yields to the others waits for a step of each."""
+    """Else a call that yields to the others waits for a step of each."""
     now: Counter[TenantId] = Counter()
     most: Counter[TenantId] = Counter()
 

@@ -38,7 +38,7 @@ DISCARD_FACTOR: Final = 4
 reaches a client that does not listen while it sends."""
 ANSWERS_MAX: Final = 1
 """Pages of results of one tenant that are made at once. Each yields to others again and again; but
-with a hundred at work, whoever yields would wait for a step of each."""
+with a hundred at work, a call that yields would wait for a step of each."""
 DISCARDS_MAX: Final = 32
 """Refused streams of one tenant whose rest is read, those that wait for their turn included. A
 further one gets its status at once, which a client in the middle of a message may not see."""
