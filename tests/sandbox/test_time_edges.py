@@ -134,7 +134,7 @@ def test_the_watcher_of_a_run_is_ahead_of_programs_for_a_bounded_time(
 ) -> None:
     """The later it looks, the more of a sleep is excused that ended with its thread."""
     if not _may_be_raised():
-        pytest.skip("this host gives real-time priority to nobody")
+        pytest.skip("this host gives real-time priority to no one")
     seen: list[int] = []
     handle = Watch._handle
 

@@ -157,8 +157,8 @@ async def test_a_batch_with_an_open_session_is_never_sealed_early(
 
     back = await claim(rewards, "p", "left3", size=2)
     assert back.batch_id == left[3].batch_id
-    anew = await claim(rewards, "p", "left0", size=2)
-    assert anew.batch_id != left[0].batch_id
-    for one in [*held, back, anew]:
+    second = await claim(rewards, "p", "left0", size=2)
+    assert second.batch_id != left[0].batch_id
+    for one in [*held, back, second]:
         judge(rewards, one, "second")  # the desk refuses a sealed batch
     assert ("seal", back.batch_id) in desk.said

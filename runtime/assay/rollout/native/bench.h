@@ -54,7 +54,7 @@ void assay_bench_tax(uint32_t mode, int32_t cpu_host, int32_t cpu_worker, uint32
 
 /* Reads `bytes` from buffer with n_threads threads, n_times with prefetches into L1 and n_times with
  * prefetches into L2; returns seconds of the fastest pass. The memory-bandwidth limit that decoding is
- * measured against: with one kind alone it would be too low on some CPUs (30 of 52 GB/s on Zen 4). */
+ * measured against: with one kind alone it would be too low on some CPUs. */
 double assay_read_sweep_seconds(const void *buffer, size_t bytes, uint32_t n_threads,
                                 uint32_t n_times);
 

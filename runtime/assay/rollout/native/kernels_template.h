@@ -81,10 +81,10 @@ KFN void k_pack(void *operand, uint32_t k_pad, uint32_t row, uint32_t k, const f
 /* Bytes of one input in a panel. */
 #define INPUT_BYTES(bf16) ((bf16) ? 32 : 64)
 
-/* A tile of few rows waits for memory. A prefetch into L2 occupies no miss buffer of L1, so that more lines
- * are read at once: on Zen 4 a third faster over KV blocks, which lie `scattered`. The lines of weights lie
- * in a row, where the hardware prefetcher helps; for them it pays with one row only, and costs a
- * quarter with four. */
+/* A tile of few rows waits for memory. A prefetch into L2 occupies no miss buffer of L1, so that more
+ * lines are read at once: faster on Zen 4 over KV blocks, which lie `scattered`
+ * (docs/runtime-engine.md). The lines of weights lie in a row, where the hardware prefetcher helps;
+ * for them it pays with one row only. */
 #define FETCH_INTO_L2(scattered, mr) ((scattered) ? (mr) <= 4 : (mr) == 1)
 
 KINLINE void fetch_line(const uint32_t into_l2, const uint8_t *line) {
