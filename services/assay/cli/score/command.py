@@ -29,6 +29,7 @@ from assay.cli.console import (
     err,
     out,
     print_json,
+    settings_object,
 )
 from assay.cli.files import damage_told, opened, output_file
 from assay.cli.platform.attached import service
@@ -148,7 +149,7 @@ def score(
     )
     job = Job(
         pipeline=pipeline,
-        settings=_object(settings),
+        settings=settings_object(settings),
         output=output_file(output, inputs=[file]),
         url=url,
         data_dir=data_dir,
@@ -163,16 +164,6 @@ def score(
             _tell(run, as_json=as_json)
         finally:
             work.close()
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InvalidRequest(f"settings: not JSON: {error}", field="settings") from error
-    if not isinstance(value, dict):
-        raise InvalidRequest("settings: not a JSON object", field="settings")
-    return value
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What the ledger keeps of requests, batches, tenants and planners; what a finding is."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +10,8 @@ from assay.core.outcome import Outcome
 from assay.core.records import BatchSpec, Leadership, Lease, NewRequest, Quota, TaskRecord
 from assay.sim.platform.store import Command
 
+Take = Callable[[Command], None]
+"""Checks one command of its kind."""
 LAG_MAX: Final = 8.0
 """By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
 requests. The theorem (`core.ordering`) says 1 for charged costs. The rest covers costs that are
