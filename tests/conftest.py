@@ -32,7 +32,9 @@ from assay.store.valkey import ValkeyStore
 
 pytest_plugins = ("tests.lanes", "tests.parts", "tests.process_state")
 
-# A background job of a script ignores these, and every process of a test would inherit that.
+# A background job of a script, or of nohup, ignores these; a test's processes would inherit that.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)

@@ -3,6 +3,8 @@
 A part is a set of folders below `tests`, so that what a folder starts for a whole run is started
 once. The folders are dealt out by the measured seconds of tests/slow_tests.txt, the longest first.
 Tests of tests/alone_tests.txt belong to no part: they run when both are over, by their names.
+
+`--failed-to FILE` appends the id of each test that fails, one per line: those can be run again.
 """
 
 import re
@@ -40,6 +42,7 @@ def dealt(seconds: Mapping[str, float], parts: int) -> Sequence[frozenset[str]]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
     parser.addoption("--part", metavar="NUMBER/PARTS", help="collect one part of the tests")
+    parser.addoption("--failed-to", type=Path, metavar="FILE", help="append ids of failed tests")
 
 
 class _Part:
@@ -70,7 +73,31 @@ class _Part:
             items[:] = [item for item in items if item not in set(out)]
 
 
+class _Failed:
+    """Writes down what failed: a test in any of its phases, or a file that cannot be collected."""
+
+    def __init__(self, output: Path) -> None:
+        self._output = output
+        self._seen: set[str] = set()
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.failed and report.nodeid not in self._seen:
+            self._seen.add(report.nodeid)
+            with self._output.open("a", encoding="utf-8") as out:
+                out.write(f"{report.nodeid}\n")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """After each phase of a test."""
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """After each file and folder."""
+        self._note(report)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect one part, where one is asked for."""
+    """Collect one part, and write down what fails, where that is asked for."""
     if chosen := config.getoption("--part"):
         config.pluginmanager.register(_Part(config.rootpath, chosen))
+    if output := config.getoption("--failed-to"):
+        config.pluginmanager.register(_Failed(output))

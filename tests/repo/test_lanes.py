@@ -103,10 +103,44 @@ def test_a_failure_in_either_part_fails_and_the_other_runs_to_its_end(tmp_path: 
 
     late = "import time\ndef test_late(): time.sleep(0.2)"
     bad = "def test_bad(): assert 0"
-    assert not RUNNER["run"]([part("bad", bad), part("late", late)])
+    assert RUNNER["run"]([part("bad", bad), part("late", late)]) == {0, 1}
     assert reports("bad", "late") == {"test_bad": ["failure"], "test_late": []}
-    assert not RUNNER["run"]([part("good", late), part("worse", bad)])
-    assert RUNNER["run"]([part("fine", late), part("nothing", "")])
+    assert RUNNER["run"]([part("good", late), part("worse", bad)]) == {0, 1}
+    assert RUNNER["run"]([part("fine", late), part("nothing", "")]) == {0}
+
+
+@pytest.mark.parametrize(
+    ("failures", "tests", "forgiven"), [(1, 5, True), (2, 1, False), (1, 6, False)]
+)
+def test_a_few_tests_that_fail_once_are_named_and_those_that_fail_again_fail(
+    failures: int,
+    tests: int,
+    forgiven: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runner = runpy.run_path(str(ROOT / "scripts" / "run_tests.py"))
+    runner["part"].__globals__["ROOT"] = tmp_path
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p tests.parts")
+    program = f"""
+from pathlib import Path
+import pytest
+@pytest.mark.parametrize("number", range({tests}))
+def test_shy(number):
+    with Path(f"{{number}}.runs").open("a") as runs:
+        runs.write("x")
+        assert runs.tell() > {failures}
+"""
+    (tmp_path / "test_shy.py").write_text(program)
+    first = runner["part"]("1/2", tmp_path)
+    statuses = runner["run"]([first])
+    assert statuses == {1}
+    assert not runner["passes_again"]({1, 137}, tmp_path), "a part was killed"
+    assert runner["passes_again"](statuses, tmp_path) is forgiven
+    named = [line for line in capsys.readouterr().out.splitlines() if line.startswith("unsteady: ")]
+    assert len(named) == (tests if forgiven else 0)
 
 
 LEAVINGS = {
