@@ -104,7 +104,7 @@ async def _transcripts_and_artifacts(grpc_url: str, http_url: str) -> None:
         assert scores.rewards == [3_003.0]
         assert scores.results[0].rescorable
         body: dict[str, Any] = {"request_id": "r", "messages": said, "reference": exact}
-        sent = {"pipeline": "exact", "requests": [body]}
+        sent: dict[str, Any] = {"pipeline": "exact", "requests": [body]}
         answer = await http.post("/v1/score", json=sent, timeout=WAIT_S)
         assert answer.json()["results"][0]["reward"] == 1.0
         coded = base64.b64encode(file[:10]).decode()
