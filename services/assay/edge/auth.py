@@ -272,7 +272,8 @@ def admit_to_metrics(operator: Operator, authorization: str) -> None:
         Unauthenticated: it is not one.
         PermissionDenied: it may not.
     """
-    rules.check(operator.authenticate(authorization).roles, rules.METRICS, "metrics")
+    roles = operator.authenticate(authorization).roles
+    rules.check(roles, rules.METRICS, "metrics", who=OPERATOR)
 
 
 def refuse_open_listener(

@@ -221,14 +221,14 @@ class CallGuard:
 
     def _permitted(self, arrival: Arrival) -> Tenant:
         tenant = self._callers.authenticate(arrival.authorization, arrival.certificate)
-        rules.check(tenant.roles, arrival.rule, arrival.method)
+        rules.check(tenant.roles, arrival.rule, arrival.method, who=tenant.tenant_id)
         return tenant
 
     async def _admit(self, call: OpenCall, arrival: Arrival, held: ExitStack) -> Call:
         tenant = self._callers.authenticate(arrival.authorization, arrival.certificate)
         structlog.contextvars.bind_contextvars(tenant=tenant.tenant_id)
         call.tenant = tenant
-        rules.check(tenant.roles, arrival.rule, arrival.method)
+        rules.check(tenant.roles, arrival.rule, arrival.method, who=tenant.tenant_id)
         self.door.know(tenant.tenant_id, tenant.limits)
         load = held.enter_context(self.door.slot(tenant.tenant_id, arrival.kind))
         await self.door.keep_pace(tenant.tenant_id)

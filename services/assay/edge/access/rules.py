@@ -93,7 +93,7 @@ def rule_of_rpc(path: str) -> Rule | None:
     return RPC.get(service, {}).get(method)
 
 
-def check(roles: frozenset[Role], rule: Rule | None, what: str) -> None:
+def check(roles: frozenset[Role], rule: Rule | None, what: str, *, who: str) -> None:
     """Allow a call to a caller with these roles.
 
     Raises:
@@ -103,7 +103,7 @@ def check(roles: frozenset[Role], rule: Rule | None, what: str) -> None:
         raise PermissionDenied(f"{what}: no role permits this call")
     if not roles & rule:
         needed = " or ".join(sorted(f"`{role}`" for role in rule))
-        raise PermissionDenied(f"{what}: this token lacks the role {needed}")
+        raise PermissionDenied(f"{what}: this token of {who!r} lacks the role {needed}")
 
 
 def changes_something(rule: Rule | None) -> bool:
