@@ -343,7 +343,7 @@ def _shown(authorization: str) -> bytes:
 def _of_token(tokens: Mapping[bytes, _Known], authorization: str, now_ns: int) -> Tenant | None:
     """Who has the token.
 
-    Found by its digest: how long that takes tells nothing about other tokens, because nobody can
+    Found by its digest: how long that takes tells nothing about other tokens, because no one can
     choose a token by the digits of its SHA-256.
     """
     known = tokens.get(_shown(authorization))

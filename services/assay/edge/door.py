@@ -80,7 +80,7 @@ class Limit:
         self.divide(tenants)
 
     def divide(self, tenants: int) -> None:
-        """Divide the total anew; nobody loses what it holds."""
+        """Divide the total again; what is held stays held."""
         tenants = max(1, tenants)
         total = self._total
         self._reserve = total // (2 * tenants)

@@ -11,7 +11,7 @@ from assay.config.ready_files import Part, ready_file
 from assay.config.settings import RewardSettings, Settings
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
-from assay.edge.access.audit import open_audit
+from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import (
     MetricsReader,
     Operator,
@@ -95,14 +95,8 @@ def build(
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
     door = Door(_limits(reward, tenants.count), count=lambda: tenants.count)
-    guard = CallGuard(
-        callers=tenants,
-        door=door,
-        clock=clock,
-        tracer=tracer or NoTracer(),
-        on_call=metrics.api_called,
-        audit=open_audit(settings, "reward", asks=tenants.ask_for_token, clock=clock),
-    )
+    audit = open_audit(settings, "reward", asks=tenants.ask_for_token, clock=clock)
+    guard = _guard(tenants, door, clock, tracer or NoTracer(), metrics, audit)
     service = RewardService(
         store=store,
         pipelines=load_pipelines(settings.verifiers) if pipelines is None else pipelines,
@@ -113,12 +107,7 @@ def build(
         pace=door.pace_requests if _is_paced(reward, tenants) else None,
         turn=door.turn_to_answer,
     )
-    readers = Readers(
-        reward,
-        settings.verifiers,
-        tenants=tenants.count,
-        on_replaced=partial(metrics.part_replaced, part="reader", reason="died"),
-    )
+    readers = _readers(settings, tenants, metrics)
     readiness = Readiness(store, metrics)
     app = build_app(
         service,
@@ -152,6 +141,33 @@ def _check_listener(settings: Settings, tenants: Tenants) -> None:
         allow=settings.operator.allow_open_ports,
     )
     warn_clear_tokens(reward.host, reward.tls_certificate, part="reward")
+
+
+def _guard(
+    tenants: Tenants,
+    door: Door,
+    clock: Clock,
+    tracer: Tracer,
+    metrics: Metrics,
+    audit: Audit | None,
+) -> CallGuard:
+    return CallGuard(
+        callers=tenants,
+        door=door,
+        clock=clock,
+        tracer=tracer,
+        on_call=metrics.api_called,
+        audit=audit,
+    )
+
+
+def _readers(settings: Settings, tenants: Tenants, metrics: Metrics) -> Readers:
+    return Readers(
+        settings.reward,
+        settings.verifiers,
+        tenants=tenants.count,
+        on_replaced=partial(metrics.part_replaced, part="reader", reason="died"),
+    )
 
 
 def _is_paced(reward: RewardSettings, tenants: Tenants) -> bool:
