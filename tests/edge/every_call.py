@@ -40,12 +40,14 @@ def path(method: MethodDescriptor) -> str:
 
 
 def filled(kind: Descriptor, given: Mapping[str, Any], depth: int = 0) -> Message:
-    """A message in which every field has a value, `given` ones by their names."""
+    """A message in which every field has a value that is `given` by its name, or must have one."""
     message = GetMessageClass(kind)()
     for field in kind.fields:
         if field.containing_oneof is not None and field.containing_oneof.fields[0] is not field:
             continue
         value = given.get(field.name)
+        if value is None and field.has_presence and field.message_type is None:
+            continue
         if field.message_type is not None:
             if field.message_type.GetOptions().map_entry or depth > 3:
                 continue

@@ -222,6 +222,7 @@ def serve_one(channel: socket.socket, desk: Desk) -> None:
             head.pipeline,
             head.settings_json,
             head.timeout_s,
+            head.deadline_ns,
         )
         (pipeline,) = receive(channel)
         requests = check.check(message.requests, desk.pipelines[PipelineName(str(pipeline))])
