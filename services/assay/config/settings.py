@@ -69,6 +69,10 @@ class RewardSettings(TlsBranch):
     """Largest `response` of one request."""
     reference_bytes_max: int = Field(default=12 * 1024**2, gt=0)
     """Largest `reference_json` of one request."""
+    messages_bytes_max: int = Field(default=4 * 1024**2, gt=0)
+    """Largest transcript of one request."""
+    request_artifacts_bytes_max: int = Field(default=12 * 1024**2, gt=0)
+    """Largest artifacts of one request, all together."""
     deadline_default_s: float = Field(default=600.0, gt=0)
     """Deadline of a batch that names none, until there is history to derive one from."""
     deadline_min_s: float = Field(default=1.0, ge=0)
