@@ -15,7 +15,7 @@ from assay.core.codec import pack_body
 from assay.core.ids import StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, EndRequest, Finish, StageReport
-from assay.core.verdict import Evidence, ResourceUse
+from assay.core.verdict import Component, Evidence, ResourceUse
 from assay.edge.metrics import Metrics
 from assay.reward.build import RewardApi, build
 from assay.reward.server import Addresses
@@ -68,7 +68,13 @@ async def running_api(
 
 def passed(_claim: Claim) -> Finish:
     """Every response is right."""
-    body = pack_body(Evidence(verdict="pass"), ResourceUse(cpu_s=0.25, memory_bytes_peak=1_024))
+    body = pack_body(
+        Evidence(verdict="pass"),
+        ResourceUse(cpu_s=0.25, memory_bytes_peak=1_024),
+        components=(Component(name="style", value=0.5, weight=2.0),),
+        pipeline_version="v1",
+        rescorable=True,
+    )
     return EndRequest(outcome=Outcome.SCORED, reward=1.0, body=body)
 
 
@@ -104,9 +110,9 @@ async def _work(store: Store, judge: Judge, stage: StageName) -> None:
 
 @asynccontextmanager
 async def worker_process(
-    settings: StoreSettings, data_dir: Path, stage: str
+    settings: StoreSettings, data_dir: Path, *stages: str, **more: str
 ) -> AsyncIterator[None]:
-    """`python -m assay.worker` for one stage, beside an API of the same store."""
+    """`python -m assay.worker` for these stages, beside an API of the same store."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "assay.worker"),
         env={
@@ -114,8 +120,9 @@ async def worker_process(
             "ASSAY_DATA_DIR": str(data_dir),
             "ASSAY_STORE__URL": settings.url,
             "ASSAY_STORE__SHARD": settings.shard,
-            "ASSAY_WORKER__STAGES": json.dumps([stage]),
+            "ASSAY_WORKER__STAGES": json.dumps(stages),
             "ASSAY_WORKER__CONTROL_PORT": "0",
+            **more,
         },
         stderr=asyncio.subprocess.DEVNULL,
     )

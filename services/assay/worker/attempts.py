@@ -3,12 +3,12 @@
 Invariant: an attempt is reported once, and not at all if its lease is lost.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
 from assay.core.codec import CodecError
-from assay.core.ids import StageName, WorkerId
+from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.core.records import Claim, FailAttempt, Finish, GiveBack, StageReport
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
@@ -33,12 +33,14 @@ class Attempts:
         clock: Clock,
         metrics: Metrics,
         tracer: Tracer | None,
+        version_of: Callable[[PipelineName, bytes], str],
     ) -> None:
         self._stage = stage
         self._worker = worker
         self._reports = reports
         self._clock = clock
         self._tracer = tracer
+        self._version_of = version_of
         self._note_service = metrics.services(stage=stage)
 
     def name(self, slot_number: int) -> WorkerId:
@@ -57,7 +59,7 @@ class Attempts:
     def broke_limit(self, slot_number: int, held: HeldClaim, limit: str, cpu_s: float) -> None:
         """Its slot is killed because the request is over a limit of the stage."""
         error = f"killed at the limit of stage {self._stage}"
-        finish = _limit_finish(held.claim, limit, error, cpu_s)
+        finish = self._limit_finish(held.claim, limit, error, cpu_s)
         self._report(held, self._until_now(slot_number, held), finish)
 
     def give_back(self, claims: Iterable[HeldClaim]) -> None:
@@ -81,6 +83,14 @@ class Attempts:
         held_ns = self._clock.monotonic_ns() - held.claimed_ns
         worker = self.name(slot_number)
         return StageReport(worker=worker, started_after_ns=0, finished_after_ns=held_ns)
+
+    def _limit_finish(self, claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
+        version = self._version_of(claim.task.pipeline, claim.task.settings_json)
+        try:
+            return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s, version=version)
+        except (CodecError, ValueError) as problem:
+            why = f"{limit}, and its task or hand-over cannot be read: {problem}"
+            return FailAttempt(error=why)
 
     def _report(self, held: HeldClaim, report: StageReport, finish: Finish) -> None:
         if held.is_lost:
@@ -113,10 +123,3 @@ def _ids(held: HeldClaim) -> dict[str, str]:
         "batch_id": claim.batch_id,
         "request_id": claim.request_id,
     }
-
-
-def _limit_finish(claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
-    try:
-        return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s)
-    except (CodecError, ValueError) as problem:
-        return FailAttempt(error=f"{limit}, and its task or hand-over cannot be read: {problem}")

@@ -15,8 +15,8 @@ from typing import Final
 import structlog
 
 from assay.core.errors import AssayError
-from assay.core.ids import StageName, WorkerId
-from assay.core.records import Claim, Lease, Reaped, StageReport
+from assay.core.ids import PipelineName, StageName, WorkerId
+from assay.core.records import Claim, Lease, Reaped, StageReport, payload_bytes
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.edge.tracing import Tracer
@@ -69,6 +69,8 @@ class HostParts:
     spawn: Spawn
     on_wanting: Callable[[StageName], None]
     """Called when a stage has idle slots and no known work."""
+    version_of: Callable[[PipelineName, bytes], str]
+    """Version of a pipeline with a task's settings on this host."""
     reports_max: int = REPORTS_MAX
     """Maximum number of reports in one call to the store."""
 
@@ -108,6 +110,7 @@ class Supervisor:
             clock=parts.clock,
             metrics=parts.metrics,
             tracer=parts.tracer,
+            version_of=parts.version_of,
         )
         self._limits = LimitWatch(
             self._spec,
@@ -244,7 +247,7 @@ class Supervisor:
             HeldClaim(
                 claim=claim,
                 claimed_ns=now_ns,
-                payload_bytes=len(claim.response) + len(claim.reference) + len(claim.handover),
+                payload_bytes=payload_bytes(claim) + len(claim.handover),
             )
             for claim in claims
         ]
@@ -276,9 +279,21 @@ class Supervisor:
         works = []
         for one in held:
             claim = one.claim
-            task = messages.WireTask(claim.task.pipeline, claim.task.settings_json)
+            task = messages.WireTask(
+                claim.task.pipeline,
+                claim.task.settings_json,
+                self._parts.version_of(claim.task.pipeline, claim.task.settings_json),
+            )
             number = tasks.setdefault(task, len(tasks))
-            works.append((number, claim.response, claim.reference, claim.handover))
+            work = messages.WireWork(
+                number,
+                claim.response,
+                claim.reference,
+                claim.handover,
+                claim.messages,
+                claim.artifacts,
+            )
+            works.append(work)
         slot.send(messages.WORK, list(tasks), works, assignment.individually)
 
     def on_idle(self) -> None:

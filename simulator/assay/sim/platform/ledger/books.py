@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import Lease, NewRequest, Quota, TaskRecord
-from assay.sim.platform.ledger.entries import BatchEntry, Entry, Races, payload_bytes, require
+from assay.sim.platform.ledger.entries import BatchEntry, Entry, Races, require
 from assay.sim.platform.pipelines import script_of
 
 BatchKey = tuple[TenantId, BatchId]
@@ -50,7 +50,7 @@ class Books:
         entry = Entry(batch, request, self._number, stage, (0, 0))
         batch.requests[request.request_id] = entry
         self.open_by_tenant[batch.spec.tenant] += 1
-        self.bytes_by_tenant[batch.spec.tenant] += payload_bytes(request)
+        self.bytes_by_tenant[batch.spec.tenant] += request.payload_bytes
         self.queue(entry)
 
     def queue(self, entry: Entry) -> None:
@@ -93,7 +93,7 @@ class Books:
         entry.batch.outcomes[outcome] += 1
         tenant = entry.batch.spec.tenant
         self.open_by_tenant[tenant] -= 1
-        self.bytes_by_tenant[tenant] -= payload_bytes(entry.request)
+        self.bytes_by_tenant[tenant] -= entry.request.payload_bytes
         self.ended += 1
         if self.is_calm and outcome is Outcome.INFRA_FAILED:
             script = script_of(entry.request.response)

@@ -77,7 +77,7 @@ class BatchEntry:
 
     @property
     def deadline_ns(self) -> int:
-        return self.opened_ns + self.spec.deadline_after_ms * 1_000_000
+        return self.spec.deadline_of(self.opened_ns)
 
     @property
     def order_ns(self) -> int:
@@ -93,7 +93,7 @@ class BatchEntry:
 
     @property
     def bytes_reserved(self) -> int:
-        size = sum(payload_bytes(entry.request) for entry in self.requests.values())
+        size = sum(entry.request.payload_bytes for entry in self.requests.values())
         return 0 if self.over else max(0, self.spec.bytes_reserved - size)
 
 
@@ -168,8 +168,3 @@ class Lead:
             self._leader = Leadership(
                 leads=False, planner="", fence=self._fence, expires_ns=command.now_ns
             )
-
-
-def payload_bytes(request: NewRequest) -> int:
-    """What counts for the quota."""
-    return len(request.response) + len(request.reference)

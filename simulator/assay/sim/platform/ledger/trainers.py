@@ -19,7 +19,7 @@ from assay.core.records import (
     TaskRecord,
 )
 from assay.sim.platform.ledger.books import Books
-from assay.sim.platform.ledger.entries import BatchEntry, Take, payload_bytes, require
+from assay.sim.platform.ledger.entries import BatchEntry, Take, require
 from assay.sim.platform.store import LIMITS, Command
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ class TrainerCommands:
                 task=self._books.tasks[spec.tenant, spec.task_id],
                 quota=quota,
                 opened_ns=command.now_ns,
-                overdue_ns=command.now_ns
-                + spec.deadline_after_ms * 1_000_000
-                + LIMITS.batch_overdue_ns,
+                overdue_ns=spec.deadline_of(command.now_ns) + LIMITS.batch_overdue_ns,
             )
             require(len(mine) + 1 <= quota.batches_open_max, "more batches open than the quota")
             if spec.requests_reserved:
@@ -113,7 +111,7 @@ class TrainerCommands:
         tenant, _, requests, quota = command.args
         if isinstance(command.answer, Saturated) and batch is not None:
             fresh = [r for r in requests if r.request_id not in batch.requests]
-            size = sum(map(payload_bytes, fresh)) - batch.bytes_reserved
+            size = sum(one.payload_bytes for one in fresh) - batch.bytes_reserved
             more = len(fresh) - batch.requests_reserved
             over = self._books.over_quota(tenant, quota, more=max(0, more), size=max(0, size))
             require(over, "requests were refused below the quota", tenant=tenant)
