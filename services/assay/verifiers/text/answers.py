@@ -94,7 +94,7 @@ _HASHES: Final = re.compile(r"####")
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)])[-\u2212])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)%?"
 )
-_SENTENCE_END: Final = re.compile(r"(?<![ap]\.m)\.(?=\s|$)")
+_SENTENCE_END: Final = re.compile(r"(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=\s|$)")
 _LEAD_IN: Final = re.compile(
     rf"(?:[\s.,;:!?*]|(?<![A-Za-z])(?:{_FILLER}|my|possible)(?![A-Za-z]))*$", re.IGNORECASE
 )
