@@ -166,3 +166,12 @@ def test_an_approximation_agrees_only_rounded_or_cut_off_at_its_last_place() -> 
                 gold,
                 stated,
             )
+
+
+def test_a_box_or_tag_that_is_rejected_is_not_the_answer() -> None:
+    for box in ("\\boxed{%s}", "$\\boxed{%s}$", "<answer>%s</answer>"):
+        five, six = box.replace("%s", "5"), box.replace("%s", "6")
+        for text in (f"{six}, not {five}", f"{six} rather than {five}", f"It is not {five}."):
+            assert not passes("5", text), text
+        for text in (f"{five}, not {six}", f"not {six} but {five}", f"Why not? {five}"):
+            assert passes("5", text), text

@@ -54,6 +54,7 @@ _BOUND: Final = re.compile(
     re.IGNORECASE,
 )
 """A whole answer that is a bound. In a sentence a bound may be the answer: `sell at least 40`."""
+_BOX: Final = re.compile(r"\\(?:boxed|fbox)\s?(?=\{)|</?answer>", re.IGNORECASE)
 _DENIED_CHARS_MAX: Final = 120
 
 
@@ -69,7 +70,7 @@ def find(text: str) -> Answer | None:
 
 def find_affirmed(text: str) -> Answer | None:
     """The last run that the text does not reject: 5 in `5, not 4`, nothing in `5, not 5`."""
-    text = text[-_CHARS_MAX:]
+    text = _BOX.sub("", text[-_CHARS_MAX:])
     rejected: list[Answer] = []
 
     def withdrawn(match: re.Match[str]) -> str:
@@ -84,6 +85,7 @@ def find_affirmed(text: str) -> Answer | None:
 
 def is_denied(text: str) -> bool:
     """Whether a short `text` states one value, and rejects it or only bounds it."""
+    text = _BOX.sub("", text)
     if len(text) > _DENIED_CHARS_MAX:
         return False
     values = _SPAN.findall(text) or _RUN.findall(text)
