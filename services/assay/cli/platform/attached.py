@@ -12,7 +12,7 @@ from typing import Final
 from assay.cli.console import err, settings_with
 from assay.cli.platform.addresses import running
 from assay.client import Backoff, Client
-from assay.core.errors import DependencyDown, NotFound
+from assay.core.errors import DependencyDown, NotFound, Saturated
 from assay.edge.clock import Clock
 
 OWN_DIR_PREFIX: Final = "assay-own-"
@@ -60,7 +60,8 @@ async def _reached(address: str) -> None:
     """A wrong address is known after seconds; an outage later on is waited for much longer."""
     async with Client(address, backoff=Backoff(total_s=REACH_S_MAX)) as client:
         try:
-            await client.list_pipelines()
+            with suppress(Saturated):  # it answers
+                await client.list_pipelines()
         except DependencyDown as error:
             message = f"no service answers on {address}; start one with: assay up"
             raise DependencyDown(message) from error
