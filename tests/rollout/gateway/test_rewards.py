@@ -59,9 +59,6 @@ class Desk:
         assert key in self.open
         assert ("seal", batch_id) not in self.said, "a sealed batch takes no more responses"
 
-    def expect(self, key: SessionKey, batch_id: str) -> None:
-        del key, batch_id
-
     def announce(self, key: SessionKey, responses: int) -> None:
         del key, responses
 

@@ -83,8 +83,6 @@ async def test_responses_are_sent_beside_each_other_and_the_batch_is_sealed_afte
         waiting_max=64,
     )
     await desk.open_session(KEY, PLAN, token=None)
-    desk.expect(KEY, "b")
-    await batches_when(api, lambda found: len(found) == 1)  # before its first response
     for number in range(1, MESSAGES_MAX + 3):
         desk.hand_in(KEY, "b", response(number))
         async with asyncio.timeout(S_MAX):

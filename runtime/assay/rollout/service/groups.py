@@ -239,9 +239,10 @@ class Groups:
 
     def read_again(self, cursor: int) -> Iterator[ReadGroup]:
         """Groups after `cursor` that were read before and are not acknowledged, in order."""
-        if cursor >= self._position:
+        if cursor >= self._position or not self.read:
             return iter(())
-        return itertools.dropwhile(lambda group: group.position <= cursor, self.read.values())
+        known = max(0, cursor + 1 - next(iter(self.read)))  # positions have no gaps
+        return itertools.islice(self.read.values(), known, None)
 
     def take(
         self, version: int, on_again: Callable[[EndedGroup], None] = lambda _group: None

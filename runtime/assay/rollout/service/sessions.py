@@ -164,18 +164,15 @@ class Batches:
 
     def started(self, session: Session, spec: GroupSpec) -> None:
         """The rollouts of a group have started; its responses will want rewards."""
-        if not spec.batch_id:
-            self._join_unnamed(session, spec.group_id)
-        self._desk.expect(session.key, batch_of(session, spec))
-
-    def _join_unnamed(self, session: Session, group_id: str) -> None:
+        if spec.batch_id:
+            return
         unnamed, now_ns = session.unnamed, self._clock.monotonic_ns()
         full = unnamed.groups >= UNNAMED_GROUPS_MAX or now_ns >= unnamed.until_ns
         if full or unnamed.newest not in session.batches:
             unnamed.next(now_ns)
             session.batches[unnamed.newest] = OpenBatch(last=True)
         unnamed.groups += 1
-        unnamed.of_group[group_id] = unnamed.newest
+        unnamed.of_group[spec.group_id] = unnamed.newest
         session.batches[unnamed.newest].groups += 1
 
     def again(self, session: Session, group: EndedGroup) -> None:

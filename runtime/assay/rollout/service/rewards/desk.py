@@ -1,7 +1,7 @@
 """Sends finished responses to the reward service and returns their rewards.
 
-One lane per session and reward batch (`lane`), opened at the reward service when its first rollout
-starts.
+One lane per session and reward batch (`lane`), opened at the reward service by its first response:
+until then, the reward service plans by the hint.
 
 Invariants:
   - each response is answered once: by its result, or as INFRA_FAILED when the reward service
@@ -108,11 +108,6 @@ class RewardServiceDesk:
         if deadline_s is not None:
             lane.set_deadline(deadline_s)
 
-    def expect(self, key: SessionKey, batch_id: str) -> None:
-        """Open the batch at the reward service."""
-        session = self._sessions[key]
-        self._begin(session, self._lane(session, batch_id))
-
     def announce(self, key: SessionKey, responses: int) -> None:
         """Hint to the reward service; while one hint is in progress, only the last is kept."""
         session = self._sessions[key]
@@ -133,7 +128,8 @@ class RewardServiceDesk:
         until_ns = self._clock.monotonic_ns() + round(session.plan.wait_s_max * 1e9)
         lane.hand_in(response, until_ns)
         self._lane_of[response.number] = lane
-        self._begin(session, lane)
+        if lane not in session.serving:
+            session.serving[lane] = lane.begin()
 
     def forget(self, number: int) -> None:
         """Its answer is no longer needed: withdraw it, if there is none yet."""
@@ -183,10 +179,6 @@ class RewardServiceDesk:
                 clock=self._clock,
             )
         return lane
-
-    def _begin(self, session: _Session, lane: Lane) -> None:
-        if lane not in session.serving:
-            session.serving[lane] = lane.begin()
 
     async def _opened(self, session: _Session, batch_id: str, deadline_s: float | None) -> Batch:
         readable = batch_id.partition(UNNAMED_MARK)[0] or "rollout"

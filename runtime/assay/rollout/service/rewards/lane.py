@@ -40,7 +40,7 @@ MESSAGES_MAX: Final = 4
 CANCEL_S_MAX: Final = 2.0
 CANCELLED_PER_CALL_MAX: Final = 4_096
 DEADLINE_S_LEAST: Final = 0.001
-"""Of a batch whose deadline has passed when its first rollout starts."""
+"""Of a batch whose deadline has passed when its first response ends."""
 
 log = structlog.get_logger(__name__)
 
@@ -191,7 +191,8 @@ class Lane:
         """Submit all; a response that the reward service refuses as invalid is left out."""
         while left:
             requests = [_request(response) for response in left]
-            self._stamp(left, asked_ns=self._clock.now_ns())
+            numbers = [response.number for response in left]
+            self._stamp(numbers, asked_ns=self._clock.now_ns())
             try:
                 await batch.submit(requests)
             except (InvalidRequest, TooLarge) as error:
@@ -202,13 +203,13 @@ class Lane:
                 judged = Judged(outcome=Outcome.REJECTED_INVALID, evidence=evidence)
                 self._answer(left.pop(wrong).number, judged)
             else:
-                self._stamp(left, stored_ns=self._clock.now_ns())
+                self._stamp(numbers, stored_ns=self._clock.now_ns())
                 return
 
-    def _stamp(self, sent: Sequence[Response], *, asked_ns: int = 0, stored_ns: int = 0) -> None:
+    def _stamp(self, numbers: Sequence[int], *, asked_ns: int = 0, stored_ns: int = 0) -> None:
         """Note when these responses were sent, or stored by the reward service."""
-        for response in sent:
-            awaited = self._awaited.get(response.number)
+        for number in numbers:
+            awaited = self._awaited.get(number)
             if awaited is not None:
                 awaited.asked_ns = awaited.asked_ns or asked_ns
                 awaited.stored_ns = awaited.stored_ns or stored_ns
@@ -228,7 +229,9 @@ class Lane:
     async def _read(self, batch: Batch) -> None:
         async with aclosing(batch.results()) as results:
             async for result in results:
-                self._answer(int(result.request_id), _judged(result))
+                number = int(result.request_id)
+                self._stamp([number], stored_ns=self._clock.now_ns())  # if its answer is late
+                self._answer(number, _judged(result))
 
     def _answer(self, number: int, judged: Judged) -> None:
         awaited = self._awaited.pop(number, None)

@@ -42,10 +42,6 @@ class RewardDesk(Protocol):
         """Name the deadline of a batch, from now, before its first response."""
         ...
 
-    def expect(self, key: SessionKey, batch_id: str) -> None:
-        """A rollout of this batch has started: open the batch, so that no response waits for it."""
-        ...
-
     def announce(self, key: SessionKey, responses: int) -> None:
         """Rollouts have begun: this many responses will come."""
         ...
