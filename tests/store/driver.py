@@ -16,6 +16,7 @@ from assay.core.ids import (
 )
 from assay.core.outcome import Outcome
 from assay.core.records import (
+    Artifact,
     BatchRecord,
     BatchSpec,
     Claim,
@@ -57,7 +58,13 @@ ENTRIES_MAX = 100_000
 
 
 def request(
-    name: str, *, group: str = "", response: bytes = b"42", reference: bytes = b"{}"
+    name: str,
+    *,
+    group: str = "",
+    response: bytes = b"42",
+    reference: bytes = b"{}",
+    messages: bytes = b"",
+    artifacts: tuple[Artifact, ...] = (),
 ) -> NewRequest:
     """A request; only its name matters unless the test says more."""
     return NewRequest(
@@ -65,6 +72,8 @@ def request(
         group_id=GroupId(group),
         response=response,
         reference=reference,
+        messages=messages,
+        artifacts=artifacts,
     )
 
 
@@ -86,6 +95,7 @@ class Driver:
         size: int = 0,
         group_size: int = 0,
         deadline_after_ms: int = 600_000,
+        deadline_ns: int = 0,
         quota: Quota | None = None,
         requests_reserved: int = 0,
         bytes_reserved: int = 0,
@@ -98,6 +108,7 @@ class Driver:
             size=size,
             group_size=group_size,
             deadline_after_ms=deadline_after_ms,
+            deadline_ns=deadline_ns,
             requests_reserved=requests_reserved,
             bytes_reserved=bytes_reserved,
         )

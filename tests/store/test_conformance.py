@@ -28,6 +28,7 @@ from assay.core.ids import BatchId, GroupId, JobId, TaskId, TenantId
 from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
 from assay.core.records import (
+    Artifact,
     BatchSpec,
     BatchState,
     EndRequest,
@@ -137,6 +138,19 @@ async def test_batches_that_are_not_over_are_listed_by_deadline(drive: Driver) -
     listed = await drive.store.batches(batches_max=10)
     assert [batch.batch_id for batch in listed] == ["soon", "late"]
     assert len(await drive.store.batches(batches_max=1)) == 1
+
+
+async def test_a_deadline_may_be_an_instant_and_is_never_before_the_earliest(
+    drive: Driver,
+) -> None:
+    first = await drive.open("first", deadline_after_ms=1_000)
+    due_ns = first.opened_ns + 3_600 * 10**9
+    due = await drive.open("due", deadline_after_ms=1_000, deadline_ns=due_ns)
+    assert due.deadline_ns == due_ns
+    past = await drive.open("past", deadline_after_ms=1_000, deadline_ns=first.opened_ns)
+    assert past.deadline_ns == past.opened_ns + 10**9
+    listed = await drive.store.batches(batches_max=10)
+    assert [batch.batch_id for batch in listed] == ["first", "past", "due"]
 
 
 @pytest.mark.parametrize("call", ["get_batch", "seal", "cancel"])
@@ -304,6 +318,35 @@ async def test_payloads_come_back_byte_for_byte(drive: Driver) -> None:
     assert (claim.request_id, claim.group_id) == ("a", "g")
     assert (claim.response, claim.reference, claim.handover) == (response, b"", b"")
     assert (claim.task, claim.batch_id, claim.stage) == (TASK, "step-1", FIRST)
+
+
+@pytest.mark.parametrize("size", [3, 200_000])
+async def test_a_transcript_and_artifacts_come_back_and_count(drive: Driver, size: int) -> None:
+    said, file = b"[" * size, Artifact("out/a.bin", b"\xff" * size)
+    attached = [
+        request("a", messages=said),
+        request("b", artifacts=(file, Artifact("b", b""))),
+        request("c", response=b"", messages=said, artifacts=(file,)),
+    ]
+    more = sum(one.payload_bytes for one in attached)
+    assert more == 2 * len(b"42") + 3 * len(b"{}") + 4 * size
+    await drive.open()
+    with pytest.raises(Saturated):
+        await drive.submit(attached, quota=Quota(bytes_open_max=more - 1))
+    await drive.submit(attached, quota=Quota(bytes_open_max=more))
+    assert (await drive.submit(attached)).duplicates == 3
+    for other in (
+        request("a", messages=said + b"]"),
+        request("b", artifacts=(file,)),
+        request("b", artifacts=(file, Artifact("c", b""))),
+        request("c", response=b"", artifacts=(file,)),
+    ):
+        with pytest.raises(Conflict):
+            await drive.submit([other])
+    claims = await drive.claim(3)
+    assert [(claim.request_id, claim.messages, claim.artifacts) for claim in claims] == [
+        (one.request_id, one.messages, one.artifacts) for one in attached
+    ]
 
 
 async def test_large_parts_come_back_too_and_are_told_apart(drive: Driver) -> None:

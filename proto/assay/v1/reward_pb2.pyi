@@ -144,6 +144,7 @@ class OpenBatchRequest(_message.Message):
     SIZE_FIELD_NUMBER: _builtins.int
     GROUP_SIZE_FIELD_NUMBER: _builtins.int
     DEADLINE_MS_FIELD_NUMBER: _builtins.int
+    DEADLINE_NS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     batch_id: _builtins.str
     """The caller's name for the batch, unique for the tenant; empty: the service chooses one.
@@ -155,6 +156,8 @@ class OpenBatchRequest(_message.Message):
     """K: responses per group. 0 = unknown: groups are summarized when the batch is complete."""
     deadline_ms: _builtins.int
     """When the trainer needs the batch, from now. Absent = the service's estimate (T + D)."""
+    deadline_ns: _builtins.int
+    """The same as an instant, in place of `deadline_ms`: Unix time by the store's clock."""
     def __init__(
         self,
         *,
@@ -163,14 +166,20 @@ class OpenBatchRequest(_message.Message):
         size: _builtins.int = ...,
         group_size: _builtins.int = ...,
         deadline_ms: _builtins.int | None = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "deadline_ms", b"deadline_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "_deadline_ns", b"_deadline_ns", "deadline_ms", b"deadline_ms", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "batch_id", b"batch_id", "deadline_ms", b"deadline_ms", "group_size", b"group_size", "size", b"size", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "_deadline_ns", b"_deadline_ns", "batch_id", b"batch_id", "deadline_ms", b"deadline_ms", "deadline_ns", b"deadline_ns", "group_size", b"group_size", "size", b"size", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ms: _TypeAlias = _typing.Literal["deadline_ms"]  # noqa: Y015
     _WhichOneofArgType__deadline_ms: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms"]  # noqa: Y015
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ms) -> _WhichOneofReturnType__deadline_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___OpenBatchRequest: _TypeAlias = OpenBatchRequest  # noqa: Y015
 
@@ -292,6 +301,8 @@ class RewardRequest(_message.Message):
     GROUP_ID_FIELD_NUMBER: _builtins.int
     RESPONSE_FIELD_NUMBER: _builtins.int
     REFERENCE_JSON_FIELD_NUMBER: _builtins.int
+    MESSAGES_JSON_FIELD_NUMBER: _builtins.int
+    ARTIFACTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Chosen by the caller; idempotent within its batch: [A-Za-z0-9._:/-]{1,256}."""
     group_id: _builtins.str
@@ -300,6 +311,14 @@ class RewardRequest(_message.Message):
     """The model's response. Any bytes; usually UTF-8."""
     reference_json: _builtins.bytes
     """What to judge it against: a JSON object in the pipeline's schema (ListPipelines). UTF-8."""
+    messages_json: _builtins.bytes
+    """The transcript: a JSON list of chat messages, each an object with a `role`. Empty: none. Without
+    a `response`, the text of the last message of the assistant is the response.
+    """
+    @_builtins.property
+    def artifacts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Artifact]:
+        """Files that the pipeline judges too, if it takes any (`Pipeline.takes_artifacts`)."""
+
     def __init__(
         self,
         *,
@@ -307,14 +326,43 @@ class RewardRequest(_message.Message):
         group_id: _builtins.str = ...,
         response: _builtins.bytes = ...,
         reference_json: _builtins.bytes = ...,
+        messages_json: _builtins.bytes = ...,
+        artifacts: _abc.Iterable[Global___Artifact] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_id", b"group_id", "reference_json", b"reference_json", "request_id", b"request_id", "response", b"response"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifacts", b"artifacts", "group_id", b"group_id", "messages_json", b"messages_json", "reference_json", b"reference_json", "request_id", b"request_id", "response", b"response"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RewardRequest: _TypeAlias = RewardRequest  # noqa: Y015
+
+@_typing.final
+class Artifact(_message.Message):
+    """A file that comes with a request. A large one is stored once, by its hash, however many requests
+    come with it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """A relative path of plain names, unique in its request: ([A-Za-z0-9._-]{1,128}/){0,15}..."""
+    content: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        content: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 
 @_typing.final
 class SubmitRequest(_message.Message):
@@ -561,6 +609,34 @@ class GetBatchResponse(_message.Message):
 Global___GetBatchResponse: _TypeAlias = GetBatchResponse  # noqa: Y015
 
 @_typing.final
+class Component(_message.Message):
+    """A named part of a reward."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    value: _builtins.float
+    weight: _builtins.float
+    """With what it counts in the reward; 0: for information only."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.float = ...,
+        weight: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "value", b"value", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Component: _TypeAlias = Component  # noqa: Y015
+
+@_typing.final
 class Result(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -572,6 +648,9 @@ class Result(_message.Message):
     RESOURCE_USE_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
+    COMPONENTS_FIELD_NUMBER: _builtins.int
+    PIPELINE_VERSION_FIELD_NUMBER: _builtins.int
+    RESCORABLE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     group_id: _builtins.str
     outcome: _common_pb2.Outcome.ValueType
@@ -579,12 +658,22 @@ class Result(_message.Message):
     """Present for SCORED and RESOURCE_LIMIT only."""
     attempts: _builtins.int
     """Claims over all stages."""
+    pipeline_version: _builtins.str
+    """Content hash of the code, settings and tools that judged. Empty: nothing did."""
+    rescorable: _builtins.bool
+    """The same request may be judged again later, by this version of the pipeline or another. False:
+    nothing judged it, or by a state that may be gone.
+    """
     @_builtins.property
     def evidence(self) -> _common_pb2.Evidence: ...
     @_builtins.property
     def resource_use(self) -> _common_pb2.ResourceUse: ...
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.StageTiming]: ...
+    @_builtins.property
+    def components(self) -> _containers.RepeatedCompositeFieldContainer[Global___Component]:
+        """Where the pipeline has several."""
+
     def __init__(
         self,
         *,
@@ -596,10 +685,13 @@ class Result(_message.Message):
         resource_use: _common_pb2.ResourceUse | None = ...,
         stages: _abc.Iterable[_common_pb2.StageTiming] | None = ...,
         attempts: _builtins.int = ...,
+        components: _abc.Iterable[Global___Component] | None = ...,
+        pipeline_version: _builtins.str = ...,
+        rescorable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "evidence", b"evidence", "resource_use", b"resource_use", "reward", b"reward"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "evidence", b"evidence", "group_id", b"group_id", "outcome", b"outcome", "request_id", b"request_id", "resource_use", b"resource_use", "reward", b"reward", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "components", b"components", "evidence", b"evidence", "group_id", b"group_id", "outcome", b"outcome", "pipeline_version", b"pipeline_version", "request_id", b"request_id", "rescorable", b"rescorable", "resource_use", b"resource_use", "reward", b"reward", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reward: _TypeAlias = _typing.Literal["reward"]  # noqa: Y015
     _WhichOneofArgType__reward: _TypeAlias = _typing.Literal["_reward", b"_reward"]  # noqa: Y015
@@ -718,10 +810,13 @@ class ScoreRequest(_message.Message):
     PIPELINE_FIELD_NUMBER: _builtins.int
     SETTINGS_JSON_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
+    DEADLINE_NS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """A registered task; or leave it empty and name a pipeline."""
     pipeline: _builtins.str
     settings_json: _builtins.str
+    deadline_ns: _builtins.int
+    """When the caller needs the results, as an instant: Unix time. The call's own deadline holds too."""
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___RewardRequest]: ...
     def __init__(
@@ -731,12 +826,15 @@ class ScoreRequest(_message.Message):
         pipeline: _builtins.str = ...,
         settings_json: _builtins.str = ...,
         requests: _abc.Iterable[Global___RewardRequest] | None = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pipeline", b"pipeline", "requests", b"requests", "settings_json", b"settings_json", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns", "pipeline", b"pipeline", "requests", b"requests", "settings_json", b"settings_json", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___ScoreRequest: _TypeAlias = ScoreRequest  # noqa: Y015
 
@@ -791,6 +889,7 @@ class Pipeline(_message.Message):
     SETTINGS_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     REFERENCE_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     EXAMPLE_REFERENCE_JSON_FIELD_NUMBER: _builtins.int
+    TAKES_ARTIFACTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     description: _builtins.str
     settings_schema_json: _builtins.str
@@ -798,6 +897,8 @@ class Pipeline(_message.Message):
     reference_schema_json: _builtins.str
     example_reference_json: _builtins.str
     """An example of reference_json."""
+    takes_artifacts: _builtins.bool
+    """Requests may come with artifacts."""
     @_builtins.property
     def stages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """In order."""
@@ -811,10 +912,11 @@ class Pipeline(_message.Message):
         settings_schema_json: _builtins.str = ...,
         reference_schema_json: _builtins.str = ...,
         example_reference_json: _builtins.str = ...,
+        takes_artifacts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "example_reference_json", b"example_reference_json", "name", b"name", "reference_schema_json", b"reference_schema_json", "settings_schema_json", b"settings_schema_json", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "example_reference_json", b"example_reference_json", "name", b"name", "reference_schema_json", b"reference_schema_json", "settings_schema_json", b"settings_schema_json", "stages", b"stages", "takes_artifacts", b"takes_artifacts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

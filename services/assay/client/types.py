@@ -10,11 +10,12 @@ from typing import Any
 from assay.core.group import GroupSummary
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState
-from assay.core.verdict import Evidence, ResourceUse
+from assay.core.verdict import Component, Evidence, ResourceUse
 
 __all__ = [
     "BatchState",
     "BatchStatus",
+    "Component",
     "Evidence",
     "GroupSummary",
     "Outcome",
@@ -51,12 +52,17 @@ class Request:
 
     request_id: str
     """Chosen by the caller; submitting it twice in a batch is one request."""
-    response: str | bytes
-    """What the model wrote: any text, lone surrogates included, or any bytes."""
+    response: str | bytes = ""
+    """What the model wrote: any text, lone surrogates included, or any bytes. Empty: the text of
+    the last message of the assistant in `messages`."""
     reference: Mapping[str, Any] | bytes
     """What to judge it against: an object in the pipeline's form, or its JSON."""
     group_id: str = ""
     """The prompt that it responds to; empty: it is in no group."""
+    messages: Sequence[Mapping[str, Any]] = ()
+    """The transcript: chat messages, each with its `role`."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that the pipeline judges too, by name, if it takes any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +102,12 @@ class Result:
     resource_use: ResourceUse
     stages: Sequence[StageTiming]
     attempts: int
+    components: Sequence[Component] = ()
+    """Named parts of the reward, where the pipeline has several."""
+    pipeline_version: str = ""
+    """Content hash of the code, settings and tools that judged; empty: nothing did."""
+    rescorable: bool = False
+    """The same request may be judged again later, by this version of the pipeline or another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,3 +169,5 @@ class Pipeline:
     settings_schema: Mapping[str, Any]
     reference_schema: Mapping[str, Any]
     example_reference: Mapping[str, Any]
+    takes_artifacts: bool = False
+    """Requests may come with artifacts."""

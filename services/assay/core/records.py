@@ -5,6 +5,7 @@ Instants are Unix time in nanoseconds by the store's clock; a worker reports dur
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from assay.core.ids import (
     BatchId,
@@ -56,13 +57,19 @@ class BatchSpec:
     group_size: int
     """K; 0 = unknown."""
     deadline_after_ms: int
-    """The deadline, as a duration from the opening."""
+    """The deadline, as a duration from the opening; with `deadline_ns` the earliest one."""
+    deadline_ns: int = 0
+    """The deadline as an instant, in whole microseconds; 0 = `deadline_after_ms` says it."""
     weight: float = 1.0
     """The tenant's weight, above 0: its share of each stage relative to others (`ordering`)."""
     requests_reserved: int = 0
     bytes_reserved: int = 0
     """Quota that the batch takes when it opens: so many of its requests, with so many payload bytes
     in all, are not refused for the quota later. What is left when the batch ends is given back."""
+
+    def deadline_of(self, opened_ns: int) -> int:
+        """The deadline of a batch that was opened then."""
+        return max(opened_ns + self.deadline_after_ms * 1_000_000, self.deadline_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +99,13 @@ class BatchRecord:
         return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
 
 
+class Artifact(NamedTuple):
+    """A file that comes with a request."""
+
+    name: str
+    content: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRequest:
     """A validated request to be stored."""
@@ -100,6 +114,14 @@ class NewRequest:
     group_id: GroupId
     response: bytes
     reference: bytes
+    messages: bytes = b""
+    """The transcript: a JSON list of chat messages; empty: none."""
+    artifacts: tuple[Artifact, ...] = ()
+
+    @property
+    def payload_bytes(self) -> int:
+        """What counts for quotas."""
+        return payload_bytes(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +174,14 @@ class Claim:
     enqueued_ns: int
     claimed_ns: int
     deadline_ns: int
+    messages: bytes = b""
+    artifacts: tuple[Artifact, ...] = ()
+
+
+def payload_bytes(request: NewRequest | Claim) -> int:
+    """Size of a request's contents."""
+    size = len(request.response) + len(request.reference) + len(request.messages)
+    return size + sum(len(artifact.content) for artifact in request.artifacts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,14 @@ from assay.core.codec import unpack_body
 from assay.core.errors import InvalidRequest
 from assay.core.group import GroupSummary
 from assay.core.outcome import Outcome
-from assay.core.records import BatchRecord, BatchState, ResultRecord, Submitted, TaskRecord
+from assay.core.records import (
+    Artifact,
+    BatchRecord,
+    BatchState,
+    ResultRecord,
+    Submitted,
+    TaskRecord,
+)
 from assay.core.response import response_bytes
 from assay.reward.drafts import (
     BatchDraft,
@@ -107,7 +114,9 @@ class OpenBatchBody(Body):
     group_size: int = 0
     """K: responses per group."""
     deadline_ms: int | None = None
-    """When the trainer needs it, in seconds from now."""
+    """When the trainer needs it, in milliseconds from now."""
+    deadline_ns: int | None = None
+    """The same as an instant, in place of `deadline_ms`: Unix time by the store's clock."""
 
     def draft(self) -> BatchDraft:
         """Convert to the core's type."""
@@ -117,6 +126,7 @@ class OpenBatchBody(Body):
             size=self.size,
             group_size=self.group_size,
             deadline_ms=self.deadline_ms,
+            deadline_ns=self.deadline_ns,
         )
 
 
@@ -124,6 +134,16 @@ def _text(value: object) -> bytes:
     if not isinstance(value, str):
         raise PydanticCustomError("string_type", "Input should be a valid string")
     return response_bytes(value)
+
+
+class ArtifactBody(Body):
+    """A file that comes with a request."""
+
+    name: str
+    """A relative path of plain names."""
+    content: str | None = None
+    content_base64: str | None = None
+    """The same as bytes in base64; instead of `content`."""
 
 
 class RewardRequestBody(Body):
@@ -139,6 +159,11 @@ class RewardRequestBody(Body):
     """What the model wrote: any JSON string, NUL and lone surrogates included."""
     response_base64: str | None = None
     """The same as bytes in base64; instead of `response`, for bytes that are not UTF-8."""
+    messages: Annotated[list[dict[str, JsonValue]], FailFast()] = Field(default_factory=list)
+    """The transcript: chat messages, each with a `role`. With it, `response` may be absent: the
+    text of the last message of the assistant."""
+    artifacts: Annotated[list[ArtifactBody], FailFast()] = Field(default_factory=list)
+    """Files that the pipeline judges too, if it takes any."""
     reference: dict[str, JsonValue]
     """What to judge it against, in the pipeline's form."""
 
@@ -163,6 +188,8 @@ class ScoreBody(Body):
     requests: Annotated[list[RewardRequestBody], FailFast()]
     timeout_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
     """How long to wait before the work is cancelled."""
+    deadline_ns: int | None = None
+    """The same as an instant: Unix time. The earlier of the two counts."""
 
     def draft(self) -> ScoreDraft:
         """Convert to the core's type."""
@@ -171,6 +198,7 @@ class ScoreBody(Body):
             pipeline=self.pipeline,
             settings_json=_json(self.settings, "settings") if self.settings else b"",
             timeout_s=self.timeout_s,
+            deadline_ns=self.deadline_ns,
         )
 
     def drafts(self) -> list[RequestDraft]:
@@ -287,6 +315,15 @@ class StageTimingBody(Body):
     worker: str
 
 
+class ComponentBody(Body):
+    """A named part of a reward."""
+
+    name: str
+    value: float
+    weight: float
+    """With what it counts in the reward; 0: for information only."""
+
+
 class ResultBody(Body):
     """How one request ended."""
 
@@ -299,11 +336,18 @@ class ResultBody(Body):
     resource_use: ResourceUseBody
     stages: list[StageTimingBody]
     attempts: int
+    components: list[ComponentBody]
+    """Named parts of the reward, where the pipeline has several."""
+    pipeline_version: str
+    """Content hash of the code, settings and tools that judged; empty: nothing did."""
+    rescorable: bool
+    """The same request may be judged again later, by this version or another."""
 
     @classmethod
     def of(cls, record: ResultRecord) -> Self:
         """Convert from the core's type."""
-        evidence, use = unpack_body(record.body)
+        body = unpack_body(record.body)
+        evidence = body.evidence
         if record.error:
             evidence = replace(evidence, error=record.error)
         return cls(
@@ -312,9 +356,12 @@ class ResultBody(Body):
             outcome=record.outcome,
             reward=record.reward,
             evidence=EvidenceBody.model_validate(evidence),
-            resource_use=ResourceUseBody.model_validate(use),
+            resource_use=ResourceUseBody.model_validate(body.use),
             stages=[StageTimingBody.model_validate(timing) for timing in record.stages],
             attempts=record.attempts,
+            components=[ComponentBody.model_validate(one) for one in body.components],
+            pipeline_version=body.pipeline_version,
+            rescorable=body.rescorable,
         )
 
 
@@ -370,6 +417,8 @@ class PipelineBody(Body):
     settings_schema: dict[str, Any]
     reference_schema: dict[str, Any]
     example_reference: dict[str, Any]
+    takes_artifacts: bool
+    """Requests may come with artifacts."""
 
     @classmethod
     def of(cls, definition: PipelineDefinition) -> Self:
@@ -381,6 +430,7 @@ class PipelineBody(Body):
             settings_schema=definition.settings.model_json_schema(),
             reference_schema=definition.reference.model_json_schema(),
             example_reference=dict(definition.example_reference),
+            takes_artifacts=definition.takes_artifacts,
         )
 
 
@@ -412,6 +462,18 @@ def _drafts(requests: Iterable[RewardRequestBody]) -> list[RequestDraft]:
             request.group_id,
             _response(request, f"requests[{index}].response"),
             _json(request.reference, f"requests[{index}].reference"),
+            json.dumps(request.messages).encode("ascii") if request.messages else b"",
+            tuple(
+                Artifact(
+                    one.name,
+                    _bytes(
+                        None if one.content is None else response_bytes(one.content),
+                        one.content_base64,
+                        f"requests[{index}].artifacts[{number}].content",
+                    ),
+                )
+                for number, one in enumerate(request.artifacts)
+            ),
         )
         for index, request in enumerate(requests)
     ]
@@ -419,10 +481,18 @@ def _drafts(requests: Iterable[RewardRequestBody]) -> list[RequestDraft]:
 
 def _response(request: RewardRequestBody, field: str) -> bytes:
     text, coded = request.response, request.response_base64
+    if text is None and coded is None and request.messages:
+        return b""
+    return _bytes(text, coded, field)
+
+
+def _bytes(text: bytes | None, coded: str | None, field: str) -> bytes:
+    """Bytes that are given as text or in base64."""
     if text is not None and coded is None:
         return text
     if text is not None or coded is None:
-        message = f"{field}: exactly one of response and response_base64"
+        name = field.rpartition(".")[2]
+        message = f"{field}: exactly one of {name} and {name}_base64"
         raise InvalidRequest(message, field=field)
     try:
         return base64.b64decode(coded, validate=True)

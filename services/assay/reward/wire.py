@@ -10,6 +10,7 @@ from typing import Final
 
 from assay.core.codec import unpack_body
 from assay.core.records import (
+    Artifact,
     BatchRecord,
     BatchState,
     ResultRecord,
@@ -57,12 +58,23 @@ def batch_draft(request: reward_pb2.OpenBatchRequest) -> BatchDraft:
         size=request.size,
         group_size=request.group_size,
         deadline_ms=request.deadline_ms if request.HasField("deadline_ms") else None,
+        deadline_ns=request.deadline_ns if request.HasField("deadline_ns") else None,
     )
 
 
 def request_drafts(requests: Iterable[reward_pb2.RewardRequest]) -> list[RequestDraft]:
     """Submit and Score."""
-    return [RequestDraft(r.request_id, r.group_id, r.response, r.reference_json) for r in requests]
+    return [
+        RequestDraft(
+            r.request_id,
+            r.group_id,
+            r.response,
+            r.reference_json,
+            r.messages_json,
+            tuple(Artifact(one.name, one.content) for one in r.artifacts),
+        )
+        for r in requests
+    ]
 
 
 def score_draft(request: reward_pb2.ScoreRequest) -> ScoreDraft:
@@ -71,6 +83,7 @@ def score_draft(request: reward_pb2.ScoreRequest) -> ScoreDraft:
         task_id=request.task_id,
         pipeline=request.pipeline,
         settings_json=request.settings_json.encode(),
+        deadline_ns=request.deadline_ns if request.HasField("deadline_ns") else None,
     )
 
 
@@ -142,22 +155,29 @@ def pipeline(definition: PipelineDefinition) -> reward_pb2.Pipeline:
         settings_schema_json=json.dumps(definition.settings.model_json_schema()),
         reference_schema_json=json.dumps(definition.reference.model_json_schema()),
         example_reference_json=json.dumps(definition.example_reference),
+        takes_artifacts=definition.takes_artifacts,
     )
 
 
 def _result(record: ResultRecord) -> reward_pb2.Result:
-    found, use = unpack_body(record.body)
+    body = unpack_body(record.body)
     return reward_pb2.Result(
         request_id=record.request_id,
         group_id=record.group_id,
         outcome=OUTCOME[record.outcome],
         reward=record.reward,
-        evidence=evidence(found, error=record.error),
+        evidence=evidence(body.evidence, error=record.error),
         resource_use=common_pb2.ResourceUse(
-            cpu_s=use.cpu_s, memory_bytes_peak=use.memory_bytes_peak
+            cpu_s=body.use.cpu_s, memory_bytes_peak=body.use.memory_bytes_peak
         ),
         stages=map(_timing, record.stages),
         attempts=record.attempts,
+        components=[
+            reward_pb2.Component(name=one.name, value=one.value, weight=one.weight)
+            for one in body.components
+        ],
+        pipeline_version=body.pipeline_version,
+        rescorable=body.rescorable,
     )
 
 

@@ -16,6 +16,7 @@ from assay.config.settings import Settings, WorkerSettings
 from assay.core.errors import NotFound
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.edge import lifecycle
+from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import Operator, in_url, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
@@ -29,6 +30,7 @@ from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
+from assay.verifiers.version import Versions
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.forking.client import ForkServers, environment_for_slots
@@ -141,8 +143,10 @@ def build(
         scratch=settings.data_dir / "scratch" / str(os.getpid()),
         tracer=tracer,
     )
-    host = _host(settings, stages, mode, shared)
-    guard = _guard(operator, clock, metrics)
+    versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
+    host = _host(settings, stages, mode, shared, versions)
+    audit = open_audit(settings, "worker", asks=operator.ask_for_token, clock=clock)
+    guard = _guard(operator, clock, metrics, audit)
     return WorkerService(
         settings=settings,
         store=store,
@@ -174,6 +178,7 @@ def _host(
     stages: Mapping[StageName, StageDefinition],
     mode: str,
     shared: _Shared,
+    versions: Versions,
 ) -> WorkerHost:
     """Build the host with one supervisor per stage; they refer to each other."""
     forks = ForkServers(
@@ -209,6 +214,7 @@ def _host(
         scratch=shared.scratch,
         spawn=shared.tasks.spawn,
         on_wanting=host.on_wanting,
+        version_of=versions.of,
     )
     supervisors.update({name: Supervisor(stage, parts) for name, stage in stages.items()})
     return host
@@ -224,7 +230,7 @@ def _check_listener(settings: Settings, operator: Operator) -> None:
     )
 
 
-def _guard(operator: Operator, clock: Clock, metrics: Metrics) -> CallGuard:
+def _guard(operator: Operator, clock: Clock, metrics: Metrics, audit: Audit | None) -> CallGuard:
     limits = DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
     return CallGuard(
         callers=operator,
@@ -232,6 +238,7 @@ def _guard(operator: Operator, clock: Clock, metrics: Metrics) -> CallGuard:
         clock=clock,
         tracer=NoTracer(),
         on_call=metrics.api_called,
+        audit=audit,
     )
 
 

@@ -16,8 +16,17 @@ import structlog
 
 from assay.core.codec import CodecError
 from assay.core.errors import AssayError
-from assay.core.ids import StageName, WorkerId
-from assay.core.records import Claim, FailAttempt, Finish, GiveBack, Lease, Reaped, StageReport
+from assay.core.ids import PipelineName, StageName, WorkerId
+from assay.core.records import (
+    Claim,
+    FailAttempt,
+    Finish,
+    GiveBack,
+    Lease,
+    Reaped,
+    StageReport,
+    payload_bytes,
+)
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.edge.tracing import Tracer
@@ -69,6 +78,8 @@ class HostParts:
     spawn: Spawn
     on_wanting: Callable[[StageName], None]
     """Called when a stage has idle slots and no known work."""
+    version_of: Callable[[PipelineName, bytes], str]
+    """Version of a pipeline with a task's settings on this host."""
     reports_max: int = REPORTS_MAX
     """Maximum number of reports in one call to the store."""
 
@@ -233,7 +244,7 @@ class Supervisor:
             HeldClaim(
                 claim=claim,
                 claimed_ns=now_ns,
-                payload_bytes=len(claim.response) + len(claim.reference) + len(claim.handover),
+                payload_bytes=payload_bytes(claim) + len(claim.handover),
             )
             for claim in claims
         ]
@@ -265,9 +276,21 @@ class Supervisor:
         works = []
         for one in held:
             claim = one.claim
-            task = messages.WireTask(claim.task.pipeline, claim.task.settings_json)
+            task = messages.WireTask(
+                claim.task.pipeline,
+                claim.task.settings_json,
+                self._parts.version_of(claim.task.pipeline, claim.task.settings_json),
+            )
             number = tasks.setdefault(task, len(tasks))
-            works.append((number, claim.response, claim.reference, claim.handover))
+            work = messages.WireWork(
+                number,
+                claim.response,
+                claim.reference,
+                claim.handover,
+                claim.messages,
+                claim.artifacts,
+            )
+            works.append(work)
         slot.send(messages.WORK, list(tasks), works, assignment.individually)
 
     def on_idle(self) -> None:
@@ -405,10 +428,18 @@ class Supervisor:
             self._report(
                 blame.blamed,
                 self._report_now(slot, blame.blamed),
-                _limit_finish(blame.blamed.claim, limit.value, error, cpu_s),
+                self._limit_finish(blame.blamed.claim, limit.value, error, cpu_s),
             )
         self._settle(slot, Blame(blamed=None, again=blame.again), "")
         slot.kill(limit.value)
+
+    def _limit_finish(self, claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
+        version = self._parts.version_of(claim.task.pipeline, claim.task.settings_json)
+        try:
+            return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s, version=version)
+        except (CodecError, ValueError) as problem:
+            why = f"{limit}, and its task or hand-over cannot be read: {problem}"
+            return FailAttempt(error=why)
 
     # -- leases --------------------------------------------------------------------------------
     async def beat(self) -> None:
@@ -539,10 +570,3 @@ def _works_in_vain(assignment: Assignment) -> bool:
     if current is not None:
         return current.is_lost
     return bool(assignment.open) and all(held.is_lost for held in assignment.open.values())
-
-
-def _limit_finish(claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
-    try:
-        return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s)
-    except (CodecError, ValueError) as problem:
-        return FailAttempt(error=f"{limit}, and its task or hand-over cannot be read: {problem}")

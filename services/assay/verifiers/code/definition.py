@@ -34,6 +34,7 @@ from assay.verifiers.port import (
     PipelineSettings,
     Reference,
     StageDefinition,
+    Tools,
 )
 
 PYTHON_RUN: Final = StageName("python.run")
@@ -423,7 +424,7 @@ def _refused(place: str, message: str) -> InvalidRequest:
     return InvalidRequest(f"{field}: {message}", field=field)
 
 
-def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
+def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The pipelines `code.python` and `code.cpp`."""
     timeout_s = _SLOWED_MAX * (_TOTAL_CPU_S_MAX + _TOTAL_BLOCKED_S_MAX)
     python_run = StageDefinition(
@@ -444,6 +445,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         settings=PythonSettings,
         reference=PythonReference,
         controls=python_controls,
+        tools=Tools(folders=settings.program_paths),
         example_reference={"tests": [{"stdin": "2 3\n", "stdout": "5\n"}]},
     )
     cpp_compile = StageDefinition(
@@ -470,5 +472,6 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         settings=CppSettings,
         reference=CppReference,
         controls=cpp_controls,
+        tools=Tools(programs=("g++",)),
         example_reference={"tests": [{"stdin": "2 3\n", "stdout": "5\n"}]},
     )

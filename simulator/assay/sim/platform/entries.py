@@ -75,7 +75,7 @@ class BatchEntry:
 
     @property
     def deadline_ns(self) -> int:
-        return self.opened_ns + self.spec.deadline_after_ms * 1_000_000
+        return self.spec.deadline_of(self.opened_ns)
 
     @property
     def order_ns(self) -> int:
@@ -170,4 +170,4 @@ class Lead:
 
 def payload_bytes(request: NewRequest) -> int:
     """What counts for the quota."""
-    return len(request.response) + len(request.reference)
+    return request.payload_bytes

@@ -133,9 +133,7 @@ class Ledger:
                 task=self.tasks[spec.tenant, spec.task_id],
                 quota=quota,
                 opened_ns=command.now_ns,
-                overdue_ns=command.now_ns
-                + spec.deadline_after_ms * 1_000_000
-                + LIMITS.batch_overdue_ns,
+                overdue_ns=spec.deadline_of(command.now_ns) + LIMITS.batch_overdue_ns,
             )
             require(len(mine) + 1 <= quota.batches_open_max, "more batches open than the quota")
             if spec.requests_reserved:
@@ -316,6 +314,8 @@ class Ledger:
         require(entry.stage == stage == claim.stage, "claimed at another stage")
         require(claim.lease.fence > self.fence, "a fence that is not new", fence=claim.lease.fence)
         require(claim.response == entry.request.response, "claimed with another response")
+        require(claim.messages == entry.request.messages, "claimed with another transcript")
+        require(claim.artifacts == entry.request.artifacts, "claimed with other artifacts")
         require(claim.attempt == entry.attempts + 1, "another attempt than is counted")
         require(claim.deadline_ns == entry.batch.deadline_ns, "claimed with another deadline")
         require(entry.job_id in {None, claim.lease.job_id}, "a request under another name")
