@@ -113,7 +113,7 @@ def batch_record(flat: Sequence[bytes]) -> BatchRecord:
         running=running,
         outcomes={_OUTCOMES[name]: count for name, count in counts.items() if count},
         deadline_at_risk=fields.get(b"risk") == b"1",
-        # Below 0 where an earlier release, which did not count, told a group that is told again.
+        # Below 0 where an earlier release, which did not count, logged a group that ends again.
         grouped=max(0, int(fields.get(b"grouped", 0))),
         shift_micro=max(0, int(fields.get(b"shift", 0))),
     )

@@ -183,7 +183,7 @@ local function zero_shift(rewards)
   return math.floor(total * 1000000 + 0.5)
 end
 
--- Count groups that were told: their requests, and by how much zeros would shift their advantages.
+-- Count groups that are in the log: their requests, and by how much zeros would shift their advantages.
 local function count_shift(uid, grouped, shift)
   local key = P .. 'b:' .. uid
   if grouped ~= 0 then call('HINCRBY', key, 'grouped', grouped) end
@@ -203,7 +203,7 @@ local function settle_touched_groups(uid, t, open, k)
       t.log[#t.log + 1] = group_entry(group, rewards)
       grouped, shift = grouped + ended, shift + zero_shift(rewards)
       local before, old = string.match(states[i] or '', '^(%d+) 1 (.*)$')
-      if before then grouped, shift = grouped - before, shift - zero_shift(old) end -- told again
+      if before then grouped, shift = grouped - before, shift - zero_shift(old) end -- logged again
     elseif told == '0' and all then
       waiting[#waiting + 1] = group
     end

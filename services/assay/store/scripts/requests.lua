@@ -17,7 +17,7 @@
 --                              rank (us: orders its requests in place of the deadline; 0 = none)
 --                              weight (the tenant's; absent = 1)
 --                              results_max (kept of the tenant's completed batches)
---                              grouped (requests of the groups that were told)  shift (sum over
+--                              grouped (requests of the groups in the log)  shift (sum over
 --                              them, in millionths: see `zero_shift`)
 --                              risk (0 | 1)  natural (ns: arrival + services of those ended, most)
 --                              reserved ('<requests> <bytes>' of the tenant's quota that were taken
