@@ -119,6 +119,7 @@ def build(
         registry=metrics.registry,
         metrics_reader=MetricsReader(operator, tenants),
         body_bytes_max=reward.message_bytes_max,
+        kept=store.artifact_get,
     )
     server = RewardServer(
         service=service,
