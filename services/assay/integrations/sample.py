@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.labels import group_of, reference_of, response_text
+from assay.core.tools.labels import group_of, reference_of, response_text
 
 __all__ = ["Sample", "group_of", "reference_of", "response_text"]
 

@@ -1,6 +1,6 @@
 """Messages of trainers that ask an HTTP endpoint for rewards, as requests. Pure.
 
-A label becomes a reference as in the adapters (`assay.core.labels`). The pipeline is not in the
+A label becomes a reference as in the adapters (`assay.core.tools.labels`). The pipeline is not in the
 message but in the endpoint's address. Requests of one message are accepted each by itself: one that
 is refused is unscored and stops no other.
 """
@@ -12,8 +12,8 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from assay.core.errors import InvalidRequest
-from assay.core.labels import group_of, reference_of, response_text
 from assay.core.response import response_bytes
+from assay.core.tools.labels import group_of, reference_of, response_text
 from assay.reward.drafts import Message, RequestDraft, ScoreDraft
 
 NEMO_GYM_LABELS: Final = ("reference", "verifier_metadata", "expected_answer", "answer", "label")

@@ -157,7 +157,7 @@ def nemo_gym_body(answer: Answer) -> dict[str, Any]:
 
 
 def aggregated(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """`AggregateMetrics` over judged responses; how many were not judged stands beside."""
+    """`AggregateMetrics` over judged responses; with the share that was not judged."""
     groups: dict[int, list[Mapping[str, Any]]] = {}
     for one in responses:
         groups.setdefault(_index(one), []).append(one)
