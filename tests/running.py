@@ -13,7 +13,7 @@ from assay.core.codec import pack_body
 from assay.core.ids import StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, EndRequest, Finish, StageReport
-from assay.core.verdict import Evidence, ResourceUse
+from assay.core.verdict import Component, Evidence, ResourceUse
 from assay.edge.metrics import Metrics
 from assay.reward.build import RewardApi, build
 from assay.reward.server import Addresses
@@ -66,7 +66,13 @@ async def running_api(
 
 def passed(_claim: Claim) -> Finish:
     """Every response is right."""
-    body = pack_body(Evidence(verdict="pass"), ResourceUse(cpu_s=0.25, memory_bytes_peak=1_024))
+    body = pack_body(
+        Evidence(verdict="pass"),
+        ResourceUse(cpu_s=0.25, memory_bytes_peak=1_024),
+        components=(Component(name="style", value=0.5, weight=2.0),),
+        pipeline_version="v1",
+        rescorable=True,
+    )
     return EndRequest(outcome=Outcome.SCORED, reward=1.0, body=body)
 
 

@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import ssl
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from tests import certificates
 
 from assay.client import Backoff, Batch, BatchStatus, Client, Outcome, Request, SyncClient
 from assay.client.ledger import Ledger
+from assay.client.types import Component
 from assay.core.errors import (
     Conflict,
     DeadlinePassed,
@@ -55,7 +57,9 @@ async def test_a_batch_as_a_trainer_uses_it(client: Client, run_worker: RunWorke
     assert task.created
     assert task.settings["reward_pass"] == 1.0
     await client.hint(task, size=8)
-    batch = await client.open_batch(task, size=8, group_size=4)
+    due_ns = time.time_ns() // 1_000 * 1_000 + 10**12
+    batch = await client.open_batch(task, size=8, group_size=4, deadline_ns=due_ns)
+    assert (await batch.status()).deadline_ns == due_ns
     assert (await batch.submit(_requests(5))).accepted == 5
     submitted = await batch.submit(_requests(8))
     assert (submitted.accepted, submitted.duplicates) == (3, 5)
@@ -63,6 +67,8 @@ async def test_a_batch_as_a_trainer_uses_it(client: Client, run_worker: RunWorke
     assert set(results) == {f"r{i}" for i in range(8)}
     assert all(r.outcome is Outcome.SCORED and r.reward == 1.0 for r in results.values())
     assert results["r0"].resource_use.cpu_s == 0.25
+    assert results["r0"].components == (Component(name="style", value=0.5, weight=2.0),)
+    assert (results["r0"].pipeline_version, results["r0"].rescorable) == ("v1", True)
     assert results["r0"].stages[0].stage == "noop"
     groups = {str(group.group_id): group async for group in batch.groups()}
     assert set(groups) == {"g0", "g1"}

@@ -5,7 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.codec import (
+    Body,
+    Carried,
     CodecError,
+    evidence_fields,
     pack,
     pack_body,
     pack_handover,
@@ -13,8 +16,9 @@ from assay.core.codec import (
     unpack_body,
     unpack_handover,
 )
-from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse
+from assay.core.verdict import TEXT_CHARS_MAX, Component, Evidence, ResourceUse
 
+COMPONENTS = (Component(name="format", value=0.5), Component(name="tests", value=1.0, weight=3.0))
 COUNTS = st.integers(min_value=0, max_value=2**63)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=50)
 USES = st.builds(
@@ -36,29 +40,40 @@ EVIDENCES = st.builds(
 
 @given(evidence=EVIDENCES, use=USES)
 def test_a_body_comes_back_as_it_was_packed(evidence: Evidence, use: ResourceUse) -> None:
-    assert unpack_body(pack_body(evidence, use)) == (evidence, use)
+    assert unpack_body(pack_body(evidence, use)) == Body(evidence, use)
+    packed = pack_body(evidence, use, components=COMPONENTS, pipeline_version="v", rescorable=True)
+    assert unpack_body(packed) == Body(evidence, use, COMPONENTS, "v", True)
+
+
+def test_what_an_earlier_release_packed_is_read() -> None:
+    fields = (*evidence_fields(Evidence(verdict="pass")), 1.5, 7)
+    use = ResourceUse(cpu_s=1.5, memory_bytes_peak=7)
+    assert unpack_body(pack((1, *fields))) == Body(Evidence(verdict="pass"), use)
+    assert unpack_handover(pack((1, b"artifact", 1.5, 7))) == Carried(b"artifact", use)
 
 
 @given(artifact=st.binary(max_size=100), use=USES)
 def test_a_handover_comes_back_as_it_was_packed(artifact: bytes, use: ResourceUse) -> None:
-    assert unpack_handover(pack_handover(artifact, use)) == (artifact, use)
+    assert unpack_handover(pack_handover(artifact, use)) == Carried(artifact, use)
+    packed = pack_handover(artifact, use, pipeline_version="v")
+    assert unpack_handover(packed) == Carried(artifact, use, "v")
 
 
 def test_nothing_means_nothing_found_and_nothing_used() -> None:
-    assert unpack_body(b"") == (Evidence(), ResourceUse())
-    assert unpack_handover(b"") == (b"", ResourceUse())
+    assert unpack_body(b"") == Body(Evidence(), ResourceUse())
+    assert unpack_handover(b"") == Carried(b"", ResourceUse())
 
 
 def test_long_texts_are_cut_and_of_stderr_the_end_is_kept() -> None:
     evidence = Evidence(verdict="v" * 9_000, stderr_tail="x" * 9_000 + "the end")
-    unpacked, _ = unpack_body(pack_body(evidence, ResourceUse()))
+    unpacked = unpack_body(pack_body(evidence, ResourceUse())).evidence
     assert unpacked.verdict == "v" * TEXT_CHARS_MAX
     assert len(unpacked.stderr_tail) == TEXT_CHARS_MAX
     assert unpacked.stderr_tail.endswith("the end")
 
 
 def test_lone_surrogates_become_valid_text() -> None:
-    unpacked, _ = unpack_body(pack_body(Evidence(extracted="a\ud800b"), ResourceUse()))
+    unpacked = unpack_body(pack_body(Evidence(extracted="a\ud800b"), ResourceUse())).evidence
     assert unpacked.extracted == "a?b"
 
 

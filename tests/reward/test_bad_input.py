@@ -143,6 +143,9 @@ async def test_a_task_registered_again_with_other_content(face: Face) -> None:
         ({"deadline_ms": 0}, "deadline_ms"),
         ({"deadline_ms": -1}, "deadline_ms"),
         ({"deadline_ms": 10**12}, "deadline_ms"),
+        ({"deadline_ns": 1_800_000_000_000}, "deadline_ns"),  # milliseconds
+        ({"deadline_ns": 2**62}, "deadline_ns"),
+        ({"deadline_ns": 1_800_000_000 * 10**9, "deadline_ms": 5}, "deadline_ns"),
     ],
 )
 async def test_a_malformed_batch(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import httpx
 import pytest
-from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal
+from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal, answer_of, refused
 
 from assay.client.wire import batch_status
 from assay.core.codec import pack_body
+from assay.core.errors import DeadlinePassed
 from assay.core.ids import BatchId, TaskId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState, EndRequest, FailAttempt, Finish
-from assay.core.verdict import Evidence, ResourceUse
+from assay.core.verdict import Component, Evidence, ResourceUse
 from assay.edge.auth import DEFAULT_TENANT
 from assay.v1 import common_pb2, reward_pb2
 
@@ -111,7 +113,7 @@ async def _pages(
 
 
 async def test_results_carry_rewards_evidence_use_and_stage_times(
-    grpc_face: GrpcFace, run_worker: RunWorker
+    grpc_face: GrpcFace, http_face: HttpFace, run_worker: RunWorker
 ) -> None:
     def judge(claim: Claim) -> Finish:
         evidence = Evidence(
@@ -124,7 +126,15 @@ async def test_results_carry_rewards_evidence_use_and_stage_times(
         )
         use = ResourceUse(cpu_s=1.5, memory_bytes_peak=2**33)
         return EndRequest(
-            outcome=Outcome.RESOURCE_LIMIT, reward=-0.5, body=pack_body(evidence, use)
+            outcome=Outcome.RESOURCE_LIMIT,
+            reward=-0.5,
+            body=pack_body(
+                evidence,
+                use,
+                components=(Component(name="format", value=-0.25, weight=2.0),),
+                pipeline_version="abc",
+                rescorable=True,
+            ),
         )
 
     await run_worker(judge)
@@ -144,6 +154,12 @@ async def test_results_carry_rewards_evidence_use_and_stage_times(
         extracted="42",
     )
     assert result.resource_use == common_pb2.ResourceUse(cpu_s=1.5, memory_bytes_peak=2**33)
+    part = reward_pb2.Component(name="format", value=-0.25, weight=2.0)
+    assert (list(result.components), result.pipeline_version) == ([part], "abc")
+    assert result.rescorable
+    over_http = (await http_face.http.get(f"/v1/batches/{batch}/results")).json()["results"][0]
+    assert over_http["components"] == [{"name": "format", "value": -0.25, "weight": 2.0}]
+    assert (over_http["pipeline_version"], over_http["rescorable"]) == ("abc", True)
     [stage] = result.stages
     assert (stage.stage, stage.worker, stage.attempts) == ("noop", "stand-in", 1)
     times = [stage.enqueued_ns, stage.claimed_ns, stage.started_ns, stage.finished_ns]
@@ -183,6 +199,25 @@ async def test_a_stream_of_a_cancelled_batch_ends_with_cancelled_requests(face: 
     async with asyncio.timeout(WAIT_S):
         assert await reading == {"r0": None, "r1": None, "r2": None}
     assert await face.state(batch) == "CANCELLED"
+
+
+async def test_a_deadline_may_be_an_instant(
+    face: Face, grpc_face: GrpcFace, run_worker: RunWorker
+) -> None:
+    await face.register("task", "noop")
+    due_ns = time.time_ns() + 3_600 * 10**9
+    batch = await face.open("task", deadline_ns=due_ns)
+    assert await face.open("task", batch_id=batch, deadline_ns=due_ns) == batch
+    opened = reward_pb2.GetBatchRequest(batch_id=batch)
+    found: reward_pb2.GetBatchResponse = await answer_of(grpc_face.stub.GetBatch(opened))
+    assert found.batch.deadline_ns == due_ns // 1_000 * 1_000
+    past = await face.open("task", deadline_ns=due_ns - 7_200 * 10**9)
+    found = await answer_of(grpc_face.stub.GetBatch(reward_pb2.GetBatchRequest(batch_id=past)))
+    assert found.batch.deadline_ns > found.batch.opened_ns, "a late caller gets the earliest one"
+    late = face.score(_items(1), pipeline="noop", deadline_ns=due_ns - 7_200 * 10**9)
+    await refused(face, late, DeadlinePassed)
+    await run_worker()
+    assert await face.score(_items(1), pipeline="noop", deadline_ns=due_ns) == [1.0]
 
 
 async def test_some_requests_are_cancelled_and_the_batch_goes_on(face: Face) -> None:

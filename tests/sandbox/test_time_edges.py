@@ -25,7 +25,8 @@ HELD_UP_MS = 300
 
 START = """
 import json, os, sys, time
-from assay.sandbox.box import head
+from assay.sandbox.box.channel import Request
+from assay.sandbox.box.program import start_program
 fork, forked = os.fork, []
 def late():
     time.sleep({held_up_s})  # pid 1 waits for a core just before the fork
@@ -36,8 +37,8 @@ limits = dict(cpu_s=9, file_bytes=9, open_files=64, stack_bytes=1 << 20, address
               processes=0)
 header = dict(kind="command", argv=[], env={{}}, files=[], source=b"", limits=limits,
               directory="/", special=0)
-request = head.Request(header, [os.open("/dev/null", os.O_RDWR) for _ in range(3)])
-program, began = head.start_program(request, "/", lambda: None, lambda: os._exit(0))
+request = Request(header, [os.open("/dev/null", os.O_RDWR) for _ in range(3)])
+program, began = start_program(request, "/", lambda: None, lambda: os._exit(0))
 os.waitpid(program.pid, 0)
 print(json.dumps([began.at_ns - forked[0], began.is_head]))
 """

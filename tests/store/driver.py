@@ -86,6 +86,7 @@ class Driver:
         size: int = 0,
         group_size: int = 0,
         deadline_after_ms: int = 600_000,
+        deadline_ns: int = 0,
         quota: Quota | None = None,
         requests_reserved: int = 0,
         bytes_reserved: int = 0,
@@ -98,6 +99,7 @@ class Driver:
             size=size,
             group_size=group_size,
             deadline_after_ms=deadline_after_ms,
+            deadline_ns=deadline_ns,
             requests_reserved=requests_reserved,
             bytes_reserved=bytes_reserved,
         )

@@ -139,6 +139,19 @@ async def test_batches_that_are_not_over_are_listed_by_deadline(drive: Driver) -
     assert len(await drive.store.batches(batches_max=1)) == 1
 
 
+async def test_a_deadline_may_be_an_instant_and_is_never_before_the_earliest(
+    drive: Driver,
+) -> None:
+    first = await drive.open("first", deadline_after_ms=1_000)
+    due_ns = first.opened_ns + 3_600 * 10**9
+    due = await drive.open("due", deadline_after_ms=1_000, deadline_ns=due_ns)
+    assert due.deadline_ns == due_ns
+    past = await drive.open("past", deadline_after_ms=1_000, deadline_ns=first.opened_ns)
+    assert past.deadline_ns == past.opened_ns + 10**9
+    listed = await drive.store.batches(batches_max=10)
+    assert [batch.batch_id for batch in listed] == ["first", "past", "due"]
+
+
 @pytest.mark.parametrize("call", ["get_batch", "seal", "cancel"])
 async def test_what_is_asked_of_an_unknown_batch_is_not_found(drive: Driver, call: str) -> None:
     with pytest.raises(NotFound):

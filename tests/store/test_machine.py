@@ -258,6 +258,7 @@ class StoreMachine(RuleBasedStateMachine):
             size=right_size if size is None or name not in self.opened else size,
             group_size=group_size,
             deadline_after_ms=deadline_after_ms,
+            deadline_ns=reserved * 10**9,  # long past: no clock may choose it
             requests_reserved=reserved,
             bytes_reserved=4 * reserved,
         )

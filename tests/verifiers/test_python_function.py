@@ -9,7 +9,7 @@ import pytest
 from assay.config.settings import VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
-from assay.core.verdict import Ended
+from assay.core.verdict import Component, Ended
 from assay.sandbox.port import SandboxError
 from assay.verifiers.function.stage import FunctionFailed
 
@@ -41,6 +41,16 @@ def test_other_keys_of_a_dict_are_evidence(score: Any) -> None:
     assert (ended.reward, ended.evidence.extracted) == (0.5, '{"why": ["r", [1]]}')
 
 
+def test_components_are_parts_of_the_reward(score: Any) -> None:
+    ended = score("in_parts", "four")
+    assert ended.reward == 0.75
+    assert ended.components == (
+        Component(name="length", value=1.0, weight=0.5),
+        Component(name="is it polite?", value=0.25),
+    )
+    assert ended.evidence.extracted == ""
+
+
 @pytest.mark.parametrize("function", ["looking", "calling"])
 def test_the_function_is_isolated(score: Any, function: str) -> None:
     assert score(function, "x").reward == 0.0
@@ -51,7 +61,9 @@ def test_a_response_that_leads_it_into_a_loop_is_a_resource_limit(score: Any) ->
     assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, -1.0)
 
 
-@pytest.mark.parametrize("function", ["raising", "nothing", "infinite", "truth", "not_there"])
+@pytest.mark.parametrize(
+    "function", ["raising", "nothing", "infinite", "truth", "bad_parts", "not_there"]
+)
 def test_a_function_that_says_nothing_is_an_infrastructure_failure(
     score: Any, function: str
 ) -> None:

@@ -209,9 +209,12 @@ async def test_too_much_cpu_time_is_the_requests_fault(run_host: RunHost, traine
     results = await trainer.judge("cpu", "pass", "spin", "pass", "spin", "pass")
     assert outcomes(results) == [SCORED, RESOURCE_LIMIT, SCORED, RESOURCE_LIMIT, SCORED]
     assert [one.record.reward for one in results] == [1.0, -0.5, 1.0, -0.5, 1.0]
-    evidence, use = unpack_body(results[1].record.body)
-    assert evidence.verdict == "cpu_limit"
-    assert 0.3 <= use.cpu_s < 2
+    body = unpack_body(results[1].record.body)
+    assert body.evidence.verdict == "cpu_limit"
+    assert 0.3 <= body.use.cpu_s < 2
+    versions = {unpack_body(one.record.body).pipeline_version for one in results}
+    assert len(versions) == 1, "the host's own verdict has the version of the slots'"
+    assert all(versions)
     assert attempts(results) == [1] * 5
 
 

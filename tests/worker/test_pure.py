@@ -1,5 +1,6 @@
 """Frames, verdicts on the wire, blame, and the artifact cache: no processes, no store."""
 
+import math
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from assay.core.ids import (
 )
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, FailAttempt, HandOver, Lease, TaskRecord
-from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse
+from assay.core.verdict import Component, Ended, Evidence, HandedOver, ResourceUse
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.assignment import (
     ASSIGNMENT_BYTES_MAX,
@@ -113,8 +114,10 @@ def test_a_slot_hears_of_its_hosts_end() -> None:
 
 # -- verdicts --------------------------------------------------------------------------------------
 
+PARTS = (Component(name="format", value=0.25, weight=2.0),)
 SAID = [
     Ended(outcome=Outcome.SCORED, reward=0.25, evidence=Evidence(verdict="pass")),
+    Ended(outcome=Outcome.SCORED, reward=0.5, components=PARTS, rescorable=False),
     Ended(outcome=Outcome.RESOURCE_LIMIT, reward=0.0),
     Ended(outcome=Outcome.REJECTED_INVALID, reward=None),
     HandedOver(artifact=b"artifact"),
@@ -124,7 +127,9 @@ SAID = [
 @pytest.mark.parametrize("said", SAID)
 def test_a_verdict_comes_over_the_wire(said: Ended | HandedOver) -> None:
     before = ResourceUse(cpu_s=2.0)
-    frame = encode(messages.VERDICTS, [(0, 5, 9, messages.said_by(said, before))], False)
+    frame = encode(
+        messages.VERDICTS, [(0, 5, 9, messages.said_by(said, before, version="v"))], False
+    )
     (arrived,) = FrameReader().feed(frame)
     (verdict,), retiring = messages.read_verdicts(arrived, 1)
     assert (verdict.at, verdict.started_ns, verdict.finished_ns, retiring) == (0, 5, 9, False)
@@ -135,7 +140,10 @@ def test_a_verdict_comes_over_the_wire(said: Ended | HandedOver) -> None:
     else:
         assert isinstance(verdict.said, messages.SaidEnded)
         assert (verdict.said.outcome, verdict.said.reward) == (said.outcome, said.reward)
-        assert unpack_body(verdict.said.body) == (said.evidence, before)
+        body = unpack_body(verdict.said.body)
+        assert (body.evidence, body.use) == (said.evidence, before)
+        assert (body.components, body.rescorable) == (said.components, said.rescorable)
+        assert body.pipeline_version == "v"
 
 
 @pytest.mark.parametrize(
@@ -146,6 +154,17 @@ def test_a_verdict_comes_over_the_wire(said: Ended | HandedOver) -> None:
         Ended(outcome=Outcome.INFRA_FAILED, reward=None, evidence=Evidence(error="it broke")),
         Ended(outcome=Outcome.CANCELLED, reward=None),
         Ended(outcome=Outcome.EXPIRED, reward=None),
+        Ended(outcome=Outcome.SCORED, reward=1.0, components=PARTS * 2),
+        Ended(outcome=Outcome.SCORED, reward=1.0, components=(Component(name="", value=1.0),)),
+        Ended(outcome=Outcome.SCORED, reward=1.0, components=(Component(name="a\n", value=1.0),)),
+        Ended(
+            outcome=Outcome.SCORED, reward=1.0, components=(Component(name="a", value=math.nan),)
+        ),
+        Ended(
+            outcome=Outcome.SCORED,
+            reward=1.0,
+            components=tuple(Component(name=str(n), value=1.0) for n in range(65)),
+        ),
     ],
 )
 def test_what_is_not_a_stages_to_say_is_a_failed_attempt(said: Ended) -> None:

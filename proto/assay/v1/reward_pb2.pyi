@@ -144,6 +144,7 @@ class OpenBatchRequest(_message.Message):
     SIZE_FIELD_NUMBER: _builtins.int
     GROUP_SIZE_FIELD_NUMBER: _builtins.int
     DEADLINE_MS_FIELD_NUMBER: _builtins.int
+    DEADLINE_NS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     batch_id: _builtins.str
     """The caller's name for the batch, unique for the tenant; empty: the service chooses one.
@@ -155,6 +156,8 @@ class OpenBatchRequest(_message.Message):
     """K: responses per group. 0 = unknown: groups are summarized when the batch is complete."""
     deadline_ms: _builtins.int
     """When the trainer needs the batch, from now. Absent = the service's estimate (T + D)."""
+    deadline_ns: _builtins.int
+    """The same as an instant, in place of `deadline_ms`: Unix time by the store's clock."""
     def __init__(
         self,
         *,
@@ -163,14 +166,20 @@ class OpenBatchRequest(_message.Message):
         size: _builtins.int = ...,
         group_size: _builtins.int = ...,
         deadline_ms: _builtins.int | None = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "deadline_ms", b"deadline_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "_deadline_ns", b"_deadline_ns", "deadline_ms", b"deadline_ms", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "batch_id", b"batch_id", "deadline_ms", b"deadline_ms", "group_size", b"group_size", "size", b"size", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms", "_deadline_ns", b"_deadline_ns", "batch_id", b"batch_id", "deadline_ms", b"deadline_ms", "deadline_ns", b"deadline_ns", "group_size", b"group_size", "size", b"size", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ms: _TypeAlias = _typing.Literal["deadline_ms"]  # noqa: Y015
     _WhichOneofArgType__deadline_ms: _TypeAlias = _typing.Literal["_deadline_ms", b"_deadline_ms"]  # noqa: Y015
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ms) -> _WhichOneofReturnType__deadline_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___OpenBatchRequest: _TypeAlias = OpenBatchRequest  # noqa: Y015
 
@@ -561,6 +570,34 @@ class GetBatchResponse(_message.Message):
 Global___GetBatchResponse: _TypeAlias = GetBatchResponse  # noqa: Y015
 
 @_typing.final
+class Component(_message.Message):
+    """A named part of a reward."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    value: _builtins.float
+    weight: _builtins.float
+    """With what it counts in the reward; 0: for information only."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.float = ...,
+        weight: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "value", b"value", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Component: _TypeAlias = Component  # noqa: Y015
+
+@_typing.final
 class Result(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -572,6 +609,9 @@ class Result(_message.Message):
     RESOURCE_USE_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
+    COMPONENTS_FIELD_NUMBER: _builtins.int
+    PIPELINE_VERSION_FIELD_NUMBER: _builtins.int
+    RESCORABLE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     group_id: _builtins.str
     outcome: _common_pb2.Outcome.ValueType
@@ -579,12 +619,22 @@ class Result(_message.Message):
     """Present for SCORED and RESOURCE_LIMIT only."""
     attempts: _builtins.int
     """Claims over all stages."""
+    pipeline_version: _builtins.str
+    """Content hash of the code, settings and tools that judged. Empty: nothing did."""
+    rescorable: _builtins.bool
+    """The same request may be judged again later, by this version of the pipeline or another. False:
+    nothing judged it, or by a state that may be gone.
+    """
     @_builtins.property
     def evidence(self) -> _common_pb2.Evidence: ...
     @_builtins.property
     def resource_use(self) -> _common_pb2.ResourceUse: ...
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.StageTiming]: ...
+    @_builtins.property
+    def components(self) -> _containers.RepeatedCompositeFieldContainer[Global___Component]:
+        """Where the pipeline has several."""
+
     def __init__(
         self,
         *,
@@ -596,10 +646,13 @@ class Result(_message.Message):
         resource_use: _common_pb2.ResourceUse | None = ...,
         stages: _abc.Iterable[_common_pb2.StageTiming] | None = ...,
         attempts: _builtins.int = ...,
+        components: _abc.Iterable[Global___Component] | None = ...,
+        pipeline_version: _builtins.str = ...,
+        rescorable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "evidence", b"evidence", "resource_use", b"resource_use", "reward", b"reward"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "evidence", b"evidence", "group_id", b"group_id", "outcome", b"outcome", "request_id", b"request_id", "resource_use", b"resource_use", "reward", b"reward", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "components", b"components", "evidence", b"evidence", "group_id", b"group_id", "outcome", b"outcome", "pipeline_version", b"pipeline_version", "request_id", b"request_id", "rescorable", b"rescorable", "resource_use", b"resource_use", "reward", b"reward", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reward: _TypeAlias = _typing.Literal["reward"]  # noqa: Y015
     _WhichOneofArgType__reward: _TypeAlias = _typing.Literal["_reward", b"_reward"]  # noqa: Y015
@@ -718,10 +771,13 @@ class ScoreRequest(_message.Message):
     PIPELINE_FIELD_NUMBER: _builtins.int
     SETTINGS_JSON_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
+    DEADLINE_NS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """A registered task; or leave it empty and name a pipeline."""
     pipeline: _builtins.str
     settings_json: _builtins.str
+    deadline_ns: _builtins.int
+    """When the caller needs the results, as an instant: Unix time. The call's own deadline holds too."""
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___RewardRequest]: ...
     def __init__(
@@ -731,12 +787,15 @@ class ScoreRequest(_message.Message):
         pipeline: _builtins.str = ...,
         settings_json: _builtins.str = ...,
         requests: _abc.Iterable[Global___RewardRequest] | None = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pipeline", b"pipeline", "requests", b"requests", "settings_json", b"settings_json", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns", "pipeline", b"pipeline", "requests", b"requests", "settings_json", b"settings_json", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___ScoreRequest: _TypeAlias = ScoreRequest  # noqa: Y015
 

@@ -7,6 +7,7 @@ from assay.client.failures import BatchLost
 from assay.client.types import (
     BatchState,
     BatchStatus,
+    Component,
     Evidence,
     GroupSummary,
     Outcome,
@@ -28,6 +29,7 @@ __all__ = [
     "BatchState",
     "BatchStatus",
     "Client",
+    "Component",
     "Evidence",
     "GroupSummary",
     "Outcome",

@@ -146,6 +146,7 @@ class Client:
         group_size: int = 0,
         batch_id: str = "",
         deadline_s: float | None = None,
+        deadline_ns: int | None = None,
     ) -> Batch:
         """Open a batch, or find the one of that name.
 
@@ -155,6 +156,7 @@ class Client:
             group_size: K, responses per group.
             batch_id: your name for it; empty: the client chooses one.
             deadline_s: when you need it, from now; `None` = the service's estimate.
+            deadline_ns: the same as an instant, in place of `deadline_s`: Unix time.
 
         Raises:
             NotFound: no such task.
@@ -170,6 +172,7 @@ class Client:
                 size=size,
                 group_size=group_size,
                 deadline_ms=None if deadline_s is None else round(deadline_s * 1000),
+                deadline_ns=deadline_ns,
             )
         answer = await self._connection.call(self._stub.OpenBatch, request)
         return self.batch(answer.batch.batch_id)
@@ -186,6 +189,7 @@ class Client:
         pipeline: str = "",
         settings: Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
+        deadline_ns: int | None = None,
     ) -> Scores:
         """Submit and wait, in one call; for simple trainers. Cancelled when the caller disconnects.
 
@@ -195,16 +199,17 @@ class Client:
             pipeline: name of a pipeline, instead of a task.
             settings: settings of the pipeline.
             timeout_s: how long to wait before the work is cancelled.
+            deadline_ns: the same as an instant (Unix time); the earlier of the two counts.
 
         Raises:
-            DeadlinePassed: `timeout_s` passed.
+            DeadlinePassed: `timeout_s` or the deadline passed.
         """
-        request = reward_pb2.ScoreRequest(
-            task_id=_task_id(task),
-            pipeline=pipeline,
-            settings_json=wire.object_text(settings, "settings"),
-            requests=wire.reward_requests(list(requests)),
-        )
+        with wire.holding("deadline_ns"):
+            request = reward_pb2.ScoreRequest(deadline_ns=deadline_ns)
+        request.task_id = _task_id(task)
+        request.pipeline = pipeline
+        request.settings_json = wire.object_text(settings, "settings")
+        request.requests.extend(wire.reward_requests(list(requests)))
         waiting = self._connection.call_waiting
         if request.ByteSize() > MESSAGE_BYTES:
             parts = wire.parts(request)
@@ -298,10 +303,16 @@ class SyncClient:
         group_size: int = 0,
         batch_id: str = "",
         deadline_s: float | None = None,
+        deadline_ns: int | None = None,
     ) -> SyncBatch:
         """See `Client.open_batch`."""
         opening = self._client.open_batch(
-            task, size=size, group_size=group_size, batch_id=batch_id, deadline_s=deadline_s
+            task,
+            size=size,
+            group_size=group_size,
+            batch_id=batch_id,
+            deadline_s=deadline_s,
+            deadline_ns=deadline_ns,
         )
         return SyncBatch(self._loop.run(opening), loop=self._loop)
 
@@ -317,10 +328,16 @@ class SyncClient:
         pipeline: str = "",
         settings: Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
+        deadline_ns: int | None = None,
     ) -> Scores:
         """See `Client.score`."""
         scoring = self._client.score(
-            requests, task=task, pipeline=pipeline, settings=settings, timeout_s=timeout_s
+            requests,
+            task=task,
+            pipeline=pipeline,
+            settings=settings,
+            timeout_s=timeout_s,
+            deadline_ns=deadline_ns,
         )
         return self._loop.run(scoring)
 

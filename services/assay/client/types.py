@@ -10,11 +10,12 @@ from typing import Any
 from assay.core.group import GroupSummary
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState
-from assay.core.verdict import Evidence, ResourceUse
+from assay.core.verdict import Component, Evidence, ResourceUse
 
 __all__ = [
     "BatchState",
     "BatchStatus",
+    "Component",
     "Evidence",
     "GroupSummary",
     "Outcome",
@@ -96,6 +97,12 @@ class Result:
     resource_use: ResourceUse
     stages: Sequence[StageTiming]
     attempts: int
+    components: Sequence[Component] = ()
+    """Named parts of the reward, where the pipeline has several."""
+    pipeline_version: str = ""
+    """Content hash of the code, settings and tools that judged; empty: nothing did."""
+    rescorable: bool = False
+    """The same request may be judged again later, by this version of the pipeline or another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from assay.client.types import (
     BatchState,
     BatchStatus,
+    Component,
     Evidence,
     GroupSummary,
     Outcome,
@@ -204,6 +205,12 @@ def _result(message: reward_pb2.Result) -> Result:
         ),
         stages=tuple(_timing(stage) for stage in message.stages),
         attempts=message.attempts,
+        components=tuple(
+            Component(name=one.name, value=one.value, weight=one.weight)
+            for one in message.components
+        ),
+        pipeline_version=message.pipeline_version,
+        rescorable=message.rescorable,
     )
 
 

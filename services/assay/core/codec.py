@@ -5,14 +5,17 @@ are bounded (`TEXT_CHARS_MAX`) and made valid Unicode; each form starts with its
 old and new releases may share a store; an empty body means that no stage judged the request.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import msgpack
 
-from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse
+from assay.core.verdict import TEXT_CHARS_MAX, Component, Evidence, ResourceUse
 
-BODY_VERSION: Final = 1
-HANDOVER_VERSION: Final = 1
+BODY_VERSION: Final = 2
+"""1 had neither components nor the pipeline's version; it is still read."""
+HANDOVER_VERSION: Final = 2
+"""1 had no version of the pipeline; it is still read."""
 
 
 class CodecError(ValueError):
@@ -45,43 +48,99 @@ def unpack(packed: bytes | memoryview) -> object:
         raise CodecError(message) from error
 
 
-def pack_body(evidence: Evidence, use: ResourceUse) -> bytes:
+class Body(NamedTuple):
+    """What a worker says about a request that ended, beside outcome and reward."""
+
+    evidence: Evidence = Evidence()
+    use: ResourceUse = ResourceUse()
+    components: tuple[Component, ...] = ()
+    pipeline_version: str = ""
+    """Of what judged; empty: nothing did, or a release that did not say so."""
+    rescorable: bool = False
+
+
+class Carried(NamedTuple):
+    """What one stage leaves to the next."""
+
+    artifact: bytes = b""
+    use: ResourceUse = ResourceUse()
+    """Sum over all stages so far."""
+    pipeline_version: str = ""
+    """Of what judged so far."""
+
+
+def pack_body(
+    evidence: Evidence,
+    use: ResourceUse,
+    *,
+    components: Sequence[Component] = (),
+    pipeline_version: str = "",
+    rescorable: bool = False,
+) -> bytes:
     """Pack what `EndRequest.body` carries."""
-    return pack((BODY_VERSION, *evidence_fields(evidence), use.cpu_s, use.memory_bytes_peak))
+    parts = [(one.name, one.value, one.weight) for one in components]
+    return pack(
+        (
+            BODY_VERSION,
+            evidence_fields(evidence),
+            (use.cpu_s, use.memory_bytes_peak),
+            parts,
+            pipeline_version,
+            rescorable,
+        )
+    )
 
 
-def unpack_body(body: bytes) -> tuple[Evidence, ResourceUse]:
+def unpack_body(body: bytes) -> Body:
     """Undo `pack_body`; an empty body gives an empty evidence.
 
     Raises:
-        CodecError: the bytes are no body of this version.
+        CodecError: the bytes are no body of a known version.
     """
     if not body:
-        return Evidence(), ResourceUse()
+        return Body()
     match unpack(body):
+        case [2, fields, use, list() as components, str() as version, bool() as rescorable]:
+            parts = tuple(map(_component, components))
+            return Body(evidence_from(fields), _use(use), parts, version, rescorable)
         case [1, *fields, int() | float() as cpu_s, int() as memory_bytes]:
-            evidence = evidence_from(fields)
-            return evidence, ResourceUse(cpu_s=float(cpu_s), memory_bytes_peak=memory_bytes)
+            return Body(evidence_from(fields), _use([cpu_s, memory_bytes]))
     raise CodecError("not a result body of a known version")
 
 
-def pack_handover(artifact: bytes, use: ResourceUse) -> bytes:
+def pack_handover(artifact: bytes, use: ResourceUse, *, pipeline_version: str = "") -> bytes:
     """Pack what `HandOver.handover` carries; `use` is the sum over all stages so far."""
-    return pack((HANDOVER_VERSION, artifact, use.cpu_s, use.memory_bytes_peak))
+    return pack((HANDOVER_VERSION, artifact, use.cpu_s, use.memory_bytes_peak, pipeline_version))
 
 
-def unpack_handover(handover: bytes) -> tuple[bytes, ResourceUse]:
+def unpack_handover(handover: bytes) -> Carried:
     """Undo `pack_handover`; the empty hand-over of a first stage has no artifact.
 
     Raises:
-        CodecError: the bytes are no hand-over of this version.
+        CodecError: the bytes are no hand-over of a known version.
     """
     if not handover:
-        return b"", ResourceUse()
+        return Carried()
     match unpack(handover):
-        case [1, bytes() as artifact, int() | float() as cpu_s, int() as memory_bytes]:
-            return artifact, ResourceUse(cpu_s=float(cpu_s), memory_bytes_peak=memory_bytes)
+        case [2, bytes() as artifact, cpu_s, memory_bytes, str() as version]:
+            return Carried(artifact, _use([cpu_s, memory_bytes]), version)
+        case [1, bytes() as artifact, cpu_s, memory_bytes]:
+            return Carried(artifact, _use([cpu_s, memory_bytes]))
     raise CodecError("not a hand-over of a known version")
+
+
+def _use(fields: object) -> ResourceUse:
+    match fields:
+        case [int() | float() as cpu_s, int() as memory_bytes]:
+            return ResourceUse(cpu_s=float(cpu_s), memory_bytes_peak=memory_bytes)
+    raise CodecError("not a use of resources")
+
+
+def _component(fields: object) -> Component:
+    match fields:
+        case [str() as name, int() | float() as value, int() | float() as weight]:
+            return Component(name=name, value=float(value), weight=float(weight))
+    raise CodecError("not a component")
 
 
 def evidence_fields(evidence: Evidence) -> tuple[object, ...]:

@@ -56,13 +56,19 @@ class BatchSpec:
     group_size: int
     """K; 0 = unknown."""
     deadline_after_ms: int
-    """The deadline, as a duration from the opening."""
+    """The deadline, as a duration from the opening; with `deadline_ns` the earliest one."""
+    deadline_ns: int = 0
+    """The deadline as an instant, in whole microseconds; 0 = `deadline_after_ms` says it."""
     weight: float = 1.0
     """The tenant's weight, above 0: its share of each stage relative to others (`ordering`)."""
     requests_reserved: int = 0
     bytes_reserved: int = 0
     """Quota that the batch takes when it opens: so many of its requests, with so many payload bytes
     in all, are not refused for the quota later. What is left when the batch ends is given back."""
+
+    def deadline_of(self, opened_ns: int) -> int:
+        """The deadline of a batch that was opened then."""
+        return max(opened_ns + self.deadline_after_ms * 1_000_000, self.deadline_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

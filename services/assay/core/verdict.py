@@ -15,6 +15,22 @@ SECOND_JUDGE = "second judge: "
 `abstains`. Evidence and a metric, never a reward."""
 
 
+COMPONENTS_MAX = 64
+"""Components of one result."""
+COMPONENT_NAME_CHARS_MAX = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """A named part of a reward, for a trainer's logs and its own weighing."""
+
+    name: str
+    """Unique in its result; printable."""
+    value: float
+    weight: float = 1.0
+    """With what it counts in the reward; 0: for information only."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Explains a reward."""
@@ -51,6 +67,12 @@ class Ended:
     reward: float | None
     evidence: Evidence = field(default_factory=Evidence)
     use: ResourceUse = field(default_factory=ResourceUse)
+    components: tuple[Component, ...] = ()
+    """Named parts of the reward, if it has several."""
+    rescorable: bool = True
+    """It was made of the request and the task's settings alone, so that the same request may be
+    judged again later, by this version of the pipeline or another. False: a state decided that may
+    be gone by then (a session, a service whose answers differ from call to call)."""
     unaudited: bool = False
     """It holds only if an empty response fails under its reference, which the worker's host finds
     out (`assay.worker.audits`). For a `SCORED` response of a stage that audits."""

@@ -35,6 +35,8 @@ BATCH_SIZE_MAX: Final = 1_000_000
 """Requests per batch; also the bound of a group and of a task's batch size."""
 SPAN_MS_MAX: Final = 7 * 24 * 3600 * 1000
 """A week: the longest deadline and delay budget."""
+INSTANT_NS_MIN: Final = 10**18
+"""September 2001: an instant before it is in another unit than nanoseconds."""
 SETTINGS_BYTES_MAX: Final = 64 * 1024
 SETTINGS_COMMAS_MAX: Final = 1_024
 """Bound of the values in settings, because they are parsed between other calls."""
@@ -75,7 +77,7 @@ def check_settings_size(settings_json: bytes) -> None:
         raise TooLarge(message, field="settings")
 
 
-def check_batch(draft: BatchDraft) -> None:
+def check_batch(draft: BatchDraft, now_ns: int) -> None:
     """Check an OpenBatch.
 
     Raises:
@@ -88,6 +90,21 @@ def check_batch(draft: BatchDraft) -> None:
     bounded(draft.group_size, "group_size", most=BATCH_SIZE_MAX)
     if draft.deadline_ms is not None:
         bounded(draft.deadline_ms, "deadline_ms", least=1, most=SPAN_MS_MAX)
+    if draft.deadline_ns is not None:
+        if draft.deadline_ms is not None:
+            message = "deadline_ns: give it or deadline_ms, not both"
+            raise InvalidRequest(message, field="deadline_ns")
+        instant(draft.deadline_ns, "deadline_ns", now_ns)
+
+
+def instant(value_ns: int, field: str, now_ns: int) -> int:
+    """Return Unix time in nanoseconds, at most a week from now. The past is no error: a call that
+    is repeated after a lost reply may come late.
+
+    Raises:
+        InvalidRequest: it is later, or must be in another unit.
+    """
+    return bounded(value_ns, field, least=INSTANT_NS_MIN, most=now_ns + SPAN_MS_MAX * 1_000_000)
 
 
 def name(text: str, field: str) -> str:

@@ -107,7 +107,9 @@ class OpenBatchBody(Body):
     group_size: int = 0
     """K: responses per group."""
     deadline_ms: int | None = None
-    """When the trainer needs it, in seconds from now."""
+    """When the trainer needs it, in milliseconds from now."""
+    deadline_ns: int | None = None
+    """The same as an instant, in place of `deadline_ms`: Unix time by the store's clock."""
 
     def draft(self) -> BatchDraft:
         """Convert to the core's type."""
@@ -117,6 +119,7 @@ class OpenBatchBody(Body):
             size=self.size,
             group_size=self.group_size,
             deadline_ms=self.deadline_ms,
+            deadline_ns=self.deadline_ns,
         )
 
 
@@ -163,6 +166,8 @@ class ScoreBody(Body):
     requests: Annotated[list[RewardRequestBody], FailFast()]
     timeout_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
     """How long to wait before the work is cancelled."""
+    deadline_ns: int | None = None
+    """The same as an instant: Unix time. The earlier of the two counts."""
 
     def draft(self) -> ScoreDraft:
         """Convert to the core's type."""
@@ -171,6 +176,7 @@ class ScoreBody(Body):
             pipeline=self.pipeline,
             settings_json=_json(self.settings, "settings") if self.settings else b"",
             timeout_s=self.timeout_s,
+            deadline_ns=self.deadline_ns,
         )
 
     def drafts(self) -> list[RequestDraft]:
@@ -287,6 +293,15 @@ class StageTimingBody(Body):
     worker: str
 
 
+class ComponentBody(Body):
+    """A named part of a reward."""
+
+    name: str
+    value: float
+    weight: float
+    """With what it counts in the reward; 0: for information only."""
+
+
 class ResultBody(Body):
     """How one request ended."""
 
@@ -299,11 +314,18 @@ class ResultBody(Body):
     resource_use: ResourceUseBody
     stages: list[StageTimingBody]
     attempts: int
+    components: list[ComponentBody]
+    """Named parts of the reward, where the pipeline has several."""
+    pipeline_version: str
+    """Content hash of the code, settings and tools that judged; empty: nothing did."""
+    rescorable: bool
+    """The same request may be judged again later, by this version or another."""
 
     @classmethod
     def of(cls, record: ResultRecord) -> Self:
         """Convert from the core's type."""
-        evidence, use = unpack_body(record.body)
+        body = unpack_body(record.body)
+        evidence = body.evidence
         if record.error:
             evidence = replace(evidence, error=record.error)
         return cls(
@@ -312,9 +334,12 @@ class ResultBody(Body):
             outcome=record.outcome,
             reward=record.reward,
             evidence=EvidenceBody.model_validate(evidence),
-            resource_use=ResourceUseBody.model_validate(use),
+            resource_use=ResourceUseBody.model_validate(body.use),
             stages=[StageTimingBody.model_validate(timing) for timing in record.stages],
             attempts=record.attempts,
+            components=[ComponentBody.model_validate(one) for one in body.components],
+            pipeline_version=body.pipeline_version,
+            rescorable=body.rescorable,
         )
 
 

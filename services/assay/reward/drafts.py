@@ -29,6 +29,8 @@ class BatchDraft:
     size: int = 0
     group_size: int = 0
     deadline_ms: int | None = None
+    deadline_ns: int | None = None
+    """An instant, in place of `deadline_ms`."""
 
 
 class RequestDraft(NamedTuple):
@@ -49,6 +51,8 @@ class ScoreDraft:
     settings_json: bytes = b""
     timeout_s: float | None = None
     """How long the caller waits; `None` = as long as the batch may take."""
+    deadline_ns: int | None = None
+    """When the caller stops waiting, as an instant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -326,9 +326,8 @@ class ReadingApart:
         """Have the head read."""
         size = sum(map(len, body))
         self._cpu_s = self._readers.cpu_s(size)
-        batch_id, task_id, pipeline, settings_json, timeout_s, context = await self._answer(
-            "head", form.value, self._cpu_s, size, body=body
-        )
+        head = await self._answer("head", form.value, self._cpu_s, size, body=body)
+        batch_id, task_id, pipeline, settings_json, timeout_s, deadline_ns, context = head
         self.batch_id = str(batch_id)
         self.context = str(context)
         self.score = ScoreDraft(
@@ -336,6 +335,7 @@ class ReadingApart:
             pipeline=str(pipeline),
             settings_json=settings_json if isinstance(settings_json, bytes) else b"",
             timeout_s=timeout_s if isinstance(timeout_s, float) else None,
+            deadline_ns=deadline_ns if isinstance(deadline_ns, int) else None,
         )
 
     async def requests(self, definition: PipelineDefinition) -> list[NewRequest]:

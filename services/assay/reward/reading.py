@@ -238,6 +238,7 @@ def serve_one(channel: socket.socket, desk: Desk) -> None:
             head.pipeline,
             head.settings_json,
             head.timeout_s,
+            head.deadline_ns,
             message.context,
         )
         (pipeline,) = receive(channel)

@@ -184,7 +184,7 @@ class RewardService:
         Raises:
             InvalidRequest, NotFound, Conflict, Saturated: see `Store.open_batch`.
         """
-        admission.check_batch(draft)
+        admission.check_batch(draft, self._clock.now_ns())
         task = await self._task(tenant, TaskId(draft.task_id))
         return await self._open(tenant, task, draft)
 
@@ -299,7 +299,7 @@ class RewardService:
             InvalidRequest, TooLarge, NotFound, Saturated: nothing was stored.
             DeadlinePassed: `timeout_s` passed; the work was cancelled, or never stored.
         """
-        timeout_s = draft.timeout_s
+        timeout_s = self._time_left_s(draft)
         task, is_new = await self._score_task(tenant, draft)
         requests = await checked(task.definition)
         _check_in_time(timeout_s)
@@ -307,7 +307,8 @@ class RewardService:
             task_id=task.record.task_id,
             batch_id=f"score-{self._new_id()}",
             size=len(requests),
-            deadline_ms=_whole_ms(timeout_s),
+            deadline_ms=None if draft.deadline_ns else _whole_ms(timeout_s),
+            deadline_ns=draft.deadline_ns,
         )
         try:
             async with asyncio.timeout(timeout_s):
@@ -334,6 +335,18 @@ class RewardService:
             await asyncio.wait(self._cancelling, timeout=CANCEL_S_MAX)
 
     # -- inside --------------------------------------------------------------------------------
+    def _time_left_s(self, draft: ScoreDraft) -> float | None:
+        """How long the caller waits from now on.
+
+        Raises:
+            InvalidRequest: the deadline is no instant.
+        """
+        if draft.deadline_ns is None:
+            return draft.timeout_s
+        now_ns = self._clock.now_ns()
+        left_s = (admission.instant(draft.deadline_ns, "deadline_ns", now_ns) - now_ns) / 1e9
+        return left_s if draft.timeout_s is None else min(left_s, draft.timeout_s)
+
     def _record(
         self, tenant: Tenant, definition: PipelineDefinition, draft: TaskDraft
     ) -> TaskRecord:
@@ -381,7 +394,9 @@ class RewardService:
     ) -> tuple[BatchRecord, bool]:
         """Open a batch with the quota of the `reserved` requests; `is_new`: with its task."""
         deadline_ms = draft.deadline_ms
-        if deadline_ms is None:
+        if draft.deadline_ns is not None:
+            deadline_ms = 0
+        elif deadline_ms is None:
             deadline_ms = await self._estimate_deadline_ms(tenant, task)
         deadline_ms = max(deadline_ms, math.ceil(self._settings.deadline_min_s * 1000))
         spec = BatchSpec(
@@ -391,6 +406,7 @@ class RewardService:
             size=draft.size,
             group_size=draft.group_size,
             deadline_after_ms=deadline_ms,
+            deadline_ns=draft.deadline_ns or 0,
             weight=tenant.weight,
             requests_reserved=len(reserved),
             bytes_reserved=sum(len(one.response) + len(one.reference) for one in reserved),

@@ -57,6 +57,7 @@ def batch_draft(request: reward_pb2.OpenBatchRequest) -> BatchDraft:
         size=request.size,
         group_size=request.group_size,
         deadline_ms=request.deadline_ms if request.HasField("deadline_ms") else None,
+        deadline_ns=request.deadline_ns if request.HasField("deadline_ns") else None,
     )
 
 
@@ -71,6 +72,7 @@ def score_draft(request: reward_pb2.ScoreRequest) -> ScoreDraft:
         task_id=request.task_id,
         pipeline=request.pipeline,
         settings_json=request.settings_json.encode(),
+        deadline_ns=request.deadline_ns if request.HasField("deadline_ns") else None,
     )
 
 
@@ -146,18 +148,24 @@ def pipeline(definition: PipelineDefinition) -> reward_pb2.Pipeline:
 
 
 def _result(record: ResultRecord) -> reward_pb2.Result:
-    found, use = unpack_body(record.body)
+    body = unpack_body(record.body)
     return reward_pb2.Result(
         request_id=record.request_id,
         group_id=record.group_id,
         outcome=OUTCOME[record.outcome],
         reward=record.reward,
-        evidence=evidence(found, error=record.error),
+        evidence=evidence(body.evidence, error=record.error),
         resource_use=common_pb2.ResourceUse(
-            cpu_s=use.cpu_s, memory_bytes_peak=use.memory_bytes_peak
+            cpu_s=body.use.cpu_s, memory_bytes_peak=body.use.memory_bytes_peak
         ),
         stages=map(_timing, record.stages),
         attempts=record.attempts,
+        components=[
+            reward_pb2.Component(name=one.name, value=one.value, weight=one.weight)
+            for one in body.components
+        ],
+        pipeline_version=body.pipeline_version,
+        rescorable=body.rescorable,
     )
 
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
 from assay.sandbox import trial
+from assay.sandbox.accounting.backends import open_backend
 from assay.sandbox.accounting.blocked import waits_known
-from assay.sandbox.accounting.cgroup import open_backend
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher, open_command_launcher
 from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher

@@ -185,6 +185,7 @@ class ValkeyStore:
             quota.results_kept_max,
             *(spec.requests_reserved, spec.bytes_reserved),
             *(quota.requests_open_max, quota.bytes_open_max, *task),
+            spec.deadline_ns // codec.US,
         )
         if reply[0] not in {b"NEW", b"THERE"}:
             _refuse_batch(reply, spec, quota)

@@ -124,7 +124,7 @@ class QueueModel:
         held.batches += 1
         held.requests += spec.requests_reserved
         held.payload_bytes += spec.bytes_reserved
-        deadline_ns = now_ns + spec.deadline_after_ms * 1_000_000
+        deadline_ns = spec.deadline_of(now_ns)
         batch = Batch(
             spec=spec,
             task=task,

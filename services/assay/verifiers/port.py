@@ -138,6 +138,18 @@ class StageDefinition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What a pipeline judges with beside its own code: part of its version."""
+
+    programs: tuple[str, ...] = ()
+    """Names of programs on `PATH`."""
+    distributions: tuple[str, ...] = ()
+    """Installed Python distributions."""
+    folders: tuple[Path, ...] = ()
+    """Directories of code that an operator provides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     """A response whose verdict is known in advance; it tests the reference, not the response."""
 
@@ -165,6 +177,8 @@ class PipelineDefinition:
     controls: Callable[[Any, Any], Sequence[Control]] = no_controls
     """`(reference, settings)` -> responses with the verdict that a sound reference gives each. Pure
     and cheap: it creates text and judges nothing."""
+    tools: Tools = Tools()
+    """Part of the pipeline's version; see `assay.verifiers.version`."""
 
 
 def scored(

@@ -29,6 +29,7 @@ from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
+from assay.verifiers.version import Versions
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.forking.client import ForkServers, environment_for_slots
@@ -141,7 +142,8 @@ def build(
         scratch=settings.data_dir / "scratch" / str(os.getpid()),
         tracer=tracer,
     )
-    host = _host(settings, stages, mode, shared)
+    versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
+    host = _host(settings, stages, mode, shared, versions)
     guard = _guard(operator, clock, metrics)
     return WorkerService(
         settings=settings,
@@ -174,6 +176,7 @@ def _host(
     stages: Mapping[StageName, StageDefinition],
     mode: str,
     shared: _Shared,
+    versions: Versions,
 ) -> WorkerHost:
     """Build the host with one supervisor per stage; they refer to each other."""
     forks = ForkServers(
@@ -209,6 +212,7 @@ def _host(
         scratch=shared.scratch,
         spawn=shared.tasks.spawn,
         on_wanting=host.on_wanting,
+        version_of=versions.of,
     )
     supervisors.update({name: Supervisor(stage, parts) for name, stage in stages.items()})
     return host

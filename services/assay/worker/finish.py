@@ -16,6 +16,7 @@ from assay.core.records import (
 from assay.core.verdict import SECOND_JUDGE, Ended, Evidence, ResourceUse
 from assay.verifiers.audit import audit_setting, refused
 from assay.verifiers.port import reward_at_limit
+from assay.verifiers.version import version_after
 from assay.worker.slots.messages import Said, SaidEnded, SaidHandedOver, Verdict
 
 ERROR_CHARS_MAX: Final = 4_000
@@ -48,26 +49,45 @@ def refused_by_audit(claim: Claim, said: SaidEnded) -> SaidEnded:
     Raises:
         CodecError, ValueError: the body, or the task's settings, cannot be read.
     """
-    evidence, use = unpack_body(said.body)
-    ended = Ended(outcome=said.outcome, reward=said.reward, evidence=evidence, use=use)
-    ended = refused(ended, audit_setting(claim.task.settings_json))
-    return SaidEnded(
-        outcome=ended.outcome, reward=ended.reward, body=pack_body(ended.evidence, ended.use)
+    body = unpack_body(said.body)
+    ended = Ended(
+        outcome=said.outcome,
+        reward=said.reward,
+        evidence=body.evidence,
+        use=body.use,
+        components=body.components,
+        rescorable=body.rescorable,
     )
+    ended = refused(ended, audit_setting(claim.task.settings_json))
+    packed = pack_body(
+        ended.evidence,
+        ended.use,
+        components=ended.components,
+        pipeline_version=body.pipeline_version,
+        rescorable=ended.rescorable,
+    )
+    return SaidEnded(outcome=ended.outcome, reward=ended.reward, body=packed)
 
 
-def broke_limit(claim: Claim, *, limit: str, error: str, cpu_s: float) -> EndRequest:
+def broke_limit(
+    claim: Claim, *, limit: str, error: str, cpu_s: float, version: str = ""
+) -> EndRequest:
     """End a request whose own work was killed for a limit, with the reward that its task sets.
 
     Raises:
         CodecError: the hand-over cannot be read.
         ValueError: the task's settings cannot be read.
     """
-    _, before = unpack_handover(claim.handover)
+    carried = unpack_handover(claim.handover)
     return EndRequest(
         outcome=Outcome.RESOURCE_LIMIT,
         reward=reward_at_limit(claim.task.settings_json),
-        body=pack_body(Evidence(verdict=limit, error=error), before.plus(ResourceUse(cpu_s=cpu_s))),
+        body=pack_body(
+            Evidence(verdict=limit, error=error),
+            carried.use.plus(ResourceUse(cpu_s=cpu_s)),
+            pipeline_version=version_after(carried.pipeline_version, version),
+            rescorable=True,
+        ),
     )
 
 

@@ -16,7 +16,7 @@ import structlog
 
 from assay.core.codec import CodecError
 from assay.core.errors import AssayError
-from assay.core.ids import StageName, WorkerId
+from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.core.records import Claim, FailAttempt, Finish, GiveBack, Lease, Reaped, StageReport
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
@@ -69,6 +69,8 @@ class HostParts:
     spawn: Spawn
     on_wanting: Callable[[StageName], None]
     """Called when a stage has idle slots and no known work."""
+    version_of: Callable[[PipelineName, bytes], str]
+    """Version of a pipeline with a task's settings on this host."""
     reports_max: int = REPORTS_MAX
     """Maximum number of reports in one call to the store."""
 
@@ -265,7 +267,11 @@ class Supervisor:
         works = []
         for one in held:
             claim = one.claim
-            task = messages.WireTask(claim.task.pipeline, claim.task.settings_json)
+            task = messages.WireTask(
+                claim.task.pipeline,
+                claim.task.settings_json,
+                self._parts.version_of(claim.task.pipeline, claim.task.settings_json),
+            )
             number = tasks.setdefault(task, len(tasks))
             works.append((number, claim.response, claim.reference, claim.handover))
         slot.send(messages.WORK, list(tasks), works, assignment.individually)
@@ -405,10 +411,18 @@ class Supervisor:
             self._report(
                 blame.blamed,
                 self._report_now(slot, blame.blamed),
-                _limit_finish(blame.blamed.claim, limit.value, error, cpu_s),
+                self._limit_finish(blame.blamed.claim, limit.value, error, cpu_s),
             )
         self._settle(slot, Blame(blamed=None, again=blame.again), "")
         slot.kill(limit.value)
+
+    def _limit_finish(self, claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
+        version = self._parts.version_of(claim.task.pipeline, claim.task.settings_json)
+        try:
+            return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s, version=version)
+        except (CodecError, ValueError) as problem:
+            why = f"{limit}, and its task or hand-over cannot be read: {problem}"
+            return FailAttempt(error=why)
 
     # -- leases --------------------------------------------------------------------------------
     async def beat(self) -> None:
@@ -539,10 +553,3 @@ def _works_in_vain(assignment: Assignment) -> bool:
     if current is not None:
         return current.is_lost
     return bool(assignment.open) and all(held.is_lost for held in assignment.open.values())
-
-
-def _limit_finish(claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
-    try:
-        return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s)
-    except (CodecError, ValueError) as problem:
-        return FailAttempt(error=f"{limit}, and its task or hand-over cannot be read: {problem}")

@@ -283,6 +283,7 @@ class Platform:
             broker=ArtifactBroker(store=store, cache=MemoryCache(), metrics=metrics),
             metrics=metrics, tracer=None, worker=WorkerId(node.name), attempts_max=ATTEMPTS_MAX,
             scratch=Path("/nonexistent"), spawn=tasks.spawn, on_wanting=host.on_wanting,
+            version_of=lambda pipeline, _: pipeline,
         )  # fmt: skip
         supervisors.update({name: Supervisor(one, parts) for name, one in stages.items()})
         host.start()

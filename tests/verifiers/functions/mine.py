@@ -56,3 +56,11 @@ def truth(_response: str, _reference: Any) -> bool:
 def strict(response: str, reference: Any) -> float:
     """Raises for a response that is no number."""
     return float(int(response) == int(reference["answer"]))
+
+
+def in_parts(response: str, reference: object) -> dict[str, object]:
+    return {"score": 0.75, "components": {"length": (1, 0.5), "is it polite?": 0.25}}
+
+
+def bad_parts(response: str, reference: object) -> dict[str, object]:
+    return {"score": 0.75, "components": {"length": float("nan")}}

@@ -123,6 +123,9 @@ def output_line(result: Result, *, line: int, digest: str) -> str:
         "resource_use": asdict(result.resource_use),
         "stages": [asdict(stage) for stage in result.stages],
         "attempts": result.attempts,
+        "components": [asdict(one) for one in result.components],
+        "pipeline_version": result.pipeline_version,
+        "rescorable": result.rescorable,
     }
     return json.dumps(fields, ensure_ascii=False) + "\n"
 

@@ -26,7 +26,33 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 
 
 from assay.sandbox import linux
 from assay.sandbox.accounting import blocked
-from assay.sandbox.box import head, root
+from assay.sandbox.box import root
+from assay.sandbox.box.channel import (
+    FILTER,
+    STATUS,
+    Request,
+    edge_of_harness,
+    receive,
+    tell,
+    tell_end,
+    tell_start,
+)
+from assay.sandbox.box.harness import Box
+from assay.sandbox.box.prepare import (
+    NAMESPACES,
+    USER,
+    be_first_out_of_memory,
+    become,
+    give_up,
+    join_cgroup,
+    mount_proc,
+    mount_scratch,
+    set_limits,
+    take_stdio,
+    write_files,
+)
+from assay.sandbox.box.program import await_program, execute, kill_descendants, start_program
+from assay.sandbox.box.python import renew_standard_streams, run_source
 
 sys.path.pop(0)
 
@@ -36,7 +62,7 @@ _MODULES_WARM: Final = (
 )
 """Modules that most programs import; each costs every box a little and saves more."""
 _NAMESPACES: Final = {
-    "own": head.NAMESPACES,
+    "own": NAMESPACES,
     "bubblewrap": linux.CLONE_NEWPID | linux.CLONE_NEWNS,
     "bare": 0,
 }
@@ -93,8 +119,8 @@ def _write(path: str, text: str) -> None:
 def _map_user(pid: str, outside: int) -> None:
     """Map the box's user to `outside` in this process's user namespace."""
     _write(f"/proc/{pid}/setgroups", "deny")
-    _write(f"/proc/{pid}/uid_map", f"{head.USER} {outside} 1")
-    _write(f"/proc/{pid}/gid_map", f"{head.USER} {outside} 1")
+    _write(f"/proc/{pid}/uid_map", f"{USER} {outside} 1")
+    _write(f"/proc/{pid}/gid_map", f"{USER} {outside} 1")
 
 
 def _own_mounts(setup: Setup) -> int:
@@ -116,9 +142,9 @@ def _own_mounts(setup: Setup) -> int:
         uid, gid = os.geteuid(), os.getegid()
         linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
         _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{head.USER} {uid} 1")
-        _write("/proc/self/gid_map", f"{head.USER} {gid} 1")
-        outside = head.USER
+        _write("/proc/self/uid_map", f"{USER} {uid} 1")
+        _write("/proc/self/gid_map", f"{USER} {gid} 1")
+        outside = USER
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     return outside
 
@@ -139,73 +165,73 @@ def _own_box(setup: Setup, channel: socket.socket) -> None:
     """Run as pid 1 of a box that the zygote created."""
     if not channel.recv(1):
         return
-    head.become(head.USER)
+    become(USER)
     linux.set_hostname(b"box")
-    head.mount_proc()
-    request = head.receive(channel)
+    mount_proc()
+    request = receive(channel)
     if request is None:
         return
-    head.join_cgroup(request.cgroup)
+    join_cgroup(request.cgroup)
     linux.unshare(linux.CLONE_NEWCGROUP)
-    head.mount_scratch(request.limits, setup.covered)
+    mount_scratch(request.limits, setup.covered)
     _work(setup, request, channel, "/box")
 
 
 def _bare_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     """Run as the head of a process tree that only resource limits bound."""
-    request = head.receive(channel)
+    request = receive(channel)
     if request is None:
         return
-    head.join_cgroup(request.cgroup)
+    join_cgroup(request.cgroup)
     linux.adopt_orphans()
     if os.geteuid() == 0:
-        head.become(outside)
+        become(outside)
     if request.kind != "command":
         # A program that cannot import must not look like a wrong program.
         os.stat(os.__file__)
     _work(setup, request, channel, request.directory)
-    head.kill_descendants()
+    kill_descendants()
 
 
-def _work(setup: Setup, request: head.Request, channel: socket.socket, where: str) -> None:
+def _work(setup: Setup, request: Request, channel: socket.socket, where: str) -> None:
     """Carry out the request in a box that is set up."""
-    head.write_files(where, request.files)
+    write_files(where, request.files)
     if request.kind == "harness":
         _run_harness(setup, request, channel, where)
         return
 
     def prepare() -> None:
-        head.be_first_out_of_memory()
-        head.give_up(setup.filter)
+        be_first_out_of_memory()
+        give_up(setup.filter)
 
     def run() -> None:
         if request.kind == "python":
-            head.run_source(where, request.source, request.argv, request.env)
-        head.execute(request.argv, request.env)
+            run_source(where, request.source, request.argv, request.env)
+        execute(request.argv, request.env)
 
-    head.tell_end(channel, *_run(request, channel, where, prepare, run))
+    tell_end(channel, *_run(request, channel, where, prepare, run))
 
 
-def _run_harness(setup: Setup, request: head.Request, channel: socket.socket, where: str) -> None:
+def _run_harness(setup: Setup, request: Request, channel: socket.socket, where: str) -> None:
     keep = [channel.fileno(), *request.special, *blocked.kept()]
-    head.take_stdio(request.stdio, keep=keep)
-    head.renew_standard_streams()
+    take_stdio(request.stdio, keep=keep)
+    renew_standard_streams()
     os.chdir(where)
-    head.set_limits(request.limits)
+    set_limits(request.limits)
     nested = setup.mode == "own"
-    inside = head.Box(request, setup.filter, nested=nested, shown=setup.covered)
-    head.tell_start(channel, head.edge_of_harness())
+    inside = Box(request, setup.filter, nested=nested, shown=setup.covered)
+    tell_start(channel, edge_of_harness())
     setup.harnesses[request.argv[0]].main(request.source, inside)
     sys.stdout.flush()
-    head.tell_end(channel, 0, head.edge_of_harness())
+    tell_end(channel, 0, edge_of_harness())
 
 
 def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
     """Run as pid 1 of a pid and mount namespace around bubblewrap, which creates the others."""
-    request = head.receive(channel)
+    request = receive(channel)
     if request is None:
         return
-    head.join_cgroup(request.cgroup)
+    join_cgroup(request.cgroup)
     limits = request.limits
     own = 4 + len(setup.readable) + len(root.DEVICES)
     bounds = f"size={limits['disk_bytes']},nr_inodes={limits['inodes'] + own}"
@@ -218,15 +244,15 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         linux.mount(path, f"{setup.scratch}/{number}", flags=linux.MS_BIND | linux.MS_REC)
     for name in root.DEVICES:
         root.show_device(name, f"{setup.scratch}/{name}")
-    head.become(outside)
+    become(outside)
     for name in ("box", "tmp"):
         os.mkdir(f"{setup.scratch}/{name}", 0o755)
-    head.write_files(f"{setup.scratch}/box", request.files)
+    write_files(f"{setup.scratch}/box", request.files)
 
     reader, writer = os.pipe()
 
     def prepare() -> None:
-        head.be_first_out_of_memory()
+        be_first_out_of_memory()
         linux.drop_capabilities()
         linux.forbid_new_privileges()
         # A new one per run: bubblewrap reads the filter to its end.
@@ -234,35 +260,35 @@ def _bubblewrap_box(setup: Setup, outside: int, channel: socket.socket) -> None:
         os.write(program, setup.filter.program)
         os.lseek(program, 0, os.SEEK_SET)
         os.set_inheritable(writer, True)  # noqa: FBT003 - the standard library's form
-        request.argv[request.argv.index(head.FILTER)] = str(program)
-        request.argv[request.argv.index(head.STATUS)] = str(writer)
+        request.argv[request.argv.index(FILTER)] = str(program)
+        request.argv[request.argv.index(STATUS)] = str(writer)
 
     where = f"{setup.scratch}/box"
     status, end = _run(
-        request, channel, where, prepare, lambda: head.execute(request.argv, {}), keep=[writer]
+        request, channel, where, prepare, lambda: execute(request.argv, {}), keep=[writer]
     )
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
         # Bubblewrap reports this only for a program that it started.
         if b'"exit-code"' not in file.read():
             raise OSError("bubblewrap did not start the program")
-    head.tell_end(channel, status, end)
+    tell_end(channel, status, end)
 
 
 def _run(
-    request: head.Request,
+    request: Request,
     channel: socket.socket,
     where: str,
     prepare: Callable[[], None],
     run: Callable[[], None],
     keep: Sequence[int] = (),
 ) -> tuple[int, blocked.Edge]:
-    """Start the program and wait for its end; returns what `head.await_program` does."""
+    """Start the program and wait for its end; returns what `await_program` does."""
     directory = os.open(where, os.O_PATH | os.O_DIRECTORY)
-    program, began = head.start_program(request, where, prepare, run, keep)
-    head.tell_start(channel, began, [directory])
+    program, began = start_program(request, where, prepare, run, keep)
+    tell_start(channel, began, [directory])
     os.close(directory)
-    return head.await_program(program)
+    return await_program(program)
 
 
 def _is_asked(control: socket.socket) -> bool:
@@ -302,7 +328,7 @@ class Zygote:
                     os.close(descriptor)
                     os.waitpid(self._boxes.pop(descriptor), 0)
                     if self._setup.mode == "bare":
-                        head.kill_descendants(spared=list(self._boxes.values()))
+                        kill_descendants(spared=list(self._boxes.values()))
 
     def _fork(self) -> int:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -335,7 +361,7 @@ class Zygote:
                 _bare_box(self._setup, self._outside, channel)
             code = 0
         except BaseException:  # noqa: BLE001 - every failure is reported to the launcher
-            head.tell(channel, "failed", traceback.format_exc())
+            tell(channel, "failed", traceback.format_exc())
         finally:
             os._exit(code)
 

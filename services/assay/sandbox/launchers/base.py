@@ -17,7 +17,8 @@ from typing import Final, Self
 
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
-from assay.sandbox.accounting.cgroup import Backend, open_backend
+from assay.sandbox.accounting.account import Backend
+from assay.sandbox.accounting.backends import open_backend
 from assay.sandbox.launchers.boxes import ForkedBox, Zygote, memory_file
 from assay.sandbox.launchers.collect import collect
 from assay.sandbox.launchers.order import Done, Inside, Order

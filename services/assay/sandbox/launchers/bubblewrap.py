@@ -13,7 +13,8 @@ from typing import Final
 
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
-from assay.sandbox.box import head
+from assay.sandbox.box.channel import FILTER, STATUS
+from assay.sandbox.box.prepare import USER
 from assay.sandbox.box.root import DEVICES
 from assay.sandbox.launchers.base import Launcher, Mode
 from assay.sandbox.launchers.order import (
@@ -108,7 +109,7 @@ class BubblewrapLauncher(Launcher):
         )
 
     def _arguments(self, environment: Mapping[str, str]) -> list[str]:
-        user = str(head.USER)
+        user = str(USER)
         arguments = [self._program, "--unshare-all", "--unshare-user", "--disable-userns"]
         arguments += ["--uid", user, "--gid", user, "--hostname", "box", "--cap-drop", "ALL"]
         arguments += ["--die-with-parent", "--new-session", "--clearenv"]
@@ -135,7 +136,7 @@ class BubblewrapLauncher(Launcher):
         arguments += ["--remount-ro", "/", "--chdir", "/box"]
         for key, value in environment.items():
             arguments += ["--setenv", key, value]
-        return [*arguments, "--seccomp", head.FILTER, "--json-status-fd", head.STATUS]
+        return [*arguments, "--seccomp", FILTER, "--json-status-fd", STATUS]
 
 
 def _mount_point(shown: Sequence[str]) -> str:

@@ -20,8 +20,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from assay.sandbox.accounting.account import Account, Usage
 from assay.sandbox.accounting.blocked import BlockedTime, edge_of, spacing_ns
-from assay.sandbox.accounting.cgroup import Account, Usage
 from assay.sandbox.port import HeldUp, Limits, MonotonicClock, RunStatus, SandboxError
 
 _CHUNK_BYTES: Final = 1 << 20

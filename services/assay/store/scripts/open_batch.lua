@@ -1,7 +1,8 @@
 #!lua
 -- Open a batch, or return the one of that name. Keys: requests.lua.
 -- ARGV: tenant batch task size k deadline_after_ms batches_max overdue_ms kept_ms history weight
---       results_max requests bytes requests_max bytes_max record first_stage tasks_max task_kept_ms
+--       results_max requests bytes requests_max bytes_max record first_stage tasks_max task_kept_ms deadline_us
+--   deadline_us: an instant; the later of it and of now + deadline_after_ms is the deadline
 --   requests, bytes: quota that the batch takes now; see `reserved` in requests.lua
 --   record: of the task, to be registered if it is not there; '' = it must be there
 -- Returns {'NEW' | 'THERE', HGETALL b} or {'NOT_FOUND' | 'CONFLICT' | 'SATURATED' |
@@ -41,7 +42,7 @@ if is_new then
   local number = store_task(tenant, task, record, ARGV[18], ARGV[20])
   registered = { number, ARGV[18], ARGV[20] }
 end
-local deadline = NOW_US + tonumber(ARGV[6]) * 1000
+local deadline = math.max(NOW_US + tonumber(ARGV[6]) * 1000, tonumber(ARGV[21]))
 local deadline_ms = math.ceil(deadline / 1000)
 drop_letters(uid, SLICE * 10) -- of an earlier batch of this name
 delete(doomed)
@@ -56,7 +57,7 @@ call('HSET', key, 'tenant', tenant, 'batch', batch, 'task', task, 'tn', register
   'weight', ARGV[11], 'results_max', ARGV[12], 'reserved', requests .. ' ' .. bytes)
 call('ZADD', P .. 'open', deadline_ms, uid)
 call('ZADD', P .. 'due', deadline_ms + tonumber(ARGV[8]), uid)
-use_task(task_name, tonumber(ARGV[6]) + tonumber(ARGV[8]) + tonumber(ARGV[9]),
+use_task(task_name, deadline_ms - NOW_MS + tonumber(ARGV[8]) + tonumber(ARGV[9]),
   { unpack(registered, 3, 5) })
 if call('ZREM', P .. 'hinted', task_name) == 1 then call('HDEL', P .. 'hints', task_name) end
 tell_planners()

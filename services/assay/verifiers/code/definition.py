@@ -34,6 +34,7 @@ from assay.verifiers.port import (
     PipelineSettings,
     Reference,
     StageDefinition,
+    Tools,
 )
 
 PYTHON_RUN: Final = StageName("python.run")
@@ -450,7 +451,7 @@ CPP_RUN_STAGE: Final = StageDefinition(
 )
 
 
-def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
+def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The pipelines `code.python` and `code.cpp`."""
     yield PipelineDefinition(
         spec=PipelineSpec(
@@ -462,6 +463,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         settings=PythonSettings,
         reference=PythonReference,
         controls=python_controls,
+        tools=Tools(folders=settings.program_paths),
         example_reference={"tests": [{"stdin": "2 3\n", "stdout": "5\n"}]},
     )
     yield PipelineDefinition(
@@ -474,5 +476,6 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         settings=CppSettings,
         reference=CppReference,
         controls=cpp_controls,
+        tools=Tools(programs=("g++",)),
         example_reference={"tests": [{"stdin": "2 3\n", "stdout": "5\n"}]},
     )

@@ -27,7 +27,7 @@ from assay.verifiers.code.definition import (
     PYTHON_RUN,
     PYTHON_RUN_STAGE,
 )
-from assay.verifiers.port import PipelineDefinition, Reference
+from assay.verifiers.port import PipelineDefinition, Reference, Tools
 
 RUN_PYTHON: Final = PipelineName("run.python")
 RUN_CPP: Final = PipelineName("run.cpp")
@@ -98,7 +98,7 @@ def _plain(name: str, field: str) -> None:
         raise ValueError(f"{name!r} is the program itself")
 
 
-def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
+def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The pipelines `run.python` and `run.cpp`."""
     yield PipelineDefinition(
         spec=PipelineSpec(
@@ -108,6 +108,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         ),
         stages=(PYTHON_RUN_STAGE,),
         reference=ProgramRun,
+        tools=Tools(folders=settings.program_paths),
         example_reference={"stdin": "2 3\n"},
     )
     yield PipelineDefinition(
@@ -119,5 +120,6 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         ),
         stages=(CPP_COMPILE_STAGE, CPP_RUN_STAGE),
         reference=ProgramRun,
+        tools=Tools(programs=("g++",)),
         example_reference={"stdin": "2 3\n"},
     )

@@ -19,6 +19,7 @@ from assay.verifiers.port import (
     PipelineSettings,
     Reference,
     StageDefinition,
+    Tools,
 )
 
 FUNCTION_RUN: Final = StageName("function.run")
@@ -31,7 +32,7 @@ class FunctionSettings(PipelineSettings):
 
     function: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")
     """`module:function`, called as `function(response, reference)`. It returns a finite number, or
-    a dict with one under `score`."""
+    a dict with one under `score`, and possibly named parts of it under `components`."""
     cpu_s: float = Field(default=10.0, gt=0, le=_CPU_S_MAX)
     """CPU time of one call, the import of the module included."""
     blocked_s: float = Field(default=5.0, gt=0, le=60)
@@ -47,7 +48,7 @@ class FunctionReference(Reference):
     """Any JSON; the function's second argument."""
 
 
-def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
+def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The pipeline `python_function`."""
     stage = StageDefinition(
         spec=StageSpec(
@@ -68,4 +69,5 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
         settings=FunctionSettings,
         reference=FunctionReference,
         example_reference={"value": {"answer": "18"}},
+        tools=Tools(folders=settings.function_paths),
     )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from assay.sandbox.port import Box
 
 _TEXT_CHARS_MAX: Final = 4_000
+_COMPONENTS_MAX: Final = 64
+_NAME_CHARS_MAX: Final = 128
 
 
 def main(payload: bytes, box: Box) -> None:
@@ -31,11 +33,37 @@ def main(payload: bytes, box: Box) -> None:
 
 
 def _record(result: object) -> dict[str, Any]:
-    score, details = result, {}
+    score: Any = result
+    details: dict[Any, Any] = {}
+    components: object = {}
     if isinstance(result, dict):
-        score = result.get("score")
-        details = {key: value for key, value in result.items() if key != "score"}
-    if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
+        score, components = result.get("score"), result.get("components", {})
+        others = {"score", "components"}
+        details = {key: value for key, value in result.items() if key not in others}
+    if not _is_number(score):
         return {"failed": f"the function returned {str(result)[:200]!r}, not a finite number"}
+    parts = _parts(components)
+    if parts is None:
+        told = f"{str(components)[:200]!r}, not names with finite numbers"
+        return {"failed": f"the function returned the components {told}"}
     told = json.dumps(details, default=str)[:_TEXT_CHARS_MAX] if details else ""
-    return {"score": float(score), "details": told}
+    return {"score": float(score), "details": told, "components": parts}
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401 - whatever the function returned
+    is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)
+
+
+def _parts(components: object) -> list[list[Any]] | None:
+    """Name, value and weight of each; `None`: they are something else."""
+    if not isinstance(components, dict) or len(components) > _COMPONENTS_MAX:
+        return None
+    parts = []
+    for name, given in components.items():
+        pair = list(given) if isinstance(given, (list, tuple)) else [given, 1.0]
+        is_name = isinstance(name, str) and name.isprintable() and 0 < len(name) <= _NAME_CHARS_MAX
+        if not is_name or len(pair) != 2 or not all(map(_is_number, pair)):
+            return None
+        parts.append([name, float(pair[0]), float(pair[1])])
+    return parts

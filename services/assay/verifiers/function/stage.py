@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.core.outcome import Outcome
-from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse, StageVerdict
+from assay.core.verdict import (
+    TEXT_CHARS_MAX,
+    Component,
+    Ended,
+    Evidence,
+    ResourceUse,
+    StageVerdict,
+)
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
@@ -111,7 +118,17 @@ class FunctionHandler:
             message = f"{settings.function}: {record['failed']}"
             raise FunctionFailed(message)
         evidence = Evidence(verdict="scored", extracted=record["details"])
-        return Ended(outcome=Outcome.SCORED, reward=record["score"], evidence=evidence, use=use)
+        components = tuple(
+            Component(name=name, value=value, weight=weight)
+            for name, value, weight in record["components"]
+        )
+        return Ended(
+            outcome=Outcome.SCORED,
+            reward=record["score"],
+            evidence=evidence,
+            use=use,
+            components=components,
+        )
 
 
 def _trusted_responses(value: Any) -> Sequence[str]:  # noqa: ANN401 - any JSON

@@ -21,6 +21,7 @@ from assay.verifiers.port import (
     PipelineSettings,
     Reference,
     StageDefinition,
+    Tools,
 )
 from assay.verifiers.text.answers import Strategy
 
@@ -112,4 +113,5 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         reference=MathReference,
         example_reference={"answers": ["\\frac{1}{2}"]},
         controls=_controls,
+        tools=Tools(distributions=("math-verify", "latex2sympy2_extended", "sympy")),
     )

@@ -23,6 +23,7 @@ from assay.verifiers.port import (
     PipelineSettings,
     Reference,
     StageDefinition,
+    Tools,
     no_controls,
 )
 from assay.verifiers.text.answers import Strategy
@@ -277,4 +278,5 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             reference=reference_model,
             example_reference=example,
             controls=CONTROLS[reference_model],
+            tools=Tools(distributions=("jsonschema", "referencing")),
         )

@@ -35,6 +35,7 @@ from assay.verifiers.port import (
     Work,
     resource_limited,
 )
+from assay.verifiers.version import version_after
 from assay.worker.artifacts.client import SlotArtifacts
 from assay.worker.forking import processes
 from assay.worker.slots import messages
@@ -71,10 +72,11 @@ class _Retire(Exception):
 
 
 class _Opened(NamedTuple):
-    """A work, ready for the handler, and the usage of earlier stages."""
+    """A work, ready for the handler, the usage of earlier stages, and the version of them all."""
 
     work: Work
     before: ResourceUse
+    version: str
 
 
 class SlotWorker:
@@ -165,8 +167,12 @@ class SlotWorker:
     ) -> tuple[object, ...]:
         settings = self._settings_of(self._pipeline_of(task), task)
         evidence = Evidence(verdict="memory_limit", error="memory ran out")
-        _, before = unpack_handover(wire.handover)
-        return messages.said_by(resource_limited(settings=settings, evidence=evidence), before)
+        carried = unpack_handover(wire.handover)
+        return messages.said_by(
+            resource_limited(settings=settings, evidence=evidence),
+            carried.use,
+            version=version_after(carried.pipeline_version, task.version),
+        )
 
     # -- together ------------------------------------------------------------------------------
 
@@ -191,7 +197,7 @@ class SlotWorker:
             message = f"{len(verdicts)} verdicts about {len(opened)} requests"
             raise RuntimeError(message)
         return [
-            messages.said_by(verdict, one.before)
+            messages.said_by(verdict, one.before, version=one.version)
             for verdict, one in zip(verdicts, opened, strict=True)
         ]
 
@@ -199,14 +205,15 @@ class SlotWorker:
 
     def _open(self, wire: messages.WireWork, task: messages.WireTask) -> _Opened:
         pipeline = self._pipeline_of(task)
-        handover, before = unpack_handover(wire.handover)
+        carried = unpack_handover(wire.handover)
         work = Work(
             response=response_text(wire.response),
             reference=self._reference_of(pipeline, wire.reference),
             settings=self._settings_of(pipeline, task),
-            handover=handover,
+            handover=carried.artifact,
         )
-        return _Opened(work, before)
+        version = version_after(carried.pipeline_version, task.version)
+        return _Opened(work, carried.use, version)
 
     def _pipeline_of(self, task: messages.WireTask) -> PipelineDefinition:
         return self._workshop.pipelines[PipelineName(task.pipeline)]

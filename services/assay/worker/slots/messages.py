@@ -25,7 +25,16 @@ from typing import Final, NamedTuple
 
 from assay.core.codec import CodecError, pack_body, pack_handover, unpack_body, unpack_handover
 from assay.core.outcome import Outcome
-from assay.core.verdict import TEXT_CHARS_MAX, Ended, HandedOver, ResourceUse, StageVerdict
+from assay.core.verdict import (
+    COMPONENT_NAME_CHARS_MAX,
+    COMPONENTS_MAX,
+    TEXT_CHARS_MAX,
+    Component,
+    Ended,
+    HandedOver,
+    ResourceUse,
+    StageVerdict,
+)
 from assay.worker.slots.frames import ProtocolError
 
 WORK: Final = "work"
@@ -71,6 +80,8 @@ class WireTask(NamedTuple):
 
     pipeline: str
     settings_json: bytes
+    version: str = ""
+    """Of the pipeline with these settings on this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,15 +153,28 @@ def read_audit(frame: Sequence[object]) -> tuple[WireTask, WireWork]:
     raise ProtocolError("not an audit frame")
 
 
-def said_by(verdict: StageVerdict, before: ResourceUse) -> tuple[object, ...]:
-    """A handler's verdict in wire form; `before` is the usage of earlier stages."""
+def said_by(verdict: StageVerdict, before: ResourceUse, *, version: str = "") -> tuple[object, ...]:
+    """A handler's verdict in wire form.
+
+    Args:
+        verdict: of the handler.
+        before: usage of earlier stages.
+        version: of the pipeline, over all stages so far.
+    """
     use = before.plus(verdict.use)
     if isinstance(verdict, HandedOver):
-        return (_HANDED_OVER, pack_handover(verdict.artifact, use))
+        return (_HANDED_OVER, pack_handover(verdict.artifact, use, pipeline_version=version))
     if (why := _unfit(verdict)) is not None:
         return (_FAILED, why)
     word = _UNAUDITED if verdict.unaudited else _ENDED
-    return (word, verdict.outcome.value, verdict.reward, pack_body(verdict.evidence, use))
+    body = pack_body(
+        verdict.evidence,
+        use,
+        components=verdict.components,
+        pipeline_version=version,
+        rescorable=verdict.rescorable,
+    )
+    return (word, verdict.outcome.value, verdict.reward, body)
 
 
 def _unfit(ended: Ended) -> str | None:
@@ -160,6 +184,19 @@ def _unfit(ended: Ended) -> str | None:
         return f"the handler returned {ended.outcome}, which a stage may not report"
     if ended.reward is not None and not math.isfinite(ended.reward):
         return f"the handler returned reward {ended.reward}"
+    return _unfit_components(ended.components)
+
+
+def _unfit_components(components: Sequence[Component]) -> str | None:
+    if len(components) > COMPONENTS_MAX:
+        return f"the handler returned {len(components)} components; at most {COMPONENTS_MAX}"
+    if len({one.name for one in components}) != len(components):
+        return "the handler returned two components of one name"
+    for one in components:
+        if not (one.name.isprintable() and 0 < len(one.name) <= COMPONENT_NAME_CHARS_MAX):
+            return f"the handler returned a component named {one.name[:200]!r}"
+        if not (math.isfinite(one.value) and math.isfinite(one.weight)):
+            return f"the handler returned component {one.name} = {one.value} * {one.weight}"
     return None
 
 

@@ -75,7 +75,7 @@ class BatchEntry:
 
     @property
     def deadline_ns(self) -> int:
-        return self.opened_ns + self.spec.deadline_after_ms * 1_000_000
+        return self.spec.deadline_of(self.opened_ns)
 
     @property
     def order_ns(self) -> int:

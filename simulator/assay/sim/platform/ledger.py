@@ -133,9 +133,7 @@ class Ledger:
                 task=self.tasks[spec.tenant, spec.task_id],
                 quota=quota,
                 opened_ns=command.now_ns,
-                overdue_ns=command.now_ns
-                + spec.deadline_after_ms * 1_000_000
-                + LIMITS.batch_overdue_ns,
+                overdue_ns=spec.deadline_of(command.now_ns) + LIMITS.batch_overdue_ns,
             )
             require(len(mine) + 1 <= quota.batches_open_max, "more batches open than the quota")
             if spec.requests_reserved:

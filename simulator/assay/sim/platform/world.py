@@ -236,6 +236,7 @@ class World:
             scratch=Path("/nonexistent"),
             spawn=tasks.spawn,
             on_wanting=host.on_wanting,
+            version_of=lambda pipeline, _: pipeline,
             reports_max=REPORTS_MAX,
         )
         definitions = stages_of(self._pipelines)

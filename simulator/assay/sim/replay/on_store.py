@@ -208,10 +208,9 @@ class Replay:
         args, options = list(command.args), dict(command.options)
         match command.name:
             case "open_batch":
-                after_ns = args[0].deadline_after_ms * 1_000_000
-                due_ns = command.now_ns - EPOCH_NS + after_ns + self._begun_ns
+                due_ns = args[0].deadline_of(command.now_ns) - EPOCH_NS + self._begun_ns
                 left_ms = max(1, (due_ns - now_ns) // 1_000_000)
-                args[0] = dataclasses.replace(args[0], deadline_after_ms=left_ms)
+                args[0] = dataclasses.replace(args[0], deadline_after_ms=left_ms, deadline_ns=0)
             case "prioritize":
                 args[2] = args[2] and args[2] - EPOCH_NS + self._begun_ns
             case "claim" | "beat":
