@@ -47,9 +47,14 @@ class Answer:
 
     def evidence(self, request_id: str) -> Evidence:
         """The evidence of a result."""
-        evidence, _ = unpack_body(self.results[request_id].body)
+        evidence = unpack_body(self.results[request_id].body).evidence
         error = self.results[request_id].error
         return replace(evidence, error=error) if error else evidence
+
+    def components(self, request_id: str) -> Mapping[str, float]:
+        """The named sub-scores of a result, if its pipeline has any."""
+        body = unpack_body(self.results[request_id].body)
+        return {one.name: one.value for one in body.components}
 
     def reward(self, request_id: str) -> tuple[float | None, str]:
         """The reward, or `None` and the cause for which there is none."""

@@ -1,8 +1,8 @@
 """Messages of trainers that ask an HTTP endpoint for rewards, as requests. Pure.
 
 A label becomes a reference as in the adapters (`assay.core.tools.labels`). The pipeline is not in
-the message but in the endpoint's address. Requests of one message are accepted each by itself: one that
-is refused is unscored and stops no other.
+the message but in the endpoint's address. Requests of one message are accepted each by
+itself: one that is refused is unscored and stops no other.
 """
 
 import json

@@ -140,7 +140,8 @@ def nemo_gym_body(answer: Answer) -> dict[str, Any]:
     reward, cause = answer.reward("r0")
     body = dict(answer.context)
     if reward is not None:
-        return {**body, "reward": reward, "reward_components": {"reward": reward}}
+        components = answer.components("r0") or {"reward": reward}
+        return {**body, "reward": reward, "reward_components": dict(components)}
     failure = cause.partition(":")[0]
     terminal = failure == Outcome.REJECTED_INVALID.value
     instance = body.get("instance_config")
