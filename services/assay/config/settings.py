@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, JsonValue, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assay.config.branch import Branch
@@ -52,6 +52,18 @@ class TenantSettings(Branch):
     batches are removed before `store.results_kept_s`."""
 
 
+class EnvironmentSettings(Branch):
+    """An environment of the Open Reward Standard with tasks of its own."""
+
+    pipeline: str
+    """What judges its responses."""
+    tasks: Path
+    """JSON lines with `prompt` (text, or messages), `reference` (or a gold answer) and `split`
+    (default `train`). References are not sent to clients."""
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    """Settings of the pipeline."""
+
+
 class TlsBranch(Branch):
     """Of services whose callers send tokens over a network."""
 
@@ -78,6 +90,8 @@ class RewardSettings(TlsBranch):
     """0 = any free port."""
     tenants: dict[str, TenantSettings] = Field(default_factory=dict)
     """Tenant name -> token and quotas. Empty: one tenant `default` without a token."""
+    environments: dict[str, EnvironmentSettings] = Field(default_factory=dict)
+    """Environments of the Open Reward Standard beside the pipelines; the first is the default."""
     message_bytes_max: int = Field(default=16 * 1024**2, gt=0)
     """Largest HTTP body of `Submit` and `Score`, and largest message of `SubmitParts` and
     `ScoreParts`, all parts together; other calls: 256 KiB."""

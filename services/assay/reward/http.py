@@ -25,6 +25,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from assay.config.settings import RewardSettings
 from assay.core.errors import AssayError
 from assay.core.group import GroupSummary
 from assay.core.records import ResultRecord
@@ -64,6 +65,7 @@ def build_app(
     metrics_reader: MetricsReader,
     body_bytes_max: int,
     kept: Kept,
+    settings: RewardSettings,
 ) -> FastAPI:
     """Build the ASGI application; `kept` returns a report that a stage has made."""
     app = FastAPI(
@@ -79,7 +81,7 @@ def build_app(
     app.include_router(_payloads(service, readers))
     app.include_router(_results(service, guard.door.limits))
     app.include_router(_observation(ping, registry, metrics_reader))
-    mounting.mount(app, service, readers, kept)
+    mounting.mount(app, service, readers, kept, settings)
     docs_page.install(app)
     http_edge.install(app, guard=guard, paths=PATHS, body_bytes_max=body_bytes_max)
     mounting.speak_dialects(app)

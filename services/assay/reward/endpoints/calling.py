@@ -7,7 +7,7 @@ tenant that is still in progress, so that no result is older than the call.
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -110,6 +110,43 @@ class Calling:
 
             shared = self._shared[key] = _Shared(work(), lambda: self._shared.pop(key, None))
         return await while_connected(request, shared.joined())
+
+    async def score_texts(
+        self,
+        whose: Tenant,
+        *,
+        pipeline: str,
+        settings: Mapping[str, Any],
+        reference: Mapping[str, Any],
+        texts: Sequence[str],
+    ) -> Answer:
+        """Score responses to one question as a group; `r0`, `r1` ... in the answer.
+
+        Raises:
+            AssayError: nothing was accepted, or there was no result in time.
+        """
+        body = {
+            "pipeline": pipeline,
+            "settings": dict(settings),
+            "requests": [
+                {
+                    "request_id": f"r{at}",
+                    "group_id": "group",
+                    "response": text,
+                    "reference": reference,
+                }
+                for at, text in enumerate(texts)
+            ],
+        }
+        # As a message of its own: a large one is read and checked apart from the door.
+        message = [json.dumps(body).encode()]
+        reading = await self._readers.read(Form.SCORE_JSON, message, whose.tenant_id)
+        with closing(reading):
+            scored = await self._service.score(
+                whose, reading.score, reading.requests, stored=lambda: None
+            )
+        results = {str(result.request_id): result for result in scored.results}
+        return Answer(context={}, results=results)
 
     async def submit_one(self, request: Request, form: Form, *, pipeline: str, task: str) -> str:
         """Accept the message's one request in a batch of its own, and name that.

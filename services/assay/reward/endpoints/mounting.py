@@ -5,15 +5,20 @@ The door asks for `Authorization: Bearer`. Clients that cannot send it put the t
 status for "try again".
 """
 
+import asyncio
 import base64
 import binascii
+import re
 from typing import Final
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.reward.endpoints import sandbox_fusion, trainers
+from assay.config.settings import RewardSettings
+from assay.reward.endpoints import ors, sandbox_fusion, trainers
 from assay.reward.endpoints.calling import Calling, Kept
+from assay.reward.endpoints.ors_environments import Environments
+from assay.reward.endpoints.ors_sessions import Sessions
 from assay.reward.readers import Readers
 from assay.reward.service import RewardService
 
@@ -23,24 +28,55 @@ PREFIXES: Final[dict[str, dict[int, int]]] = {
     "/v1/slime/": {},
     "/v1/nemo_gym/": {},
     "/v1/roll/": {},
+    "/v1/ors/": {},
 }
 """Of the endpoints' paths -> statuses that their clients take for others."""
 ROOTS: Final = {
-    f"/{name}": f"/v1/nemo_gym/{trainers.ROW}/{name}"
-    for name in ("seed_session", "verify", "aggregate_metrics")
+    **{
+        f"/{name}": f"/v1/nemo_gym/{trainers.ROW}/{name}"
+        for name in ("seed_session", "verify", "aggregate_metrics")
+    },
+    **{
+        f"/{name}": f"/v1/ors/{name}"
+        for name in (
+            *("create_session", "create", "ping", "delete", "delete_session"),
+            *("health", "version", "list_environments"),
+        )
+    },
 }
-"""NeMo-Gym knows a host and a port, and no path before its own."""
+"""NeMo-Gym and ORS know a host and a port, and no path before their own."""
+ORS_PATH: Final = re.compile(
+    r"(?:/(?P<environment>[^/]+))?/(?P<what>tools|task_tools|splits|tasks|num_tasks|task|task_range"
+    r"|prompt|messages|call|score_group)"
+)
+OWN_HEADERS: Final = {b"xrl-authorization": b"", b"x-api-key": b"Bearer "}
+"""Headers of ROLL and ORS -> what stands before the token."""
 PAYLOADS: Final = "|".join((sandbox_fusion.PAYLOADS, trainers.PAYLOADS))
 """Pattern of the paths, after `/v1/`, whose bodies may be as large as those of `/v1/score`."""
-OWN_HEADER: Final = b"xrl-authorization"
-"""ROLL's header."""
 
 
-def mount(app: FastAPI, service: RewardService, readers: Readers, kept: Kept) -> None:
-    """Add all routes."""
+def mount(
+    app: FastAPI,
+    service: RewardService,
+    readers: Readers,
+    kept: Kept,
+    settings: RewardSettings,
+) -> None:
+    """Add all routes.
+
+    Raises:
+        TasksUnusableError: an environment of the settings cannot be used.
+    """
+    environments = Environments(service.pipelines, settings.environments)
+    sessions = Sessions(start=service.start, tenants=max(1, len(settings.tenants)), now_s=_now_s)
     calling = Calling(service, readers)
     app.include_router(sandbox_fusion.routes(calling, kept))
     app.include_router(trainers.routes(calling, service))
+    app.include_router(ors.routes(calling, environments, sessions))
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def speak_dialects(app: FastAPI) -> None:
@@ -54,8 +90,8 @@ class _Dialects:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"] if scope["type"] == "http" else ""
-        if path in ROOTS:
-            path = ROOTS[path]
+        if (inner := _inner(path)) != path:
+            path = inner
             scope = {**scope, "path": path, "raw_path": path.encode("ascii")}
         prefix = next((one for one in PREFIXES if path.startswith(one)), None)
         if prefix is None:
@@ -72,9 +108,19 @@ class _Dialects:
         await self._app({**scope, "headers": headers}, receive, sending)
 
 
+def _inner(path: str) -> str:
+    """Where a path at the root of the port is served."""
+    if path in ROOTS:
+        return ROOTS[path]
+    found = ORS_PATH.fullmatch(path)
+    if found is None or found["environment"] == "v1":
+        return path
+    return f"/v1/ors/{found['environment'] or ors.ROOT}/{found['what']}"
+
+
 def _translated(name: bytes, value: bytes) -> tuple[bytes, bytes]:
-    if name == OWN_HEADER:
-        return b"authorization", value
+    if name in OWN_HEADERS:
+        return b"authorization", OWN_HEADERS[name] + value
     if name == b"authorization" and value[:6].lower() == b"basic ":
         try:
             _, _, token = base64.b64decode(value[6:], validate=True).partition(b":")
