@@ -6,6 +6,7 @@ from typing import Any
 
 try:
     import openreward
+    from openreward.api.environments.client import ToolFailed
 except ImportError:
     sys.exit(77)
 
@@ -24,11 +25,11 @@ def main(url: str, texts: list[str]) -> None:
             assert session.is_assistant_message_final()
             try:
                 output: Any = session.call_terminal_tool(text)
+            except ToolFailed:
+                rewards.append(None)
+            else:
                 rewards.append(output.reward)
                 assert output.finished
-            except Exception as error:  # its word for a call that ended with an error
-                assert "INFRA_FAILED" in str(error), error
-                rewards.append(None)
     print(json.dumps(rewards))
 
 

@@ -230,6 +230,7 @@ async def run_in(program: str, *arguments: str) -> Any:
         TRAINERS_PYTHON,
         Path(__file__).with_name(program),
         *arguments,
+        env={**os.environ, "OPENREWARD_SESSION_URL": arguments[0]},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
