@@ -28,3 +28,33 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         capture_output=True,
     )
     return made, key
+
+
+class Authority:
+    """Signs certificates."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """Made with openssl; without it, a skip."""
+        if shutil.which("openssl") is None:
+            pytest.skip("certificates are made with openssl")
+        self._folder = folder
+        self.certificate, self._key = folder / f"{name}.crt", folder / f"{name}.key"
+        _openssl("req", "-x509", *NEW_KEY, "-days", "2", "-subj", f"/CN={name}",
+                 "-keyout", self._key, "-out", self.certificate)  # fmt: skip
+
+    def signed(self, name: str, *names: str) -> tuple[Path, Path]:
+        """A certificate with a common name and alternative names, and its key."""
+        made, key, asked = (self._folder / f"{name}.{end}" for end in ("crt", "key", "csr"))
+        extension = self._folder / f"{name}.ext"
+        extension.write_text(f"subjectAltName={','.join(names)}\n")
+        _openssl("req", *NEW_KEY, "-subj", f"/CN={name}", "-keyout", key, "-out", asked)
+        _openssl("x509", "-req", "-in", asked, "-CA", self.certificate, "-CAkey", self._key,
+                 "-CAcreateserial", "-days", "2", "-extfile", extension, "-out", made)  # fmt: skip
+        return made, key
+
+
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+
+
+def _openssl(*arguments: str | Path) -> None:
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)

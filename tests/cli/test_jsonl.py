@@ -237,3 +237,22 @@ def test_a_response_may_be_any_text_or_bytes_in_base64(tmp_path: Path) -> None:
     rows = list(work_on(content, tmp_path / "o").todo())
     assert [row.response for row in rows] == ["\ud800\0", b"\xff\0"]
     assert len({digest_of(BASIS, row) for row in rows}) == 2
+
+
+def test_a_row_may_have_a_transcript_and_artifacts(tmp_path: Path) -> None:
+    said = [{"role": "assistant", "content": "4"}]
+    files = {"a.txt": "text", "b.bin": {"base64": "/wA="}}
+    content = text_of(
+        {"messages": said, "reference": {}},
+        {"messages": said, "artifacts": files, "reference": {}},
+        {"response": "4", "messages": said, "reference": {}},
+        {"messages": ["4"], "reference": {}},
+        {"messages": said, "artifacts": {"b": {"base64": "?"}}, "reference": {}},
+    )
+    work = work_on(content, tmp_path / "o")
+    rows = list(work.todo())
+    assert [row.response for row in rows] == ["", "", "4"]
+    assert all(row.messages == said for row in rows)
+    assert rows[1].artifacts == {"a.txt": b"text", "b.bin": b"\xff\0"}
+    assert len({digest_of(BASIS, row) for row in rows}) == 3
+    assert [bad.field for bad in work.bad()] == ["messages", "artifacts"]

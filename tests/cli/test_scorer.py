@@ -26,7 +26,7 @@ def row(line: int, group_id: str = "", *, size: int = 1) -> Row:
         group_id=group_id,
         response="",
         reference={"answers": []},
-        bytes=size,
+        size=size,
     )
 
 

@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -14,12 +15,11 @@ import httpx
 from assay.client import Client, Request
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.running import StartProcess
 
     from assay.config.settings import StoreSettings
 
+FUNCTIONS = Path(__file__).parents[1] / "verifiers" / "functions"
 WAIT_S = 60.0
 ANSWERS = ("Paris", "Rome", "paris", "Paris ", "", "Paris\n", "In Paris", "Lyon")
 
@@ -35,7 +35,8 @@ async def test_right_rewards_come_out_of_both_doors(
             "ASSAY_DATA_DIR": str(tmp_path),
             "ASSAY_STORE__URL": store_settings.url,
             "ASSAY_STORE__SHARD": store_settings.shard,
-            "ASSAY_WORKER__STAGES": '["match"]',
+            "ASSAY_WORKER__STAGES": '["match", "function.run"]',
+            "ASSAY_VERIFIERS__FUNCTION_PATHS": json.dumps([str(FUNCTIONS)]),
             "ASSAY_WORKER__CONTROL_PORT": "0",
         },
         stderr=asyncio.subprocess.DEVNULL,
@@ -45,6 +46,7 @@ async def test_right_rewards_come_out_of_both_doors(
             await _train(api.grpc)
             await _score_over_http(api.http)
             await _any_bytes(api.grpc, api.http)
+            await _transcripts_and_artifacts(api.grpc, api.http)
     finally:
         worker.terminate()
         await worker.wait()
@@ -84,6 +86,37 @@ async def _score_over_http(url: str) -> None:
     async with httpx.AsyncClient(base_url=url, timeout=WAIT_S) as http:
         answer = await http.post("/v1/score", json=body)
     assert [result["reward"] for result in answer.json()["results"]] == [1.0, 0.0]
+
+
+async def _transcripts_and_artifacts(grpc_url: str, http_url: str) -> None:
+    """What comes with a response reaches the judge; a transcript may stand for the response."""
+    said = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "Paris"}]
+    file = b"\xff" * 30_000  # in a reader process, not in the API
+    settings = {"function": "mine:looks_at_all"}
+    exact = {"answers": ["Paris"]}
+    async with Client(grpc_url) as client, httpx.AsyncClient(base_url=http_url) as http:
+        by_messages = Request(request_id="r", messages=said, reference=exact)
+        assert (await client.score([by_messages], pipeline="exact")).rewards == [1.0]
+        with_file = Request(
+            request_id="r", messages=said, artifacts={"out/a.bin": file}, reference={}
+        )
+        scores = await client.score([with_file], pipeline="python_function", settings=settings)
+        assert scores.rewards == [3_003.0]
+        assert scores.results[0].rescorable
+        body: dict[str, Any] = {"request_id": "r", "messages": said, "reference": exact}
+        sent: dict[str, Any] = {"pipeline": "exact", "requests": [body]}
+        answer = await http.post("/v1/score", json=sent, timeout=WAIT_S)
+        assert answer.json()["results"][0]["reward"] == 1.0
+        coded = base64.b64encode(file[:10]).decode()
+        body |= {
+            "reference": {},
+            "artifacts": [{"name": "out/a.bin", "content_base64": coded}],
+        }
+        sent = {"pipeline": "python_function", "settings": settings, "requests": [body]}
+        answer = await http.post("/v1/score", json=sent, timeout=WAIT_S)
+        [result] = answer.json()["results"]
+        assert result["reward"] == 4.0
+        assert result["pipeline_version"] == scores.results[0].pipeline_version != ""
 
 
 STRANGE = (b"\0", b"\xff\xfe", b"Paris\0", b"\xffParis", b"\xed\xa0\x80", b"\xc0\xaf\0")

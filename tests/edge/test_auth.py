@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from assay.config.settings import OperatorSettings, TenantSettings
+from assay.config.access import OperatorSettings, TenantSettings
 from assay.core.errors import Unauthenticated
 from assay.edge.auth import (
     DEFAULT_TENANT,

@@ -12,7 +12,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from assay.config.settings import TenantSettings
+from assay.config.access import TenantSettings
 from assay.core.errors import AssayError, InvalidRequest, Saturated
 from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard, current_call

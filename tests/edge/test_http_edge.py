@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.core.errors import AssayError, Saturated
 from assay.edge import http_edge, http_listener
+from assay.edge.access.rules import ANYONE
 from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.clock import Clock
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 BYTES_MAX = 10_000
 PATHS = http_edge.Paths(
-    prefix="/v1/", payload=re.compile("/v1/things/big"), stream=re.compile("/v1/things/stream")
+    prefix="/v1/",
+    payload=re.compile("/v1/things/big"),
+    stream=re.compile("/v1/things/stream"),
+    rules={"DoThing": ANYONE},
 )
 
 

@@ -22,8 +22,8 @@ from tests.planner.live import (
     until,
 )
 
+from assay.config.access import OperatorSettings
 from assay.config.settings import (
-    OperatorSettings,
     PlannerSettings,
     Settings,
     StoreSettings,

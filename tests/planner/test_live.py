@@ -29,7 +29,8 @@ from tests.planner.live import (
     until,
 )
 
-from assay.config.settings import OperatorSettings, StoreSettings
+from assay.config.access import OperatorSettings
+from assay.config.settings import StoreSettings
 from assay.edge.auth import OpenToAllError, Operator
 from assay.edge.grpc_edge import operator_channel
 from assay.store.embedded import EmbeddedValkey

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from assay.config.settings import RewardSettings
 from assay.core.errors import InvalidRequest, TooLarge
 from assay.core.ids import PipelineName
+from assay.core.records import Artifact
 from assay.reward import admission
 from assay.reward.admission import RequestCheck
 from assay.reward.drafts import BatchDraft, RequestDraft, TaskDraft
@@ -19,7 +20,13 @@ from assay.verifiers.registry import load_pipelines
 PIPELINES: Mapping[PipelineName, PipelineDefinition] = load_pipelines(found=())
 EXACT = PIPELINES[PipelineName("exact")]
 CHECK = RequestCheck(
-    RewardSettings(requests_per_message_max=8, response_bytes_max=100, reference_bytes_max=200)
+    RewardSettings(
+        requests_per_message_max=8,
+        response_bytes_max=100,
+        reference_bytes_max=200,
+        messages_bytes_max=9_000,
+        request_artifacts_bytes_max=300,
+    )
 )
 REFERENCE = b'{"answers": ["4"]}'
 
@@ -32,14 +39,64 @@ good_drafts = st.builds(
     group_id=st.just("") | request_ids,
     response=texts.map(str.encode),
     reference=st.just(REFERENCE),
+    messages=st.sampled_from([b"", b'[{"role": "user"}]']),
+    artifacts=st.just(()),
 )
+FUNCTION = PIPELINES[PipelineName("python_function")]
+
+
+def attached(messages: bytes = b"", *artifacts: tuple[str, bytes]) -> RequestDraft:
+    return RequestDraft("r", "", b"", b"{}", messages, tuple(map(Artifact._make, artifacts)))
+
+
+def test_a_transcript_and_artifacts_pass_unchanged() -> None:
+    said = rb'[{"role": "assistant", "content": "\ud800\u0000", "tool_calls": [{}]}]'
+    draft = attached(said, ("out/a.bin", b"\xff"), ("b", b""))
+    [request] = CHECK.check([draft], FUNCTION)
+    assert (request.messages, request.artifacts) == (said, draft.artifacts)
+
+
+@pytest.mark.parametrize(
+    ("draft", "field"),
+    [
+        (attached(b"[]"), "messages"),
+        (attached(b"{}"), "messages"),
+        (attached(b"[{]"), "messages"),
+        (attached(b'["x"]'), "messages[0]"),
+        (attached(b'[{"role": "user"}, {"content": "x"}]'), "messages[1]"),
+        (attached(b'[{"role": "user", "content": "\xff"}]'), "messages"),
+        (attached(b'[{"role": "user", "content": NaN}]'), "messages"),
+        (attached(b"[" * 70 + b"]" * 70), "messages"),
+        (attached(b'[{"role": "user", "n": ' + b"1" * 5_000 + b"}]"), "messages"),
+        (attached(b'[{"role": "user", "content": "' + b"x" * 10_000 + b'"}]'), "messages"),
+        (attached(b"", ("", b"")), "artifacts[0].name"),
+        (attached(b"", ("a", b""), ("../b", b"")), "artifacts[1].name"),
+        (attached(b"", ("/a", b"")), "artifacts[0].name"),
+        (attached(b"", ("a", b"1"), ("a", b"2")), "artifacts[1].name"),
+        (attached(b"", ("a", b"x" * 301)), "artifacts"),
+        (attached(b"", *((str(n), b"") for n in range(65))), "artifacts"),
+    ],
+)
+def test_a_malformed_transcript_or_artifact_is_refused_by_name(
+    draft: RequestDraft, field: str
+) -> None:
+    with pytest.raises((InvalidRequest, TooLarge)) as caught:
+        CHECK.check([draft], FUNCTION)
+    assert caught.value.field == f"requests[0].{field}"
+
+
+def test_artifacts_that_no_stage_would_read_are_refused() -> None:
+    draft = RequestDraft("r", "", b"x", REFERENCE, b"", (Artifact("a", b""),))
+    with pytest.raises(InvalidRequest, match="pipeline exact takes none"):
+        CHECK.check([draft], EXACT)
 
 
 @given(st.lists(good_drafts, min_size=1, max_size=8, unique_by=lambda draft: draft.request_id))
 def test_well_formed_requests_pass_unchanged_and_in_order(drafts: list[RequestDraft]) -> None:
     requests = CHECK.check(drafts, EXACT)
     assert [
-        RequestDraft(r.request_id, r.group_id, r.response, r.reference) for r in requests
+        RequestDraft(r.request_id, r.group_id, r.response, r.reference, r.messages)
+        for r in requests
     ] == drafts
 
 

@@ -16,6 +16,7 @@ from assay.core.ids import (
 )
 from assay.core.outcome import Outcome
 from assay.core.records import (
+    Artifact,
     BatchRecord,
     BatchSpec,
     Claim,
@@ -57,7 +58,13 @@ ENTRIES_MAX = 100_000
 
 
 def request(
-    name: str, *, group: str = "", response: bytes = b"42", reference: bytes = b"{}"
+    name: str,
+    *,
+    group: str = "",
+    response: bytes = b"42",
+    reference: bytes = b"{}",
+    messages: bytes = b"",
+    artifacts: tuple[Artifact, ...] = (),
 ) -> NewRequest:
     """A request; only its name matters unless the test says more."""
     return NewRequest(
@@ -65,6 +72,8 @@ def request(
         group_id=GroupId(group),
         response=response,
         reference=reference,
+        messages=messages,
+        artifacts=artifacts,
     )
 
 

@@ -28,6 +28,7 @@ from assay.core.ids import BatchId, GroupId, JobId, TaskId, TenantId
 from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
 from assay.core.records import (
+    Artifact,
     BatchSpec,
     BatchState,
     EndRequest,
@@ -317,6 +318,35 @@ async def test_payloads_come_back_byte_for_byte(drive: Driver) -> None:
     assert (claim.request_id, claim.group_id) == ("a", "g")
     assert (claim.response, claim.reference, claim.handover) == (response, b"", b"")
     assert (claim.task, claim.batch_id, claim.stage) == (TASK, "step-1", FIRST)
+
+
+@pytest.mark.parametrize("size", [3, 200_000])
+async def test_a_transcript_and_artifacts_come_back_and_count(drive: Driver, size: int) -> None:
+    said, file = b"[" * size, Artifact("out/a.bin", b"\xff" * size)
+    attached = [
+        request("a", messages=said),
+        request("b", artifacts=(file, Artifact("b", b""))),
+        request("c", response=b"", messages=said, artifacts=(file,)),
+    ]
+    more = sum(one.payload_bytes for one in attached)
+    assert more == 2 * len(b"42") + 3 * len(b"{}") + 4 * size
+    await drive.open()
+    with pytest.raises(Saturated):
+        await drive.submit(attached, quota=Quota(bytes_open_max=more - 1))
+    await drive.submit(attached, quota=Quota(bytes_open_max=more))
+    assert (await drive.submit(attached)).duplicates == 3
+    for other in (
+        request("a", messages=said + b"]"),
+        request("b", artifacts=(file,)),
+        request("b", artifacts=(file, Artifact("c", b""))),
+        request("c", response=b"", artifacts=(file,)),
+    ):
+        with pytest.raises(Conflict):
+            await drive.submit([other])
+    claims = await drive.claim(3)
+    assert [(claim.request_id, claim.messages, claim.artifacts) for claim in claims] == [
+        (one.request_id, one.messages, one.artifacts) for one in attached
+    ]
 
 
 async def test_large_parts_come_back_too_and_are_told_apart(drive: Driver) -> None:

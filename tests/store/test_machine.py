@@ -36,6 +36,7 @@ from assay.core.errors import AssayError
 from assay.core.ids import BatchId, GroupId, JobId, RequestId, StageName, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import (
+    Artifact,
     BatchSpec,
     BatchState,
     Claim,
@@ -82,10 +83,13 @@ PRIORITIES = (10**15, 10**18 // 2, 5 * 10**18)
 """Before all deadlines and after them, by either clock."""
 STAGES = st.sampled_from([FIRST, SECOND])
 NEW = st.builds(
-    lambda name, group, response: request(name, group=group, response=response),
+    lambda name, group, response, attached: request(
+        name, group=group, response=response, **attached
+    ),
     st.sampled_from(["a", "b", "c", "d", "e"]),
     st.sampled_from(["", "g", "h"]),
     st.sampled_from([b"1", b"22"]),
+    st.sampled_from([{}, {"messages": b"[]"}, {"artifacts": (Artifact("f", b"x"),)}]),
 )
 FINISHES = st.sampled_from(
     [

@@ -51,6 +51,28 @@ def test_components_are_parts_of_the_reward(score: Any) -> None:
     assert ended.evidence.extracted == ""
 
 
+def test_a_function_that_a_candidates_file_breaks_judged_it_wrong(new_bench: Any) -> None:
+    bench = new_bench(VerifierSettings(function_paths=(FUNCTIONS,)))
+    messages: list[dict[str, object]] = [{"role": "assistant", "content": "x"}, {"role": "user"}]
+    artifacts = {"out/a.bin": b"\xff\xff"}
+
+    def score(said: list[dict[str, object]], files: dict[str, bytes]) -> Ended:
+        ended: Ended = bench.judge_request(
+            "python_function",
+            "",
+            {},
+            settings={"function": "mine:looks_at_all"},
+            messages=said,
+            artifacts=files,
+        )
+        return ended
+
+    assert score(messages[:1], artifacts).reward == 2.2
+    broken = score(messages, artifacts)  # its last message has no content
+    assert (broken.reward, broken.evidence.verdict) == (0.0, "broke_the_run")
+    bench.close()
+
+
 @pytest.mark.parametrize("function", ["looking", "calling"])
 def test_the_function_is_isolated(score: Any, function: str) -> None:
     assert score(function, "x").reward == 0.0

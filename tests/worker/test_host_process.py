@@ -21,7 +21,8 @@ from tests.worker.hosts import (
     until,
 )
 
-from assay.config.settings import OperatorSettings, StoreSettings
+from assay.config.access import OperatorSettings
+from assay.config.settings import StoreSettings
 from assay.core.outcome import Outcome
 from assay.edge.auth import Operator
 from assay.edge.clock import Clock

@@ -301,6 +301,8 @@ class RewardRequest(_message.Message):
     GROUP_ID_FIELD_NUMBER: _builtins.int
     RESPONSE_FIELD_NUMBER: _builtins.int
     REFERENCE_JSON_FIELD_NUMBER: _builtins.int
+    MESSAGES_JSON_FIELD_NUMBER: _builtins.int
+    ARTIFACTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Chosen by the caller; idempotent within its batch: [A-Za-z0-9._:/-]{1,256}."""
     group_id: _builtins.str
@@ -309,6 +311,14 @@ class RewardRequest(_message.Message):
     """The model's response. Any bytes; usually UTF-8."""
     reference_json: _builtins.bytes
     """What to judge it against: a JSON object in the pipeline's schema (ListPipelines). UTF-8."""
+    messages_json: _builtins.bytes
+    """The transcript: a JSON list of chat messages, each an object with a `role`. Empty: none. Without
+    a `response`, the text of the last message of the assistant is the response.
+    """
+    @_builtins.property
+    def artifacts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Artifact]:
+        """Files that the pipeline judges too, if it takes any (`Pipeline.takes_artifacts`)."""
+
     def __init__(
         self,
         *,
@@ -316,14 +326,43 @@ class RewardRequest(_message.Message):
         group_id: _builtins.str = ...,
         response: _builtins.bytes = ...,
         reference_json: _builtins.bytes = ...,
+        messages_json: _builtins.bytes = ...,
+        artifacts: _abc.Iterable[Global___Artifact] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_id", b"group_id", "reference_json", b"reference_json", "request_id", b"request_id", "response", b"response"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifacts", b"artifacts", "group_id", b"group_id", "messages_json", b"messages_json", "reference_json", b"reference_json", "request_id", b"request_id", "response", b"response"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RewardRequest: _TypeAlias = RewardRequest  # noqa: Y015
+
+@_typing.final
+class Artifact(_message.Message):
+    """A file that comes with a request. A large one is stored once, by its hash, however many requests
+    come with it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """A relative path of plain names, unique in its request: ([A-Za-z0-9._-]{1,128}/){0,15}..."""
+    content: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        content: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 
 @_typing.final
 class SubmitRequest(_message.Message):
@@ -850,6 +889,7 @@ class Pipeline(_message.Message):
     SETTINGS_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     REFERENCE_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     EXAMPLE_REFERENCE_JSON_FIELD_NUMBER: _builtins.int
+    TAKES_ARTIFACTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     description: _builtins.str
     settings_schema_json: _builtins.str
@@ -857,6 +897,8 @@ class Pipeline(_message.Message):
     reference_schema_json: _builtins.str
     example_reference_json: _builtins.str
     """An example of reference_json."""
+    takes_artifacts: _builtins.bool
+    """Requests may come with artifacts."""
     @_builtins.property
     def stages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """In order."""
@@ -870,10 +912,11 @@ class Pipeline(_message.Message):
         settings_schema_json: _builtins.str = ...,
         reference_schema_json: _builtins.str = ...,
         example_reference_json: _builtins.str = ...,
+        takes_artifacts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "example_reference_json", b"example_reference_json", "name", b"name", "reference_schema_json", b"reference_schema_json", "settings_schema_json", b"settings_schema_json", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "example_reference_json", b"example_reference_json", "name", b"name", "reference_schema_json", b"reference_schema_json", "settings_schema_json", b"settings_schema_json", "stages", b"stages", "takes_artifacts", b"takes_artifacts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

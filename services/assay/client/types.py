@@ -52,12 +52,17 @@ class Request:
 
     request_id: str
     """Chosen by the caller; submitting it twice in a batch is one request."""
-    response: str | bytes
-    """What the model wrote: any text, lone surrogates included, or any bytes."""
+    response: str | bytes = ""
+    """What the model wrote: any text, lone surrogates included, or any bytes. Empty: the text of
+    the last message of the assistant in `messages`."""
     reference: Mapping[str, Any] | bytes
     """What to judge it against: an object in the pipeline's form, or its JSON."""
     group_id: str = ""
     """The prompt that it responds to; empty: it is in no group."""
+    messages: Sequence[Mapping[str, Any]] = ()
+    """The transcript: chat messages, each with its `role`."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that the pipeline judges too, by name, if it takes any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,3 +169,5 @@ class Pipeline:
     settings_schema: Mapping[str, Any]
     reference_schema: Mapping[str, Any]
     example_reference: Mapping[str, Any]
+    takes_artifacts: bool = False
+    """Requests may come with artifacts."""

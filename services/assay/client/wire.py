@@ -60,9 +60,28 @@ def reward_requests(requests: Sequence[Request]) -> list[reward_pb2.RewardReques
                 group_id=_id(request.group_id, f"requests[{index}].group_id"),
                 response=response_bytes(request.response),
                 reference_json=reference,
+                messages_json=_messages(request.messages, f"requests[{index}].messages"),
+                artifacts=_artifacts(request.artifacts, f"requests[{index}].artifacts"),
             )
         )
     return messages
+
+
+def _messages(messages: Sequence[Mapping[str, Any]], field: str) -> bytes:
+    if not messages:
+        return b""
+    try:
+        # In ASCII: a lone surrogate of a candidate is written as its escape.
+        return json.dumps(list(messages), allow_nan=False).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{field}: not JSON: {error}", field=field) from None
+
+
+def _artifacts(artifacts: Mapping[str, bytes], field: str) -> list[reward_pb2.Artifact]:
+    with holding(field):
+        return [
+            reward_pb2.Artifact(name=name, content=content) for name, content in artifacts.items()
+        ]
 
 
 @contextmanager
@@ -189,6 +208,7 @@ def pipeline(message: reward_pb2.Pipeline) -> Pipeline:
         settings_schema=json.loads(message.settings_schema_json),
         reference_schema=json.loads(message.reference_schema_json),
         example_reference=json.loads(message.example_reference_json),
+        takes_artifacts=message.takes_artifacts,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Literal, Self
 from pydantic import Field, JsonValue, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from assay.config.access import AuditSettings, OperatorSettings, TenantSettings, TlsBranch
 from assay.config.branch import Branch
 from assay.config.environment import read_tree
 from assay.config.planning import PlanSettings
@@ -27,31 +28,6 @@ NOT_SETTINGS = frozenset(
 """Variables of the setup script, of the client and of the trainers' adapters."""
 
 
-class TenantSettings(Branch):
-    """A tenant's token, weight and quotas."""
-
-    token_sha256: SecretStr
-    """SHA-256 of the tenant's bearer token, in hex; the token itself is never stored."""
-    weight: float = Field(default=1.0, ge=0.001, le=1_000.0, allow_inf_nan=False)
-    """Share of each stage relative to the other tenants with work there; also how much a second of
-    its waiting trainers counts in plans. Batches keep the weight they were opened with."""
-    operate: bool = False
-    """Whether it may push and activate weights of the rollout service, and pause it: the trainer
-    whose model it serves. Without `reward.tenants`, everyone may."""
-    requests_open_max: int = Field(default=200_000, gt=0)
-    """Open requests: accepted and not yet ended."""
-    bytes_open_max: int = Field(default=4 * 1024**3, gt=0)
-    """Payload bytes of open requests."""
-    batches_open_max: int = Field(default=1_000, gt=0)
-    """Open batches."""
-    tasks_max: int = Field(default=1_000, gt=0)
-    """Registered tasks. A task is forgotten 30 days after its last use; one created by a `Score`
-    call with its own settings, after `store.implicit_tasks_kept_s`."""
-    results_kept_max: int = Field(default=1_000_000, gt=0)
-    """Results, and batches, of finished batches that can still be read; beyond that the oldest
-    batches are removed before `store.results_kept_s`."""
-
-
 class EnvironmentSettings(Branch):
     """An environment of the Open Reward Standard with tasks of its own."""
 
@@ -64,21 +40,6 @@ class EnvironmentSettings(Branch):
     """Settings of the pipeline."""
 
 
-class TlsBranch(Branch):
-    """Of services whose callers send tokens over a network."""
-
-    tls_certificate: Path | None = None
-    """PEM certificate chain; together with `tls_key` enables TLS on the ports of callers."""
-    tls_key: Path | None = None
-    """PEM private key."""
-
-    @model_validator(mode="after")
-    def _both_or_none(self) -> Self:
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("tls_certificate and tls_key: set both, or neither")
-        return self
-
-
 class RewardSettings(TlsBranch):
     """The reward API."""
 
@@ -89,7 +50,10 @@ class RewardSettings(TlsBranch):
     http_port: int = Field(default=8471, ge=0, le=65_535)
     """0 = any free port."""
     tenants: dict[str, TenantSettings] = Field(default_factory=dict)
-    """Tenant name -> token and quotas. Empty: one tenant `default` without a token."""
+    """Tenant name -> tokens and quotas. Empty: one tenant `default` without a token."""
+    tenants_file: Path | None = None
+    """A JSON file with the same content, instead of `tenants`; read again when it changes, so that
+    tokens, quotas and tenants change without a restart."""
     environments: dict[str, EnvironmentSettings] = Field(default_factory=dict)
     """Environments of the Open Reward Standard beside the pipelines; the first is the default."""
     message_bytes_max: int = Field(default=16 * 1024**2, gt=0)
@@ -119,6 +83,10 @@ class RewardSettings(TlsBranch):
     """Largest `response` of one request."""
     reference_bytes_max: int = Field(default=12 * 1024**2, gt=0)
     """Largest `reference_json` of one request."""
+    messages_bytes_max: int = Field(default=4 * 1024**2, gt=0)
+    """Largest transcript of one request."""
+    request_artifacts_bytes_max: int = Field(default=12 * 1024**2, gt=0)
+    """Largest artifacts of one request, all together."""
     deadline_default_s: float = Field(default=600.0, gt=0)
     """Deadline of a batch that names none, until there is history to derive one from."""
     deadline_min_s: float = Field(default=1.0, ge=0)
@@ -147,6 +115,12 @@ class RewardSettings(TlsBranch):
     """Concurrent HTTP connections per address; more are closed at once."""
     drain_s: float = Field(default=20.0, ge=0)
     """How long calls may continue after SIGTERM."""
+
+    @model_validator(mode="after")
+    def _tenants_once(self) -> Self:
+        if self.tenants and self.tenants_file is not None:
+            raise ValueError("tenants and tenants_file: set only one of them")
+        return self
 
 
 class GatewaySettings(Branch):
@@ -236,19 +210,6 @@ class RolloutSettings(TlsBranch):
     """Concurrent `StreamGroups` and `PushWeights` calls."""
     drain_s: float = Field(default=20.0, ge=0)
     """How long calls may continue after SIGTERM."""
-
-
-class OperatorSettings(Branch):
-    """Access to the operator's ports: metrics, the pool service, the planner."""
-
-    token: SecretStr | None = None
-    """Bearer token of the operator's calls; services require it and send it to each other. Absent:
-    the operator's ports listen on loopback only, and with `reward.tenants` the API does not serve
-    `/metrics`."""
-    token_file: Path | None = None
-    """A file that holds the token, instead of `token`."""
-    allow_open_ports: bool = False
-    """DANGER: listen on addresses other than loopback without requiring a token. Logged."""
 
 
 class StoreSettings(Branch):
@@ -411,6 +372,7 @@ class Settings(Branch):
     data_dir: Path = Path.home() / ".local" / "share" / "assay"
     """Directory of the embedded store, sockets, scratch space and the artifact cache."""
     operator: OperatorSettings = OperatorSettings()
+    audit: AuditSettings = AuditSettings()
     reward: RewardSettings = RewardSettings()
     rollout: RolloutSettings = RolloutSettings()
     store: StoreSettings = StoreSettings()

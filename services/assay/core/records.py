@@ -5,6 +5,7 @@ Instants are Unix time in nanoseconds by the store's clock; a worker reports dur
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from assay.core.ids import (
     BatchId,
@@ -98,6 +99,13 @@ class BatchRecord:
         return self.state in {BatchState.COMPLETE, BatchState.CANCELLED}
 
 
+class Artifact(NamedTuple):
+    """A file that comes with a request."""
+
+    name: str
+    content: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRequest:
     """A validated request to be stored."""
@@ -106,6 +114,14 @@ class NewRequest:
     group_id: GroupId
     response: bytes
     reference: bytes
+    messages: bytes = b""
+    """The transcript: a JSON list of chat messages; empty: none."""
+    artifacts: tuple[Artifact, ...] = ()
+
+    @property
+    def payload_bytes(self) -> int:
+        """What counts for quotas."""
+        return payload_bytes(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +174,14 @@ class Claim:
     enqueued_ns: int
     claimed_ns: int
     deadline_ns: int
+    messages: bytes = b""
+    artifacts: tuple[Artifact, ...] = ()
+
+
+def payload_bytes(request: NewRequest | Claim) -> int:
+    """Size of a request's contents."""
+    size = len(request.response) + len(request.reference) + len(request.messages)
+    return size + sum(len(artifact.content) for artifact in request.artifacts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

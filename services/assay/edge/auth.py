@@ -1,27 +1,46 @@
-"""Authentication: a tenant, identified by the SHA-256 of its bearer token, or the operator.
+"""Authentication: a tenant, by the SHA-256 of its bearer token or by its certificate; the operator.
 
-The tenant comes from the token and never from a message. Without configured tenants there is one,
-`default`, and no token is required. Invariant: a port that requires no token listens on loopback
-only; otherwise the service does not start (`refuse_open_listener`).
+The tenant comes from the token or the certificate and never from a message. Without configured
+tenants there is one, `default`, and no token is required. Invariants: a port that requires no token
+listens on loopback only; otherwise the service does not start (`refuse_open_listener`). A token
+that was removed or has expired is refused within `watched.LOOK_EVERY_S`.
 """
 
+import functools
 import hashlib
 import hmac
 import ipaddress
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from assay.config.settings import OperatorSettings, TenantSettings
-from assay.core.errors import Unauthenticated
+from pydantic import TypeAdapter, ValidationError
+
+from assay.config.access import (
+    ALL_ROLES,
+    CALLER_ROLES,
+    OperatorSettings,
+    Role,
+    TenantSettings,
+    TokenSettings,
+)
+from assay.config.settings import RewardSettings
+from assay.core.errors import Unauthenticated, field_path
 from assay.core.ids import NAME_FORM, TenantId
 from assay.core.records import Quota
+from assay.edge.access import rules
+from assay.edge.clock import Clock
 
 DEFAULT_TENANT: Final = TenantId("default")
+OPERATOR: Final = TenantId("operator")
+SEVERAL: Final = 2
+"""How many tenants a file stands for at least: their number may change."""
 _DIGEST_FORM = re.compile(r"[0-9a-fA-F]{64}")
 _BEARER = "bearer "
+_NAME_DIGITS: Final = 8
+_FILE = TypeAdapter(dict[str, TenantSettings])
 
 
 class OpenToAllError(ValueError):
@@ -29,15 +48,32 @@ class OpenToAllError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnLimits:
+    """A tenant's own limits at the door; `None`: what the service's settings say."""
+
+    calls_max: int | None = None
+    streams_max: int | None = None
+    calls_per_s: float | None = None
+    requests_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """An authenticated tenant and its quotas."""
+    """An authenticated tenant, its quotas, and what its token permits."""
 
     tenant_id: TenantId
     quota: Quota
     weight: float = 1.0
     """Share of each stage relative to the other tenants."""
-    operate: bool = True
-    """Whether it may change the weights of the rollout service and pause it."""
+    roles: frozenset[Role] = ALL_ROLES
+    limits: OwnLimits = OwnLimits()
+    shown: str = ""
+    """The name of the token or certificate, for the audit log."""
+
+    @property
+    def operate(self) -> bool:
+        """Whether it may change the weights of the rollout service and pause it."""
+        return Role.OPERATE in self.roles
 
 
 class Callers(Protocol):
@@ -47,81 +83,167 @@ class Callers(Protocol):
     def ask_for_token(self) -> bool:
         """False when everyone may call."""
 
-    def authenticate(self, authorization: str) -> Tenant:
-        """Return the caller with this `Authorization` value; raises `Unauthenticated`."""
+    def authenticate(self, authorization: str, certificate: Iterable[str] = ()) -> Tenant:
+        """Return the caller with this `Authorization` value, or with a client certificate of these
+        names; raises `Unauthenticated`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """Who has a token, and until when."""
+
+    tenant: Tenant
+    expires_ns: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Directory:
+    """All tenants at one time."""
+
+    tokens: Mapping[bytes, _Known] = field(default_factory=dict)
+    certificates: Mapping[str, Tenant] = field(default_factory=dict)
+    count: int = 0
 
 
 class Tenants:
     """All tenants that may call."""
 
-    def __init__(self, settings: Mapping[str, TenantSettings]) -> None:
-        """Read the configured tenants.
+    def __init__(
+        self,
+        settings: Mapping[str, TenantSettings],
+        *,
+        file: Path | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Read the configured tenants, or those in a file, which may change.
 
         Raises:
-            ValueError: a name or a digest has the wrong form.
+            ValueError: a name or a digest has the wrong form, or the file cannot be read.
         """
-        self._by_digest = [
-            (_digest(name, tenant), _tenant(name, tenant)) for name, tenant in settings.items()
-        ]
+        self._clock = clock or Clock()
+        self._directory = _directory(settings)
+        self._watched = None
+        if file is not None:
+            from assay.edge.access.watched import Watched  # here: clients that only read a token
+
+            setting = "reward.tenants_file"
+            self._watched = Watched(file, _parsed, setting=setting, clock=self._clock)
         self._default = Tenant(tenant_id=DEFAULT_TENANT, quota=Quota())
+
+    @classmethod
+    def of(cls, reward: RewardSettings, clock: Clock | None = None) -> "Tenants":
+        """The tenants of these settings.
+
+        Raises:
+            ValueError: they are wrong.
+        """
+        return cls(reward.tenants, file=reward.tenants_file, clock=clock)
 
     @property
     def ask_for_token(self) -> bool:
-        """False when every caller is the tenant `default`."""
-        return bool(self._by_digest)
+        """False when every caller is the tenant `default`. An empty file admits no one."""
+        return self._watched is not None or bool(self._directory.count)
 
-    def authenticate(self, authorization: str) -> Tenant:
-        """Return the tenant of an `Authorization: Bearer ...` value.
+    @property
+    def count(self) -> int:
+        """How many there are, for limits that are divided among them; at least one."""
+        if self._watched is not None:
+            return max(SEVERAL, self._watched.value.count)
+        return max(1, self._directory.count)
 
-        Takes the same time for every tenant, and for an unknown token.
+    def authenticate(self, authorization: str, certificate: Iterable[str] = ()) -> Tenant:
+        """Return the tenant of an `Authorization: Bearer ...` value; without one, that of a client
+        certificate with these names.
 
         Raises:
-            Unauthenticated: no token, or one that no tenant has.
+            Unauthenticated: no token, one that no tenant has, an expired one, or one of another
+                tenant than the certificate.
         """
-        if not self._by_digest:
+        if not self.ask_for_token:
             return self._default
-        shown = _shown(authorization)
-        found = None
-        for digest, tenant in self._by_digest:
-            if hmac.compare_digest(shown, digest):
-                found = tenant
-        if found is None:
+        directory = self._directory if self._watched is None else self._watched.value
+        owners = {
+            tenant.tenant_id: tenant
+            for name in certificate
+            if (tenant := directory.certificates.get(name)) is not None
+        }
+        if owners and not authorization:
+            if len(owners) > 1:
+                raise Unauthenticated("certificate: its names belong to several tenants")
+            return next(iter(owners.values()))
+        tenant = _of_token(directory.tokens, authorization, self._clock.now_ns())
+        if tenant is None:
             raise Unauthenticated("authorization: no tenant has this token")
-        return found
+        if owners and tenant.tenant_id not in owners:
+            raise Unauthenticated("authorization: the certificate is that of another tenant")
+        return tenant
 
 
 class Operator:
-    """The operator of the platform, known by one token; without a token, every caller is."""
+    """The operator of the platform, known by its tokens; without a token, every caller is."""
 
-    def __init__(self, settings: OperatorSettings) -> None:
-        """Read the token.
+    def __init__(self, settings: OperatorSettings, clock: Clock | None = None) -> None:
+        """Read the tokens.
 
         Raises:
-            ValueError: the token's file cannot be read, or is empty.
+            ValueError: a digest has the wrong form; the token's file cannot be read, or is empty.
         """
-        self._token = _operator_token(settings)
-        self._digest = hashlib.sha256(self._token.encode()).digest()
-        self._tenant = Tenant(tenant_id=TenantId("operator"), quota=Quota())
+        self._clock = clock or Clock()
+        self._everyone = Tenant(tenant_id=OPERATOR, quota=Quota())
+        token = settings.token.get_secret_value() if settings.token else ""
+        self._fixed = _token_of_operator(token) if token else None
+        self._watched = None
+        if settings.token_file is not None:
+            from assay.edge.access.watched import Watched  # as above
+
+            setting = "operator.token_file"
+            parse = functools.partial(_operator_token, settings.token_file)
+            self._watched = Watched(settings.token_file, parse, setting=setting, clock=self._clock)
+        self._more = {
+            digest: _Known(
+                tenant=Tenant(tenant_id=OPERATOR, quota=Quota(), roles=one.roles, shown=name),
+                expires_ns=_expires_ns(one),
+            )
+            for index, one in enumerate(settings.tokens)
+            for digest, name in [_digest(one, f"operator.tokens[{index}]")]
+        }
 
     @property
     def ask_for_token(self) -> bool:
         """False when the ports are protected by listening on loopback only."""
-        return bool(self._token)
+        return self._own() is not None or bool(self._more)
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Metadata of a gRPC call to an operator's port."""
-        return (("authorization", f"Bearer {self._token}"),) if self._token else ()
+        own = self._own()
+        return () if own is None else (("authorization", f"Bearer {own.token}"),)
 
-    def authenticate(self, authorization: str) -> Tenant:
-        """Return the operator.
+    def authenticate(self, authorization: str, certificate: Iterable[str] = ()) -> Tenant:
+        """Return the operator; a certificate alone does not make one.
 
         Raises:
-            Unauthenticated: no token, or the wrong one.
+            Unauthenticated: no token, a wrong one, or an expired one.
         """
-        if self._token and not hmac.compare_digest(_shown(authorization), self._digest):
+        del certificate
+        if not self.ask_for_token:
+            return self._everyone
+        own = self._own()
+        if own is not None and hmac.compare_digest(_shown(authorization), own.digest):
+            return self._everyone
+        found = _of_token(self._more, authorization, self._clock.now_ns())
+        if found is None:
             raise Unauthenticated("authorization: not the operator's token (operator.token)")
-        return self._tenant
+        return found
+
+    def _own(self) -> "_OwnToken | None":
+        return self._fixed if self._watched is None else self._watched.value
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnToken:
+    token: str
+    digest: bytes
 
 
 class MetricsReader:
@@ -136,10 +258,22 @@ class MetricsReader:
 
         Raises:
             Unauthenticated: it is someone else, or the operator has no token.
+            PermissionDenied: the token does not permit it.
         """
         if self._tenants.ask_for_token and not self._operator.ask_for_token:
             raise Unauthenticated("metrics: with reward.tenants, set operator.token to read them")
-        self._operator.authenticate(authorization)
+        admit_to_metrics(self._operator, authorization)
+
+
+def admit_to_metrics(operator: Operator, authorization: str) -> None:
+    """Admit an operator's token that may observe.
+
+    Raises:
+        Unauthenticated: it is not one.
+        PermissionDenied: it may not.
+    """
+    roles = operator.authenticate(authorization).roles
+    rules.check(roles, rules.METRICS, "metrics", who=OPERATOR)
 
 
 def refuse_open_listener(
@@ -206,29 +340,100 @@ def _shown(authorization: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
-def _operator_token(settings: OperatorSettings) -> str:
-    if settings.token_file is None:
-        return settings.token.get_secret_value() if settings.token else ""
-    try:
-        token = settings.token_file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"operator.token_file: {error}"
-        raise ValueError(message) from error
+def _of_token(tokens: Mapping[bytes, _Known], authorization: str, now_ns: int) -> Tenant | None:
+    """Who has the token.
+
+    Found by its digest: how long that takes tells nothing about other tokens, because no one can
+    choose a token by the digits of its SHA-256.
+    """
+    known = tokens.get(_shown(authorization))
+    if known is None:
+        return None
+    if now_ns >= known.expires_ns:
+        raise Unauthenticated("authorization: this token has expired")
+    return known.tenant
+
+
+# -- reading the settings ------------------------------------------------------------------------
+def _token_of_operator(token: str) -> _OwnToken:
+    return _OwnToken(token, hashlib.sha256(token.encode()).digest())
+
+
+def _operator_token(path: Path, content: bytes) -> _OwnToken:
+    token = content.decode("utf-8").strip()  # an UnicodeDecodeError is a ValueError
     if not token:
-        message = f"operator.token_file: {settings.token_file} is empty"
+        message = f"{path} is empty"
         raise ValueError(message)
-    return token
+    return _token_of_operator(token)
 
 
-def _digest(name: str, settings: TenantSettings) -> bytes:
-    digest = settings.token_sha256.get_secret_value()
+def _parsed(content: bytes) -> _Directory:
+    """The tenants of a file.
+
+    Raises:
+        ValueError: they are wrong; the message shows none of the content.
+    """
+    try:
+        settings = _FILE.validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        message = f"{field_path(first['loc']) or 'content'}: {first['msg']}"
+        raise ValueError(message) from None
+    return _directory(settings)
+
+
+def _directory(settings: Mapping[str, TenantSettings]) -> _Directory:
+    tokens: dict[bytes, _Known] = {}
+    certificates: dict[str, Tenant] = {}
+    for name, tenant in settings.items():
+        setting = f"reward.tenants.{name}"
+        for digest, known in _tokens(name, tenant, setting):
+            if digest in tokens:
+                other = tokens[digest].tenant.tenant_id
+                message = f"{setting}: a token of it is also one of {other!r}"
+                raise ValueError(message)
+            tokens[digest] = known
+        for shown in tenant.certificate_names:
+            if shown in certificates:
+                other = certificates[shown].tenant_id
+                message = f"{setting}.certificate_names: {shown!r} is also one of {other!r}"
+                raise ValueError(message)
+            certificates[shown] = _tenant(name, tenant, _simple_roles(tenant), shown)
+    return _Directory(tokens=tokens, certificates=certificates, count=len(settings))
+
+
+def _tokens(name: str, tenant: TenantSettings, setting: str) -> Iterable[tuple[bytes, _Known]]:
+    if tenant.token_sha256 is not None:
+        only = TokenSettings(sha256=tenant.token_sha256, roles=_simple_roles(tenant))
+        digest, shown = _digest(only, setting, "token_sha256")
+        yield digest, _Known(tenant=_tenant(name, tenant, only.roles, shown))
+    elif not tenant.tokens and not tenant.certificate_names:
+        message = f"{setting}: set token_sha256, tokens or certificate_names"
+        raise ValueError(message)
+    for index, token in enumerate(tenant.tokens):
+        digest, shown = _digest(token, f"{setting}.tokens[{index}]")
+        held = _tenant(name, tenant, token.roles, shown)
+        yield digest, _Known(tenant=held, expires_ns=_expires_ns(token))
+
+
+def _simple_roles(tenant: TenantSettings) -> frozenset[Role]:
+    return CALLER_ROLES | {Role.OPERATE} if tenant.operate else CALLER_ROLES
+
+
+def _expires_ns(token: TokenSettings) -> float:
+    return float("inf") if token.expires is None else token.expires.timestamp() * 1e9
+
+
+def _digest(token: TokenSettings, setting: str, leaf: str = "sha256") -> tuple[bytes, str]:
+    """A token's digest, and its name in the audit log."""
+    digest = token.sha256.get_secret_value()
     if not _DIGEST_FORM.fullmatch(digest):
-        message = f"reward.tenants.{name}.token_sha256: expected 64 hexadecimal digits"
+        message = f"{setting}.{leaf}: expected 64 hexadecimal digits"
         raise ValueError(message)
-    return bytes.fromhex(digest)
+    return bytes.fromhex(digest), token.name or digest[:_NAME_DIGITS].lower()
 
 
-def _tenant(name: str, settings: TenantSettings) -> Tenant:
+def _tenant(name: str, settings: TenantSettings, roles: frozenset[Role], shown: str) -> Tenant:
     if not NAME_FORM.fullmatch(name):
         message = f"reward.tenants: {name!r} is not a name"
         raise ValueError(message)
@@ -239,6 +444,17 @@ def _tenant(name: str, settings: TenantSettings) -> Tenant:
         tasks_max=settings.tasks_max,
         results_kept_max=settings.results_kept_max,
     )
+    limits = OwnLimits(
+        calls_max=settings.calls_concurrent_max,
+        streams_max=settings.streams_concurrent_max,
+        calls_per_s=settings.calls_per_s_max,
+        requests_per_s=settings.requests_per_s_max,
+    )
     return Tenant(
-        tenant_id=TenantId(name), quota=quota, weight=settings.weight, operate=settings.operate
+        tenant_id=TenantId(name),
+        quota=quota,
+        weight=settings.weight,
+        roles=roles,
+        limits=limits,
+        shown=shown,
     )

@@ -1,22 +1,25 @@
 """Steps of every call, the same for gRPC and HTTP.
 
-In this order: an id for the logs, a span, the token, a slot at the door; then the body is read and
-handled; then a raised error is translated. No part of a call is read before it is admitted. A
-handler finds its caller in `current_call()`, which fails (and so refuses) outside of an
-authenticated call.
+In this order: an id for the logs, a span, the token or certificate, its roles, a slot at the door;
+then the body is read and handled; then a raised error is translated, and the call audited. No part
+of a call is read before it is admitted. A handler finds its caller in `current_call()`, which fails
+(and so refuses) outside of an authenticated call. A stream ends soon after its token does.
 """
 
+import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
-from assay.core.errors import AssayError, Saturated, Unauthenticated
+from assay.core.errors import AssayError, PermissionDenied, Saturated, Unauthenticated
 from assay.core.ids import TenantId
+from assay.edge.access import rules
+from assay.edge.access.audit import Audit
 from assay.edge.auth import Callers, Tenant
 from assay.edge.clock import Clock
 from assay.edge.door import Door, Kind, Load
@@ -27,6 +30,10 @@ from assay.edge.tracing import Tracer
 CALL_ID_CHARS_MAX: Final = 64
 STRANGERS: Final = TenantId("")
 """Stands for all callers without a valid token; no tenant has this name."""
+REFUSED: Final = frozenset({Unauthenticated.reason, PermissionDenied.reason})
+"""Reasons that are audited for every call."""
+CHECK_AGAIN_S: Final = 5.0
+"""How long a stream may outlive its token."""
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +49,8 @@ class Call:
     tenant: Tenant
     load: Load
     """The bytes of its message; released once they are stored."""
+    about: dict[str, str] = field(default_factory=dict)
+    """Names that it was sent, for the audit log: `task_id`, `batch_id`."""
 
 
 _CURRENT: ContextVar[Call] = ContextVar("call")
@@ -56,12 +65,24 @@ def current_call() -> Call:
     return _CURRENT.get()
 
 
+def note_about(**names: str) -> None:
+    """Note which things the present call concerns, for the audit log; without a call, nothing."""
+    call = _CURRENT.get(None)
+    if call is not None:
+        call.about.update(names)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
     """What is known of a call before any check."""
 
     method: str
     authorization: str
+    rule: rules.Rule | None = None
+    """The roles that suffice; `None`: no one may."""
+    certificate: tuple[str, ...] = ()
+    """Names in the caller's certificate."""
+    peer: str = ""
     call_id: str = ""
     traceparent: str = ""
     kind: Kind = Kind.CALL
@@ -80,6 +101,7 @@ class OpenCall:
         self.call_id = call_id
         self.error: ErrorDetail | None = None
         self.tenant: Tenant | None = None
+        self.about: dict[str, str] = {}
         self._admit = admit
 
     async def admit(self) -> Call:
@@ -87,6 +109,7 @@ class OpenCall:
 
         Raises:
             Unauthenticated: no one has the token.
+            PermissionDenied: the token does not permit this call.
             Saturated: there is no slot for this tenant.
         """
         return await self._admit(self)
@@ -96,9 +119,17 @@ class CallGuard:
     """Admits calls and reports how each ended."""
 
     def __init__(
-        self, *, callers: Callers, door: Door, clock: Clock, tracer: Tracer, on_call: OnCall
+        self,
+        *,
+        callers: Callers,
+        door: Door,
+        clock: Clock,
+        tracer: Tracer,
+        on_call: OnCall,
+        audit: Audit | None = None,
     ) -> None:
         self.door = door
+        self._audit = audit
         self._callers = callers
         self._clock = clock
         self._tracer = tracer
@@ -143,6 +174,8 @@ class CallGuard:
             self._calls -= 1
             spent_s = (self._clock.monotonic_ns() - begun_ns) / 1e9
             self._on_call(call.method, reason, spent_s)
+            if self._audit is not None:
+                self._record(self._audit, call, arrival, reason)
 
     async def before_refusal(self, call: OpenCall) -> None:
         """Wait until the refusal of a call without a slot is due; holds nothing while it waits.
@@ -152,18 +185,76 @@ class CallGuard:
         reason = "" if call.error is None else call.error.reason
         if reason == Unauthenticated.reason:
             await self.door.refuse_at_pace(STRANGERS)
-        elif reason == Saturated.reason and call.tenant is not None:
+        elif reason in {Saturated.reason, PermissionDenied.reason} and call.tenant is not None:
             await self.door.refuse_at_pace(call.tenant.tenant_id)
 
+    @asynccontextmanager
+    async def while_permitted(self, arrival: Arrival) -> AsyncIterator[None]:
+        """End the block, at some time in `CHECK_AGAIN_S`, when its token is removed or expires.
+
+        Raises:
+            Unauthenticated, PermissionDenied: that happened.
+        """
+        loop = asyncio.get_running_loop()
+        found: list[AssayError] = []
+        timers: list[asyncio.TimerHandle] = []
+
+        def look() -> None:
+            try:
+                self._permitted(arrival)
+            except AssayError as error:
+                found.append(error)
+                ends.reschedule(loop.time())
+            else:
+                timers[:] = [loop.call_later(CHECK_AGAIN_S, look)]
+
+        timers.append(loop.call_later(CHECK_AGAIN_S, look))
+        try:
+            async with asyncio.timeout(None) as ends:
+                yield
+        except TimeoutError:
+            if not found:
+                raise
+            raise found[0] from None
+        finally:
+            timers[0].cancel()
+
+    def _permitted(self, arrival: Arrival) -> Tenant:
+        tenant = self._callers.authenticate(arrival.authorization, arrival.certificate)
+        rules.check(tenant.roles, arrival.rule, arrival.method, who=tenant.tenant_id)
+        return tenant
+
     async def _admit(self, call: OpenCall, arrival: Arrival, held: ExitStack) -> Call:
-        tenant = self._callers.authenticate(arrival.authorization)
+        tenant = self._callers.authenticate(arrival.authorization, arrival.certificate)
         structlog.contextvars.bind_contextvars(tenant=tenant.tenant_id)
         call.tenant = tenant
+        rules.check(tenant.roles, arrival.rule, arrival.method, who=tenant.tenant_id)
+        self.door.know(tenant.tenant_id, tenant.limits)
         load = held.enter_context(self.door.slot(tenant.tenant_id, arrival.kind))
         await self.door.keep_pace(tenant.tenant_id)
-        admitted = Call(call_id=call.call_id, tenant=tenant, load=load)
+        admitted = Call(call_id=call.call_id, tenant=tenant, load=load, about=call.about)
         _CURRENT.set(admitted)
         return admitted
+
+    def _record(self, audit: Audit, call: OpenCall, arrival: Arrival, reason: str) -> None:
+        """Write the call's line, if it has one."""
+        refused = reason in REFUSED
+        if not refused:
+            if not rules.changes_something(arrival.rule):
+                return
+            if call.method in rules.PAYLOAD_CALLS and not audit.payload_calls:
+                return
+        tenant = call.tenant
+        fields = {
+            "tenant": tenant.tenant_id if tenant else "",
+            "shown": tenant.shown if tenant else "",
+            "call": arrival.method,
+            "call_id": call.call_id,
+            "peer": arrival.peer,
+            "result": reason,
+            **call.about,
+        }
+        audit.record(fields, refused=refused)
 
 
 def _printable(call_id: str) -> str:

@@ -11,7 +11,14 @@ keep the service busy with refusing.
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+)
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +26,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from assay.core.errors import DeadlinePassed, Saturated
 from assay.core.ids import TenantId
+from assay.edge.auth import OwnLimits
 
 T = TypeVar("T")
 
@@ -49,6 +57,7 @@ BURST_S: Final = 1.0
 REFUSALS_MAX: Final = 2_048
 """Calls that wait for their refusal; further ones are refused at once."""
 REFUSAL_S_MAX: Final = 20.0
+NO_LIMITS: Final = OwnLimits()
 
 
 class Kind(StrEnum):
@@ -64,28 +73,36 @@ class Limit:
 
     def __init__(self, what: str, *, total: int, tenants: int, share: float) -> None:
         """Divide `total` among `tenants`; one of them may hold up to `share` of it (0 to 1)."""
-        tenants = max(1, tenants)
         self._what = what
+        self._total = total
+        self._share = share
+        self._held: defaultdict[TenantId, int] = defaultdict(int)
+        self.divide(tenants)
+
+    def divide(self, tenants: int) -> None:
+        """Divide the total again; what is held stays held."""
+        tenants = max(1, tenants)
+        total = self._total
         self._reserve = total // (2 * tenants)
         self._common = total - tenants * self._reserve
-        self._most = max(1, self._reserve, round(total * share)) if tenants > 1 else total
-        self._held: defaultdict[TenantId, int] = defaultdict(int)
-        self._common_held = 0
+        self._most = max(1, self._reserve, round(total * self._share)) if tenants > 1 else total
+        self._common_held = sum(map(self._beyond, self._held.values()))
 
     @property
     def held(self) -> int:
         """Amount held by all tenants."""
         return sum(self._held.values())
 
-    def take(self, tenant: TenantId, amount: int = 1) -> None:
-        """Hold `amount` more until it is given back.
+    def take(self, tenant: TenantId, amount: int = 1, *, own_max: int | None = None) -> None:
+        """Hold `amount` more until it is given back; `own_max`: the tenant's own limit.
 
         Raises:
             Saturated: the tenant is at its limit, or the common part is used up.
         """
-        now = self._held[tenant] + amount
-        if now > self._most:
-            message = f"this tenant's limit of {self._most} {self._what} at once is reached"
+        now = self._held.get(tenant, 0) + amount
+        most = self._most if own_max is None else min(own_max, self._total)
+        if now > most:
+            message = f"this tenant's limit of {most} {self._what} at once is reached"
             raise Saturated(message, retry_after_s=RETRY_AFTER_S)
         more = self._beyond(now) - self._beyond(now - amount)
         if self._common_held + more > self._common:
@@ -139,10 +156,12 @@ class Pace:
         self._per_s = per_s
         self._free_s: dict[TenantId, float] = {}
 
-    def wait_s(self, tenant: TenantId, amount: float, now_s: float) -> float:
-        """Take `amount`; returns how many seconds to wait first."""
+    def wait_s(
+        self, tenant: TenantId, amount: float, now_s: float, *, own_per_s: float | None = None
+    ) -> float:
+        """Take `amount`; returns how many seconds to wait first. `own_per_s`: the tenant's rate."""
         free_s = max(self._free_s.get(tenant, 0.0), now_s - BURST_S)
-        self._free_s[tenant] = free_s + amount / self._per_s
+        self._free_s[tenant] = free_s + amount / (own_per_s or self._per_s)
         return max(0.0, free_s - now_s)
 
 
@@ -194,8 +213,12 @@ class DoorLimits:
 class Door:
     """The resources that all calls of a service hold together."""
 
-    def __init__(self, limits: DoorLimits) -> None:
+    def __init__(self, limits: DoorLimits, *, count: Callable[[], int] | None = None) -> None:
+        """`count`: how many tenants there are now, if that may change."""
         self.limits = limits
+        self._count = count
+        self._divided = limits.tenants
+        self._own: dict[TenantId, OwnLimits] = {}
         self._slots = {
             Kind.CALL: self._limit("calls", limits.calls_max),
             Kind.STREAM: self._limit("streams", limits.streams_max),
@@ -217,6 +240,15 @@ class Door:
         self._answers: defaultdict[TenantId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(ANSWERS_MAX)
         )
+
+    def know(self, tenant: TenantId, own: OwnLimits) -> None:
+        """Apply a tenant's own limits from now on, and divide the totals among all tenants."""
+        self._own[tenant] = own
+        count = self._divided if self._count is None else self._count()
+        if count != self._divided:
+            self._divided = count
+            for limit in (*self._slots.values(), self._bytes, self._refusals, self._discarding):
+                limit.divide(count)
 
     def _limit(self, what: str, total: int) -> Limit:
         limits = self.limits
@@ -274,7 +306,8 @@ class Door:
         if bytes_read > LARGE_BYTES:
             wait_s = self._bytes_pace.wait_s(tenant, bytes_read, now_s)
         else:
-            wait_s = self._calls_pace.wait_s(tenant, not bytes_read, now_s)
+            own = self._own.get(tenant, NO_LIMITS).calls_per_s
+            wait_s = self._calls_pace.wait_s(tenant, not bytes_read, now_s, own_per_s=own)
         if wait_s:
             await asyncio.sleep(wait_s)
 
@@ -289,7 +322,8 @@ class Door:
     async def pace_requests(self, tenant: TenantId, count: int) -> None:
         """Wait until `count` more requests of the tenant are due to be stored."""
         now_s = asyncio.get_running_loop().time()
-        wait_s = self._requests_pace.wait_s(tenant, count, now_s)
+        own = self._own.get(tenant, NO_LIMITS).requests_per_s
+        wait_s = self._requests_pace.wait_s(tenant, count, now_s, own_per_s=own)
         if wait_s:
             await asyncio.sleep(wait_s)
 
@@ -314,8 +348,9 @@ class Door:
         Raises:
             Saturated: there is none for this tenant.
         """
-        slots = self._slots[kind]
-        slots.take(tenant)
+        slots, own = self._slots[kind], self._own.get(tenant, NO_LIMITS)
+        own_max = {Kind.CALL: own.calls_max, Kind.STREAM: own.streams_max}.get(kind)
+        slots.take(tenant, own_max=own_max)
         load = Load(self._bytes, tenant)
         try:
             yield load

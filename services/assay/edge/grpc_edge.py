@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from assay.core.errors import InvalidRequest, Saturated, TooLarge, not_protobuf
+from assay.edge.access.rules import rule_of_rpc
 from assay.edge.auth import in_url
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Pieces, limited, within
@@ -56,6 +58,9 @@ DISCARD_IDLE_S: Final = 2.0
 """A refused stream that sends nothing for this long gets its status."""
 OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})
 """Methods that need no token, on every port: they expose no data and return one word."""
+NAMED: Final = ("task_id", "batch_id", "session_id", "stage", "policy_version")
+"""Fields of a message that say what a call is about, for the audit log."""
+NAMES_IN_CERTIFICATE: Final = ("x509_common_name", "x509_subject_alternative_name")
 
 
 def transport_bytes_max(message_bytes_max: int) -> int:
@@ -93,6 +98,7 @@ def take_port(
     setting: str,
     certificate: Path | None = None,
     key: Path | None = None,
+    client_ca: Path | None = None,
 ) -> str:
     """Have a server listen; returns `host:port`.
 
@@ -103,6 +109,7 @@ def take_port(
         setting: the port's setting, for errors.
         certificate: PEM chain; with `key`, the port speaks TLS only.
         key: PEM private key.
+        client_ca: PEM authorities; callers must show a certificate of one of them.
 
     Raises:
         OSError: the port is taken, or certificate and key cannot be read or do not match.
@@ -113,7 +120,11 @@ def take_port(
             taken = server.add_insecure_port(address)
         else:
             pair = (key.read_bytes(), certificate.read_bytes())
-            taken = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+            authorities = None if client_ca is None else client_ca.read_bytes()
+            credentials = grpc.ssl_server_credentials(
+                [pair], authorities, require_client_auth=authorities is not None
+            )
+            taken = server.add_secure_port(address, credentials)
     except RuntimeError as error:
         why = str(error).partition("; set GRPC_VERBOSITY")[0]
         raise OSError(f"{setting}: cannot listen on {address}: {why}") from error
@@ -208,9 +219,14 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
 
         async def guarded(_requests: Any, context: Context) -> Any:  # noqa: ANN401 as above
             incoming = Incoming(context)
-            with self._guard.call(arrival) as call:
+            known = _from_where(arrival, context)
+            with self._guard.call(known) as call:
                 admitted = await call.admit()
-                return await inner(await self._given(handler, arrival, admitted, incoming), context)
+                given = await self._given(handler, arrival, admitted, incoming)
+                if arrival.kind is not Kind.UPLOAD:
+                    return await inner(given, context)
+                async with self._guard.while_permitted(known):
+                    return await inner(given, context)
             return await self._refuse(call, arrival, incoming, context)
 
         return grpc.stream_unary_rpc_method_handler(guarded, None, handler.response_serializer)
@@ -220,20 +236,23 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
 
         async def guarded(_requests: Any, context: Context) -> None:  # noqa: ANN401 as above
             incoming = Incoming(context)
-            with self._guard.call(arrival) as call:
+            known = _from_where(arrival, context)
+            with self._guard.call(known) as call:
                 admitted = await call.admit()
                 given = await self._given(handler, arrival, admitted, incoming)
-                answers = inner(given, context)
-                if not hasattr(answers, "__aiter__"):  # it writes by itself
-                    return await within(
-                        answers, seconds=self._limits.stream_s_max, what="the stream"
-                    )
-                async for message in limited(answers, self._limits):
-                    await self._written(message, context)
+                async with self._guard.while_permitted(known):
+                    await self._answered(inner(given, context), context)
                 return None
             return await self._refuse(call, arrival, incoming, context)
 
         return grpc.stream_stream_rpc_method_handler(guarded, None, handler.response_serializer)
+
+    async def _answered(self, answers: Any, context: Context) -> None:  # noqa: ANN401 as above
+        if not hasattr(answers, "__aiter__"):  # it writes by itself
+            await within(answers, seconds=self._limits.stream_s_max, what="the stream")
+            return
+        async for message in limited(answers, self._limits):
+            await self._written(message, context)
 
     async def _refuse(
         self, call: OpenCall, arrival: Arrival, incoming: Incoming, context: Context
@@ -334,7 +353,15 @@ class GrpcEdge(grpc.aio.ServerInterceptor):
         admitted.load.add(len(body))
         if raw or handler.request_deserializer is None:
             return body
-        return parsed_message(handler.request_deserializer, body)
+        message = parsed_message(handler.request_deserializer, body)
+        admitted.about.update(_named(message))
+        return message
+
+
+def _named(message: Any) -> dict[str, str]:  # noqa: ANN401 a message
+    """What a message is about."""
+    fields = message.DESCRIPTOR.fields_by_name
+    return {name: str(getattr(message, name)) for name in NAMED if name in fields}
 
 
 def _bound(size: int, bytes_max: int, what: str) -> None:
@@ -365,7 +392,19 @@ def _arrival(details: grpc.HandlerCallDetails, handler: Handler) -> Arrival:
         call_id=metadata.get("x-request-id", ""),
         traceparent=metadata.get("traceparent", ""),
         kind=_kind(handler),
+        rule=rule_of_rpc(details.method),
     )
+
+
+def _from_where(arrival: Arrival, context: Context) -> Arrival:
+    """The call with its peer and the names of that one's certificate."""
+    found: Any = context.auth_context()
+    names = [
+        name.decode("utf-8", "replace")
+        for key in NAMES_IN_CERTIFICATE
+        for name in found.get(key, ())
+    ]
+    return replace(arrival, peer=str(context.peer()), certificate=tuple(names))
 
 
 def _kind(handler: Handler) -> Kind:

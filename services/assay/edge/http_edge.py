@@ -6,8 +6,8 @@ one table, including the framework's own (unknown path, body that is not JSON, m
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastapi.exceptions import RequestValidationError
@@ -15,14 +15,19 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.core.errors import InvalidRequest, NotFound, TooLarge, field_path, not_json
+from assay.edge.access.rules import ANYONE, HTTP, Rule, Rules
 from assay.edge.calls import Arrival, Call, CallGuard, OpenCall
 from assay.edge.door import DISCARD_FACTOR, LARGE_BYTES, Kind, Load, Pieces, within
 from assay.edge.grpc_edge import CONTROL_BYTES_MAX
 from assay.edge.status import STATUS, ErrorDetail, Status, detail_of
 
+CERTIFICATE: Final = "assay.certificate"
+"""The extension of an ASGI scope with the names in the caller's certificate."""
+ANY_METHOD: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 PATH_CHARS_MAX: Final = 256
 """Characters of a path in the logs."""
 CONTROL_COMMAS_MAX: Final = 2_048
@@ -39,6 +44,8 @@ class Paths:
     """Paths whose body may have `body_bytes_max`; others have `CONTROL_BYTES_MAX`."""
     stream: re.Pattern[str]
     """Paths that hold a stream slot."""
+    rules: Rules = field(default_factory=lambda: HTTP)
+    """Which roles suffice for an operation, by its name."""
 
 
 ErrorBody = Callable[[ErrorDetail], Mapping[str, Any]]
@@ -79,6 +86,7 @@ class _HttpEdge:
         self._error_body = error_body
         self._guard = guard
         self._paths = paths
+        self._operations = Operations()
         self._body_bytes_max = body_bytes_max
         self._body_s_max = guard.door.limits.body_s_max
 
@@ -94,19 +102,28 @@ class _HttpEdge:
             what = "reading a part of the answer"
             await within(send(message), seconds=self._body_s_max, what=what)
 
-        with self._guard.call(self._arrival(scope)) as call:
+        arrival = self._arrival(scope)
+        with self._guard.call(arrival) as call:
             admitted = await call.admit()
             reading = self._read_in_turn(scope, receive, admitted)
             body = await within(reading, seconds=self._body_s_max, what="sending the body")
             read = True
             try:
-                await self._app(scope, _replay(body, receive), sending)
+                await self._handled(scope, _replay(body, receive), sending, arrival)
             finally:
                 call.method = _operation(scope)
+                call.about.update(_named(scope))
         if call.error and not started:
             await self._guard.before_refusal(call)
             answer = _answer(call, self._error_body, hang_up=not read)
             await answer(scope, receive, send)
+
+    async def _handled(self, scope: Scope, receive: Receive, send: Send, arrival: Arrival) -> None:
+        if arrival.kind is not Kind.STREAM:
+            await self._app(scope, receive, send)
+            return
+        async with self._guard.while_permitted(arrival):
+            await self._app(scope, receive, send)
 
     async def _read_in_turn(self, scope: Scope, receive: Receive, admitted: Call) -> Pieces:
         declared = _declared_bytes(scope)
@@ -167,7 +184,51 @@ class _HttpEdge:
             call_id=header(scope, b"x-request-id"),
             traceparent=header(scope, b"traceparent"),
             kind=Kind.STREAM if stream else Kind.CALL,
+            rule=self._operations.rule(scope, self._paths.rules),
+            certificate=scope.get("extensions", {}).get(CERTIFICATE, ()),
+            peer="{}:{}".format(*(scope.get("client") or ("", ""))),
         )
+
+
+class Operations:
+    """Which operation of an application a request is for, known before it is routed."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[re.Pattern[str], frozenset[str], str]] | None = None
+
+    def rule(self, scope: Scope, rules: Rules) -> Rule | None:
+        """The rule of the operation that will answer; where there is none, the answer is an error
+        that tells nothing, for anyone with a token."""
+        if self._known is None:  # at the first call, when all routes are there
+            self._known = [_operation_of(route) for route in every_route(scope["app"].routes)]
+        for path, methods, name in self._known:
+            if scope["method"] in methods and path.match(scope["path"]):
+                return rules.get(name)
+        return ANYONE
+
+
+def every_route(routes: Iterable[Any]) -> Iterator[Any]:
+    """The routes of an application, with those of the routers that it includes."""
+    for route in routes:
+        included = getattr(route, "effective_route_contexts", None)
+        if included is None:
+            yield route
+        else:  # FastAPI of 2026 keeps an included router as one route
+            yield from included()
+
+
+def _operation_of(route: Any) -> tuple[re.Pattern[str], frozenset[str], str]:  # noqa: ANN401 as above
+    methods = getattr(route, "methods", None)
+    return (
+        compile_path(route.path)[0],
+        ANY_METHOD if methods is None else frozenset(methods),
+        route.name,
+    )
+
+
+def _named(scope: Scope) -> dict[str, str]:
+    """What a call is about: the names in its path."""
+    return {name: str(value) for name, value in scope.get("path_params", {}).items()}
 
 
 def header(scope: Scope, name: bytes) -> str:

@@ -16,12 +16,13 @@ A peer's address is that of its connection. What a caller writes about itself in
 import asyncio
 import math
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 import uvicorn
@@ -29,6 +30,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.edge.auth import in_url
+from assay.edge.http_edge import CERTIFICATE
 
 HEAD_S_MAX: Final = 10.0
 """From the connection, or a request's first byte, to the end of its headers."""
@@ -55,6 +57,8 @@ class TlsFiles:
 
     certificate: Path | None = None
     key: Path | None = None
+    client_ca: Path | None = None
+    """Authorities; a caller must show a certificate of one of them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,10 +113,12 @@ class Bounded(HttpToolsProtocol):
     _chunks = 0
     _chunk_bytes = 0
     _body: list[bytes]
+    _names: tuple[str, ...] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
         self._body = []
+        self._names = certificate_names(transport.get_extra_info("peercert"))
         peer = self.client[0] if self.client else ""
         if self.bounds.add(peer, self.loop.time()):
             self._peer = peer
@@ -135,6 +141,8 @@ class Bounded(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        if self._names:
+            self.scope["extensions"] = {CERTIFICATE: self._names}  # type: ignore[dict-item]  # ours
         self._headers = self._chunks = self._chunk_bytes = 0
         self._in_head = True
         self._expect(HEAD_S_MAX)
@@ -183,6 +191,15 @@ class Bounded(HttpToolsProtocol):
             self._due = self.loop.call_later(seconds, self.transport.abort)
 
 
+def certificate_names(certificate: Any) -> tuple[str, ...]:  # noqa: ANN401 as `ssl` gives it
+    """The common name and the alternative names of a peer's certificate; none without one."""
+    if not certificate:
+        return ()
+    subject = [pair for group in certificate.get("subject", ()) for pair in group]
+    common = [value for kind, value in subject if kind == "commonName"]
+    return (*common, *(value for _, value in certificate.get("subjectAltName", ())))
+
+
 def bounded_protocol(connections: Connections) -> type[HttpToolsProtocol]:
     """The value for `uvicorn.Config(http=...)`: a protocol class with these limits."""
     return type("Bounded", (Bounded,), {"bounds": connections})
@@ -228,6 +245,8 @@ class HttpListener:
                 timeout_graceful_shutdown=max(1, round(drain_s)),
                 ssl_certfile=tls.certificate,
                 ssl_keyfile=tls.key,
+                ssl_ca_certs=None if tls.client_ca is None else str(tls.client_ca),
+                ssl_cert_reqs=ssl.CERT_NONE if tls.client_ca is None else ssl.CERT_REQUIRED,
             )
         )
 

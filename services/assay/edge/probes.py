@@ -11,8 +11,8 @@ from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from assay.core.errors import Unauthenticated
-from assay.edge.auth import Operator
+from assay.core.errors import PermissionDenied, Unauthenticated
+from assay.edge.auth import Operator, admit_to_metrics
 
 HEAD_BYTES_MAX: Final = 8 * 1024
 TIMEOUT_S: Final = 5.0
@@ -86,9 +86,11 @@ class Probes:
                 return _response("200 OK", b"ok\n")
             case b"/metrics":
                 try:
-                    self._operator.authenticate(_authorization(head))
+                    admit_to_metrics(self._operator, _authorization(head))
                 except Unauthenticated as error:
                     return _response("401 Unauthorized", f"{error.message}\n".encode())
+                except PermissionDenied as error:
+                    return _response("403 Forbidden", f"{error.message}\n".encode())
                 return _response("200 OK", generate_latest(self._registry), CONTENT_TYPE_LATEST)
         return _response("404 Not Found", b"/healthz, /readyz or /metrics\n")
 

@@ -14,6 +14,7 @@ from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
+from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import Operator, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
@@ -142,7 +143,13 @@ def build(
     server = PlannerServer(
         controller=controller,
         store=store,
-        guard=call_guard(operator, clock, tracer or NoTracer(), metrics),
+        guard=call_guard(
+            operator,
+            clock,
+            tracer or NoTracer(),
+            metrics,
+            audit=open_audit(settings, "planner", asks=operator.ask_for_token, clock=clock),
+        ),
         operator=operator,
         settings=settings.planner,
         clock=clock,
@@ -156,7 +163,14 @@ def this_process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
-def call_guard(operator: Operator, clock: Clock, tracer: Tracer, metrics: Metrics) -> CallGuard:
+def call_guard(
+    operator: Operator,
+    clock: Clock,
+    tracer: Tracer,
+    metrics: Metrics,
+    *,
+    audit: Audit | None = None,
+) -> CallGuard:
     """Guard that authenticates callers and limits concurrent calls."""
     limits = DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
     return CallGuard(
@@ -165,6 +179,7 @@ def call_guard(operator: Operator, clock: Clock, tracer: Tracer, metrics: Metric
         clock=clock,
         tracer=tracer,
         on_call=metrics.api_called,
+        audit=audit,
     )
 
 

@@ -3,7 +3,8 @@
 Each fault is one `InvalidRequest` or `TooLarge` that names the field as a path
 (`requests[3].reference.answers`). A response is any bytes: NUL and invalid UTF-8 are judged like
 the rest, so that no response can cause its message to be refused. References, ids and settings are
-UTF-8; a reference may contain NUL as `\\u0000` in its JSON strings (a test's input is any text).
+UTF-8; a reference may contain NUL as `\\u0000` in its JSON strings (a test's input is any text). A
+transcript is text of the candidate too: only its form, its size and its count are checked.
 
 References are parsed by the pipeline's model; the K responses of a group share one reference, and
 training steps return to their prompts, so equal bytes are parsed once while they are cached.
@@ -28,7 +29,7 @@ from assay.core.ids import (
 from assay.core.records import NewRequest
 from assay.core.tools.lru import LruCache
 from assay.reward.drafts import BatchDraft, Message, RequestDraft, TaskDraft
-from assay.verifiers.intake import parse_reference
+from assay.verifiers.intake import parse_messages, parse_reference
 from assay.verifiers.port import PipelineDefinition
 
 BATCH_SIZE_MAX: Final = 1_000_000
@@ -44,6 +45,13 @@ SOUND_BYTES_MAX: Final = 4 * 1024**2
 """Most valid references in the cache."""
 SOUND_ENTRY_BYTES: Final = 200
 """Size of a cache entry in addition to its bytes."""
+
+MESSAGES_MAX: Final = 4_096
+"""Messages of one transcript."""
+ARTIFACTS_MAX: Final = 64
+"""Artifacts of one request."""
+_ARTIFACT_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,128}(/[A-Za-z0-9._-]{1,128}){0,15}")
+_STEPS: Final = frozenset({".", ".."})
 
 
 def check_task(draft: TaskDraft) -> None:
@@ -157,6 +165,7 @@ class RequestCheck:
     """Checks the requests of messages."""
 
     def __init__(self, settings: RewardSettings) -> None:
+        self._settings = settings
         self._requests_max = settings.requests_per_message_max
         self._response_bytes_max = settings.response_bytes_max
         self._reference_bytes_max = settings.reference_bytes_max
@@ -211,12 +220,14 @@ class RequestCheck:
         seen: dict[str, int] = {}
         requests = []
         for index, draft in enumerate(drafts):
-            request_id, group_id, response, reference = draft
+            request_id, group_id, response, reference, messages, artifacts = draft
             if not (REQUEST_FORM.fullmatch(request_id) and _is_group(group_id)):
                 _refuse_ids(draft, index)
             if seen.setdefault(request_id, index) != index:
                 _refuse_twice(request_id, seen[request_id], index)
             self._check_response(response, index)
+            if messages or artifacts:
+                check_attached(draft, definition, self._settings, f"requests[{index}]")
             if self._sound.get((definition.spec.name, reference)) is None:
                 self._check_reference(reference, definition, index)
                 cost_bytes = len(reference) + SOUND_ENTRY_BYTES
@@ -227,6 +238,8 @@ class RequestCheck:
                     group_id=GroupId(group_id),
                     response=response,
                     reference=reference,
+                    messages=messages,
+                    artifacts=artifacts,
                 )
             )
         return requests
@@ -251,6 +264,55 @@ class RequestCheck:
         except InvalidRequest as error:
             prefix = f"requests[{index}]."
             raise InvalidRequest(prefix + error.message, field=prefix + error.field) from None
+
+
+def check_attached(
+    draft: RequestDraft, definition: PipelineDefinition, settings: RewardSettings, place: str
+) -> None:
+    """Check a request's transcript and artifacts.
+
+    Raises:
+        InvalidRequest: one is malformed, or the pipeline takes no artifacts.
+        TooLarge: one is over its limit.
+    """
+    if draft.messages:
+        _check_messages(draft.messages, settings.messages_bytes_max, f"{place}.messages")
+    if draft.artifacts:
+        _check_artifacts(draft, definition, settings.request_artifacts_bytes_max, place)
+
+
+def _check_messages(messages: bytes, bytes_max: int, field: str) -> None:
+    if len(messages) > bytes_max:
+        raise TooLarge(f"{field}: {len(messages)} bytes; at most {bytes_max}", field=field)
+    count = len(parse_messages(messages, field))
+    if count > MESSAGES_MAX:
+        raise TooLarge(f"{field}: {count} messages; at most {MESSAGES_MAX}", field=field)
+
+
+def _check_artifacts(
+    draft: RequestDraft, definition: PipelineDefinition, bytes_max: int, place: str
+) -> None:
+    field = f"{place}.artifacts"
+    if not definition.takes_artifacts:
+        message = f"{field}: pipeline {definition.spec.name} takes none"
+        raise InvalidRequest(message, field=field)
+    if len(draft.artifacts) > ARTIFACTS_MAX:
+        message = f"{field}: {len(draft.artifacts)} artifacts; at most {ARTIFACTS_MAX}"
+        raise TooLarge(message, field=field)
+    size = sum(len(artifact.content) for artifact in draft.artifacts)
+    if size > bytes_max:
+        raise TooLarge(f"{field}: {size} bytes in all; at most {bytes_max}", field=field)
+    seen: set[str] = set()
+    for index, artifact in enumerate(draft.artifacts):
+        name = artifact.name
+        fault = ""
+        if not _ARTIFACT_NAME.fullmatch(name) or not _STEPS.isdisjoint(name.split("/")):
+            fault = f"{name[:80]!r} is not a relative path of plain names"
+        elif name in seen:
+            fault = f"{name!r} occurs twice"
+        if fault:
+            raise InvalidRequest(f"{field}[{index}].name: {fault}", field=f"{field}[{index}].name")
+        seen.add(name)
 
 
 def _form(text: str, field: str, form: re.Pattern[str]) -> str:

@@ -25,7 +25,14 @@ from assay.core.codec import unpack_body
 from assay.core.errors import InvalidRequest
 from assay.core.group import GroupSummary
 from assay.core.outcome import Outcome
-from assay.core.records import BatchRecord, BatchState, ResultRecord, Submitted, TaskRecord
+from assay.core.records import (
+    Artifact,
+    BatchRecord,
+    BatchState,
+    ResultRecord,
+    Submitted,
+    TaskRecord,
+)
 from assay.core.response import response_bytes
 from assay.reward.drafts import (
     BatchDraft,
@@ -129,6 +136,16 @@ def _text(value: object) -> bytes:
     return response_bytes(value)
 
 
+class ArtifactBody(Body):
+    """A file that comes with a request."""
+
+    name: str
+    """A relative path of plain names."""
+    content: str | None = None
+    content_base64: str | None = None
+    """The same as bytes in base64; instead of `content`."""
+
+
 class RewardRequestBody(Body):
     """One response to score."""
 
@@ -142,6 +159,11 @@ class RewardRequestBody(Body):
     """What the model wrote: any JSON string, NUL and lone surrogates included."""
     response_base64: str | None = None
     """The same as bytes in base64; instead of `response`, for bytes that are not UTF-8."""
+    messages: Annotated[list[dict[str, JsonValue]], FailFast()] = Field(default_factory=list)
+    """The transcript: chat messages, each with a `role`. With it, `response` may be absent: the
+    text of the last message of the assistant."""
+    artifacts: Annotated[list[ArtifactBody], FailFast()] = Field(default_factory=list)
+    """Files that the pipeline judges too, if it takes any."""
     reference: dict[str, JsonValue]
     """What to judge it against, in the pipeline's form."""
 
@@ -395,6 +417,8 @@ class PipelineBody(Body):
     settings_schema: dict[str, Any]
     reference_schema: dict[str, Any]
     example_reference: dict[str, Any]
+    takes_artifacts: bool
+    """Requests may come with artifacts."""
 
     @classmethod
     def of(cls, definition: PipelineDefinition) -> Self:
@@ -406,6 +430,7 @@ class PipelineBody(Body):
             settings_schema=definition.settings.model_json_schema(),
             reference_schema=definition.reference.model_json_schema(),
             example_reference=dict(definition.example_reference),
+            takes_artifacts=definition.takes_artifacts,
         )
 
 
@@ -437,6 +462,18 @@ def _drafts(requests: Iterable[RewardRequestBody]) -> list[RequestDraft]:
             request.group_id,
             _response(request, f"requests[{index}].response"),
             _json(request.reference, f"requests[{index}].reference"),
+            json.dumps(request.messages).encode("ascii") if request.messages else b"",
+            tuple(
+                Artifact(
+                    one.name,
+                    _bytes(
+                        None if one.content is None else response_bytes(one.content),
+                        one.content_base64,
+                        f"requests[{index}].artifacts[{number}].content",
+                    ),
+                )
+                for number, one in enumerate(request.artifacts)
+            ),
         )
         for index, request in enumerate(requests)
     ]
@@ -444,10 +481,18 @@ def _drafts(requests: Iterable[RewardRequestBody]) -> list[RequestDraft]:
 
 def _response(request: RewardRequestBody, field: str) -> bytes:
     text, coded = request.response, request.response_base64
+    if text is None and coded is None and request.messages:
+        return b""
+    return _bytes(text, coded, field)
+
+
+def _bytes(text: bytes | None, coded: str | None, field: str) -> bytes:
+    """Bytes that are given as text or in base64."""
     if text is not None and coded is None:
         return text
     if text is not None or coded is None:
-        message = f"{field}: exactly one of response and response_base64"
+        name = field.rpartition(".")[2]
+        message = f"{field}: exactly one of {name} and {name}_base64"
         raise InvalidRequest(message, field=field)
     try:
         return base64.b64decode(coded, validate=True)

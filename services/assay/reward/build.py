@@ -11,6 +11,7 @@ from assay.config.ready_files import Part, ready_file
 from assay.config.settings import RewardSettings, Settings
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
+from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import (
     MetricsReader,
     Operator,
@@ -87,14 +88,15 @@ def build(
         ValueError: a tenant is misconfigured.
     """
     reward = settings.reward
-    tenants = Tenants(reward.tenants)
-    operator = Operator(settings.operator)
-    _check_listener(settings, tenants)
     clock = clock or Clock()
+    tenants = Tenants.of(reward, clock)
+    operator = Operator(settings.operator, clock)
+    _check_listener(settings, tenants)
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
-    door = Door(_limits(reward))
-    guard = _guard(tenants, door, clock, tracer or NoTracer(), metrics)
+    door = Door(_limits(reward, tenants.count), count=lambda: tenants.count)
+    audit = open_audit(settings, "reward", asks=tenants.ask_for_token, clock=clock)
+    guard = _guard(tenants, door, clock, tracer or NoTracer(), metrics, audit)
     service = RewardService(
         store=store,
         pipelines=load_pipelines(settings.verifiers) if pipelines is None else pipelines,
@@ -102,14 +104,10 @@ def build(
         clock=clock,
         metrics=metrics,
         new_id=lambda: secrets.token_hex(16),
-        pace=door.pace_requests if len(reward.tenants) > 1 else None,
+        pace=door.pace_requests if _is_paced(reward, tenants) else None,
         turn=door.turn_to_answer,
     )
-    readers = Readers(
-        reward,
-        settings.verifiers,
-        on_replaced=partial(metrics.part_replaced, part="reader", reason="died"),
-    )
+    readers = _readers(settings, tenants, metrics)
     readiness = Readiness(store, metrics)
     app = build_app(
         service,
@@ -148,19 +146,44 @@ def _check_listener(settings: Settings, tenants: Tenants) -> None:
 
 
 def _guard(
-    tenants: Tenants, door: Door, clock: Clock, tracer: Tracer, metrics: Metrics
+    tenants: Tenants,
+    door: Door,
+    clock: Clock,
+    tracer: Tracer,
+    metrics: Metrics,
+    audit: Audit | None,
 ) -> CallGuard:
     return CallGuard(
-        callers=tenants, door=door, clock=clock, tracer=tracer, on_call=metrics.api_called
+        callers=tenants,
+        door=door,
+        clock=clock,
+        tracer=tracer,
+        on_call=metrics.api_called,
+        audit=audit,
     )
 
 
-def _limits(reward: RewardSettings) -> DoorLimits:
+def _readers(settings: Settings, tenants: Tenants, metrics: Metrics) -> Readers:
+    return Readers(
+        settings.reward,
+        settings.verifiers,
+        tenants=tenants.count,
+        on_replaced=partial(metrics.part_replaced, part="reader", reason="died"),
+    )
+
+
+def _is_paced(reward: RewardSettings, tenants: Tenants) -> bool:
+    """Whether requests are stored at a rate: of several tenants, and of one with a rate."""
+    own = any(tenant.requests_per_s_max for tenant in reward.tenants.values())
+    return own or tenants.count > 1
+
+
+def _limits(reward: RewardSettings, tenants: int) -> DoorLimits:
     return DoorLimits(
         calls_max=reward.calls_concurrent_max,
         streams_max=reward.streams_concurrent_max,
         bytes_max=reward.bytes_in_flight_max,
-        tenants=max(1, len(reward.tenants)),
+        tenants=tenants,
         tenant_share=reward.tenant_share_max,
         tenant_calls_per_s=reward.tenant_calls_per_s_max,
         tenant_bytes_per_s=reward.tenant_bytes_per_s_max,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from assay.core.group import GroupSummary
-from assay.core.records import BatchRecord, ResultRecord
+from assay.core.records import Artifact, BatchRecord, ResultRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ class RequestDraft(NamedTuple):
     group_id: str
     response: bytes
     reference: bytes
+    messages: bytes = b""
+    artifacts: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

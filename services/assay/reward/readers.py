@@ -27,6 +27,7 @@ from assay.config.settings import RewardSettings, VerifierSettings
 from assay.core.errors import AssayError, Saturated, TooLarge
 from assay.core.ids import TenantId
 from assay.core.records import NewRequest
+from assay.edge.calls import note_about
 from assay.reward import reading
 from assay.reward.admission import RequestCheck
 from assay.reward.drafts import Message, ScoreDraft
@@ -195,14 +196,23 @@ class Readers:
         settings: RewardSettings,
         verifiers: VerifierSettings,
         *,
+        tenants: int | None = None,
         on_replaced: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare; `on_replaced` is called when the template had died."""
+        """Prepare.
+
+        Args:
+            settings: limits of messages.
+            verifiers: limits of the pipelines, which check references.
+            tenants: how many there are; absent: as many as in the settings.
+            on_replaced: called when the template had died.
+        """
         self._on_replaced = on_replaced
         self._settings = settings
         self._verifiers = verifiers
         self._check = RequestCheck(settings)
-        tenants = max(1, len(settings.tenants))
+        if tenants is None:
+            tenants = max(1, len(settings.tenants))
         self._places = Places(settings.readers_max, tenants=tenants)
         self.allowance = Allowance(tenants=tenants)
         self._threads = ThreadPoolExecutor(settings.readers_max, thread_name_prefix="reader")
@@ -227,6 +237,7 @@ class Readers:
             if whole.count(b",") <= HERE_COMMAS_MAX:
                 with suppress(reading.TooManyHereError):
                     message = reading.read(form, whole, self._check, here_max=HERE_REQUESTS_MAX)
+                    note_about(batch_id=message.batch_id)
                     return InlineReading(message, self._check)
         place = await self._places.take(tenant, large=size > SMALL_BYTES_MAX)
         apart = ReadingApart(self, place)
@@ -330,6 +341,7 @@ class ReadingApart:
         batch_id, task_id, pipeline, settings_json, timeout_s, deadline_ns, context = head
         self.batch_id = str(batch_id)
         self.context = str(context)
+        note_about(batch_id=self.batch_id)
         self.score = ScoreDraft(
             task_id=str(task_id),
             pipeline=str(pipeline),

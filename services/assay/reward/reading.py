@@ -36,7 +36,7 @@ from assay.core.errors import (
     not_protobuf,
 )
 from assay.core.ids import GroupId, PipelineName, RequestId
-from assay.core.records import NewRequest
+from assay.core.records import Artifact, NewRequest
 from assay.reward import bodies, wire
 from assay.reward.admission import RequestCheck
 from assay.reward.drafts import Message, ScoreDraft
@@ -261,7 +261,7 @@ def _parts(requests: Sequence[NewRequest]) -> Iterator[Sequence[NewRequest]]:
             yield part
             part, size = [], 0
         part.append(request)
-        size += len(request.response) + len(request.reference)
+        size += request.payload_bytes
     yield part
 
 
@@ -269,8 +269,10 @@ def _send_part(channel: socket.socket, requests: Sequence[NewRequest]) -> None:
     rows: list[Sequence[object]] = []
     long_fields: list[bytes] = []
     for request in requests:
-        row: list[object] = [request.request_id, request.group_id]
-        for content in (request.response, request.reference):
+        names = [artifact.name for artifact in request.artifacts]
+        row: list[object] = [request.request_id, request.group_id, names]
+        contents = (one.content for one in request.artifacts)
+        for content in (request.response, request.reference, request.messages, *contents):
             if len(content) > FIELD_BYTES_MAX:
                 long_fields.append(content)
                 row.append(len(content))
@@ -295,15 +297,20 @@ def receive_part(channel: socket.socket, rows: Sequence[Sequence[object]]) -> li
         assert isinstance(value, bytes)  # noqa: S101 for the checker: our own child packed it
         return value
 
-    return [
-        NewRequest(
+    def request(row: Sequence[object]) -> NewRequest:
+        request_id, group_id, names, *values = row
+        assert isinstance(names, list)  # noqa: S101 for the checker: our own child packed it
+        response, reference, messages, *contents = map(content, values)
+        return NewRequest(
             request_id=RequestId(str(request_id)),
             group_id=GroupId(str(group_id)),
-            response=content(response),
-            reference=content(reference),
+            response=response,
+            reference=reference,
+            messages=messages,
+            artifacts=tuple(map(Artifact, names, contents)),
         )
-        for request_id, group_id, response, reference in rows
-    ]
+
+    return [request(row) for row in rows]
 
 
 def _limit(cpu_s: float, memory_bytes_max: int) -> None:

@@ -121,7 +121,11 @@ class RewardServer:
                 body_s_max=settings.body_s_max,
             ),
             drain_s=settings.drain_s,
-            tls=TlsFiles(certificate=settings.tls_certificate, key=settings.tls_key),
+            tls=TlsFiles(
+                certificate=settings.tls_certificate,
+                key=settings.tls_key,
+                client_ca=settings.tls_client_ca,
+            ),
         )
 
     @property
@@ -145,6 +149,7 @@ class RewardServer:
                 setting="reward.grpc_port",
                 certificate=self._settings.tls_certificate,
                 key=self._settings.tls_key,
+                client_ca=self._settings.tls_client_ca,
             )
         except OSError:
             self._http.unbind()

@@ -423,7 +423,7 @@ class RewardService:
             deadline_ns=draft.deadline_ns or 0,
             weight=tenant.weight,
             requests_reserved=len(reserved),
-            bytes_reserved=sum(len(one.response) + len(one.reference) for one in reserved),
+            bytes_reserved=sum(one.payload_bytes for one in reserved),
         )
         implicit = task.record if is_new else None
         batch, created = await self._store.open_batch(spec, tenant.quota, implicit=implicit)
@@ -627,7 +627,7 @@ def _next_part(requests: list[NewRequest]) -> list[NewRequest]:
     """Take the requests that are stored next from the front."""
     count = size = 0
     while count < min(len(requests), PART_REQUESTS_MAX) and size < PART_BYTES_MAX:
-        size += len(requests[count].response) + len(requests[count].reference)
+        size += requests[count].payload_bytes
         count += 1
     part = requests[:count]
     del requests[:count]

@@ -10,6 +10,7 @@ from typing import Final
 
 from assay.core.codec import unpack_body
 from assay.core.records import (
+    Artifact,
     BatchRecord,
     BatchState,
     ResultRecord,
@@ -63,7 +64,17 @@ def batch_draft(request: reward_pb2.OpenBatchRequest) -> BatchDraft:
 
 def request_drafts(requests: Iterable[reward_pb2.RewardRequest]) -> list[RequestDraft]:
     """Submit and Score."""
-    return [RequestDraft(r.request_id, r.group_id, r.response, r.reference_json) for r in requests]
+    return [
+        RequestDraft(
+            r.request_id,
+            r.group_id,
+            r.response,
+            r.reference_json,
+            r.messages_json,
+            tuple(Artifact(one.name, one.content) for one in r.artifacts),
+        )
+        for r in requests
+    ]
 
 
 def score_draft(request: reward_pb2.ScoreRequest) -> ScoreDraft:
@@ -144,6 +155,7 @@ def pipeline(definition: PipelineDefinition) -> reward_pb2.Pipeline:
         settings_schema_json=json.dumps(definition.settings.model_json_schema()),
         reference_schema_json=json.dumps(definition.reference.model_json_schema()),
         example_reference_json=json.dumps(definition.example_reference),
+        takes_artifacts=definition.takes_artifacts,
     )
 
 

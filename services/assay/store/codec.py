@@ -7,7 +7,7 @@ double (empty = none), so that a reward is read back as exactly the same number.
 import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 import msgpack
 
@@ -146,16 +146,20 @@ class Parcel:
         self.rows = [self._row(request, inline_bytes_max) for request in requests]
 
     def _row(self, request: NewRequest, inline_bytes_max: int) -> Row:
-        parts: list[bytes | str] = [request.response, request.reference]
-        size = len(request.response) + len(request.reference)
+        contents = [request.response, request.reference]
+        names = [artifact.name for artifact in request.artifacts]
+        if request.messages or names:
+            contents += (request.messages, *(one.content for one in request.artifacts))
+        parts: list[bytes | str] = list(contents)
+        size = request.payload_bytes
         hashes = ""
         if size > inline_bytes_max:
-            for index, part in enumerate((request.response, request.reference)):
+            for index, part in enumerate(contents):
                 if len(part) > inline_bytes_max:
                     parts[index] = name = hashlib.sha256(part).hexdigest()
                     self.blobs[name] = part
                     hashes = f"{hashes} {name}"
-        payload = msgpack.packb(parts)
+        payload = msgpack.packb([*parts, names] if len(parts) > 2 else parts)
         digest = hashlib.blake2b(payload, digest_size=16)
         digest.update(request.group_id.encode())
         static = msgpack.packb((request.request_id, request.group_id, size, hashes))
@@ -199,10 +203,19 @@ Part = bytes | str
 """Payload part: the content, or the name of its blob."""
 
 
-def payload_parts(packed: bytes) -> tuple[Part, Part]:
-    """Response and reference of a job."""
-    response, reference = msgpack.unpackb(packed)
-    return response, reference
+class Payload(NamedTuple):
+    """The contents of a job; large ones by name."""
+
+    parts: Sequence[Part]
+    """Response and reference; with more contents also the messages, then each artifact."""
+    names: Sequence[str]
+    """Of the artifacts."""
+
+
+def payload(packed: bytes) -> Payload:
+    """Contents of a job."""
+    parts = msgpack.unpackb(packed)
+    return Payload(parts, ()) if len(parts) == 2 else Payload(parts[:-1], parts[-1])
 
 
 def job_names(static: bytes) -> tuple[RequestId, GroupId]:

@@ -93,7 +93,7 @@ class Job:
 
     @property
     def payload_bytes(self) -> int:
-        return len(self.request.response) + len(self.request.reference)
+        return self.request.payload_bytes
 
     @property
     def key(self) -> OrderKey:
@@ -285,7 +285,7 @@ def admit(
 
 def size_of(requests: Iterable[NewRequest]) -> int:
     """Their size, as quotas count it."""
-    return sum(len(request.response) + len(request.reference) for request in requests)
+    return sum(request.payload_bytes for request in requests)
 
 
 def check_quota(held: Held, quota: Quota, *, requests: int, payload_bytes: int) -> None:

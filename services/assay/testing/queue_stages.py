@@ -74,6 +74,8 @@ class StageQueues:
             enqueued_ns=job.enqueued_ns,
             claimed_ns=now_ns,
             deadline_ns=job.batch.deadline_ns,
+            messages=job.request.messages,
+            artifacts=job.request.artifacts,
         )
 
     def held_by(self, stage: StageName, lease: Lease) -> Job | None:

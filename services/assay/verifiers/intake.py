@@ -11,7 +11,7 @@ the input.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import accumulate
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
@@ -64,6 +64,41 @@ def _parse(model: type[_ModelT], data: bytes, *, field: str) -> _ModelT:
         path = _path(field, first["loc"])
         message = f"{path}: {first['msg']}"[:_MESSAGE_CHARS_MAX]
         raise InvalidRequest(message, field=path) from None
+
+
+def parse_messages(data: bytes, field: str) -> list[dict[str, Any]]:
+    """Return the messages of a transcript, each an object with its `role`.
+
+    Their contents are a candidate's text: lone surrogates and NUL are legal.
+
+    Raises:
+        InvalidRequest: it is no JSON list of such objects.
+    """
+    if _nests_too_deep(data):
+        raise InvalidRequest(f"{field} nests deeper than {NESTING_MAX}", field=field)
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    except ValueError as error:  # not UTF-8, not JSON, an integer that Python does not read
+        message = f"{field} is not valid JSON: {error}"[:_MESSAGE_CHARS_MAX]
+        raise InvalidRequest(message, field=field) from None
+    if not isinstance(value, list) or not value:
+        raise InvalidRequest(f"{field} is a list of at least one message", field=field)
+    for index, one in enumerate(value):
+        if not isinstance(one, dict) or not isinstance(one.get("role"), str):
+            place = f"{field}[{index}]"
+            raise InvalidRequest(f"{place} is an object with a role", field=place)
+    return value
+
+
+def last_answer(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Text of the last message of the assistant; empty: there is none."""
+    said = [one.get("content") for one in messages if one["role"] == "assistant"]
+    if not said:
+        return ""
+    if isinstance(said[-1], list):  # parts, of which some are text
+        texts = [part.get("text") for part in said[-1] if isinstance(part, dict)]
+        return "".join(text for text in texts if isinstance(text, str))
+    return said[-1] if isinstance(said[-1], str) else ""
 
 
 def plain_json(data: bytes, field: str) -> object:

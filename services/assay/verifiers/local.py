@@ -7,7 +7,7 @@ So do not use it on hostile text.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +19,7 @@ from assay.core.tools.lru import LruCache
 from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
 from assay.sandbox.port import RunStatus
 from assay.verifiers.audit import REFERENCES_MAX, reference_key, refused
-from assay.verifiers.intake import parse_reference, parse_settings
+from assay.verifiers.intake import last_answer, parse_reference, parse_settings
 from assay.verifiers.port import (
     AuditingHandler,
     HandlerContext,
@@ -99,10 +99,29 @@ class LocalPipelines:
         Raises:
             InvalidRequest: settings or reference are malformed.
         """
+        return self.judge_request(pipeline, response, reference, settings=settings)
+
+    def judge_request(
+        self,
+        pipeline: str,
+        response: str | bytes = "",
+        reference: Mapping[str, Any] | None = None,
+        *,
+        settings: Mapping[str, Any],
+        messages: Sequence[Mapping[str, Any]] = (),
+        artifacts: Mapping[str, bytes] | None = None,
+    ) -> Ended:
+        """As `judge`, with a transcript and artifacts."""
         handover = b""
         use = ResourceUse()
         for stage in self.pipelines[PipelineName(pipeline)].stages:
             work = self.work(pipeline, response, reference, handover, **settings)
+            work = replace(
+                work,
+                response=work.response or last_answer(messages),
+                messages=messages,
+                artifacts=artifacts or {},
+            )
             verdict = self._verdict(stage, work)
             use = use.plus(verdict.use)
             if isinstance(verdict, Ended):

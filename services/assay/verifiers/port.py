@@ -68,6 +68,11 @@ class Work:
     """An instance of the pipeline's settings model."""
     handover: bytes = b""
     """`HandedOver.artifact` of the previous stage."""
+    messages: Sequence[Mapping[str, Any]] = ()
+    """The transcript, if the request has one. Without a response of its own, `response` is the text
+    of its last message of the assistant."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that came with the request, by name; see `PipelineDefinition.takes_artifacts`."""
 
 
 class Artifacts(Protocol):
@@ -177,6 +182,8 @@ class PipelineDefinition:
     controls: Callable[[Any, Any], Sequence[Control]] = no_controls
     """`(reference, settings)` -> responses with the verdict that a sound reference gives each. Pure
     and cheap: it creates text and judges nothing."""
+    takes_artifacts: bool = False
+    """Requests may come with artifacts; they are refused where no stage would read them."""
     tools: Tools = Tools()
     """Part of the pipeline's version; see `assay.verifiers.version`."""
 

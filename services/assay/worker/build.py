@@ -16,6 +16,7 @@ from assay.config.settings import Settings, WorkerSettings
 from assay.core.errors import NotFound
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.edge import lifecycle
+from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import Operator, in_url, refuse_open_listener
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
@@ -144,7 +145,8 @@ def build(
     )
     versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
     host = _host(settings, stages, mode, shared, versions)
-    guard = _guard(operator, clock, metrics)
+    audit = open_audit(settings, "worker", asks=operator.ask_for_token, clock=clock)
+    guard = _guard(operator, clock, metrics, audit)
     return WorkerService(
         settings=settings,
         store=store,
@@ -228,7 +230,7 @@ def _check_listener(settings: Settings, operator: Operator) -> None:
     )
 
 
-def _guard(operator: Operator, clock: Clock, metrics: Metrics) -> CallGuard:
+def _guard(operator: Operator, clock: Clock, metrics: Metrics, audit: Audit | None) -> CallGuard:
     limits = DoorLimits(calls_max=CALLS_MAX, streams_max=CALLS_MAX, bytes_max=CALLS_BYTES_MAX)
     return CallGuard(
         callers=operator,
@@ -236,6 +238,7 @@ def _guard(operator: Operator, clock: Clock, metrics: Metrics) -> CallGuard:
         clock=clock,
         tracer=NoTracer(),
         on_call=metrics.api_called,
+        audit=audit,
     )
 
 

@@ -17,7 +17,16 @@ import structlog
 from assay.core.codec import CodecError
 from assay.core.errors import AssayError
 from assay.core.ids import PipelineName, StageName, WorkerId
-from assay.core.records import Claim, FailAttempt, Finish, GiveBack, Lease, Reaped, StageReport
+from assay.core.records import (
+    Claim,
+    FailAttempt,
+    Finish,
+    GiveBack,
+    Lease,
+    Reaped,
+    StageReport,
+    payload_bytes,
+)
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.edge.tracing import Tracer
@@ -235,7 +244,7 @@ class Supervisor:
             HeldClaim(
                 claim=claim,
                 claimed_ns=now_ns,
-                payload_bytes=len(claim.response) + len(claim.reference) + len(claim.handover),
+                payload_bytes=payload_bytes(claim) + len(claim.handover),
             )
             for claim in claims
         ]
@@ -273,7 +282,15 @@ class Supervisor:
                 self._parts.version_of(claim.task.pipeline, claim.task.settings_json),
             )
             number = tasks.setdefault(task, len(tasks))
-            works.append((number, claim.response, claim.reference, claim.handover))
+            work = messages.WireWork(
+                number,
+                claim.response,
+                claim.reference,
+                claim.handover,
+                claim.messages,
+                claim.artifacts,
+            )
+            works.append(work)
         slot.send(messages.WORK, list(tasks), works, assignment.individually)
 
     def on_idle(self) -> None:

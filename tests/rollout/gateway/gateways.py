@@ -18,7 +18,7 @@ import httpx
 from tests.rollout.gateway import models
 
 from assay.client import Backoff, Client
-from assay.config.settings import RolloutSettings, TenantSettings
+from assay.config.settings import RolloutSettings
 from assay.edge.auth import Tenants
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
+    from assay.config.access import TenantSettings
     from assay.rollout import ProbeEngine
     from assay.rollout.gateway.sessions import Sessions
     from assay.rollout.models.tokenizer import HuggingFaceTokenizer

@@ -16,7 +16,7 @@ from tests.rollout.gateway import models
 from tests.rollout.gateway.gateways import SLOTS, Gateway, RunGateway
 
 from assay.client import Batch
-from assay.config.settings import TenantSettings
+from assay.config.access import TenantSettings
 from assay.core.codec import pack_body
 from assay.core.ids import TenantId
 from assay.core.outcome import Outcome

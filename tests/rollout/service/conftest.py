@@ -11,7 +11,7 @@ from tests.rollout.service.served import SHORT, SLOTS, Rollouts, RunRollouts, ro
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from assay.config.settings import TenantSettings
+    from assay.config.access import TenantSettings
     from assay.rollout import ProbeEngine
 
 

@@ -13,7 +13,7 @@ from tests.rollout.engine.exact import random_model
 
 from assay.client import Backoff, Client
 from assay.client.rollouts import RolloutClient
-from assay.config.settings import RolloutSettings, TenantSettings
+from assay.config.settings import RolloutSettings
 from assay.edge.auth import Tenants
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
@@ -31,6 +31,7 @@ from assay.rollout.service.wire import Served
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from assay.config.access import TenantSettings
     from assay.rollout.models import Model
 
 TOKENS_MAX = 96

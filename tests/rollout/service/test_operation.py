@@ -23,7 +23,7 @@ from tests.rollout.service.test_service import (
 )
 
 from assay.client.rollouts import Prompt, RolloutClient, StepBatch
-from assay.config.settings import TenantSettings
+from assay.config.access import TenantSettings
 from assay.core.errors import DependencyDown, FailedPrecondition, PermissionDenied
 from assay.v1 import rollout_pb2
 

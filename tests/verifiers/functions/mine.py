@@ -64,3 +64,14 @@ def in_parts(response: str, reference: object) -> dict[str, object]:
 
 def bad_parts(response: str, reference: object) -> dict[str, object]:
     return {"score": 0.75, "components": {"length": float("nan")}}
+
+
+def looks_at_all(
+    response: str,
+    reference: object,
+    messages: list[dict[str, str]],
+    *,
+    artifacts: dict[str, bytes],
+) -> float:
+    same = messages[-1]["content"] == response
+    return float(same) + len(messages) + artifacts["out/a.bin"].count(b"\xff") / 10

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from assay.core.errors import InvalidRequest, Unauthenticated
 from assay.edge import http_edge
+from assay.edge.access.rules import GATEWAY
 from assay.edge.calls import CallGuard, current_call
 from assay.edge.http_edge import header
 from assay.rollout.gateway import views
@@ -48,6 +49,7 @@ PATHS: Final = http_edge.Paths(
     prefix="/sessions",
     payload=re.compile(r"/sessions(/[^/]+/(end|v1/(chat/)?completions))?"),
     stream=re.compile(r"/sessions/[^/]+/(v1/(chat/)?completions|trajectories)"),
+    rules=GATEWAY,
 )
 PACKED: Final = "application/octet-stream"
 JSON: Final = "application/json"

@@ -31,7 +31,7 @@ def beside(settings: Settings, shared: Shared) -> list[GatewayListener]:
     """The gateway, if `rollout.gateway.enabled`; see `build` of the rollout service."""
     if not settings.rollout.gateway.enabled:
         return []
-    return [build_gateway(settings.rollout, shared, tenants=len(settings.reward.tenants))]
+    return [build_gateway(settings.rollout, shared, tenants=shared.callers.count)]
 
 
 def build_gateway(settings: RolloutSettings, parts: Shared, *, tenants: int) -> GatewayListener:

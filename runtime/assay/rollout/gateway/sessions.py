@@ -32,7 +32,7 @@ from assay.rollout.gateway.record import Record
 from assay.rollout.service.records import NOT_ASKED, Judged, RewardPlan, SessionKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from assay.config.settings import GatewaySettings
     from assay.core.ids import TenantId
@@ -106,10 +106,10 @@ class SessionCallers:
         """See `Callers`."""
         return self._tenants.ask_for_token
 
-    def authenticate(self, authorization: str) -> Tenant:
+    def authenticate(self, authorization: str, certificate: Iterable[str] = ()) -> Tenant:
         """See `Callers`; the key of a session stands for its tenant."""
         if not is_session_key(authorization):
-            return self._tenants.authenticate(authorization)
+            return self._tenants.authenticate(authorization, certificate)
         return self.session(authorization).tenant
 
     def session(self, authorization: str) -> Session:

@@ -14,6 +14,7 @@ import structlog
 from assay.client import Client
 from assay.config.ready_files import Part, ready_file
 from assay.edge import lifecycle
+from assay.edge.access.audit import open_audit
 from assay.edge.auth import Operator, Tenants, refuse_open_listener, warn_clear_tokens
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
@@ -130,7 +131,7 @@ def build(
             served=_served(rollout, backend),
             tokenizer=backend.tokenizer,
             desk=functools.partial(_desk, rollout, clock),
-            callers=Tenants(settings.reward.tenants),
+            callers=Tenants.of(settings.reward),
             metrics=metrics,
             clock=clock,
         )
@@ -140,7 +141,7 @@ def build(
             served=shared.served,
             weights=backend.weights,
             unsupported=backend.unsupported,
-            guard=_guard(settings, shared.metrics, clock),
+            guard=_guard(settings, shared, clock),
             settings=rollout,
             clock=clock,
         )
@@ -161,7 +162,7 @@ def build(
 
 def _refuse_open_listeners(settings: Settings) -> None:
     for callers, needs in (
-        (Tenants(settings.reward.tenants), "reward.tenants"),
+        (Tenants.of(settings.reward), "reward.tenants"),
         (Operator(settings.operator), "operator.token"),
     ):
         refuse_open_listener(
@@ -202,20 +203,21 @@ def _served(rollout: RolloutSettings, backend: Backend) -> Served:
     )
 
 
-def _guard(settings: Settings, metrics: Metrics, clock: Clock) -> CallGuard:
-    rollout = settings.rollout
+def _guard(settings: Settings, shared: Shared, clock: Clock) -> CallGuard:
+    rollout, callers = settings.rollout, shared.callers
     limits = DoorLimits(
         calls_max=rollout.calls_concurrent_max,
         streams_max=rollout.streams_concurrent_max,
         bytes_max=rollout.bytes_in_flight_max,
-        tenants=max(1, len(settings.reward.tenants)),
+        tenants=callers.count,
     )
     return CallGuard(
-        callers=Tenants(settings.reward.tenants),
-        door=Door(limits),
+        callers=callers,
+        door=Door(limits, count=lambda: callers.count),
         clock=clock,
         tracer=NoTracer(),
-        on_call=metrics.api_called,
+        on_call=shared.metrics.api_called,
+        audit=open_audit(settings, "rollout", asks=callers.ask_for_token, clock=clock),
     )
 
 

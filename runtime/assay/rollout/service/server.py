@@ -82,6 +82,7 @@ class RolloutServer:
             setting="rollout.grpc_port",
             certificate=settings.tls_certificate,
             key=settings.tls_key,
+            client_ca=settings.tls_client_ca,
         )
         await self._report()
         await self._server.start()

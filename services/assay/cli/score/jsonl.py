@@ -9,7 +9,7 @@ digests mean equal work.
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
@@ -19,6 +19,9 @@ from assay.core.response import response_bytes
 
 ROW_BYTES_MAX: Final = 32 * 1024**2
 DIGEST_BYTES: Final = 16
+MESSAGES: Final = "messages"
+ARTIFACTS: Final = "artifacts"
+"""Keys of a row's transcript and files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +46,10 @@ class Row:
     reference: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of its own, as limits of a data set; those of the job go before them."""
-    bytes: int = 0
-    """Of its line."""
+    messages: Sequence[Mapping[str, Any]] = ()
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    size: int = 0
+    """Bytes of its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +117,9 @@ def parse_row(line: int, raw: bytes, fields: Fields) -> Row:
         response=_response(data, fields.response),
         reference=_reference(data[fields.reference]),
         settings=_settings(data.get(fields.settings), fields.settings),
-        bytes=len(raw),
+        messages=_messages(data.get(MESSAGES)),
+        artifacts=_artifacts(data.get(ARTIFACTS)),
+        size=len(raw),
     )
 
 
@@ -144,12 +151,44 @@ def _response(data: Mapping[str, Any], name: str) -> str | bytes:
     text, coded = data.get(name), data.get(f"{name}_base64")
     if isinstance(text, str) and coded is None:
         return text
+    if text is None and coded is None and data.get(MESSAGES):
+        return ""
     if text is not None or not isinstance(coded, str):
         raise InvalidRequest(f"must be a text; or give {name}_base64", field=name)
     try:
         return base64.b64decode(coded, validate=True)
     except ValueError as error:
         raise InvalidRequest(str(error), field=f"{name}_base64") from error
+
+
+def _messages(value: object) -> Sequence[Mapping[str, Any]]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise InvalidRequest("must be a list of objects", field=MESSAGES)
+    return value
+
+
+def _artifacts(value: object) -> Mapping[str, bytes]:
+    """Name to text, or name to an object with `base64`."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidRequest("must be an object", field=ARTIFACTS)
+    return {name: _content(name, given) for name, given in value.items()}
+
+
+def _content(name: str, given: object) -> bytes:
+    if isinstance(given, str):
+        return response_bytes(given)
+    coded = given.get("base64") if isinstance(given, dict) and len(given) == 1 else None
+    if not isinstance(coded, str):
+        message = f'{name[:80]!r} must be a text, or {{"base64": ...}}'
+        raise InvalidRequest(message, field=ARTIFACTS)
+    try:
+        return base64.b64decode(coded, validate=True)
+    except ValueError as error:
+        raise InvalidRequest(f"{name[:80]!r}: {error}", field=ARTIFACTS) from error
 
 
 def _settings(value: object, name: str) -> Mapping[str, Any]:
@@ -173,6 +212,11 @@ def digest_of(basis: bytes, row: Row) -> str:
     for value in (row.settings, row.reference):
         digest.update(json.dumps(value, sort_keys=True, ensure_ascii=True).encode() + b"\n")
     digest.update(response_bytes(row.response))
+    if row.messages or row.artifacts:
+        hashes = {name: hashlib.sha256(one).hexdigest() for name, one in row.artifacts.items()}
+        attached = json.dumps([list(row.messages), hashes], sort_keys=True)
+        parts = digest.digest() + hashlib.sha256(attached.encode()).digest()
+        digest = hashlib.blake2b(parts, key=basis, digest_size=DIGEST_BYTES)
     return digest.hexdigest()
 
 

@@ -98,13 +98,13 @@ def chunked(
     size = 0
     for row in rows:
         same_group = bool(piece) and row.group_id != "" and row.group_id == piece[-1].group_id
-        full = len(piece) >= rows_max or size + row.bytes > bytes_max
+        full = len(piece) >= rows_max or size + row.size > bytes_max
         full = full or (bool(piece) and row.settings != piece[-1].settings)
         if piece and (full or (len(piece) >= rows_wanted and not same_group)):
             yield piece
             piece, size = [], 0
         piece.append(row)
-        size += row.bytes
+        size += row.size
     if piece:
         yield piece
 
@@ -230,6 +230,8 @@ def _request(row: Row) -> Request:
         group_id=row.group_id,
         response=row.response,
         reference=row.reference,
+        messages=row.messages,
+        artifacts=row.artifacts,
     )
 
 

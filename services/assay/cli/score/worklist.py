@@ -91,7 +91,7 @@ class Worklist:
         self._db.execute(
             "INSERT INTO rows (line, id, grp, position, size, digest, settings) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (row.line, key, group, position, row.bytes, digest, settings),
+            (row.line, key, group, position, row.size, digest, settings),
         )
         if group is not None:
             self._db.execute("INSERT OR IGNORE INTO groups VALUES (?, ?)", (group, row.line))

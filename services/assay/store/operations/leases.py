@@ -11,7 +11,7 @@ from typing import Final
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown
 from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
-from assay.core.records import Claim, FinishStatus, Lease, TaskRecord
+from assay.core.records import Artifact, Claim, FinishStatus, Lease, TaskRecord
 from assay.core.store_limits import LEASE_RAN_OUT
 from assay.core.tools.lru import LruCache
 from assay.store import codec
@@ -70,11 +70,11 @@ class Leases:
         if not claims:
             return [], 0
         tasks = await self._tasks_of(batches)
-        parts = [codec.payload_parts(claim[5]) for claim in claims]
-        blobs = await self._payloads.download(part for pair in parts for part in pair)
+        payloads = [codec.payload(claim[5]) for claim in claims]
+        blobs = await self._payloads.download(part for one in payloads for part in one.parts)
         made = (
-            _claim(claim, pair, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
-            for claim, pair in zip(claims, parts, strict=True)
+            _claim(claim, one, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
+            for claim, one in zip(claims, payloads, strict=True)
         )
         return [claim for claim in made if claim is not None], len(claims)
 
@@ -158,7 +158,7 @@ def _content(part: codec.Part, blobs: Mapping[str, bytes]) -> bytes | None:
 
 def _claim(
     reply: Reply,
-    parts: tuple[codec.Part, codec.Part],
+    payload: codec.Payload,
     stage: StageName,
     batch: Reply,
     task: TaskRecord | None,
@@ -167,9 +167,10 @@ def _claim(
 ) -> Claim | None:
     """`None`: the request ended while its parts were fetched; its lease is already lost."""
     _, job, fence, attempt, static, _, handover, enqueued = reply
-    response, reference = _content(parts[0], blobs), _content(parts[1], blobs)
-    if task is None or response is None or reference is None:
+    contents = [content for part in payload.parts if (content := _content(part, blobs)) is not None]
+    if task is None or len(contents) < len(payload.parts):
         return None
+    response, reference, *more = contents
     request_id, group_id = codec.job_names(static)
     return Claim(
         lease=Lease(job_id=JobId(job.decode()), fence=fence),
@@ -185,4 +186,6 @@ def _claim(
         enqueued_ns=enqueued * codec.US,
         claimed_ns=now_us * codec.US,
         deadline_ns=int(batch[4]) * codec.US,
+        messages=more[0] if more else b"",
+        artifacts=tuple(map(Artifact, payload.names, more[1:])),
     )

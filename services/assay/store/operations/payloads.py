@@ -39,7 +39,7 @@ class Payloads:
     async def parcel(self, requests: Sequence[NewRequest]) -> codec.Parcel:
         """Encode the requests of a message."""
         parcel = partial(codec.Parcel, requests, inline_bytes_max=self._inline_bytes_max)
-        size = sum(len(request.response) + len(request.reference) for request in requests)
+        size = sum(request.payload_bytes for request in requests)
         # Hashing releases the interpreter's lock, so other calls continue.
         return await asyncio.to_thread(parcel) if size > PIECE_BYTES else parcel()
 

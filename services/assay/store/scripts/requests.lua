@@ -32,7 +32,8 @@
 --   j:<job>            HASH    S what never changes, packed [request id, group id or '', payload
 --                              bytes, hashes of large parts]; D what does, see `read_job`;
 --                              m timings and v services of the stages gone, packed
---   p:<job>            STRING  packed [response, reference]: bytes, or the hash of a large part
+--   p:<job>            STRING  packed [response, reference] or [response, reference, messages,
+--                              artifacts ..., their names]: bytes, or the hash of a large part
 --   o:<job>            STRING  hand-over of the previous stage
 --   staged             ZSET    '<first job> <count>' of jobs that no batch has yet -> when they are
 --                              dropped (ms)

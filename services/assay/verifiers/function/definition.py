@@ -31,8 +31,9 @@ class FunctionSettings(PipelineSettings):
     that the function cannot read, though it reads a trusted one."""
 
     function: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")
-    """`module:function`, called as `function(response, reference)`. It returns a finite number, or
-    a dict with one under `score`, and possibly named parts of it under `components`."""
+    """`module:function`, called as `function(response, reference)`, with `messages` and `artifacts`
+    (name to bytes) where it has parameters of these names. It returns a finite number, or a dict
+    with one under `score`, and possibly named parts of it under `components`."""
     cpu_s: float = Field(default=10.0, gt=0, le=_CPU_S_MAX)
     """CPU time of one call, the import of the module included."""
     blocked_s: float = Field(default=5.0, gt=0, le=60)
@@ -69,5 +70,6 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         settings=FunctionSettings,
         reference=FunctionReference,
         example_reference={"value": {"answer": "18"}},
+        takes_artifacts=True,
         tools=Tools(folders=settings.function_paths),
     )

@@ -5,7 +5,9 @@ The zygote loads it as a single file: standard library only.
 
 from __future__ import annotations
 
+import base64
 import importlib
+import inspect
 import json
 import math
 import traceback
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from assay.sandbox.port import Box
 
+_EITHER: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _TEXT_CHARS_MAX: Final = 4_000
 _COMPONENTS_MAX: Final = 64
 _NAME_CHARS_MAX: Final = 128
@@ -26,10 +29,25 @@ def main(payload: bytes, box: Box) -> None:
     try:
         module, _, name = order["function"].partition(":")
         function = getattr(importlib.import_module(module), name)
-        record = _record(function(order["response"], order["reference"]))
+        more = {"messages": order["messages"], "artifacts": order["artifacts"]}
+        wanted = _keywords(function, more)
+        if "artifacts" in wanted:
+            coded = wanted["artifacts"].items()
+            wanted["artifacts"] = {name: base64.b64decode(text) for name, text in coded}
+        record = _record(function(order["response"], order["reference"], **wanted))
     except BaseException:  # noqa: BLE001 - the user's function may raise anything; it is reported
         record = {"failed": traceback.format_exc()[-_TEXT_CHARS_MAX:]}
     box.channel_write(json.dumps(record).encode("ascii"))
+
+
+def _keywords(function: Any, more: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    """Those of `more` that the function has parameters for, beside its first two."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[2:]
+    except (TypeError, ValueError):  # a function of C without a signature
+        return {}
+    named = {one.name for one in parameters if one.kind in {one.KEYWORD_ONLY, _EITHER}}
+    return {name: value for name, value in more.items() if name in named}
 
 
 def _record(result: object) -> dict[str, Any]:

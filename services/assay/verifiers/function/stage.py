@@ -8,7 +8,9 @@ because of the response: RESOURCE_LIMIT.
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,12 +71,14 @@ class FunctionHandler:
         settings: FunctionSettings = work.settings
         reference: FunctionReference = work.reference
         return total(
-            lambda: self._judge(work.response, reference, settings),
-            control=lambda: self._control(reference, settings),
+            lambda: self._judge(work, reference, settings),
+            control=lambda: self._control(work, reference, settings),
             at_fault=lambda error: _unreadable(error, settings),
         )
 
-    def _control(self, reference: FunctionReference, settings: FunctionSettings) -> None:
+    def _control(
+        self, work: Work, reference: FunctionReference, settings: FunctionSettings
+    ) -> None:
         """Call the function with trusted responses until it returns a number for one.
 
         Raises:
@@ -83,20 +87,21 @@ class FunctionHandler:
         """
         for response in _trusted_responses(reference.value):
             try:
-                self._judge(response, reference, settings)
+                self._judge(_trusted(work, response), reference, settings)
             except FunctionFailed as error:
                 failure = error
             else:
                 return
         raise failure
 
-    def _judge(
-        self, response: str, reference: FunctionReference, settings: FunctionSettings
-    ) -> Ended:
+    def _judge(self, work: Work, reference: FunctionReference, settings: FunctionSettings) -> Ended:
+        artifacts = work.artifacts.items()
         order = {
             "function": settings.function,
-            "response": response,
+            "response": work.response,
             "reference": reference.value,
+            "messages": list(work.messages),
+            "artifacts": {name: b64encode(content).decode() for name, content in artifacts},
         }
         result = self._launcher.run_harness(
             HarnessRun(
@@ -129,6 +134,14 @@ class FunctionHandler:
             use=use,
             components=components,
         )
+
+
+def _trusted(work: Work, response: str) -> Work:
+    """The request with nothing of the candidate's in it."""
+    messages = [{"role": "assistant", "content": response}] if work.messages else []
+    return replace(
+        work, response=response, messages=messages, artifacts=dict.fromkeys(work.artifacts, b"")
+    )
 
 
 def _trusted_responses(value: Any) -> Sequence[str]:  # noqa: ANN401 - any JSON

@@ -24,7 +24,12 @@ from assay.core.tools.lru import LruCache
 from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse
 from assay.edge.clock import Clock
 from assay.sandbox.confine import confine_process
-from assay.verifiers.intake import parse_reference, parse_settings
+from assay.verifiers.intake import (
+    last_answer,
+    parse_messages,
+    parse_reference,
+    parse_settings,
+)
 from assay.verifiers.port import (
     AuditingHandler,
     HandlerContext,
@@ -206,11 +211,14 @@ class SlotWorker:
     def _open(self, wire: messages.WireWork, task: messages.WireTask) -> _Opened:
         pipeline = self._pipeline_of(task)
         carried = unpack_handover(wire.handover)
+        transcript = parse_messages(wire.messages, "messages") if wire.messages else ()
         work = Work(
-            response=response_text(wire.response),
+            response=response_text(wire.response) or last_answer(transcript),
             reference=self._reference_of(pipeline, wire.reference),
             settings=self._settings_of(pipeline, task),
             handover=carried.artifact,
+            messages=transcript,
+            artifacts=dict(wire.artifacts),
         )
         version = version_after(carried.pipeline_version, task.version)
         return _Opened(work, carried.use, version)

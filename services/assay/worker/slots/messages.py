@@ -73,6 +73,8 @@ class WireWork(NamedTuple):
     response: bytes
     reference: bytes
     handover: bytes
+    messages: bytes = b""
+    artifacts: Sequence[tuple[str, bytes]] = ()
 
 
 class WireTask(NamedTuple):

@@ -170,4 +170,4 @@ class Lead:
 
 def payload_bytes(request: NewRequest) -> int:
     """What counts for the quota."""
-    return len(request.response) + len(request.reference)
+    return request.payload_bytes

@@ -314,6 +314,8 @@ class Ledger:
         require(entry.stage == stage == claim.stage, "claimed at another stage")
         require(claim.lease.fence > self.fence, "a fence that is not new", fence=claim.lease.fence)
         require(claim.response == entry.request.response, "claimed with another response")
+        require(claim.messages == entry.request.messages, "claimed with another transcript")
+        require(claim.artifacts == entry.request.artifacts, "claimed with other artifacts")
         require(claim.attempt == entry.attempts + 1, "another attempt than is counted")
         require(claim.deadline_ns == entry.batch.deadline_ns, "claimed with another deadline")
         require(entry.job_id in {None, claim.lease.job_id}, "a request under another name")

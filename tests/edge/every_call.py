@@ -1,0 +1,130 @@
+"""Every RPC of the contract, read from the generated code, and messages that fit its types."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+import assay.v1
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+
+    from google.protobuf.descriptor import Descriptor, MethodDescriptor, ServiceDescriptor
+    from google.protobuf.message import Message
+
+PARTS = "Parts"
+"""Methods of this ending take the message of the method without it, in pieces."""
+
+
+def services() -> list[ServiceDescriptor]:
+    """Every service of `assay.v1`."""
+    names = sorted(one.name for one in pkgutil.iter_modules(assay.v1.__path__))
+    modules = [importlib.import_module(f"assay.v1.{n}") for n in names if n.endswith("_pb2")]
+    return [one for m in modules for one in m.DESCRIPTOR.services_by_name.values()]
+
+
+def methods() -> list[MethodDescriptor]:
+    """Every method of every service."""
+    return [method for service in services() for method in service.methods]
+
+
+def path(method: MethodDescriptor) -> str:
+    """As it is called."""
+    return f"/{method.containing_service.full_name}/{method.name}"
+
+
+def filled(kind: Descriptor, given: Mapping[str, Any], depth: int = 0) -> Message:
+    """A message in which every field has a value that is `given` by its name, or must have one."""
+    message = GetMessageClass(kind)()
+    for field in kind.fields:
+        if field.containing_oneof is not None and field.containing_oneof.fields[0] is not field:
+            continue
+        value = given.get(field.name)
+        if value is None and field.has_presence and field.message_type is None:
+            continue
+        if field.message_type is not None:
+            if field.message_type.GetOptions().map_entry or depth > 3:
+                continue
+            inner = filled(field.message_type, given, depth + 1)
+            if field.is_repeated:
+                getattr(message, field.name).append(inner)
+            else:
+                getattr(message, field.name).CopyFrom(inner)
+            continue
+        if value is None:
+            value = _any_value(field)
+        if field.is_repeated:
+            getattr(message, field.name).append(value)
+        else:
+            setattr(message, field.name, value)
+    return message
+
+
+def _any_value(field: FieldDescriptor) -> Any:
+    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        return "x" if field.type == FieldDescriptor.TYPE_STRING else b"{}"
+    return {FieldDescriptor.CPPTYPE_BOOL: True, FieldDescriptor.CPPTYPE_ENUM: 1}.get(
+        field.cpp_type, 1
+    )
+
+
+def body(method: MethodDescriptor, given: Mapping[str, Any]) -> bytes:
+    """A message of the method that fits its types."""
+    if method.name.endswith(PARTS):
+        whole = method.containing_service.methods_by_name[method.name.removesuffix(PARTS)]
+        given = {**given, "data": body(whole, given)}
+    return filled(method.input_type, given).SerializeToString()
+
+
+async def ended(
+    channel: grpc.aio.Channel, method: MethodDescriptor, message: bytes, token: str
+) -> grpc.aio.AioRpcError | None:
+    """Call a method with one message and read its answers; returns how it failed, if it did."""
+    untyped: Any = channel
+    metadata = (("authorization", f"Bearer {token}"),) if token else ()
+    try:
+        stream = untyped.stream_stream(path(method))(_one(message), metadata=metadata, timeout=60)
+        async for _ in stream:
+            pass
+    except grpc.aio.AioRpcError as failed:
+        return failed
+    return None
+
+
+async def _one(message: bytes) -> AsyncIterator[bytes]:
+    yield message
+
+
+def handlers() -> Iterator[grpc.GenericRpcHandler]:
+    """Servers of every method; each answers at once."""
+    for service in services():
+        found = {method.name: _handler(method) for method in service.methods}
+        yield grpc.method_handlers_generic_handler(service.full_name, found)
+
+
+def _handler(method: MethodDescriptor) -> Any:
+    answer = GetMessageClass(method.output_type)()
+
+    async def one(request: Any, context: Any) -> Any:
+        if hasattr(request, "__aiter__"):
+            async for _ in request:
+                pass
+        return answer
+
+    async def several(request: Any, context: Any) -> AsyncIterator[Any]:
+        yield await one(request, context)
+
+    asked = "stream" if method.client_streaming else "unary"
+    told = "stream" if method.server_streaming else "unary"
+    made: Any = getattr(grpc, f"{asked}_{told}_rpc_method_handler")
+    return made(
+        several if method.server_streaming else one,
+        GetMessageClass(method.input_type).FromString,
+        GetMessageClass(method.output_type).SerializeToString,
+    )
