@@ -11,11 +11,12 @@ from assay.core.codec import pack_body
 from assay.core.outcome import Outcome
 from assay.core.records import Claim, EndRequest, Finish
 from assay.core.verdict import Evidence, ResourceUse
-from assay.reward.endpoints import sandbox_fusion_bodies
+from assay.edge.access import rules
+from assay.reward.endpoints import ors, sandbox_fusion, sandbox_fusion_bodies, trainers
 
 TOKEN = "a token of twenty-four characters"
 SLIME = {"prompt": "", "response": "\\boxed{5}", "label": "5"}
-RUN = {"code": "print(1)", "language": "python"}
+RUN = {"code": "print(1)", "language": "python", "compile_timeout": 120, "run_timeout": 120}
 
 
 class Fails:
@@ -38,7 +39,7 @@ async def until_calls(api: Any, count: int) -> None:
 async def test_a_token_comes_as_bearer_in_the_url_or_in_rolls_header(run_api: Any) -> None:
     digest = hashlib.sha256(TOKEN.encode()).hexdigest()
     api = await run_api(tenants={"acme": {"token_sha256": digest}})
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
         ways: list[dict[str, Any]] = [
             {"headers": {"Authorization": f"Bearer {TOKEN}"}},
             {"auth": ("anyone", TOKEN)},
@@ -63,7 +64,7 @@ async def test_equal_calls_at_the_same_time_are_one_and_a_failure_is_a_sandbox_e
     api: Any, run_worker: Any
 ) -> None:
     worker = Fails()
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
         calls = [
             asyncio.create_task(http.post("/v1/sandboxfusion/run_code", json=RUN)) for _ in range(4)
         ]
@@ -86,7 +87,7 @@ async def test_a_busy_platform_answers_504_and_keeps_nothing(
 ) -> None:
     monkeypatch.setattr(sandbox_fusion_bodies, "WAIT_S", 0.2)
     asked = {**RUN, "compile_timeout": 0.001, "run_timeout": 0.001}
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
         answer = await http.post("/v1/sandboxfusion/run_code", json=asked)
         assert answer.status_code == 504  # no worker serves the stage
         while 'outcome="CANCELLED"' not in (await http.get("/metrics")).text:
@@ -97,7 +98,7 @@ async def test_a_call_without_a_slot_is_504_for_sandbox_fusion_and_429_elsewhere
     run_api: Any,
 ) -> None:
     api = await run_api(calls_concurrent_max=1)
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
         waiting = asyncio.create_task(http.post("/v1/slime/math/rm", json=SLIME))
         await until_calls(api, 1)
         busy = await http.post("/v1/sandboxfusion/run_code", json=RUN)
@@ -132,7 +133,7 @@ async def test_a_call_without_a_slot_is_504_for_sandbox_fusion_and_429_elsewhere
     ],
 )
 async def test_a_wrong_field_is_named(api: Any, path: str, body: Any, field: str) -> None:
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
         refused = await http.post(f"/v1/sandboxfusion/{path}", json=body)
     assert (refused.status_code, refused.json()["error"]["field"]) == (400, field)
 
@@ -141,7 +142,25 @@ async def test_a_large_message_is_read_apart_from_the_door(api: Any, run_worker:
     worker = Fails()
     await run_worker(worker, stage="python.run")
     large = {**RUN, "stdin": "1," * 200_000}
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
         answer = await http.post("/v1/sandboxfusion/run_code", json=large)
     assert answer.json()["status"] == "SandboxError"
     assert worker.seen == 1
+
+
+async def test_every_route_has_a_rule_and_a_token_that_may_only_read_scores_nothing(
+    run_api: Any,
+) -> None:
+    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
+    reader = {"sha256": digest, "roles": ["read"]}
+    api = await run_api(tenants={"acme": {"tokens": [reader]}})
+    part: Any = None  # routes are only made here, not called
+    made = (sandbox_fusion.routes(part, part), trainers.routes(part, part))
+    served = [one for router in (*made, ors.routes(part, part, part)) for one in router.routes]
+    assert {getattr(one, "name", "") for one in served} == set(rules.ENDPOINTS)
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
+        for path in ("/v1/sandboxfusion/run_code", "/v1/slime/math/rm", "/verify", "/math/call"):
+            refused = await http.post(path, json={}, auth=("anyone", TOKEN))
+            assert refused.status_code == 403, path
+        splits = await http.get("/math/splits", auth=("anyone", TOKEN))
+        assert splits.status_code == 200

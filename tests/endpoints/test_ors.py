@@ -59,7 +59,7 @@ async def http(run_api: Any, run_worker: Any, tmp_path: Path) -> Any:
     environments = {"sums": {"pipeline": "math", "tasks": str(task_file(tmp_path))}}
     api = await run_api(environments=environments)
     await run_worker(Judge(), stage="extract")
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as client:
         yield client
 
 
@@ -168,7 +168,7 @@ async def test_a_group_is_scored_whole_or_not_at_all(http: httpx.AsyncClient) ->
 
 async def test_a_stream_that_broke_off_is_resumed(run_api: Any, run_worker: Any) -> None:
     api = await run_api()
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
         spec = {"prompt": "", "reference": {"answers": ["5"]}}
         headers = await session(http, env_name="math", task_spec=spec)
         call = http.stream("POST", "/math/call", json=submit(RIGHT), headers=headers)
@@ -194,7 +194,7 @@ async def test_sessions_are_a_tenants_own_and_end_when_no_one_names_them(
         for name in ("one", "two")
     }
     api = await run_api(tenants=tenants)
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
         http.headers["X-API-Key"] = TOKEN + "one"
         spec = {"prompt": "", "reference": {"answers": ["5"]}}
         headers = await session(http, env_name="math", task_spec=spec)

@@ -14,7 +14,7 @@ Post = Any
 async def http(api: Any, run_worker: Any) -> Any:
     """A client of a platform whose pipeline `math` is judged by a stand-in."""
     await run_worker(Judge(), stage="extract")
-    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as client:
         yield client
 
 

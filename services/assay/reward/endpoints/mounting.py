@@ -70,9 +70,13 @@ def mount(
     environments = Environments(service.pipelines, settings.environments)
     sessions = Sessions(start=service.start, tenants=max(1, len(settings.tenants)), now_s=_now_s)
     calling = Calling(service, readers)
-    app.include_router(sandbox_fusion.routes(calling, kept))
-    app.include_router(trainers.routes(calling, service))
-    app.include_router(ors.routes(calling, environments, sessions))
+    for router in (
+        sandbox_fusion.routes(calling, kept),
+        trainers.routes(calling, service),
+        ors.routes(calling, environments, sessions),
+    ):
+        # Not in the platform's own description: others define these interfaces.
+        app.include_router(router, include_in_schema=False)
 
 
 def _now_s() -> float:

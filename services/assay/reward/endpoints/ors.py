@@ -14,9 +14,8 @@ from importlib.metadata import version as version_of
 from typing import Annotated, Any, Final
 
 import structlog
-from fastapi import APIRouter, Header, Request, Response, Security
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
-from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
 from assay.core.errors import AssayError, InvalidRequest
@@ -112,7 +111,7 @@ class NotJudgedError(Exception):
 
 def routes(calling: Calling, environments: Environments, sessions: Sessions) -> APIRouter:
     """All routes."""
-    router = APIRouter(prefix="/v1/ors", dependencies=[Security(HTTPBearer(auto_error=False))])
+    router = APIRouter(prefix="/v1/ors")
     _add_sessions(router, environments, sessions)
     _add_tasks(router, environments)
     _add_calls(router, calling, environments, sessions)

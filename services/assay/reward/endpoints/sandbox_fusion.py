@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Security
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPBearer
 
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
@@ -36,9 +35,7 @@ _EXIT_CODE: Final = re.compile(r"exit code (-?\d+)")
 
 def routes(calling: Calling, kept: Kept) -> APIRouter:
     """The routes."""
-    router = APIRouter(
-        prefix="/v1/sandboxfusion", dependencies=[Security(HTTPBearer(auto_error=False))]
-    )
+    router = APIRouter(prefix="/v1/sandboxfusion")
 
     @router.get("/v1/ping", name="SandboxFusionPing")
     async def ping() -> str:
