@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from assay.cli.score import jsonl as jsonl_module
 from assay.cli.score.jsonl import Fields, Row, basis_of, digest_of, parse_row, read_lines
-from assay.cli.score.worklist import Worklist
+from assay.cli.score.worklist import Worklist, superseded_of
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 
 BASIS = basis_of("math", "1", {})
+OTHER = basis_of("math", "1", {"strict": False})
 GOOD = {"response": "x", "reference": {"answers": ["1"]}}
 
 
@@ -29,15 +30,16 @@ def work_on(content: bytes, output: Path, basis: bytes = BASIS) -> Worklist:
     work = Worklist(io.BytesIO(content), Fields(), basis)
     work.read()
     work.resume(output)
+    work.begin()
     return work
 
 
-def score_all(work: Worklist, output: Path, reward: float = 1.0) -> None:
+def score_all(work: Worklist, output: Path, reward: float = 1.0, basis: bytes = BASIS) -> None:
     """As `assay score` does it."""
     with output.open("a") as file:
         for row in work.todo():
             result = {"request_id": row.request_id, "outcome": "SCORED", "reward": reward}
-            file.write(json.dumps({**result, "digest": digest_of(BASIS, row)}) + "\n")
+            file.write(json.dumps({**result, "digest": digest_of(basis, row)}) + "\n")
             work.finish(row.request_id, Outcome.SCORED, reward)
 
 
@@ -166,9 +168,37 @@ def test_a_rerun_keeps_what_is_unchanged_and_does_the_rest(tmp_path: Path) -> No
     assert (number, mean) == (6, 4 / 6)
     ids = [json.loads(line)["request_id"] for line in output.read_text().splitlines()]
     assert sorted(ids) == [f"r{n}" for n in range(6)]
-    other = work_on(text_of(*rows), output, basis_of("math", "2", {}))
-    assert other.left == 6
-    assert output.read_text() == ""
+
+
+def test_no_reward_is_lost_by_a_job_with_other_settings(tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    rows = [{**GOOD, "request_id": f"r{n}"} for n in range(6)]
+    score_all(work_on(text_of(*rows), output), output)
+    rewards = output.read_bytes()
+    mistaken = Worklist(io.BytesIO(text_of(*rows)), Fields(), OTHER)
+    mistaken.read()
+    mistaken.resume(output)
+    assert mistaken.left == 6
+    mistaken.close()  # the service refused the settings
+    assert output.read_bytes() == rewards
+    assert sorted(tmp_path.iterdir()) == [output]
+
+    other = work_on(text_of(*rows), output, OTHER)
+    assert (other.left, other.superseded) == (6, 6)
+    assert output.read_bytes() == b""
+    assert superseded_of(output).read_bytes() == rewards
+    score_all(other, output, reward=0.0, basis=OTHER)
+    changed = [{**rows[0], "response": "y"}, *rows[1:]]
+    for _ in range(2):
+        again = work_on(text_of(*changed), output)
+        assert (again.resumed, again.left, again.superseded) == (5, 1, 7)
+        kept = [json.loads(line) for line in superseded_of(output).read_text().splitlines()]
+        assert {(one["request_id"], one["reward"]) for one in kept} >= {
+            *((f"r{n}", 0.0) for n in range(6)),
+            ("r0", 1.0),
+        }
+    assert work_on(text_of(*rows), output).resumed == 6
+    assert sorted(output.read_bytes().splitlines()) == sorted(rewards.splitlines())
 
 
 def test_a_result_without_a_reward_is_tried_again_and_one_of_no_row_stays(tmp_path: Path) -> None:
@@ -223,6 +253,7 @@ def test_a_file_that_changes_while_it_is_scored_is_told(tmp_path: Path) -> None:
     work = Worklist(file, Fields(), BASIS)
     work.read()
     work.resume(tmp_path / "o")
+    work.begin()
     file.seek(0)
     file.write(text_of({**GOOD, "response": "y"}))
     with pytest.raises(InvalidRequest, match="line 1: the file was changed"):

@@ -32,6 +32,10 @@ def test_the_main_job_scores_a_file_and_a_rerun_resumes(tmp_path: Path) -> None:
     for group, rewards in EXPECTED.items():
         assert [results[f"step1/{group}:k{k}"]["reward"] for k in range(4)] == rewards, group
     lines = output.read_text().splitlines(keepends=True)
+    wrong = ("score", command[1], "--pipeline", "maths", "--out", output)
+    refused = assay(*wrong, data_dir=tmp_path)
+    assert (refused.returncode, output.read_text()) == (2, "".join(lines)), refused.stderr
+    assert "no pipeline 'maths'" in refused.stderr
     output.write_text("".join(lines[:5]) + lines[5][:20])
     again = json.loads(assay(*command, "--json", data_dir=tmp_path).stdout)
     assert (again["resumed"], again["scored"]) == (5, 7)

@@ -76,6 +76,8 @@ def test_values_are_equal_when_python_says_so(one: Any, other: Any) -> None:
         ((1,), [1], False),
         ({1, 2}, frozenset({2, 1}), True),
         ({(1, 2): 0.1 + 0.2}, {(1, 2): 0.3}, True),
+        ({1: 2, 3: 4}, {1: 2}, False),
+        ({1: 2}, {1: 2, 3: 4}, False),
         (123456788, 123456789, False),
         (math.nan, math.nan, True),
         ([math.inf, -math.inf], [math.inf, math.inf], False),

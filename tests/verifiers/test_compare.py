@@ -57,6 +57,8 @@ def rule(
         (b"0.3333333", "0.33333333", rule(), False),
         (b"0.3333333", "0.33333333", rule(float_tolerance=1e-5), True),
         (b"a 0.3333333", "b 0.33333333", rule(float_tolerance=1e-5), False),
+        (b"1", "b", rule(float_tolerance=1e-5), False),
+        (b"b", "1", rule(float_tolerance=1e-5), False),
         (b"1e3", "1000.0", rule(float_tolerance=1e-9), True),
         (b"nan", "NaN", rule(float_tolerance=1e-5), False),
         (b"inf", "1e999", rule(float_tolerance=1.0), False),

@@ -39,6 +39,9 @@ _HEDGES: Final = (
     "\\boxed{{x}} \\boxed{{y}}", "\\boxed{{x}, \\boxed{{y}}}", "\\boxed{{y}} or \\boxed{{x}}",
     "{x} (alternatively {y})", "{x} \\text{ if } n \\text{ is even, } {y} \\text{ if odd}",
     "{x} if n is even and {y} otherwise", "the larger of {x} and {y}", "\\max({x}, {y}, 999999)",
+    "{y} (not {x})", "{y}, not {x}", "{y} \\text{ (not } {x})", "{y} rather than {x}",
+    "{y}, since {x} is too large", "{y} because {x} = {x}", "{x}, not {x}", "{y} (about {x})",
+    "\\sqrt{{y}} = {x}", "{y} \\cdot 2 = {x}", "{x}, as required, or {y}",
     "one of {x}, {y}, {z}", "any of {x} {y} {z}", "{x} < {y}", "{x} \\le x \\le {y}",
 )  # fmt: skip
 _DENIALS: Final = (
@@ -94,7 +97,9 @@ _ADORNMENTS: Final = (
     "\u2060{x}\u2060", "\u200e{x}", "\u00a0{x}\u00a0", "\u3000{x}", "\u2009{x}", "{x}\u3002",
     "\\large {x}", "\\Large{{x}}", "{\\bf {x}}", "{\\rm {x}}", "\\mbox{{x}}", "\\emph{{x}}",
     "\\underline{{x}}", "\\ensuremath{{x}}", "\\bm{{x}}", "-(-{x})", "{x} + 0", "{x} \\cdot 1",
-    "\\frac{{x}}{1}", "{x}/1", "\\sqrt{{x}^2}", "{x}^1", "{x}^{1}",
+    "\\frac{{x}}{1}", "{x} (not {y})", "{x}, not {y}", "{x} \\text{ (not } {y})", "{x} rather than {y}", "{x}, as required",
+    "{x}, since {y} is too large", "{x} \\text{ as required}", "{x} (exact)", "\\sqrt{{x}^2} = {x}",
+    "2 \\cdot {x} / 2 = {x}", "{x} \\approx {x}.0", "{x}/1", "\\sqrt{{x}^2}", "{x}^1", "{x}^{1}",
 )  # fmt: skip
 CARRIERS: Final = (
     "\\boxed{%s}", "<answer>%s</answer>", "#### %s", "The answer is %s", "The answer is $%s$",

@@ -100,9 +100,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         pages = self._service.read(_key(request.session_id), request.cursor, after=request.after)
         async with aclosing(pages):
             async for page in pages:
-                yield rollout_pb2.StreamGroupsResponse(
-                    groups=map(wire.group, page), cursor=page[-1].position
-                )
+                yield wire.groups(page)
 
     async def CancelRollouts(
         self, request: rollout_pb2.CancelRolloutsRequest, context: Context

@@ -34,7 +34,7 @@ from assay.cli.files import damage_told, opened, output_file
 from assay.cli.platform.attached import service
 from assay.cli.score.jsonl import BadRow, Fields, basis_of
 from assay.cli.score.scorer import Scorer, Tasks
-from assay.cli.score.worklist import Worklist, first_of
+from assay.cli.score.worklist import Worklist, first_of, superseded_of
 from assay.client import Client, Result
 from assay.core.errors import InvalidRequest
 from assay.edge.clock import Clock
@@ -108,6 +108,7 @@ class Run:
             "groups": groups,
             "groups_degenerate": degenerate,
             "foreign": self.work.foreign,
+            "superseded": self.work.superseded,
             "elapsed_s": self.elapsed_s,
             "requests_per_s": self.scored / self.elapsed_s if self.elapsed_s else None,
         }
@@ -146,10 +147,12 @@ def score(
         reference=reference_field,
         settings=settings_field,
     )
+    target = output_file(output, inputs=[file])
+    output_file(superseded_of(target), inputs=[file])
     job = Job(
         pipeline=pipeline,
         settings=_object(settings),
-        output=output_file(output, inputs=[file]),
+        output=target,
         url=url,
         data_dir=data_dir,
         strict=strict,
@@ -160,7 +163,7 @@ def score(
             run = Run(work=work, strict=strict, progress=_progress())
             _read(job, work)
             asyncio.run(_until_stopped(job, run))
-            _tell(run, as_json=as_json)
+            _tell(run, job.output, as_json=as_json)
         finally:
             work.close()
 
@@ -270,13 +273,14 @@ async def _until_stopped(job: Job, run: Run) -> None:
 async def _score(job: Job, run: Run) -> None:
     clock = Clock()
     if not run.work.left:
+        run.work.begin()
         _write_bad(job, run)
         return
     async with service(job.url, job.data_dir, clock) as address, Client(address) as client:
         started_ns = clock.monotonic_ns()
         tasks = Tasks(client, job.pipeline, job.settings)
-        if not run.work.has_own_settings:
-            await tasks.of({})  # wrong settings end the run before anything is written
+        await _check_job(tasks, run.work)
+        run.work.begin()
         _write_bad(job, run)
         with (
             run.progress as progress,
@@ -287,6 +291,21 @@ async def _score(job: Job, run: Run) -> None:
             scorer = Scorer(client, tasks, file, basis=job.basis, ledger=run)
             await scorer.run(run.work.todo())
         run.elapsed_s = (clock.monotonic_ns() - started_ns) / 1e9
+
+
+async def _check_job(tasks: Tasks, work: Worklist) -> None:
+    """Wrong settings and an unknown pipeline end the run before anything is written.
+
+    Where rows have settings of their own, those of the job may be incomplete without them.
+
+    Raises:
+        InvalidRequest, NotFound: the service takes no row of this job.
+    """
+    try:
+        await tasks.of({})
+    except InvalidRequest:
+        if not work.has_own_settings:
+            raise
 
 
 @contextmanager
@@ -317,7 +336,7 @@ def _progress() -> Progress:
     )
 
 
-def _tell(run: Run, *, as_json: bool) -> None:
+def _tell(run: Run, output: Path, *, as_json: bool) -> None:
     """Print what became of the rows; the exit code says the same.
 
     Raises:
@@ -330,6 +349,9 @@ def _tell(run: Run, *, as_json: bool) -> None:
         out.print(_table(summary))
     if summary["foreign"]:
         err.print(f"{summary['foreign']:,} results in the output belong to no row; they stay there")
+    if summary["superseded"]:
+        number, place = summary["superseded"], superseded_of(output)
+        err.print(f"{number:,} rewards of other settings or contents of rows are in {place}")
     if summary["without_reward"]:
         number = summary["without_reward"]
         err.print(f"{number:,} ended without a reward; the same command tries again")

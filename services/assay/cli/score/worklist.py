@@ -6,7 +6,8 @@ millions of rows is scored in bounded memory; the rows themselves are read again
 Invariants: an output line is complete or it is not there (a torn last line, left by a kill, is
 dropped); a row is finished exactly when the output has a reward for it under its present digest;
 what is not finished (changed, failed, refused) leaves the output when a run begins and is done
-again.
+again. No reward is lost by that: one under another digest goes to the file `superseded_of`, from
+which a run with that digest takes it back.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 from assay.cli.files import partial_of
 from assay.cli.score.jsonl import BadRow, Fields, Row, digest_of, parse_row, read_lines
@@ -32,6 +33,7 @@ CREATE TABLE rows (line INTEGER PRIMARY KEY, id BLOB UNIQUE, grp BLOB, position 
   size INTEGER, digest TEXT, settings TEXT, outcome TEXT, reward REAL, resumed INTEGER DEFAULT 0);
 CREATE TABLE groups (grp BLOB PRIMARY KEY, first INTEGER) WITHOUT ROWID;
 CREATE TABLE bad (line INTEGER PRIMARY KEY, request_id TEXT, field TEXT, error TEXT);
+CREATE TABLE superseded (id BLOB, digest TEXT, PRIMARY KEY (id, digest)) WITHOUT ROWID;
 CREATE TABLE todo (n INTEGER PRIMARY KEY, line INTEGER);
 """
 
@@ -59,6 +61,7 @@ class Worklist:
         self._settings: set[str] = set()
         self.foreign = 0
         """Results in the output that belong to no row of the file."""
+        self._replacements: list[_Replacement] = []
 
     # -- reading -------------------------------------------------------------------------------
     def read(self) -> None:
@@ -97,50 +100,89 @@ class Worklist:
             self._db.execute("INSERT OR IGNORE INTO groups VALUES (?, ?)", (group, row.line))
 
     def resume(self, output: Path) -> None:
-        """Find what is finished; reduce the output to that.
+        """Find what is finished; nothing changes before `begin`.
 
-        The output is replaced in one step, so a kill leaves the old one or the new one. Results of
-        rows that the file does not have are not ours: they stay.
+        Results of rows that the file does not have are not ours: they stay.
 
         Raises:
-            OSError: the output cannot be read or replaced.
+            OSError: the output cannot be read, or not be replaced.
         """
-        if output.exists():
-            replacement = partial_of(output)
-            self._db.execute("BEGIN")
-            with output.open("rb") as old, replacement.open("wb") as new:
-                dropped = sum(not self._keep(raw, new) for raw in _whole_lines(old))
-                new.flush()
-                os.fsync(new.fileno())
-            self._db.execute("COMMIT")
-            if dropped:
-                replacement.replace(output)
-            else:
-                replacement.unlink()
+        aside = superseded_of(output)
+        self._db.execute("BEGIN")
+        self._replacements = [_Replacement(aside), _Replacement(output)]
+        superseded, new = self._replacements
+        for raw in _lines_of(output):
+            self._place(raw, new, superseded)
+        for raw in _lines_of(aside):
+            self._take_back(raw, new, superseded)
+        self._db.execute("COMMIT")
         self._db.execute(
             "INSERT INTO todo (line) SELECT line FROM rows LEFT JOIN groups USING (grp) "
             "WHERE outcome IS NULL ORDER BY settings, coalesce(first, line), line"
         )
 
-    def _keep(self, raw: bytes, new: IO[bytes]) -> bool:
+    def begin(self) -> None:
+        """Reduce the output to what is finished; before that, what leaves it is put aside.
+
+        Each file is replaced in one step, so a kill leaves the old one or the new one.
+
+        Raises:
+            OSError: a file cannot be replaced.
+        """
+        for replacement in self._replacements:
+            replacement.commit()
+
+    def _place(self, raw: bytes, new: "_Replacement", superseded: "_Replacement") -> None:
+        """A line of the output."""
         result = _result(raw)
         if result is None:
-            return False
-        request_id, digest, outcome, reward = result
-        found = self._db.execute(
-            "SELECT line, digest, resumed FROM rows WHERE id = ?", (_key(request_id),)
-        ).fetchone()
+            new.leave_out()
+            return
+        found = self._row_of(result)
         if found is None:
             self.foreign += 1
-        elif found[1] != digest or found[2]:
-            return False
+            new.keep(raw)
+        elif found.digest == result.digest and not found.is_resumed:
+            self._resumed(found, result)
+            new.keep(raw)
         else:
-            self._db.execute(
-                "UPDATE rows SET outcome = ?, reward = ?, resumed = 1 WHERE line = ?",
-                (outcome, reward, found[0]),
-            )
-        new.write(raw)
-        return True
+            new.leave_out()
+            if found.digest != result.digest and self._is_first_superseded(result):
+                superseded.add(raw)
+
+    def _take_back(self, raw: bytes, new: "_Replacement", superseded: "_Replacement") -> None:
+        """A line of an earlier run's superseded results; it leaves them in a later run, when the
+        output is sure to have it."""
+        result = _result(raw)
+        found = None if result is None else self._row_of(result)
+        if result is None or not self._is_first_superseded(result):
+            superseded.leave_out()
+        elif found is None or found.digest != result.digest:
+            superseded.keep(raw)
+        elif found.is_resumed:
+            superseded.leave_out()
+        else:
+            self._resumed(found, result)
+            new.add(raw)
+            superseded.keep(raw)
+
+    def _row_of(self, result: "_Result") -> "_Found | None":
+        query = "SELECT line, digest, resumed FROM rows WHERE id = ?"
+        found = self._db.execute(query, (_key(result.request_id),)).fetchone()
+        return found and _Found(*found)
+
+    def _resumed(self, row: "_Found", result: "_Result") -> None:
+        self._db.execute(
+            "UPDATE rows SET outcome = ?, reward = ?, resumed = 1 WHERE line = ?",
+            (result.outcome, result.reward, row.line),
+        )
+
+    def _is_first_superseded(self, result: "_Result") -> bool:
+        told = self._db.execute(
+            "INSERT OR IGNORE INTO superseded VALUES (?, ?)",
+            (_key(result.request_id), result.digest or ""),
+        )
+        return told.rowcount > 0
 
     # -- working -------------------------------------------------------------------------------
     def todo(self) -> Iterator[Row]:
@@ -214,6 +256,14 @@ class Worklist:
             yield BadRow(line=line, request_id=request_id, field=field, error=error)
 
     @property
+    def superseded(self) -> int:
+        """Rewards under other digests than those of the rows now."""
+        return self._count(
+            "SELECT count(*) FROM superseded s WHERE NOT EXISTS "
+            "(SELECT 1 FROM rows r WHERE r.id = s.id AND r.digest = s.digest)"
+        )
+
+    @property
     def bad_count(self) -> int:
         """How many those are."""
         return self._count("SELECT count(*) FROM bad")
@@ -242,7 +292,76 @@ class Worklist:
 
     def close(self) -> None:
         """Forget it all."""
+        for replacement in self._replacements:
+            replacement.close()
         self._db.close()
+
+
+class _Replacement:
+    """The next content of a file, beside it; the file stays as it is if that is the same."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._partial = partial_of(path)
+        self._file = self._partial.open("wb")
+        self._differs = False
+
+    def keep(self, raw: bytes) -> None:
+        """A line that the file has."""
+        self._file.write(raw)
+
+    def add(self, raw: bytes) -> None:
+        """A line that it does not have yet."""
+        self._file.write(raw)
+        self._differs = True
+
+    def leave_out(self) -> None:
+        """A line that it has no more."""
+        self._differs = True
+
+    def commit(self) -> None:
+        """Replace the file; one without content is removed if it is not there yet."""
+        if self._file.closed:
+            return
+        if self._differs and (self._file.tell() or self._path.exists()):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._partial.replace(self._path)
+        self.close()
+
+    def close(self) -> None:
+        """Leave nothing beside the file."""
+        if not self._file.closed:
+            self._file.close()
+            self._partial.unlink(missing_ok=True)
+
+
+class _Result(NamedTuple):
+    """A complete output line that has a reward."""
+
+    request_id: str
+    digest: str | None
+    outcome: str | None
+    reward: float
+
+
+class _Found(NamedTuple):
+    """A row of the file."""
+
+    line: int
+    digest: str
+    is_resumed: bool
+
+
+def superseded_of(output: Path) -> Path:
+    """Where rewards are kept that another job or another content of a row replaced."""
+    return output.with_name(f"{output.name}.superseded")
+
+
+def _lines_of(path: Path) -> Iterator[bytes]:
+    if path.exists():
+        with path.open("rb") as file:
+            yield from _whole_lines(file)
 
 
 def _key(name: str) -> bytes:
@@ -265,8 +384,8 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
         yield raw
 
 
-def _result(raw: bytes) -> tuple[str, str | None, str | None, float] | None:
-    """Request id, digest, outcome and reward of a complete output line that has a reward."""
+def _result(raw: bytes) -> _Result | None:
+    """What a complete output line with a reward says."""
     if not raw.endswith(b"\n"):
         return None
     try:
@@ -278,7 +397,7 @@ def _result(raw: bytes) -> tuple[str, str | None, str | None, float] | None:
     request_id, reward = result.get("request_id"), result.get("reward")
     if not isinstance(request_id, str) or not isinstance(reward, (int, float)):
         return None
-    return request_id, result.get("digest"), result.get("outcome"), reward
+    return _Result(request_id, result.get("digest"), result.get("outcome"), reward)
 
 
 def first_of(rows: Sequence[BadRow], more: int) -> str:

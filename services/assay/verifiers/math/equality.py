@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from assay.verifiers.math import algebra, grammar, numeric
+from assay.verifiers.math import agreement, algebra, grammar, numeric
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.grammar import (
     Answer,
     Based,
+    Chain,
     Date,
     Element,
     Items,
@@ -53,6 +54,8 @@ class Comparison:
         """Whether `answer` passes for `gold`."""
         if gold.form and gold.form == answer.form:
             return True
+        if isinstance(gold, Chain) or isinstance(answer, Chain):
+            return self._chains(gold, answer)
         answer = _single(answer)
         if Matrix in (type(gold), type(answer)) and Named not in (type(gold), type(answer)):
             return self._matrices(gold, answer)
@@ -157,6 +160,15 @@ class Comparison:
 
     def _texts(self, gold: str, answer: str) -> bool:
         return self._element(Element(text=gold), Element(text=answer))
+
+    def _chains(self, gold: Answer, answer: Answer) -> bool:
+        """Any side stands for a chain whose sides agree; a contradiction has no value."""
+        golds, answers = _values(gold), _values(answer)
+        if any(self.equal(one, two) for one in golds for two in answers):
+            return True
+        one, two = _otherwise(gold), _otherwise(answer)
+        is_tried = one in golds and two in answers
+        return bool(golds and answers) and not is_tried and self.equal(one, two)
 
     # -- several values ------------------------------------------------------------------------
 
@@ -441,6 +453,16 @@ def _single(answer: Answer) -> Answer:
         if all(_surely_equal(first, item) for item in answer.items[1:]):
             return first
     return answer
+
+
+def _values(answer: Answer) -> Sequence[Answer]:
+    """What may be compared: of a chain its values, or else what it says otherwise."""
+    found = agreement.values(answer) if isinstance(answer, Chain) else None
+    return (_otherwise(answer),) if found is None else found
+
+
+def _otherwise(answer: Answer) -> Answer:
+    return answer.otherwise if isinstance(answer, Chain) else answer
 
 
 def _is_region(answer: Answer) -> bool:

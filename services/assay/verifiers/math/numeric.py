@@ -10,11 +10,13 @@ import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 from assay.verifiers.math.grammar import (
     Answer,
+    Chain,
     Element,
     Items,
     Named,
@@ -28,7 +30,10 @@ DEPTH_MAX: Final = 30
 POINTS: Final = 4
 _NEAR: Final = 1e-7
 """Maximum relative difference of equal values: above float errors, below real differences."""
-_SIZE_MAX: Final = 1e60
+SIZE_MAX: Final = 1e60
+"""Larger values are not compared."""
+
+_DEGREE: Final = math.pi / 180
 
 Value = complex
 Scope = Mapping[str, Value]
@@ -83,7 +88,7 @@ _NAMES: Final = frozenset(
 _CONSTANTS: Final[dict[str, Value]] = {"\\pi": math.pi, "e": math.e, "i": 1j}
 
 
-class _Unread(Exception):
+class Unread(Exception):
     """Beyond this parser."""
 
 
@@ -95,7 +100,7 @@ def judge(gold: Answer, answer: Answer, seed: str) -> bool | None:
         if left.shape != right.shape:
             return None
         return _same(left, right, names, random.Random(seed))  # noqa: S311 - points, not secrets
-    except (_Unread, ArithmeticError, ValueError, RecursionError):
+    except (Unread, ArithmeticError, ValueError, RecursionError):
         return None
 
 
@@ -107,7 +112,7 @@ def approximate(text: str) -> float | None:
         if expression.names:
             return None
         value = expression.tree({})
-    except (_Unread, ArithmeticError, ValueError, RecursionError):
+    except (Unread, ArithmeticError, ValueError, RecursionError):
         return None
     return value.real if abs(value.imag) < _NEAR * max(1.0, abs(value.real)) else None
 
@@ -115,7 +120,9 @@ def approximate(text: str) -> float | None:
 # -- comparison ------------------------------------------------------------------------------------
 
 
-class _Expression:
+class Expression:
+    """A parsed expression, and the names in it."""
+
     __slots__ = ("names", "tree")
 
     def __init__(self, tree: Tree, names: frozenset[str]) -> None:
@@ -126,7 +133,7 @@ class _Expression:
 class _Leaves:
     __slots__ = ("in_order", "shape", "trees")
 
-    def __init__(self, trees: Sequence[_Expression], shape: str, *, in_order: bool) -> None:
+    def __init__(self, trees: Sequence[Expression], shape: str, *, in_order: bool) -> None:
         self.trees = trees
         self.shape = shape
         self.in_order = in_order
@@ -135,14 +142,14 @@ class _Leaves:
 def _leaves(answer: Answer) -> _Leaves:
     match answer:
         case Items(kind=kind, items=items) if items and answer.decimal is None:
-            trees = [_leaf(item) for item in items]
+            trees = [leaf(item) for item in items]
             shape = "tuple" if kind == "tuple" else "list"
             return _Leaves(trees, f"{shape}{len(items)}", in_order=kind == "tuple")
         case Ratio(terms=terms) if len(terms) == 2:
-            top, below = (_leaf(term) for term in terms)
+            top, below = (leaf(term) for term in terms)
             return _Leaves(
                 [
-                    _Expression(
+                    Expression(
                         lambda scope: top.tree(scope) / below.tree(scope), top.names | below.names
                     )
                 ],
@@ -151,21 +158,27 @@ def _leaves(answer: Answer) -> _Leaves:
             )
         case Named(value=value):
             return _leaves(value)
-    return _Leaves([_leaf(answer)], "one", in_order=True)
+    return _Leaves([leaf(answer)], "one", in_order=True)
 
 
-def _leaf(answer: Answer) -> _Expression:
+def leaf(answer: Answer) -> Expression:
+    """Parse one value.
+
+    Raises:
+        Unread: this parser cannot read it.
+    """
     match answer:
         case Number(is_percent=False):
-            value = complex(float(answer.value))
-            return _Expression(lambda _: value, frozenset())
+            return constant(answer.value)
         case Element(text=text):
             return _parse(text)
         case Named(value=value):
-            return _leaf(value)
+            return leaf(value)
+        case Chain(sides=sides):
+            return leaf(sides[0])
         case Words():
-            raise _Unread
-    raise _Unread
+            raise Unread
+    raise Unread
 
 
 def _same(left: _Leaves, right: _Leaves, names: list[str], draw: random.Random) -> bool | None:
@@ -173,7 +186,7 @@ def _same(left: _Leaves, right: _Leaves, names: list[str], draw: random.Random) 
     for _ in range(POINTS):
         scope: dict[str, Value] = {name: complex(draw.uniform(0.3, 2.7)) for name in names}
         ours, theirs = ([leaf.tree(scope) for leaf in side.trees] for side in (left, right))
-        if not all(cmath.isfinite(value) and abs(value) < _SIZE_MAX for value in (*ours, *theirs)):
+        if not all(cmath.isfinite(value) and abs(value) < SIZE_MAX for value in (*ours, *theirs)):
             continue
         told += 1
         if not _match(ours, theirs, in_order=left.in_order):
@@ -183,29 +196,36 @@ def _same(left: _Leaves, right: _Leaves, names: list[str], draw: random.Random) 
 
 def _match(ours: list[Value], theirs: list[Value], *, in_order: bool) -> bool:
     if in_order:
-        return all(_near(one, other) for one, other in zip(ours, theirs, strict=True))
+        return all(near(one, other) for one, other in zip(ours, theirs, strict=True))
     rest = list(theirs)
     for one in ours:
-        at = next((index for index, other in enumerate(rest) if _near(one, other)), None)
+        at = next((index for index, other in enumerate(rest) if near(one, other)), None)
         if at is None:
             return False
         rest.pop(at)
     return True
 
 
-def _near(one: Value, other: Value) -> bool:
+def near(one: Value, other: Value) -> bool:
+    """Equal up to errors of floats."""
     return abs(one - other) <= _NEAR * max(abs(one), abs(other)) or one == other
+
+
+def constant(value: Fraction) -> Expression:
+    """A number."""
+    said = complex(float(value))
+    return Expression(lambda _: said, frozenset())
 
 
 # -- parser ----------------------------------------------------------------------------------------
 
 
-def _parse(text: str) -> _Expression:
+def _parse(text: str) -> Expression:
     parser = _Parser(text)
     tree = parser.sum(0)
     if parser.peek():
-        raise _Unread
-    return _Expression(tree, frozenset(parser.names))
+        raise Unread
+    return Expression(tree, frozenset(parser.names))
 
 
 class _Parser:
@@ -214,8 +234,10 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens = [match[0] for match in _TOKEN.finditer(text) if match[0].strip()]
         if len(self._tokens) > TOKENS_MAX:
-            raise _Unread
+            raise Unread
         self._at = 0
+        self._functions = 0
+        """Number of functions around the position."""
         self.names: set[str] = set()
 
     def peek(self) -> str:
@@ -224,13 +246,13 @@ class _Parser:
     def _take(self, wanted: str = "") -> str:
         said = self.peek()
         if not said or (wanted and said != wanted):
-            raise _Unread
+            raise Unread
         self._at += 1
         return said
 
     def sum(self, depth: int) -> Tree:
         if depth > DEPTH_MAX:
-            raise _Unread
+            raise Unread
         tree = self._product(depth + 1)
         while self.peek() in {"+", "-"}:
             operator = self._take()
@@ -248,11 +270,17 @@ class _Parser:
                 self._take()
                 tree = _over(tree, self._signed(depth))
             elif self._begins_atom(said):
-                if said[0].isdigit():
-                    raise _Unread  # two adjacent numbers are ambiguous
+                if said[0].isdigit() or self._is_mixed():
+                    raise Unread  # two adjacent numbers are ambiguous
                 tree = _times(tree, self._power(depth))
             else:
                 return tree
+
+    def _is_mixed(self) -> bool:
+        """Whether a fraction of digits follows a number: `1\\frac12` is no product."""
+        before, *ahead = self._tokens[self._at - 1 : self._at + 3]
+        fraction = ahead[:1] == ["\\frac"] and "".join(ahead[1:]).lstrip("{")[:1].isdigit()
+        return before[0].isdigit() and fraction
 
     def _begins_atom(self, said: str) -> bool:
         return bool(said) and (
@@ -264,7 +292,7 @@ class _Parser:
 
     def _signed(self, depth: int) -> Tree:
         if depth > DEPTH_MAX:
-            raise _Unread
+            raise Unread
         if self.peek() == "-":
             self._take()
             inner = self._signed(depth + 1)
@@ -281,10 +309,20 @@ class _Parser:
         if self.peek() != "^":
             return base
         self._take()
-        if self.peek() == "\\circ":
-            raise _Unread
+        if self._take_degrees():
+            return lambda scope: base(scope) * _DEGREE
         exponent = self._argument(depth + 1)
         return lambda scope: _raised(base(scope), exponent(scope))
+
+    def _take_degrees(self) -> bool:
+        """Degrees are angles inside a function, and nowhere else."""
+        sign = self._tokens[self._at : self._at + 3]
+        if sign[:1] == ["\\circ"] or sign == ["{", "\\circ", "}"]:
+            if not self._functions:
+                raise Unread
+            self._at += 1 if sign[0] == "\\circ" else 3
+            return True
+        return False
 
     def _argument(self, depth: int) -> Tree:
         """A braced group, one digit, a signed argument, or an atom."""
@@ -305,7 +343,7 @@ class _Parser:
 
     def _atom(self, depth: int) -> Tree:
         if depth > DEPTH_MAX:
-            raise _Unread
+            raise Unread
         said = self.peek()
         for opening, closing in (("(", ")"), ("{", "}"), ("[", "]")):
             if said == opening:
@@ -328,13 +366,13 @@ class _Parser:
 
     def _name(self, name: str) -> Tree:
         if not (name in _NAMES or name == "\\pi" or (len(name) == 1 and name.isalpha())):
-            raise _Unread
+            raise Unread
         if self.peek() == "_":
             self._take()
             if self.peek() == "{":
                 end = self._tokens.index("}", self._at) if "}" in self._tokens[self._at :] else -1
                 if end < 0:
-                    raise _Unread
+                    raise Unread
                 name += "_" + "".join(self._tokens[self._at + 1 : end])
                 self._at = end + 1
             else:
@@ -350,7 +388,9 @@ class _Parser:
         if self.peek() == "^":
             self._take()
             power = self._argument(depth)
+        self._functions += 1
         inner = self._operand(depth)
+        self._functions -= 1
         if power is None:
             return lambda scope: function(inner(scope))
         raised = power
@@ -367,7 +407,7 @@ class _Parser:
 
     def _logarithm(self, depth: int) -> Tree:
         if self.peek() != "_":
-            raise _Unread  # the base is not given
+            raise Unread  # the base is not given
         self._take()
         base = self._argument(depth)
         inner = self._operand(depth)
@@ -401,7 +441,7 @@ def _over(left: Tree, right: Tree) -> Tree:
 
 def _raised(base: Value, exponent: Value) -> Value:
     if abs(exponent) > 1e4:
-        raise _Unread
+        raise Unread
     if exponent.imag == 0 and exponent.real.is_integer():
         return base ** int(exponent.real)
     return base**exponent
@@ -415,7 +455,7 @@ def _real_root(value: Value, degree: Value) -> Value:
 
 def _trigonometric_power(function: Callable[[Value], Value], x: Value, power: Value) -> Value:
     if power == -1:
-        raise _Unread  # an inverse function or a reciprocal
+        raise Unread  # an inverse function or a reciprocal
     return function(x) ** power
 
 
@@ -423,7 +463,7 @@ def _factorial(inner: Tree) -> Tree:
     def value(scope: Scope) -> Value:
         n = inner(scope)
         if n.imag or not n.real.is_integer() or not 0 <= n.real <= 40:
-            raise _Unread
+            raise Unread
         return complex(math.factorial(int(n.real)))
 
     return value
@@ -433,9 +473,9 @@ def _choose(upper: Tree, lower: Tree) -> Tree:
     def value(scope: Scope) -> Value:
         n, k = upper(scope), lower(scope)
         if n.imag or k.imag or not (n.real.is_integer() and k.real.is_integer()):
-            raise _Unread
+            raise Unread
         if not 0 <= k.real <= n.real <= 100:
-            raise _Unread
+            raise Unread
         return complex(math.comb(int(n.real), int(k.real)))
 
     return value

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from assay.verifiers.math import grammar, notation, search
-from assay.verifiers.math.grammar import Answer, Prose, Words
+from assay.verifiers.math import agreement, grammar, notation, search
+from assay.verifiers.math.grammar import Answer, Chain, Named, Prose, Words
 from assay.verifiers.text.answers import Strategy, extract
 
 _REMEMBERED_MAX: Final = 2_048
@@ -57,10 +57,26 @@ def read_answer(text: str, options: tuple[str, ...] = ()) -> Read:
 
 def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
     text = notation.unstruck(notation.undoubled(text))
+    if not is_gold:
+        text = grammar.without_remark(text)
     answer = _option(text, options) or grammar.read(text)
     form = answer.form
+    chain = answer.value if isinstance(answer, Named) else answer
+    if isinstance(chain, Chain) and isinstance(chain.otherwise, Prose):
+        found = agreement.values(chain)
+        if found:
+            return Read(form, answer)
+        answer = chain.otherwise
+        if found is not None:  # the sides contradict each other
+            return Read(form, answer)
     if not isinstance(answer, Prose) and "\\boxed" not in text and "\\fbox" not in text:
         return Read(form, answer)
+    return _searched(text, answer, options, is_gold=is_gold)
+
+
+def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: bool) -> Read:
+    """The answer inside a text that is none itself."""
+    form = answer.form
     if is_gold:
         text = _closed(text)
     marked = extract(text, _MARKED)
@@ -71,7 +87,10 @@ def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
         text = marked.text
     elif is_gold and len(text) < _SOLUTION_CHARS_MIN:
         return Read(form, answer)
-    found = search.find(text) if is_gold or not search.is_denied(text) else None
+    if is_gold:
+        found = search.find(text)
+    else:
+        found = None if search.is_denied(text) else search.find_affirmed(text)
     return Read(form, _last_option(text, options) or found or answer)
 
 

@@ -42,7 +42,8 @@ _REJECTED: Final = re.compile(
     r"|(?:is|are|was|were|does|do)n't)"
     rf"{_BETWEEN}{_SAID}|{_UNEQUAL}{_BETWEEN}{_SAID}|{_SAID}[\s$)}}*_\"'`,]*(?:[A-Za-z]{{1,20}}\s+){{0,2}}"
     r"(?:(?:is|are|was|were)\s+(?:\w{1,20}\s+)?(?:not|wrong|incorrect|false|impossible|excluded)"
-    r"|(?:is|was|are|were)n't|\(?(?:wrong|incorrect|false|rejected)\b)",
+    r"|(?:is|was|are|were)n't|\(?(?:wrong|incorrect|false|rejected)\b"
+    r"|\(?not\s+(?:the\s+|an?\s+)?(?:final\s+)?(?:answer|correct|right|true|valid)\b)",
     re.IGNORECASE,
 )
 """A value with words directly before or after it that reject it."""
@@ -53,6 +54,7 @@ _BOUND: Final = re.compile(
     re.IGNORECASE,
 )
 """A whole answer that is a bound. In a sentence a bound may be the answer: `sell at least 40`."""
+_BOX: Final = re.compile(r"\\(?:boxed|fbox)\s?(?=\{)|</?answer>", re.IGNORECASE)
 _DENIED_CHARS_MAX: Final = 120
 
 
@@ -66,8 +68,24 @@ def find(text: str) -> Answer | None:
     return None if isinstance(answer, Prose) else answer
 
 
+def find_affirmed(text: str) -> Answer | None:
+    """The last run that the text does not reject: 5 in `5, not 4`, nothing in `5, not 5`."""
+    text = _BOX.sub("", text[-_CHARS_MAX:])
+    rejected: list[Answer] = []
+
+    def withdrawn(match: re.Match[str]) -> str:
+        rejected.extend(grammar.read(one[0]) for one in _RUN.finditer(match[0]))
+        return " ; "
+
+    found = find(_REJECTED.sub(withdrawn, text))
+    if found is None or any(grammar.are_same(found, one) for one in rejected):
+        return None
+    return found
+
+
 def is_denied(text: str) -> bool:
     """Whether a short `text` states one value, and rejects it or only bounds it."""
+    text = _BOX.sub("", text)
     if len(text) > _DENIED_CHARS_MAX:
         return False
     values = _SPAN.findall(text) or _RUN.findall(text)

@@ -3,8 +3,9 @@
 Every strategy is one linear pass over the text, is total (any text has an answer or `None`) and
 uses the *last* statement. Consecutive statements with only `and`, `or`, commas and similar words
 between them are one answer with several parts: naming two values names both, not only the last. An
-empty box, tag or `####` states nothing and is ignored. An unclosed box, or a text that ends in
-repetition, has no answer; callers check this with `unfinished` and `repeats`.
+empty box, tag or `####` states nothing and is ignored, and so is a box or tag that the words before
+it reject (`not \\boxed{5}`). An unclosed box, or a text that ends in repetition, has no answer;
+callers check this with `unfinished` and `repeats`.
 """
 
 import re
@@ -94,10 +95,17 @@ _HASHES: Final = re.compile(r"####")
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)])[-\u2212])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)%?"
 )
-_SENTENCE_END: Final = re.compile(r"(?<![ap]\.m)\.(?=\s|$)")
+_SENTENCE_END: Final = re.compile(r"(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=\s|$)")
 _LEAD_IN: Final = re.compile(
     rf"(?:[\s.,;:!?*]|(?<![A-Za-z])(?:{_FILLER}|my|possible)(?![A-Za-z]))*$", re.IGNORECASE
 )
+_REJECTS: Final = re.compile(
+    r"(?<![A-Za-z])(?:(?:is|was|are|were)n't|not|never|rather than|instead of)"
+    r"(?:\s+(?:the|an?|equal|to|just|simply|answer|is))*[\s$\\(\[{:*_]*$",
+    re.IGNORECASE,
+)
+"""Words that end directly before the answer that they reject; a comma ends them."""
+_REJECTS_CHARS_MAX: Final = 60
 _LONG_WORD: Final = re.compile(r"[A-Za-z]{3,}")
 _CUT: Final = re.compile(
     r"(?:[=+/^({\[]|[\s\d)}]-|"
@@ -170,7 +178,7 @@ def _tag(response: str) -> str | None:
             opened = match
         elif opened is not None:
             text = response[opened.end() : match.start()].strip()
-            if text:
+            if text and not _is_rejected(response, opened.start()):
                 found.append(_Statement(opened.start(), match.end(), text))
             opened = None
     return _joined(response, found)
@@ -207,7 +215,8 @@ def _stated_after_boxes(response: str, strategies: Sequence[Strategy]) -> bool:
 
 def _last_boxes(response: str) -> tuple[str, ...]:
     """Contents of the last box and of those that it continues, without empty ones."""
-    boxes = [box for box in _boxes(response)[0] if box.content]
+    found = _boxes(response)[0]
+    boxes = [box for box in found if box.content and not _is_rejected(response, box.start)]
     run = boxes[-1:]
     for earlier in reversed(boxes[:-1]):
         gap = response[earlier.end : run[0].start][: _GAP_CHARS_MAX + 1]
@@ -215,6 +224,11 @@ def _last_boxes(response: str) -> tuple[str, ...]:
             break
         run.insert(0, earlier)
     return tuple(dict.fromkeys(box.content for box in run))
+
+
+def _is_rejected(response: str, start: int) -> bool:
+    """Whether the words before a box or tag say that it is not the answer."""
+    return _REJECTS.search(response[max(0, start - _REJECTS_CHARS_MAX) : start]) is not None
 
 
 def _boxes(response: str) -> tuple[list[_Box], int]:

@@ -7,10 +7,12 @@ number keeps its text.
 
 from assay.verifiers.math.grammar.read import read
 from assay.verifiers.math.grammar.relations import region
+from assay.verifiers.math.grammar.remarks import without_remark
 from assay.verifiers.math.grammar.tree import (
     ITEMS_MAX,
     Answer,
     Based,
+    Chain,
     Date,
     Element,
     Items,
@@ -22,6 +24,7 @@ from assay.verifiers.math.grammar.tree import (
     Time,
     Union,
     Words,
+    are_same,
 )
 from assay.verifiers.math.grammar.words import words_form
 
@@ -29,6 +32,7 @@ __all__ = [
     "ITEMS_MAX",
     "Answer",
     "Based",
+    "Chain",
     "Date",
     "Element",
     "Items",
@@ -40,7 +44,9 @@ __all__ = [
     "Time",
     "Union",
     "Words",
+    "are_same",
     "read",
     "region",
+    "without_remark",
     "words_form",
 ]

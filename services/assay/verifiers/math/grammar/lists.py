@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from assay.verifiers.math import notation
+from assay.verifiers.math.grammar.chains import read_chain
 from assay.verifiers.math.grammar.numbers import read_number
 from assay.verifiers.math.grammar.tree import ITEMS_MAX, Answer, Items, Number, Prose, Reader
 from assay.verifiers.math.grammar.words import RELATION, WORD, bare
@@ -80,6 +81,8 @@ def read_items(
     items: list[Answer] = []
     for part in parts:
         item = reader.part(part.strip())
+        if kind == "list" and reader.depth == 0:
+            item = read_chain(part.strip(), reader, item) or item
         if isinstance(item, Prose):
             return None
         if isinstance(item, Items) and item.brackets == "pm":

@@ -17,6 +17,7 @@ from assay.verifiers.math.grammar.brackets import (
     read_union,
 )
 from assay.verifiers.math.grammar.calendar import read_date, read_time
+from assay.verifiers.math.grammar.chains import read_chain
 from assay.verifiers.math.grammar.lists import read_list, read_plus_minus
 from assay.verifiers.math.grammar.numbers import (
     read_based,
@@ -85,6 +86,10 @@ class _Level:
         if self.depth > DEPTH_MAX:
             return Element(text=text, form=notation.form(text))
         text = ascending(text)
+        found = self._by_rules(text)
+        return (read_chain(text, self, found) or found) if self.depth == 0 else found
+
+    def _by_rules(self, text: str) -> Answer:
         for rule in _RULES:
             found = rule(text, self)
             if found is not None:

@@ -134,7 +134,7 @@ def read_named(text: str, reader: Reader) -> Answer | None:
     if len(sides) != 2 or RELATION.search(text):
         return None
     name, rest = sides[0].strip(), sides[1].strip()
-    if not name or not rest or not _is_name(name):
+    if not name or not rest or not is_name(name):
         return None
     value = reader.part(rest)
     if isinstance(value, Prose | Named) or (isinstance(value, Words) and "\\text" not in rest):
@@ -185,7 +185,7 @@ def _is_plain_name(name: str) -> bool:
     return re.fullmatch(r"(?a)\\?[A-Za-z]+(?:_\{?\w+\}?)?'?", name) is not None
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
     """Letters, `f(x)`, `(x, y)`, `AB`, `a_3`, `|AB|`, a quotient of such; nothing with a sum."""
     if len(name) > _NAME_CHARS_MAX or name.startswith("-") or not _NAME.fullmatch(name):
         return False

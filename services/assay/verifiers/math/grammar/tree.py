@@ -120,6 +120,21 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
+class Chain:
+    """`\\pi \\approx 3.14`, `2 + 3 = 5`: sides that are one value if they agree."""
+
+    sides: tuple["Answer", ...]
+    """Numbers and expressions."""
+    rounds: tuple[bool, ...]
+    """For each side: whether it stands behind a sign of approximation."""
+    is_claimed: bool
+    """The text says that the sides are equal; `1 or 2` may be two answers."""
+    otherwise: "Answer"
+    """What the text says if the sides do not agree."""
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Prose:
     """Sentences, in which the answer must be searched."""
 
@@ -128,8 +143,28 @@ class Prose:
 
 
 Answer = (
-    Number | Element | Words | Items | Matrix | Union | Ratio | Time | Date | Based | Named | Prose
+    Number
+    | Element
+    | Words
+    | Items
+    | Matrix
+    | Union
+    | Ratio
+    | Time
+    | Date
+    | Based
+    | Named
+    | Chain
+    | Prose
 )
+
+
+def are_same(one: Answer, other: Answer) -> bool:
+    """Whether they are plainly the same, as `5` and `5.0` are."""
+    match one, other:
+        case Number(value=left), Number(value=right) if left == right:
+            return True
+    return one.form == other.form
 
 
 class Reader(Protocol):
