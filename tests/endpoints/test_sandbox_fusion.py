@@ -143,12 +143,15 @@ async def labelled_requests(http: httpx.AsyncClient) -> None:
     folder = SHARED_DATA / "sandboxfusion"
     if not folder.is_dir():
         return
+
+    def lines(name: str) -> list[str]:
+        return (folder / name).read_text("utf-8").splitlines()
+
     rows = {
-        (str(row["id"])): row
-        for row in map(json.loads, (folder / "code_eval_code_contests.jsonl").open())
+        (str(row["id"])): row for row in map(json.loads, lines("code_eval_code_contests.jsonl"))
     }
     seen = 0
-    for line in (folder / "submit_labels.jsonl").open():
+    for line in lines("submit_labels.jsonl"):
         labelled = json.loads(line)
         asked = labelled["request"]
         if asked.get("dataset") == "code_contests":
