@@ -1,7 +1,7 @@
 """What the ledger keeps of requests, batches, tenants and planners; what a finding is."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +10,8 @@ from assay.core.outcome import Outcome
 from assay.core.records import BatchSpec, Leadership, Lease, NewRequest, Quota, TaskRecord
 from assay.sim.platform.store import Command
 
+Take = Callable[[Command], None]
+"""Checks one command of its kind."""
 LAG_MAX: Final = 8.0
 """By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
 requests. The theorem (`core.ordering`) says 1 for charged costs. The rest covers costs that are
@@ -91,7 +93,7 @@ class BatchEntry:
 
     @property
     def bytes_reserved(self) -> int:
-        size = sum(payload_bytes(entry.request) for entry in self.requests.values())
+        size = sum(entry.request.payload_bytes for entry in self.requests.values())
         return 0 if self.over else max(0, self.spec.bytes_reserved - size)
 
 
@@ -166,8 +168,3 @@ class Lead:
             self._leader = Leadership(
                 leads=False, planner="", fence=self._fence, expires_ns=command.now_ns
             )
-
-
-def payload_bytes(request: NewRequest) -> int:
-    """What counts for the quota."""
-    return request.payload_bytes
