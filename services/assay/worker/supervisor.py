@@ -458,8 +458,8 @@ class Supervisor:
                 dead=reaped.dead,
             )
             self._parts.metrics.leases_lost(stage=self.stage, seen_by="reaper", count=expired)
-        for batch in reaped.completed:
-            self._parts.metrics.batch_completed(tenant=batch.tenant, slack_s=batch.slack_ms / 1e3)
+        for one in reaped.completed:
+            self._parts.metrics.batch_completed(one.batch, slack_s=one.slack_ms / 1e3)
 
     # -- the end -------------------------------------------------------------------------------
     async def drain(self, drain_s: float) -> None:

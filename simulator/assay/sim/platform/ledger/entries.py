@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.core.ids import JobId, RequestId, StageName, TenantId
+from assay.core.advantages import zero_shift_micro
+from assay.core.ids import GroupId, JobId, RequestId, StageName, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchSpec, Leadership, Lease, NewRequest, Quota, TaskRecord
 from assay.sim.platform.store import Command
@@ -86,6 +87,15 @@ class BatchEntry:
     @property
     def live(self) -> list[Entry]:
         return [one for one in self.requests.values() if one.place != "ended"]
+
+    def shift_micro(self) -> tuple[int, int]:
+        """Requests in groups, and how far zeros would have moved their advantages."""
+        groups: dict[GroupId, list[float | None]] = {}
+        for entry in self.requests.values():
+            if entry.request.group_id:
+                groups.setdefault(entry.request.group_id, []).append(entry.reward)
+        grouped = sum(len(rewards) for rewards in groups.values())
+        return grouped, sum(zero_shift_micro(rewards) for rewards in groups.values())
 
     @property
     def requests_reserved(self) -> int:

@@ -198,8 +198,18 @@ def _same(batch: BatchEntry, record: BatchRecord) -> None:
     outcomes = {outcome: count for outcome, count in batch.outcomes.items() if count}
     require(outcomes == record.outcomes, "a batch shows other outcomes", known=outcomes)
     require(record.deadline_ns == batch.deadline_ns, "a batch shows another deadline")
+    if batch.over and not batch.live:
+        _same_shift(batch, record)
     state = BatchState.SEALED if batch.sealed else BatchState.OPEN
     if batch.over:
         cancelled = batch.closing is Outcome.CANCELLED
         state = BatchState.CANCELLED if cancelled else BatchState.COMPLETE
     require(record.state == state, "a batch shows another state", known=state)
+
+
+def _same_shift(batch: BatchEntry, record: BatchRecord) -> None:
+    grouped, shift_micro = batch.shift_micro()
+    require(record.grouped == grouped, "a batch shows other groups", known=grouped)
+    # A group's rewards may be listed in another order, and rounded otherwise.
+    near = abs(record.shift_micro - shift_micro) <= grouped
+    require(near, "a batch shows another shift of advantages", known=shift_micro)
