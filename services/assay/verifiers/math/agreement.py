@@ -124,7 +124,7 @@ def _rounds_to(value: complex, side: _Side) -> bool:
     if abs(value.imag) > unit or stated * value.real < 0:
         return False
     over = abs(value.real) - abs(stated)
-    return -unit / 2 * _SLACK <= over < unit * _SLACK
+    return -unit / 2 * _SLACK <= over < unit / _SLACK
 
 
 def _all_same(trees: Sequence[numeric.Expression]) -> bool | None:
