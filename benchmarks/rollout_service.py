@@ -10,7 +10,8 @@ The service runs as its own process. `--only` chooses measurements; all by defau
   Rounds alternate, so that a change of the machine's load hits both; ratios are of pairs
 * `rewards`: a platform with real workers judges the responses; milliseconds from the end of a
   response in the engine until its reward request was handed to gRPC, and until the reward service
-  had stored it, by the time stamps of the trajectories
+  had stored it, by the time stamps of the trajectories. Each round is one reward batch, fed for
+  `--window-s`, so that it lasts no longer on a large model
 * `push` (needs `--model`): adapters pushed while tokens are made, into the second slot, and with
   the engine held during the push as on an engine with a single slot. Windows alternate
 * `reading`: MB/s of reading ended groups again and again, by length of the responses, on a tiny
@@ -21,6 +22,7 @@ The service runs as its own process. `--only` chooses measurements; all by defau
 
 import argparse
 import asyncio
+import itertools
 import statistics
 import sys
 import tempfile
@@ -52,6 +54,7 @@ PROMPT_TOKENS = 16
 READ_LENGTHS = (64, 256, 1024, 4096)
 READ_TOKENS = 1 << 17
 READ_TIMES = 20
+GROUPS_MAX = 1 << 20
 FLIGHT_TOKENS = 32
 GROWTH_MAX = 1.05
 """Memory of the second half of the turnovers over that of the first half."""
@@ -152,12 +155,7 @@ async def rewards(chosen: argparse.Namespace) -> None:
         opened(client, chosen.tokens, pipeline="noop") as session,
     ):
         for turn in range(1 + chosen.rounds):
-            batch = f"step-{turn}"
-            await session.submit(
-                prompts(chosen.groups, chosen.k, batch, batch_id=batch, reference={}),
-                batches=[StepBatch(batch_id=batch, last=True)],
-            )
-            groups = await read(session, chosen.groups)
+            groups = await one_batch(session, chosen, f"step-{turn}")
             if turn == 0:
                 continue  # warm-up: connections, workers
             for one in (one for group in groups for one in group.trajectories):
@@ -172,6 +170,28 @@ async def rewards(chosen: argparse.Namespace) -> None:
         p50, p99 = percentile(values, 0.5), percentile(values, 0.99)
         report.add(until=name, p50=p50, p99=p99, most=max(values))
     report.show(as_json=chosen.json)
+
+
+async def one_batch(
+    session: RolloutSession, chosen: argparse.Namespace, batch: str
+) -> list[RolloutGroup]:
+    """The groups of one reward batch: as many as the engine holds, replaced for `--window-s`."""
+    ahead = chosen.slots // chosen.k + 1
+    fresh = prompts(GROUPS_MAX, chosen.k, batch, batch_id=batch, reference={})
+    end_s = time.perf_counter() + chosen.window_s
+    await session.submit(itertools.islice(fresh, ahead))
+    found: list[RolloutGroup] = []
+    async for group in session.groups():
+        found.append(group)
+        session.acknowledge(group)
+        ahead -= 1
+        if time.perf_counter() < end_s:
+            await session.submit([next(fresh)])
+            ahead += 1
+        elif ahead == 0:
+            break
+    await session.submit([], batches=[StepBatch(batch_id=batch, last=True)])
+    return found
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -343,7 +363,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--core-share", type=float, default=0.05)
-    parser.add_argument("--window-s", type=float, default=5.0, help="of `push`")
+    parser.add_argument("--window-s", type=float, default=5.0, help="of `push`, `rewards`")
     parser.add_argument("--push-every-s", type=float, default=0.25)
     parser.add_argument("--flight-groups", type=int, default=1_000)
     parser.add_argument("--flight-k", type=int, default=16)

@@ -121,6 +121,11 @@ def _bomb_message(reference: bytes) -> bytes:
     return reward_pb2.ScoreRequest(pipeline="exact", requests=[request]).SerializeToString()
 
 
+def _bomb_messages(size: int) -> Sequence[bytes]:
+    """A message per bomb, and one that is nothing but empty requests."""
+    return [*map(_bomb_message, bombs(size)), b"\x22\x00" * (size // 2)]
+
+
 def _raw_score(
     attacker: Attacker, body: bytes, compression: grpc.Compression | None = None
 ) -> Awaitable[Any]:
@@ -140,13 +145,13 @@ async def nothing(attacker: Attacker) -> None:
 
 async def json_bombs_grpc(attacker: Attacker) -> None:
     """References of 12 MB, and 4 million empty requests in one message."""
-    messages = [*map(_bomb_message, bombs(BOMB_BYTES)), b"\x22\x00" * (BOMB_BYTES // 2)]
+    messages = _bomb_messages(BOMB_BYTES)
     await attacker.again(8, lambda: _raw_score(attacker, attacker.randomness.choice(messages)))
 
 
 async def small_bombs_grpc(attacker: Attacker) -> None:
     """The same, below the size from which messages are parsed in a separate process."""
-    messages = [*map(_bomb_message, bombs(60_000)), b"\x22\x00" * 30_000]
+    messages = _bomb_messages(60_000)
     await attacker.again(8, lambda: _raw_score(attacker, attacker.randomness.choice(messages)))
 
 
@@ -185,7 +190,7 @@ async def big_messages(attacker: Attacker) -> None:
 
 async def part_bombs(attacker: Attacker) -> None:
     """The references of 12 MB, in parts of 1 MiB."""
-    messages = [*map(_bomb_message, bombs(BOMB_BYTES)), b"\x22\x00" * (BOMB_BYTES // 2)]
+    messages = _bomb_messages(BOMB_BYTES)
     await attacker.again(
         8, lambda: _raw_parts(attacker, _cut(attacker.randomness.choice(messages)))
     )

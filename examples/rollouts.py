@@ -76,5 +76,7 @@ if __name__ == "__main__":
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--url", default="127.0.0.1:8470")
     chosen = parser.parse_args()
+    if not chosen.model.exists():
+        parser.error(f"{chosen.model} does not exist")
     with SyncClient(chosen.url) as sync_client:
         rollouts(chosen, sync_client)

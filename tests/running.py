@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import secrets
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -104,6 +106,31 @@ async def _work(store: Store, judge: Judge, stage: StageName) -> None:
             await store.finish(stage, reports, attempts_max=3)
         else:
             await store.wait_for_work([stage], timeout_s=1.0)
+
+
+@asynccontextmanager
+async def worker_process(
+    settings: StoreSettings, data_dir: Path, *stages: str, **more: str
+) -> AsyncIterator[None]:
+    """`python -m assay.worker` for these stages, beside an API of the same store."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "assay.worker"),
+        env={
+            **{k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")},
+            "ASSAY_DATA_DIR": str(data_dir),
+            "ASSAY_STORE__URL": settings.url,
+            "ASSAY_STORE__SHARD": settings.shard,
+            "ASSAY_WORKER__STAGES": json.dumps(stages),
+            "ASSAY_WORKER__CONTROL_PORT": "0",
+            **more,
+        },
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
 
 
 @dataclass(slots=True, kw_only=True)

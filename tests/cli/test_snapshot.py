@@ -38,7 +38,9 @@ SNAPSHOT = Snapshot(
             ended=128,
             queued=126,
             running=2,
-            outcomes={Outcome.SCORED: 128},
+            outcomes={Outcome.SCORED: 120, Outcome.INFRA_FAILED: 8},
+            grouped=128,
+            shift_micro=16_000_000,
             deadline_at_risk=True,
         )
     ],
@@ -49,19 +51,21 @@ def test_the_json_says_what_the_tables_say() -> None:
     plain = json.loads(json.dumps(SNAPSHOT.as_json()))
     assert plain["stages"][0]["slots_ready"] == 3
     assert plain["stages"][0]["queued"] == 1234
-    assert plain["batches"][0]["outcomes"] == {"SCORED": 128}
+    assert plain["batches"][0]["outcomes"] == {"SCORED": 120, "INFRA_FAILED": 8}
+    assert plain["batches"][0]["unjudged"] == {"INFRA_FAILED": 0.0625}
+    assert plain["batches"][0]["bias_avoided"] == 0.125
     assert plain["batches"][0]["deadline_at_risk"] is True
 
 
 def test_the_planner_is_on_the_first_line() -> None:
-    console = Console(file=io.StringIO(), width=120)
+    console = Console(file=io.StringIO(), width=200)
     console.print(render(replace(SNAPSHOT, planner="leading, plans 2 batches")))
     shown = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     assert "planner leading, plans 2 batches" in shown.splitlines()[0]
 
 
 def test_a_person_sees_queue_slots_progress_and_a_late_batch() -> None:
-    console = Console(file=io.StringIO(), width=120)
+    console = Console(file=io.StringIO(), width=200)
     console.print(render(SNAPSHOT))
     shown = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     for text in (
@@ -70,6 +74,8 @@ def test_a_person_sees_queue_slots_progress_and_a_late_batch() -> None:
         "3/4",
         "namespaces+cgroup-v2",
         "128/512",
+        "INFRA_FAILED 6.2%",
+        "0.125",
         "-30 s at risk",
         "0.4 ms",
     ):

@@ -75,6 +75,7 @@ async def test_a_batch_as_a_trainer_uses_it(client: Client, run_worker: RunWorke
     assert groups["g0"].degenerate
     status = await batch.status()
     assert (status.over, status.ended, status.outcomes[Outcome.SCORED]) == (True, 8, 8)
+    assert (status.unjudged, status.bias_avoided) == ({}, 0.0)
 
 
 async def test_a_message_that_costs_too_much_to_read_is_sent_in_parts(client: Client) -> None:

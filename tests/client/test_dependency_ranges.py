@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.running import worker_process
 
 if TYPE_CHECKING:
     from tests.running import StartProcess
@@ -65,29 +66,14 @@ async def test_the_client_scores_with_the_versions_that_it_allows(
 ) -> None:
     api = await (await start()).up()
     bare = {k: v for k, v in os.environ.items() if not k.startswith(("ASSAY_", "PYTHON"))}
-    worker = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "assay.worker"),
-        env={
-            **bare,
-            "ASSAY_DATA_DIR": str(tmp_path),
-            "ASSAY_STORE__URL": store_settings.url,
-            "ASSAY_STORE__SHARD": store_settings.shard,
-            "ASSAY_WORKER__STAGES": '["match"]',
-            "ASSAY_WORKER__CONTROL_PORT": "0",
-        },
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    client = await asyncio.create_subprocess_exec(
-        *(other_python, *WARNINGS, Path(__file__).with_name("score_once.py"), api.grpc),
-        env={**bare, "PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'proto'}"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
+    async with worker_process(store_settings, tmp_path, "match"):
+        client = await asyncio.create_subprocess_exec(
+            *(other_python, *WARNINGS, Path(__file__).with_name("score_once.py"), api.grpc),
+            env={**bare, "PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'proto'}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         out, err = await asyncio.wait_for(client.communicate(), SECONDS_MAX)
-    finally:
-        worker.terminate()
-        await worker.wait()
     assert client.returncode == 0, err.decode()
     found = json.loads(out)
     assert found["scored"] == [1.0, 0.0, 0.0, 0.0]

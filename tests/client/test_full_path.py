@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from tests.running import worker_process
 
 from assay.client import Client, Request
 
@@ -28,28 +27,16 @@ async def test_right_rewards_come_out_of_both_doors(
     start: StartProcess, store_settings: StoreSettings, tmp_path: Path
 ) -> None:
     api = await (await start()).up()
-    worker = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "assay.worker"),
-        env={
-            **{k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")},
-            "ASSAY_DATA_DIR": str(tmp_path),
-            "ASSAY_STORE__URL": store_settings.url,
-            "ASSAY_STORE__SHARD": store_settings.shard,
-            "ASSAY_WORKER__STAGES": '["match", "function.run"]',
-            "ASSAY_VERIFIERS__FUNCTION_PATHS": json.dumps([str(FUNCTIONS)]),
-            "ASSAY_WORKER__CONTROL_PORT": "0",
-        },
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        async with asyncio.timeout(WAIT_S):
-            await _train(api.grpc)
-            await _score_over_http(api.http)
-            await _any_bytes(api.grpc, api.http)
-            await _transcripts_and_artifacts(api.grpc, api.http)
-    finally:
-        worker.terminate()
-        await worker.wait()
+    functions = {"ASSAY_VERIFIERS__FUNCTION_PATHS": json.dumps([str(FUNCTIONS)])}
+    stages = "match", "function.run"
+    async with (
+        worker_process(store_settings, tmp_path, *stages, **functions),
+        asyncio.timeout(WAIT_S),
+    ):
+        await _train(api.grpc)
+        await _score_over_http(api.http)
+        await _any_bytes(api.grpc, api.http)
+        await _transcripts_and_artifacts(api.grpc, api.http)
 
 
 async def _train(url: str) -> None:

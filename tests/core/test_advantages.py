@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.advantages import Estimator, advantages
+from assay.core.advantages import Estimator, advantages, zero_shift_micro
 
 REWARDS = st.floats(-1e6, 1e6, allow_nan=False)
 GROUPS = st.lists(st.none() | REWARDS, max_size=32)
@@ -24,6 +24,21 @@ def test_the_estimators_on_numbers_worked_out_by_hand() -> None:
     assert advantages(rewards, Estimator.GRPO) == [1.0, 1.0, -1.0, -1.0]
     assert advantages(rewards, Estimator.DR_GRPO) == [0.5, 0.5, -0.5, -0.5]
     assert advantages(rewards, Estimator.RLOO) == pytest.approx([2 / 3, 2 / 3, -2 / 3, -2 / 3])
+
+
+@given(st.lists(st.none() | st.integers(-8, 8).map(lambda n: n / 4), max_size=16))
+def test_the_shift_is_the_distance_between_what_zeros_would_give_and_what_is(
+    group: list[float | None],
+) -> None:
+    is_there = [a or 0.0 for a in advantages(group)]
+    would_be = [a or 0.0 for a in advantages([reward or 0.0 for reward in group])]
+    shift = math.fsum(abs(a - b) for a, b in zip(would_be, is_there, strict=True))
+    assert zero_shift_micro(group) == pytest.approx(shift * 1e6, abs=1.0)
+
+
+def test_rewards_beyond_moments_shift_nothing_that_can_be_said() -> None:
+    assert zero_shift_micro([1.7e308, 1.6e308, None]) == 0
+    assert zero_shift_micro([1.0, 0.0, 0.0, None]) == 1_154_701
 
 
 @ALL

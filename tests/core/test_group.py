@@ -4,6 +4,7 @@ import itertools
 import math
 import statistics
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,15 @@ def test_the_order_in_which_requests_end_does_not_matter(rewards, random) -> Non
 def test_an_infrastructure_failure_does_not_hide_that_a_group_is_degenerate() -> None:
     assert summarize(GroupId("g"), [1.0, None, 1.0]).degenerate
     assert not summarize(GroupId("g"), [1.0, None, 0.0]).degenerate
+
+
+@pytest.mark.parametrize("rewards", [[1.7e308, 1.6e308], [1.7e308, -1.7e308, 0.0]])
+def test_the_largest_rewards_have_statistics_too(rewards: list[float]) -> None:
+    summary = summarize(GroupId("g"), rewards)
+    small = summarize(GroupId("g"), [reward / 1e300 for reward in rewards])
+    assert summary.mean == pytest.approx((small.mean or 0.0) * 1e300)
+    assert summary.std == pytest.approx((small.std or 0.0) * 1e300)
+    assert not summary.degenerate
 
 
 def test_a_group_without_rewards_is_degenerate() -> None:

@@ -67,12 +67,12 @@ SERVICE = """
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
 from assay.edge import lifecycle
-import asyncio, sys
+import asyncio, os
 
 async def serve():
     with lifecycle.starting():
         load_settings()
-        match sys.argv[1]:
+        match os.environ["FAILURE"]:
             case "file": open("/proc/none")
             case "down": raise DependencyDown("the store is\\naway")
 
@@ -84,7 +84,7 @@ lifecycle.run_service("service", serve(), run=asyncio.run)
     ("what", "environment", "code", "said"),
     [
         ("", {"ASSAY_STOER__URL": "x"}, EXIT_CONFIGURATION, "ASSAY_STOER__URL"),
-        ("", {"ASSAY_STORE__ULR": "x"}, EXIT_CONFIGURATION, "store.ulr (ASSAY_STORE__ULR)"),
+        ("", {"ASSAY_STORE__ULR": "x"}, EXIT_CONFIGURATION, "(ASSAY_STORE__ULR): no such setting"),
         ("", {"ASSAY_STORE__TIMEOUT_S": "soon"}, EXIT_CONFIGURATION, "ASSAY_STORE__TIMEOUT_S"),
         ("file", {}, EXIT_CONFIGURATION, "/proc/none: No such file"),
         ("down", {}, EXIT_UNAVAILABLE, "dependency_down: the store is away"),
@@ -93,9 +93,14 @@ lifecycle.run_service("service", serve(), run=asyncio.run)
 async def test_what_keeps_a_service_from_starting_is_one_line_and_an_exit_code(
     what: str, environment: dict[str, str], code: int, said: str
 ) -> None:
+    await refused_start(environment | {"FAILURE": what}, code, said)
+
+
+async def refused_start(environment: dict[str, str], code: int, said: str, *arguments: str) -> None:
+    """The service ends with this code, and with one line that says this."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", SERVICE, what),
+        *(sys.executable, "-c", SERVICE, *arguments),
         env={**inherited, **environment},
         stderr=asyncio.subprocess.PIPE,
     )
@@ -104,6 +109,11 @@ async def test_what_keeps_a_service_from_starting_is_one_line_and_an_exit_code(
     assert process.returncode == code
     assert said in told.decode()
     assert told.decode().count("\n") == 1
+
+
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("model", EXIT_CONFIGURATION)])
+async def test_a_service_says_that_it_takes_no_arguments(argument: str, code: int) -> None:
+    await refused_start({"FAILURE": ""}, code, "a service takes no arguments", argument)
 
 
 def test_a_sign_that_another_has_put_up_is_left_alone(tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ import pytest
 from prometheus_client import generate_latest, values
 
 from assay.config.ready_files import REPLACES
+from assay.core.ids import BatchId, TaskId, TenantId
+from assay.core.outcome import Outcome
+from assay.core.records import BatchRecord, BatchState
 from assay.edge import metrics as metrics_module
 from assay.edge.metrics import Metrics, open_metrics
 
@@ -62,11 +65,53 @@ def test_files_of_the_dead_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_metrics_of_ones_own_need_no_directory() -> None:
     metrics = Metrics()
-    metrics.batch_completed(tenant="default", slack_s=-2.0)
+    metrics.batch_completed(batch(), slack_s=-2.0)
     metrics.waits(stage="noop")(0.01)
     text = page(metrics)
     assert 'assay_batch_slack_seconds_bucket{le="-1.0",tenant="default"} 1.0' in text
     assert 'assay_wait_seconds_count{stage="noop"} 1.0' in text
+
+
+def batch(task: str = "run-7") -> BatchRecord:
+    """A completed batch with requests that no judge saw."""
+    return BatchRecord(
+        tenant=TenantId("default"),
+        batch_id=BatchId("b"),
+        task_id=TaskId(task),
+        state=BatchState.COMPLETE,
+        size=8,
+        group_size=4,
+        opened_ns=0,
+        deadline_ns=0,
+        completed_ns=1,
+        submitted=8,
+        ended=8,
+        queued=0,
+        running=0,
+        outcomes={Outcome.SCORED: 5, Outcome.INFRA_FAILED: 2, Outcome.EXPIRED: 1},
+        grouped=8,
+        shift_micro=1_500_000,
+    )
+
+
+def test_what_no_judge_saw_is_counted_by_task_and_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.edge.metrics.TASKS_NAMED_MAX", 1)
+    metrics = Metrics()
+    for task in ("run-7", "run-7", "run-8", "score-0123"):
+        metrics.batch_completed(batch(task), slack_s=1.0)
+    text = page(metrics)
+    for task in ("run-7", "(others)"):
+        own = f'task_id="{task}",tenant="default"'
+        for name, labels, value in [
+            ("requests", own, 16.0),
+            ("unjudged", f'cause="INFRA_FAILED",{own}', 4.0),
+            ("unjudged", f'cause="EXPIRED",{own}', 2.0),
+            ("grouped", own, 16.0),
+            ("bias_avoided", own, 3.0),
+        ]:
+            assert f"assay_task_{name}_total{{{labels}}} {value}" in text
+    assert 'cause="SCORED"' not in text
+    assert "run-8" not in text
 
 
 def test_a_part_that_was_started_again_is_counted_by_itself(

@@ -13,8 +13,8 @@ TESTS: Final = {
     "services/assay/core/": ("tests/core/test_ordering.py", *STORE),
     "services/assay/testing/": STORE,
     "services/assay/worker/": (
-        "tests/worker/test_pure.py", "tests/worker/test_host.py",
-        "tests/worker/test_host_process.py",
+        "tests/worker/test_pure.py", "tests/sim/platform/test_refused_claims.py",
+        "tests/worker/test_host.py", "tests/worker/test_host_process.py",
     ),
     "services/assay/reward/": (
         "tests/reward/test_batches.py", "tests/reward/test_deadline.py",

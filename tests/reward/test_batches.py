@@ -13,6 +13,7 @@ import pytest
 from tests.reward.faces import GrpcFace, HttpFace, Item, Refusal, answer_of, refused
 
 from assay.client.wire import batch_status
+from assay.core.advantages import zero_shift_micro
 from assay.core.codec import pack_body
 from assay.core.errors import DeadlinePassed
 from assay.core.ids import BatchId, TaskId
@@ -168,7 +169,7 @@ async def test_results_carry_rewards_evidence_use_and_stage_times(
 
 
 async def test_an_infrastructure_failure_has_no_reward_and_is_none_of_the_groups(
-    face: Face, grpc_face: GrpcFace, run_worker: RunWorker
+    face: Face, grpc_face: GrpcFace, http_face: HttpFace, run_worker: RunWorker
 ) -> None:
     def judge(claim: Claim) -> Finish:
         if claim.request_id == "r0":
@@ -184,6 +185,14 @@ async def test_an_infrastructure_failure_has_no_reward_and_is_none_of_the_groups
     [group] = [group for page in pages for group in page.groups]
     assert (group.size, group.rewards, group.mean, group.degenerate) == (4, 3, 2.0, False)
     assert group.std == pytest.approx((2 / 3) ** 0.5)
+    last = pages[-1].batch
+    assert dict(last.unjudged) == {"INFRA_FAILED": 0.25}
+    shift_micro = zero_shift_micro([None, 1, 2, 3])
+    assert shift_micro > 0
+    assert last.bias_avoided == pytest.approx(shift_micro / 4e6)
+    over_http = (await http_face.http.get(f"/v1/batches/{batch}")).json()
+    assert over_http["unjudged"] == {"INFRA_FAILED": 0.25}
+    assert over_http["bias_avoided"] == last.bias_avoided
     [failed] = [r for page in pages for r in page.results if r.request_id == "r0"]
     assert failed.outcome == common_pb2.OUTCOME_INFRA_FAILED
     assert "the disk is on fire" in failed.evidence.error

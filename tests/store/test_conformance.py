@@ -23,6 +23,7 @@ from tests.store.driver import (
     requests,
 )
 
+from assay.core.advantages import zero_shift_micro
 from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated
 from assay.core.ids import BatchId, GroupId, JobId, TaskId, TenantId
 from assay.core.ordering import order_key
@@ -876,8 +877,33 @@ async def test_a_replay_in_a_complete_batch_adds_a_final_result_and_group(drive:
     assert (batch.state, batch.completed_ns) == (BatchState.COMPLETE, completed_ns)
     assert batch.outcomes == {Outcome.SCORED: 2}
     second = (await drive.log())[len(first) :]
+    assert (batch.unjudged, batch.grouped, batch.shift_micro) == ({}, 2, 0)
     assert [getattr(entry, "reward", None) for entry in second] == [1.0, None]
     assert second[1] == GroupRecord(group_id=GroupId("g"), rewards=(1.0, 0.5))
+
+
+async def test_a_batch_says_what_zeros_would_have_done_to_its_advantages(drive: Driver) -> None:
+    told = {"full": [0.1, 0.7], "cut": [1.0, 0.0, 0.0], "none": [], "huge": [1.7e308, 1.6e308]}
+    lost = {"cut": 1, "none": 2, "huge": 1}
+    await drive.open()
+    for group, rewards in told.items():
+        names = [f"{group}{n}" for n in range(len(rewards) + lost.get(group, 0))]
+        await drive.submit([request(name, group=group) for name in names])
+    await drive.submit(requests("alone"))
+    for claim in await drive.claim(20):
+        rewards = told.get(claim.group_id, [])
+        if rewards:
+            await drive.score([claim], rewards.pop())
+        else:
+            await drive.fail([claim], attempts_max=1)
+    before = await drive.batch()
+    assert (before.grouped, before.bias_avoided) == (0, 0.0), "no group has ended"
+    batch = await drive.seal()
+    assert batch.unjudged == {Outcome.INFRA_FAILED: 5 / 12}
+    shift = zero_shift_micro([1.0, 0.0, 0.0, None])
+    assert shift == 1_154_701
+    assert (batch.grouped, batch.shift_micro) == (11, shift)
+    assert batch.bias_avoided == shift / 1e6 / 11
 
 
 async def test_two_dead_letters_of_a_complete_batch_are_replayed(drive: Driver) -> None:

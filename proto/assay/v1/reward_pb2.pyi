@@ -207,6 +207,26 @@ class Batch(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class UnjudgedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     BATCH_ID_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
@@ -221,6 +241,8 @@ class Batch(_message.Message):
     RUNNING_FIELD_NUMBER: _builtins.int
     OUTCOMES_FIELD_NUMBER: _builtins.int
     DEADLINE_AT_RISK_FIELD_NUMBER: _builtins.int
+    UNJUDGED_FIELD_NUMBER: _builtins.int
+    BIAS_AVOIDED_FIELD_NUMBER: _builtins.int
     batch_id: _builtins.str
     task_id: _builtins.str
     state: Global___BatchState.ValueType
@@ -238,9 +260,17 @@ class Batch(_message.Message):
     running: _builtins.int
     deadline_at_risk: _builtins.bool
     """Set by the planner: with the present capacity, the deadline may be missed."""
+    bias_avoided: _builtins.float
+    """How far zeros in place of missing rewards would have moved the GRPO advantages, on average over
+    the requests of the groups that have ended.
+    """
     @_builtins.property
     def outcomes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Ended requests by outcome name ("SCORED" ...)."""
+
+    @_builtins.property
+    def unjudged(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Share of the ended requests that no judge saw, by cause (an outcome name): they have no reward."""
 
     def __init__(
         self,
@@ -259,10 +289,12 @@ class Batch(_message.Message):
         running: _builtins.int = ...,
         outcomes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         deadline_at_risk: _builtins.bool = ...,
+        unjudged: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        bias_avoided: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "completed_ns", b"completed_ns", "deadline_at_risk", b"deadline_at_risk", "deadline_ns", b"deadline_ns", "ended", b"ended", "group_size", b"group_size", "opened_ns", b"opened_ns", "outcomes", b"outcomes", "queued", b"queued", "running", b"running", "size", b"size", "state", b"state", "submitted", b"submitted", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "bias_avoided", b"bias_avoided", "completed_ns", b"completed_ns", "deadline_at_risk", b"deadline_at_risk", "deadline_ns", b"deadline_ns", "ended", b"ended", "group_size", b"group_size", "opened_ns", b"opened_ns", "outcomes", b"outcomes", "queued", b"queued", "running", b"running", "size", b"size", "state", b"state", "submitted", b"submitted", "task_id", b"task_id", "unjudged", b"unjudged"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

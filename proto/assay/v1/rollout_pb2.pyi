@@ -676,6 +676,7 @@ class Trajectory(_message.Message):
     SEGMENTS_FIELD_NUMBER: _builtins.int
     REWARD_ASKED_NS_FIELD_NUMBER: _builtins.int
     REWARD_STORED_NS_FIELD_NUMBER: _builtins.int
+    POLICY_VERSION_FIELD_NUMBER: _builtins.int
     member: _builtins.int
     """Position in the group, 0 to K - 1."""
     tokens: _builtins.int
@@ -696,13 +697,17 @@ class Trajectory(_message.Message):
     stored it; 0 = it was not.
     """
     reward_stored_ns: _builtins.int
+    policy_version: _builtins.int
+    """See `versions`."""
     @_builtins.property
     def evidence(self) -> _common_pb2.Evidence: ...
     @_builtins.property
-    def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___VersionRun]: ...
+    def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___VersionRun]:
+        """Versions of its tokens, in order; empty: `policy_version` made them all."""
+
     @_builtins.property
     def segments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Segment]:
-        """The response in turns, oldest first."""
+        """The response in turns, oldest first; empty: all of it is one turn of the policy."""
 
     def __init__(
         self,
@@ -722,10 +727,11 @@ class Trajectory(_message.Message):
         segments: _abc.Iterable[Global___Segment] | None = ...,
         reward_asked_ns: _builtins.int = ...,
         reward_stored_ns: _builtins.int = ...,
+        policy_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "evidence", b"evidence", "reward", b"reward"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "decoded_ns", b"decoded_ns", "ended_ns", b"ended_ns", "evidence", b"evidence", "finish_reason", b"finish_reason", "member", b"member", "outcome", b"outcome", "reward", b"reward", "reward_asked_ns", b"reward_asked_ns", "reward_stored_ns", b"reward_stored_ns", "seed", b"seed", "segments", b"segments", "submitted_ns", b"submitted_ns", "tokens", b"tokens", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reward", b"_reward", "attempts", b"attempts", "decoded_ns", b"decoded_ns", "ended_ns", b"ended_ns", "evidence", b"evidence", "finish_reason", b"finish_reason", "member", b"member", "outcome", b"outcome", "policy_version", b"policy_version", "reward", b"reward", "reward_asked_ns", b"reward_asked_ns", "reward_stored_ns", b"reward_stored_ns", "seed", b"seed", "segments", b"segments", "submitted_ns", b"submitted_ns", "tokens", b"tokens", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reward: _TypeAlias = _typing.Literal["reward"]  # noqa: Y015
     _WhichOneofArgType__reward: _TypeAlias = _typing.Literal["_reward", b"_reward"]  # noqa: Y015

@@ -16,8 +16,10 @@ from assay.rollout.checks import (
     check_stops,
 )
 from assay.rollout.errors import InvalidRollout
+from assay.rollout.layout import Flag, Member, Order, Sampler
 
 if TYPE_CHECKING:
+    import ctypes as ct
     from collections.abc import Iterator, Sequence
 
     from assay.rollout.layout import RolloutOutcome, Stop
@@ -172,3 +174,31 @@ class Completed:
     receipt: Receipt | None = None
     """Inputs of the rollout (`assay.rollout.receipts` writes it to a file); `None` if the engine
     keeps no receipts."""
+
+
+def native_order(group: Group) -> Order:
+    """What all rollouts of a group share, as the native runtime reads it."""
+    how = group.sampling
+    order = Order(
+        group=group.group,
+        flags=0 if group.want_reward else Flag.NO_REWARD,
+        sampler=Sampler(
+            temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, min_p=how.min_p
+        ),
+        max_tokens=group.max_tokens,
+        n_stop_ids=len(group.stop_ids),
+        n_stop_strings=len(group.stop_strings),
+    )
+    order.stop_ids[: len(group.stop_ids)] = list(group.stop_ids)
+    for i, text in enumerate(group.stop_strings):
+        order.stop_lengths[i] = len(text)
+        order.stop_bytes[i][: len(text)] = list(text)
+    return order
+
+
+def native_members(group: Group) -> ct.Array[Member]:
+    """What each rollout of a group has of its own."""
+    members = (Member * len(group.seeds))()
+    for member, (seed, user_id, reward_id) in zip(members, group.members(), strict=True):
+        member.seed, member.user_data, member.reward_id = seed, user_id, reward_id
+    return members

@@ -45,13 +45,9 @@ from assay.rollout.layout import (
     Asked,
     Completion,
     Descriptor,
-    Flag,
-    Member,
-    Order,
     PauseMode,
     Ref,
     RolloutOutcome,
-    Sampler,
     StatsWords,
     Status,
     Stop,
@@ -65,6 +61,8 @@ from assay.rollout.rollouts import (
     Progress,
     RolloutRef,
     ScoreRequest,
+    native_members,
+    native_order,
 )
 
 if TYPE_CHECKING:
@@ -137,9 +135,9 @@ class Runtime(NativeRuntime):
         group = Group.of(prompt, options)
         group.check(self._bounds)
         self._raise_if_crashed()
-        order = _order(group)
+        order = native_order(group)
         tokens = (ct.c_int32 * len(prompt)).from_buffer(array.array("i", prompt))
-        members, refs = _members(group), (Ref * len(group.seeds))()
+        members, refs = native_members(group), (Ref * len(group.seeds))()
         status = self._call(
             self._lib.assay_host_submit,
             ct.byref(order),
@@ -476,29 +474,3 @@ def _word(ref: RolloutRef) -> int:
     slot, generation = ref
     check_integer("ref", slot, 0, U32_MAX)
     return ref_word(slot, check_integer("ref", generation, 0, U32_MAX))
-
-
-def _order(group: Group) -> Order:
-    how = group.sampling
-    order = Order(
-        group=group.group,
-        flags=0 if group.want_reward else Flag.NO_REWARD,
-        sampler=Sampler(
-            temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, min_p=how.min_p
-        ),
-        max_tokens=group.max_tokens,
-        n_stop_ids=len(group.stop_ids),
-        n_stop_strings=len(group.stop_strings),
-    )
-    order.stop_ids[: len(group.stop_ids)] = list(group.stop_ids)
-    for i, text in enumerate(group.stop_strings):
-        order.stop_lengths[i] = len(text)
-        order.stop_bytes[i][: len(text)] = list(text)
-    return order
-
-
-def _members(group: Group) -> ct.Array[Member]:
-    members = (Member * len(group.seeds))()
-    for member, (seed, user_id, reward_id) in zip(members, group.members(), strict=True):
-        member.seed, member.user_data, member.reward_id = seed, user_id, reward_id
-    return members

@@ -2,13 +2,15 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from assay.config.settings import Settings, load_settings
+from assay.core.errors import InvalidRequest
 
 EXIT_BAD_INPUT = 2
 EXIT_WITHOUT_REWARD = 3
@@ -37,3 +39,18 @@ def settings_with(data_dir: Path | None = None, **overrides: str) -> Settings:
 def print_json(value: object) -> None:
     """For programs: unstyled, unwrapped."""
     typer.echo(json.dumps(value, indent=2, default=str))
+
+
+def settings_object(text: str) -> Mapping[str, Any]:
+    """A pipeline's settings from the command line.
+
+    Raises:
+        InvalidRequest: they are no JSON object.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidRequest(f"settings: not JSON: {error}", field="settings") from error
+    if not isinstance(value, dict):
+        raise InvalidRequest("settings: not a JSON object", field="settings")
+    return value

@@ -129,6 +129,11 @@ class BatchStatus:
     outcomes: Mapping[Outcome, int]
     deadline_at_risk: bool = False
     """Set by the planner: with the present capacity, the deadline may be missed."""
+    unjudged: Mapping[Outcome, float] = field(default_factory=dict)
+    """Share of the ended requests that no judge saw, by cause."""
+    bias_avoided: float = 0.0
+    """How far zeros in place of missing rewards would have moved the GRPO advantages, on average
+    over the requests of the groups that have ended."""
 
     @property
     def over(self) -> bool:

@@ -178,6 +178,8 @@ def batch_status(message: reward_pb2.Batch) -> BatchStatus:
         running=message.running,
         outcomes={Outcome(name): count for name, count in message.outcomes.items()},
         deadline_at_risk=message.deadline_at_risk,
+        unjudged={Outcome(name): share for name, share in message.unjudged.items()},
+        bias_avoided=message.bias_avoided,
     )
 
 

@@ -128,6 +128,9 @@ class GatewaySettings(Branch):
     """How long a turn waits for room in the engine before it is refused."""
     connections_max: int = Field(default=2_048, gt=0)
     """Connections; one address may have all of them."""
+    keep_alive_s: float = Field(default=75.0, ge=0)
+    """How long a connection without a call is kept: longer than clients keep theirs (openai's 5 s),
+    because a call that is sent on a connection that is being closed fails."""
     body_bytes_max: int = Field(default=8 * 1024**2, gt=0)
     """Largest body of a call."""
     chat_template: Path | None = None

@@ -16,6 +16,8 @@ from typing import Final
 DEVIATION_MIN: Final = 1e-8
 """Smallest useful deviation of a group's rewards; below it all advantages are 0."""
 
+MICRO: Final = 1_000_000
+
 
 class Estimator(StrEnum):
     """How advantages are computed."""
@@ -40,6 +42,47 @@ def advantages(
     present = [reward for reward in rewards if reward is not None]
     found = iter(_ESTIMATE[estimator](present))
     return [None if reward is None else next(found) for reward in rewards]
+
+
+def zero_shift_micro(rewards: Sequence[float | None]) -> int:
+    """How far zeros in place of missing rewards would move a group's GRPO advantages.
+
+    The sum over all responses of |advantage with zeros - advantage over the rewards present|, where
+    the latter is 0 for a response without a reward; in millionths, so that sums over groups do not
+    depend on their order. The store's scripts compute the same, operation for operation.
+    """
+    present = [reward for reward in rewards if reward is not None]
+    if len(present) == len(rewards):
+        return 0
+    mean, deviation = _moments(present)
+    mean_0, deviation_0 = _moments([reward or 0.0 for reward in rewards])
+    total = 0.0
+    for reward in rewards:
+        own = 0.0 if reward is None else _standard(reward, mean, deviation)
+        total += abs(_standard(reward or 0.0, mean_0, deviation_0) - own)
+    # Rewards near the largest double have no moments.
+    return math.floor(total * MICRO + 0.5) if math.isfinite(total) else 0
+
+
+def _moments(rewards: Sequence[float]) -> tuple[float, float]:
+    """Mean and deviation by plain sums, as a script can compute them."""
+    if len(set(rewards)) <= 1:
+        return (rewards[0] if rewards else 0.0), 0.0
+    mean = sum_in_order(rewards) / len(rewards)
+    squares = [(reward - mean) * (reward - mean) for reward in rewards]
+    return mean, math.sqrt(sum_in_order(squares) / len(rewards))
+
+
+def sum_in_order(values: Sequence[float]) -> float:
+    """Add one after the other; `sum` of newer Pythons compensates for rounding."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def _standard(reward: float, mean: float, deviation: float) -> float:
+    return (reward - mean) / deviation if deviation > DEVIATION_MIN else 0.0
 
 
 def _centred(rewards: Sequence[float]) -> list[float]:

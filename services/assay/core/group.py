@@ -4,8 +4,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from assay.core.ids import GroupId
+
+_SCALED_FROM: Final = 1e100
+"""Rewards up to this size have squares and sums that a double holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,16 @@ def can_vary(rewards: Sequence[float | None], left: int, minority_min: int) -> b
     return len(present) + left - common >= minority_min
 
 
+def _moments(rewards: Sequence[float]) -> tuple[float, float]:
+    """Mean and deviation; very large rewards are scaled, so that no sum overflows."""
+    largest = max(map(abs, rewards))
+    scale = largest if largest > _SCALED_FROM else 1.0
+    scaled = [reward / scale for reward in rewards]
+    mean = math.fsum(scaled) / len(scaled)
+    squares = math.fsum((reward - mean) ** 2 for reward in scaled)
+    return mean * scale, math.sqrt(squares / len(scaled)) * scale
+
+
 def summarize(group_id: GroupId, rewards: Sequence[float | None]) -> GroupSummary:
     """Summarize a finished group; `None` stands for a request that ended without a reward."""
     present = [reward for reward in rewards if reward is not None]
@@ -47,8 +61,7 @@ def summarize(group_id: GroupId, rewards: Sequence[float | None]) -> GroupSummar
     if present and degenerate:  # exact: no rounding may make equal rewards look different
         mean, std = present[0], 0.0
     elif present:
-        mean = math.fsum(present) / len(present)
-        std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in present) / len(present))
+        mean, std = _moments(present)
     return GroupSummary(
         group_id=group_id,
         size=len(rewards),

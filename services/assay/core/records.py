@@ -92,6 +92,22 @@ class BatchRecord:
     outcomes: dict[Outcome, int]
     deadline_at_risk: bool = False
     """Set by the planner: with the present capacity, the deadline may be missed."""
+    grouped: int = 0
+    """Requests of the groups that have ended as a whole."""
+    shift_micro: int = 0
+    """Sum over these of how far zeros would have moved their advantages, in millionths."""
+
+    @property
+    def unjudged(self) -> dict[Outcome, float]:
+        """Share of the ended requests that no judge saw, by cause."""
+        causes = {outcome: n for outcome, n in self.outcomes.items() if not outcome.carries_reward}
+        return {outcome: count / self.ended for outcome, count in causes.items()}
+
+    @property
+    def bias_avoided(self) -> float:
+        """How far zeros in place of missing rewards would have moved the GRPO advantages of the
+        grouped requests, on average; 0 where every one was judged."""
+        return self.shift_micro / 1e6 / self.grouped if self.grouped > 0 else 0.0
 
     @property
     def over(self) -> bool:
@@ -236,9 +252,18 @@ class FinishStatus(StrEnum):
 class CompletedBatch:
     """A batch that a store call completed; `slack_ms` < 0 = after its deadline."""
 
-    tenant: TenantId
-    batch_id: BatchId
+    batch: BatchRecord
     slack_ms: int
+
+    @property
+    def tenant(self) -> TenantId:
+        """The batch's tenant."""
+        return self.batch.tenant
+
+    @property
+    def batch_id(self) -> BatchId:
+        """The batch's name."""
+        return self.batch.batch_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ CHUNK_BYTES_LEAST: Final = 16
 """Mean size of the chunks of a body that has more than `CHUNKS_FREE`."""
 BODY_SLACK_S: Final = 5.0
 """Added to the edge's own limit, so that a slow body gets an answer first."""
+KEEP_ALIVE_S: Final = 5.0
 BACKLOG: Final = 1_024
 POLL_S: Final = 0.01
 REFUSED_LOGGED_EVERY_S: Final = 1.0
@@ -215,6 +216,7 @@ class HttpListener:
         setting: str,
         connections: Connections,
         drain_s: float,
+        keep_alive_s: float = KEEP_ALIVE_S,
         tls: TlsFiles | None = None,
     ) -> None:
         """Prepare to serve `app`.
@@ -224,6 +226,7 @@ class HttpListener:
             setting: name of the port's setting, for errors.
             connections: limits of the connections.
             drain_s: how long running calls may continue after `stop_accepting`.
+            keep_alive_s: how long a connection without a call is kept, in whole seconds.
             tls: certificate and key.
         """
         tls = tls or TlsFiles()
@@ -242,6 +245,7 @@ class HttpListener:
                 proxy_headers=False,
                 server_header=False,
                 lifespan="off",
+                timeout_keep_alive=round(keep_alive_s),
                 timeout_graceful_shutdown=max(1, round(drain_s)),
                 ssl_certfile=tls.certificate,
                 ssl_keyfile=tls.key,

@@ -27,6 +27,9 @@ EXIT_UNAVAILABLE: Final = 69
 """`EX_UNAVAILABLE` of sysexits.h: a dependency does not answer; a later start may succeed."""
 EXIT_CONFIGURATION: Final = 78
 """`EX_CONFIG`: no start succeeds before an operator changes something."""
+USAGE: Final = (
+    "a service takes no arguments; its settings are variables ASSAY_..., see docs/operations.md"
+)
 FEW_CALLS: Final = 64
 LOOK_EVERY_S: Final = 5.0
 POSTPONED_S_MAX: Final = 60.0
@@ -145,7 +148,16 @@ def listening(ready: Path, addresses: Mapping[str, str]) -> Iterator[None]:
 def run_service(
     name: str, serve: Coroutine[Any, Any, None], *, run: Callable[[Coroutine[Any, Any, None]], None]
 ) -> None:
-    """Run a service to its end; an error of the contract becomes one line and an exit code."""
+    """Run a service to its end; an error of the contract becomes one line and an exit code.
+
+    It takes no arguments: one that is given is refused, and `--help` tells where the settings are.
+    """
+    if given := sys.argv[1:]:
+        serve.close()
+        for_help = given[0] in {"-h", "--help"}
+        refused = "" if for_help else f"unknown argument {given[0]!r}; "
+        sys.stderr.write(f"{name}: {refused}{USAGE}\n")
+        sys.exit(0 if for_help else EXIT_CONFIGURATION)
     try:
         run(serve)
     except AssayError as error:
@@ -184,4 +196,5 @@ def _setting(fault: Mapping[str, Any]) -> str:
     """Name the setting as `docs/operations.md` does, with its environment variable."""
     steps = [str(step) for step in fault["loc"]]
     variable = ENV_PREFIX + "__".join(steps).upper()
-    return f"{'.'.join(steps)} ({variable}): {fault['msg']}"
+    problem = "no such setting" if fault["type"] == "extra_forbidden" else fault["msg"]
+    return f"{'.'.join(steps)} ({variable}): {problem}"

@@ -7,14 +7,16 @@ caller passes durations. Worker slots open no metrics; their host counts for the
 What to do: depth or age rises -> more slots of that stage (or look at its failures); attempts
 `failed` -> the host's log says why, then `assay dlq list`; lease losses -> hosts are overloaded or
 the store is slow; slack below zero -> pools too small for the deadline; batches at risk -> `assay
-plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started
-again and again -> the planner's log; second judge `disagrees` -> look at those verdicts (the
-evidence has details); parts replaced -> `data_dir/logs` of the part; loop lag above 5 ms -> one
-call computes too long, or the machine is overloaded; gateway turns `started` or `forked` rise
-against `joined` -> agents rewrite their history, so few turns share a trajectory; `released` ->
-clients give up: look at turns waiting; `drifted` -> the text of replies tokenizes to other ids; the
-sampled ones were kept; store seconds -> its disk; store fit 0 -> the
-API's log names the setting.
+plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started again
+and again -> the planner's log; second judge `disagrees` -> look at those verdicts (the evidence has
+details); unjudged of a task rises -> its causes: `INFRA_FAILED` as for attempts, `EXPIRED` pools
+too small or deadlines too tight, `REJECTED_INVALID` its references; bias avoided per grouped
+request says what zeros in their place would do to training; parts replaced -> `data_dir/logs` of
+the part; loop lag above 5 ms -> one call computes too long, or the machine is overloaded; gateway
+turns `started` or `forked` rise against `joined` -> agents rewrite their history, so few turns
+share a trajectory; `released` -> clients give up: look at turns waiting; `drifted` -> the text of
+replies tokenizes to other ids; the sampled ones were kept; store seconds -> its disk; store fit 0
+-> the API's log names the setting.
 """
 
 import contextlib
@@ -28,6 +30,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, valu
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from assay.config.ready_files import REPLACES
+from assay.core.records import BatchRecord
 
 DIRECTORY: Final = "metrics"
 """Name of the directory in `data_dir`."""
@@ -36,6 +39,11 @@ FILES_OF_THE_DEAD_MAX: Final = 256
 _WAIT_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _SERVICE_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SLACK_S: Final = (-3600, -600, -60, -10, -1, 0, 1, 10, 60, 600, 3600)
+TASKS_NAMED_MAX: Final = 1_000
+"""Tasks that have metrics of their own in one process; further ones are counted together."""
+_OTHER_TASKS: Final = "(others)"
+_IMPLICIT: Final = "score-"
+"""Beginning of the names of tasks that a `Score` call makes."""
 _VERSIONS: Final = (0, 1, 2, 4, 8, 16, 32)
 _CALL_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
 
@@ -125,6 +133,24 @@ class Metrics:
             "Requests that ended, by outcome.",
             ("tenant", "pipeline", "outcome"),
         )
+        of_task = ("tenant", "task_id")
+        self._task_requests = new.counter(
+            "assay_task_requests_total", "Requests of completed batches, by task.", of_task
+        )
+        self._unjudged = new.counter(
+            "assay_task_unjudged_total",
+            "Requests of completed batches that no judge saw, by cause.",
+            (*of_task, "cause"),
+        )
+        self._grouped = new.counter(
+            "assay_task_grouped_total", "Requests of completed batches that had a group.", of_task
+        )
+        self._bias = new.counter(
+            "assay_task_bias_avoided_total",
+            "Sum over grouped requests of how far zeros would have moved their advantages.",
+            of_task,
+        )
+        self._tasks: set[tuple[str, str]] = set()
 
     def _define_workers(self, new: _Definer) -> None:
         self._slots = new.gauge(
@@ -250,9 +276,24 @@ class Metrics:
         self._oldest.labels(stage).set(oldest_age_s)
         self._dead.labels(stage).set(dead_letters)
 
-    def batch_completed(self, *, tenant: str, slack_s: float) -> None:
+    def batch_completed(self, batch: BatchRecord, *, slack_s: float) -> None:
         """A batch ended `slack_s` before its deadline."""
-        self._slack.labels(tenant).observe(slack_s)
+        self._slack.labels(batch.tenant).observe(slack_s)
+        task = self._task_label(batch.tenant, batch.task_id)
+        self._task_requests.labels(batch.tenant, task).inc(batch.ended)
+        for cause, count in batch.outcomes.items():
+            if not cause.carries_reward:
+                self._unjudged.labels(batch.tenant, task, cause).inc(count)
+        self._grouped.labels(batch.tenant, task).inc(batch.grouped)
+        self._bias.labels(batch.tenant, task).inc(batch.shift_micro / 1e6)
+
+    def _task_label(self, tenant: str, task: str) -> str:
+        """Its name, as long as there are few: names are the callers', and never given back."""
+        if task.startswith(_IMPLICIT):
+            return _OTHER_TASKS
+        if len(self._tasks) < TASKS_NAMED_MAX:
+            self._tasks.add((tenant, task))
+        return task if (tenant, task) in self._tasks else _OTHER_TASKS
 
     def requests_ended(self, *, tenant: str, pipeline: str, outcome: str, count: int = 1) -> None:
         """Requests ended with this outcome."""

@@ -240,6 +240,11 @@ class BatchBody(Body):
     outcomes: dict[Outcome, int]
     deadline_at_risk: bool
     """Set by the planner: with the present capacity, the deadline may be missed."""
+    unjudged: dict[Outcome, float]
+    """Share of the ended requests that no judge saw, by cause."""
+    bias_avoided: float
+    """How far zeros in place of missing rewards would have moved the GRPO advantages, on average
+    over the requests of the groups that have ended."""
 
     @classmethod
     def of(cls, record: BatchRecord) -> Self:

@@ -117,6 +117,8 @@ def batch(record: BatchRecord) -> reward_pb2.Batch:
         running=record.running,
         outcomes={outcome.value: count for outcome, count in record.outcomes.items()},
         deadline_at_risk=record.deadline_at_risk,
+        unjudged={cause.value: share for cause, share in record.unjudged.items()},
+        bias_avoided=record.bias_avoided,
     )
 
 

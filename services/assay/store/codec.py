@@ -113,15 +113,16 @@ def batch_record(flat: Sequence[bytes]) -> BatchRecord:
         running=running,
         outcomes={_OUTCOMES[name]: count for name, count in counts.items() if count},
         deadline_at_risk=fields.get(b"risk") == b"1",
+        # Below 0 where an earlier release, which did not count, logged a group that ends again.
+        grouped=max(0, int(fields.get(b"grouped", 0))),
+        shift_micro=max(0, int(fields.get(b"shift", 0))),
     )
 
 
 def completed_batch(reply: Reply) -> CompletedBatch:
     """From `completed` in a script's reply."""
-    tenant, batch, slack_ms = reply
-    return CompletedBatch(
-        tenant=TenantId(tenant.decode()), batch_id=BatchId(batch.decode()), slack_ms=slack_ms
-    )
+    slack_ms, flat = reply
+    return CompletedBatch(batch=batch_record(flat), slack_ms=slack_ms)
 
 
 # -- requests ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ the outcomes and the log at once, for its group and its batch at the end of the 
 from collections import defaultdict
 from collections.abc import Sequence
 
+from assay.core.advantages import zero_shift_micro
 from assay.core.ids import BatchId, GroupId, JobId, StageName, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import (
@@ -168,6 +169,7 @@ class BatchBook:
         full = 0 < ended == batch.spec.group_size
         if not group.told and (full or (ended == group.submitted and not batch.open)):
             group.told = True
+            group.grouped, group.shift_micro = ended, zero_shift_micro(group.rewards)
             batch.log.append(GroupRecord(group_id=group_id, rewards=tuple(group.rewards)))
 
     def _finish_if_done(self, batch: Batch, now_ns: int) -> None:
@@ -244,4 +246,4 @@ class BatchBook:
 
 def _completed(batch: Batch) -> CompletedBatch:
     slack_ms = (batch.deadline_ns - batch.completed_ns) // 1_000_000
-    return CompletedBatch(tenant=batch.spec.tenant, batch_id=batch.spec.batch_id, slack_ms=slack_ms)
+    return CompletedBatch(batch=batch.record(), slack_ms=slack_ms)

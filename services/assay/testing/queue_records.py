@@ -65,6 +65,9 @@ class Group:
     submitted: int = 0
     rewards: list[float | None] = field(default_factory=list)
     told: bool = False
+    grouped: int = 0
+    shift_micro: int = 0
+    """What its batch counts for it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,6 +174,8 @@ class Batch:
             running=self.running,
             outcomes={outcome: count for outcome, count in self.outcomes.items() if count},
             deadline_at_risk=self.at_risk,
+            grouped=sum(group.grouped for group in self.groups.values()),
+            shift_micro=sum(group.shift_micro for group in self.groups.values()),
         )
 
     def open_work(self) -> OpenWork:

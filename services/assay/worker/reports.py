@@ -146,8 +146,8 @@ class Reports:
             self._metrics.requests_ended(
                 tenant=tenant, pipeline=pipeline, outcome=outcome, count=count
             )
-        for batch in finished.completed:
-            self._metrics.batch_completed(tenant=batch.tenant, slack_s=batch.slack_ms / 1e3)
+        for one in finished.completed:
+            self._metrics.batch_completed(one.batch, slack_s=one.slack_ms / 1e3)
 
     def _outcome(self, held: HeldClaim, finish: Finish) -> str | None:
         if isinstance(finish, EndRequest):

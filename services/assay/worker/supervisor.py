@@ -7,26 +7,16 @@ The other requests of the slot run again as if they had not been started.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from assay.core.codec import CodecError
 from assay.core.errors import AssayError
 from assay.core.ids import PipelineName, StageName, WorkerId
-from assay.core.records import (
-    Claim,
-    FailAttempt,
-    Finish,
-    GiveBack,
-    Lease,
-    Reaped,
-    StageReport,
-    payload_bytes,
-)
+from assay.core.records import Claim, Lease, Reaped, StageReport, payload_bytes
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.edge.tracing import Tracer
@@ -43,8 +33,9 @@ from assay.worker.assignment import (
     blame_for_end,
     no_blame,
 )
+from assay.worker.attempts import Attempts
 from assay.worker.auditing.references import ReferenceAudits
-from assay.worker.finish import broke_limit, finish_of, second_opinion, times
+from assay.worker.finish import second_opinion, times
 from assay.worker.forking.client import SlotForks
 from assay.worker.reports import REPORTS_MAX, Reports
 from assay.worker.slots import messages
@@ -112,6 +103,15 @@ class Supervisor:
             on_settled=self._on_settled,
             reports_max=parts.reports_max,
         )
+        self._attempts = Attempts(
+            stage=self.stage,
+            worker=parts.worker,
+            reports=self._reports,
+            clock=parts.clock,
+            metrics=parts.metrics,
+            tracer=parts.tracer,
+            version_of=parts.version_of,
+        )
         self._limits = LimitWatch(
             self._spec,
             has_own_sandbox=definition.runs_untrusted_code,
@@ -119,17 +119,7 @@ class Supervisor:
             busy=lambda: self._pool.busy,
             on_limit=self._on_limit,
         )
-        self._audits = ReferenceAudits(
-            definition,
-            store=parts.store,
-            health=parts.health,
-            forks=parts.forks,
-            scratch=parts.scratch / self.stage,
-            clock=parts.clock,
-            metrics=parts.metrics,
-            spawn=parts.spawn,
-            on_audited=self._on_audited,
-        )
+        self._audits = self._open_audits(definition)
         self._artifacts = ArtifactProtocol(parts.broker, health=parts.health, spawn=parts.spawn)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
         self._held: dict[Lease, HeldClaim] = {}
@@ -141,8 +131,21 @@ class Supervisor:
         self._is_draining = False
         self._beaten_ns = 0
         self._note_wait = parts.metrics.waits(stage=self.stage)
-        self._note_service = parts.metrics.services(stage=self.stage)
         self._quiet = asyncio.Event()
+
+    def _open_audits(self, definition: StageDefinition) -> ReferenceAudits:
+        parts = self._parts
+        return ReferenceAudits(
+            definition,
+            store=parts.store,
+            health=parts.health,
+            forks=parts.forks,
+            scratch=parts.scratch / self.stage,
+            clock=parts.clock,
+            metrics=parts.metrics,
+            spawn=parts.spawn,
+            on_audited=self._on_audited,
+        )
 
     # -- for the host --------------------------------------------------------------------------
     def resize(self, slots: int) -> PoolState:
@@ -328,12 +331,12 @@ class Supervisor:
             slot.served += 1
             report = times(
                 verdict,
-                worker=self._name(slot),
+                worker=self._attempts.name(slot.number),
                 claimed_ns=held.claimed_ns,
                 now_ns=now_ns,
             )
             if isinstance(verdict.said, messages.SaidFailed):
-                self._log_failure(held, verdict.said.error)
+                self._attempts.log_failure(held, verdict.said.error)
             if opinion := second_opinion(verdict.said):
                 self._parts.metrics.second_judged(pipeline=held.claim.task.pipeline, result=opinion)
             self._conclude(held, report, verdict.said)
@@ -346,48 +349,14 @@ class Supervisor:
 
     def _conclude(self, held: HeldClaim, report: StageReport, said: messages.Said) -> None:
         if not (isinstance(said, messages.SaidEnded) and said.unaudited):
-            self._report(held, report, finish_of(held.claim, said))
+            self._attempts.judged(held, report, said)
         elif not held.is_lost:
             self._audits.hold(held, report, said)
 
     def _on_audited(self, held: HeldClaim, report: StageReport, said: messages.Said) -> None:
-        self._report(held, report, finish_of(held.claim, said))
+        self._attempts.judged(held, report, said)
         self._pump()
         self._quiet.set()
-
-    def _name(self, slot: SlotProcess) -> WorkerId:
-        return WorkerId(f"{self._parts.worker}/{self.stage}-{slot.number}")
-
-    def _report(self, held: HeldClaim, report: StageReport, finish: Finish) -> None:
-        if held.is_lost:
-            return
-        self._note_service((report.finished_after_ns - report.started_after_ns) / 1e9)
-        self._reports.add(held, report, finish)
-        if self._parts.tracer is not None:
-            self._trace(self._parts.tracer, held, report, finish)
-
-    def _trace(self, tracer: Tracer, held: HeldClaim, report: StageReport, finish: Finish) -> None:
-        claimed_unix_ns = self._clock.now_ns() - (self._clock.monotonic_ns() - held.claimed_ns)
-        tracer.record(
-            f"stage {self.stage}",
-            began_ns=claimed_unix_ns + report.started_after_ns,
-            ended_ns=claimed_unix_ns + report.finished_after_ns,
-            attributes={
-                **_ids(held),
-                "assay.worker": report.worker,
-                "assay.attempt": held.claim.attempt,
-                "assay.finish": type(finish).__name__,
-            },
-        )
-
-    def _log_failure(self, held: HeldClaim, error: str) -> None:
-        log.warning(
-            "attempt_failed",
-            stage=self.stage,
-            attempt=held.claim.attempt,
-            error=error,
-            **_ids(held),
-        )
 
     # -- ends of slots -------------------------------------------------------------------------
     def on_ended(self, slot: SlotProcess, why: str) -> None:
@@ -404,18 +373,13 @@ class Supervisor:
     def _settle(self, slot: SlotProcess, blame: Blame, why: str) -> None:
         """The blamed attempt has failed; the others return to the front of the waiting claims."""
         if blame.blamed is not None and not blame.blamed.is_lost:
-            self._log_failure(blame.blamed, why)
-            self._report(blame.blamed, self._report_now(slot, blame.blamed), FailAttempt(error=why))
+            self._attempts.failed(slot.number, blame.blamed, why)
         again = [held for held in blame.again if not held.is_lost]
         if self._is_draining:
-            self._give_back(again)
+            self._attempts.give_back(again)
         else:
             self._waiting.add_again(again)
             self._give_back_surplus()
-
-    def _report_now(self, slot: SlotProcess, held: HeldClaim) -> StageReport:
-        held_ns = self._clock.monotonic_ns() - held.claimed_ns
-        return StageReport(worker=self._name(slot), started_after_ns=0, finished_after_ns=held_ns)
 
     # -- limits --------------------------------------------------------------------------------
     def _on_limit(self, slot: SlotProcess, limit: RunStatus, cpu_s: float) -> None:
@@ -424,22 +388,9 @@ class Supervisor:
             return
         blame = blame_for_end(assignment)
         if blame.blamed is not None and not blame.blamed.is_lost:
-            error = f"killed at the limit of stage {self.stage}"
-            self._report(
-                blame.blamed,
-                self._report_now(slot, blame.blamed),
-                self._limit_finish(blame.blamed.claim, limit.value, error, cpu_s),
-            )
+            self._attempts.broke_limit(slot.number, blame.blamed, limit.value, cpu_s)
         self._settle(slot, Blame(blamed=None, again=blame.again), "")
         slot.kill(limit.value)
-
-    def _limit_finish(self, claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
-        version = self._parts.version_of(claim.task.pipeline, claim.task.settings_json)
-        try:
-            return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s, version=version)
-        except (CodecError, ValueError) as problem:
-            why = f"{limit}, and its task or hand-over cannot be read: {problem}"
-            return FailAttempt(error=why)
 
     # -- leases --------------------------------------------------------------------------------
     async def beat(self) -> None:
@@ -507,8 +458,8 @@ class Supervisor:
                 dead=reaped.dead,
             )
             self._parts.metrics.leases_lost(stage=self.stage, seen_by="reaper", count=expired)
-        for batch in reaped.completed:
-            self._parts.metrics.batch_completed(tenant=batch.tenant, slack_s=batch.slack_ms / 1e3)
+        for one in reaped.completed:
+            self._parts.metrics.batch_completed(one.batch, slack_s=one.slack_ms / 1e3)
 
     # -- the end -------------------------------------------------------------------------------
     async def drain(self, drain_s: float) -> None:
@@ -523,9 +474,9 @@ class Supervisor:
         for slot in self._pool.busy:
             assignment, slot.assignment = slot.assignment, None
             if assignment is not None:
-                self._give_back(assignment.open.values())
+                self._attempts.give_back(assignment.open.values())
             slot.kill("the host stops")
-        self._give_back(self._audits.take_held())
+        self._attempts.give_back(self._audits.take_held())
 
     async def _until_quiet(self) -> None:
         while self._claiming is not None or self._pool.busy or self._audits:
@@ -535,16 +486,10 @@ class Supervisor:
     def _give_back_surplus(self) -> None:
         """Give back claims for slots that are no longer needed, so that other hosts take them."""
         kept_max = self._pool.state().desired * self._spec.batch_max
-        self._give_back(self._waiting.take_surplus(kept_max))
+        self._attempts.give_back(self._waiting.take_surplus(kept_max))
 
     def _give_back_waiting(self) -> None:
-        self._give_back(self._waiting.take_surplus(0))
-
-    def _give_back(self, claims: Iterable[HeldClaim]) -> None:
-        report = StageReport(worker=self._parts.worker, started_after_ns=0, finished_after_ns=0)
-        for held in claims:
-            if not held.is_lost:
-                self._reports.add(held, report, GiveBack())
+        self._attempts.give_back(self._waiting.take_surplus(0))
 
     async def close(self) -> None:
         """End the slots and send the remaining reports."""
@@ -552,16 +497,6 @@ class Supervisor:
         await self._pool.close()
         await self._audits.close()
         await self._reports.flush()
-
-
-def _ids(held: HeldClaim) -> dict[str, str]:
-    claim = held.claim
-    return {
-        "tenant": claim.task.tenant,
-        "task_id": claim.task.task_id,
-        "batch_id": claim.batch_id,
-        "request_id": claim.request_id,
-    }
 
 
 def _works_in_vain(assignment: Assignment) -> bool:

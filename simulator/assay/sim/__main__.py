@@ -62,6 +62,9 @@ def replay(args: argparse.Namespace) -> int:
     except InvalidRequest as error:
         print(f"{error.field}: {error.message}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"{args.replay}: {error.strerror}", file=sys.stderr)
+        return 2
     cluster = Cluster(startup=(StartUp(median_s=args.startup_s),), caps=(args.cap,))
     batches = sum(len(task) for task in workload.batches)
     print(f"{len(workload.tasks)} tasks, {batches} batches, seed {args.seed or 0}")

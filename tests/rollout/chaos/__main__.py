@@ -5,8 +5,8 @@
 The service decodes a random model in this process. The reward service is a process that is killed
 with SIGKILL and started again; a stand-in for a worker host judges. Trainers open sessions, submit
 groups, read, cancel, and vanish, some of them for good. The seed draws one fault after the other:
-the reward service is killed, pushes are cut or wrong, weights are activated while the slot drains,
-a rollback, pauses. Exits non-zero unless
+the reward service is killed; beside that, pushes are cut or wrong, new weights are activated, while
+the slot drains too, a rollback, pauses. Exits non-zero unless
 
 * every group of a trainer that stays was returned, whole, with one outcome per trajectory, and a
   reward exactly when a judge gave one;

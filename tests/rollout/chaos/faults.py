@@ -28,8 +28,12 @@ if TYPE_CHECKING:
     from assay.config.settings import StoreSettings
     from assay.v1 import rollout_pb2
 
+    Turns = list[tuple[str, Callable[[], Awaitable[None]]]]
+
 START_S_MAX = 240.0
-BETWEEN_S = (0.0, 1.0)
+BETWEEN_S = (0.0, 0.3)
+"""Between two faults of weights; the more of them, the more swaps are under way."""
+BETWEEN_KILLS_S = (0.0, 5.0)
 
 
 class RewardProcess:
@@ -192,22 +196,34 @@ async def break_things(
     counts: Counter[str],
     record: Record,
 ) -> None:
-    """One fault after the other, until cancelled."""
+    """Faults of the reward service, and beside them those of weights, until cancelled."""
     faults = Faults(own, rewards, rng, record)
-    turns: list[tuple[str, Callable[[], Awaitable[None]]]] = [
-        ("reward service killed", faults.reward_service_killed),
+    of_rewards: Turns = [("reward service killed", faults.reward_service_killed)]
+    of_weights: Turns = [
         ("push cut", faults.push_cut),
         ("wrong checksum", faults.wrong_checksum),
         ("wrong shape", faults.wrong_shape),
-        ("new weights", faults.new_weights),
+        *3 * [("new weights", faults.new_weights)],
         ("activation while the slot drains", faults.activation_while_the_slot_drains),
         ("rollback", faults.rollback),
         ("pause", faults.pause),
     ]
+    async with asyncio.TaskGroup() as chains:
+        for turns, between_s in ((of_rewards, BETWEEN_KILLS_S), (of_weights, BETWEEN_S)):
+            chains.create_task(_one_after_the_other(turns, between_s, rng, counts, record))
+
+
+async def _one_after_the_other(
+    turns: Turns,
+    between_s: tuple[float, float],
+    rng: random.Random,
+    counts: Counter[str],
+    record: Record,
+) -> None:
     while True:
         rng.shuffle(turns)
         for name, fault in turns:
-            await asyncio.sleep(rng.uniform(*BETWEEN_S))
+            await asyncio.sleep(rng.uniform(*between_s))
             try:
                 await fault()
             except AssayError as error:

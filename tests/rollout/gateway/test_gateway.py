@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -376,6 +377,28 @@ async def test_a_caller_that_disconnects_frees_its_rollouts(run_gateway: RunGate
     await until(lambda: own.runtime.stats().slots_free == SLOTS)
     read = await own.read(session)
     assert (read["counts"]["released"], read["trajectories"]) == (6, [])
+
+
+async def test_a_connection_without_a_call_is_kept_as_long_as_the_setting_says(
+    run_gateway: RunGateway,
+) -> None:
+    for keep_alive_s, calls in ((0, 1), (3_600, 2)):
+        own = await run_gateway(limits={"keep_alive_s": keep_alive_s})
+        reader, writer = await asyncio.open_connection(*own.url.removeprefix("http://").split(":"))
+        answered = 0
+        async with asyncio.timeout(60.0):
+            for _ in range(calls):
+                writer.write(b"GET /sessions/none HTTP/1.1\r\nHost: gateway\r\n\r\n")
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                length = head.split("content-length:")[1].split()[0]
+                answered += bool(await reader.readexactly(int(length)))
+                await asyncio.sleep(0.05)  # the gateway's timer of 0 s runs on this loop
+            assert answered == calls
+            if keep_alive_s == 0:
+                with suppress(ConnectionError):
+                    writer.write(b"GET /sessions/none HTTP/1.1\r\nHost: gateway\r\n\r\n")
+                    assert await reader.read() == b""
+        writer.close()
 
 
 async def test_a_session_that_ends_or_closes_ends_its_turns(run_gateway: RunGateway) -> None:

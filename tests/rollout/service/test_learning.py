@@ -5,6 +5,7 @@ The trainer here is `Exact`, a forward pass in double precision that shares no c
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,11 @@ pytest.importorskip("numpy")
 
 import numpy as np
 from tests.rollout.engine.exact import Exact, probabilities
-from tests.rollout.service.test_service import prompts, take, weights_of
+from tests.rollout.service.test_service import S_MAX, prompts, take, weights_of
 from tests.rollout.test_weight_slots import version_of
 
 from assay.client.rollouts import SamplingParams
+from assay.core.errors import FailedPrecondition
 from assay.rollout.models.driver import Sampling
 
 if TYPE_CHECKING:
@@ -87,3 +89,30 @@ async def test_tokens_on_both_sides_of_a_swap_carry_both_versions_and_the_log_pr
         if mixed:
             break
     assert mixed, "no swap fell into a response"
+
+
+async def test_weights_that_wait_for_the_running_rollouts_make_no_token_of_theirs(
+    run_rollouts: RunRollouts,
+) -> None:
+    """While the slot drains, an activation of weights that are not staged retracts nothing."""
+    own = await run_rollouts()
+    await own.client.push_weights(1, weights_of(1))
+    session = await own.client.open_session(
+        "s", sampling=SamplingParams(temperature=TEMPERATURE, max_tokens=64)
+    )
+    await session.submit(prompts(4))
+    async with asyncio.timeout(S_MAX):
+        while not (await own.client.status()).engine["decode_tokens"]:
+            await asyncio.sleep(0.001)
+    draining = asyncio.create_task(own.client.activate(1, mode="finish"))
+    with pytest.raises(FailedPrecondition):
+        await own.client.activate(7, mode="retract")
+    assert (await draining).policy_version == 1
+    made = set()
+    for group in await take(session, 4):
+        for one in group.trajectories:
+            [(version, tokens)] = one.policy_versions
+            assert tokens == 64
+            assert np.abs(ratios(version, group, one) - 1).max() < RATIO_OFF_MAX
+            made.add(version)
+    assert 0 in made

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import structlog
@@ -232,6 +232,8 @@ class TraceSlot(SimSlot):
 class Platform:
     """One API and some worker hosts, with no time lost between them."""
 
+    reap_every_s: ClassVar[float] = 1.0
+
     def __init__(self, trace: Trace, loop: VirtualLoop) -> None:
         self.trace = trace
         self.loop = loop
@@ -273,7 +275,7 @@ class Platform:
         host = WorkerHost(
             settings=HostSettings(
                 slots=dict.fromkeys(stages, 0), slots_max=SLOTS_MAX, drain_s=1.0,
-                reap_every_s=1.0, sandbox_mode="simulated",
+                reap_every_s=self.reap_every_s, sandbox_mode="simulated",
             ),
             supervisors=supervisors, store=store, health=health, forks=forks, clock=node.clock,
             metrics=metrics, tasks=tasks,
@@ -381,7 +383,7 @@ def _pipelines(
     return found
 
 
-def by_platform(trace: Trace, until_ns: int) -> Log:
+def by_platform(trace: Trace, until_ns: int, platform: type[Platform] = Platform) -> Log:
     """The log of the real services, read at `until_ns`."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     loop = VirtualLoop("trace", tie_s=0.0, thread_s_max=0.0)
@@ -390,7 +392,7 @@ def by_platform(trace: Trace, until_ns: int) -> Log:
         asyncio.set_event_loop(loop)
 
         async def play() -> Log:
-            return await Platform(trace, loop).run(until_ns)
+            return await platform(trace, loop).run(until_ns)
 
         return loop.run_until_complete(play())
     finally:

@@ -55,6 +55,7 @@ class GatewayListener:
             setting="rollout.gateway_port",
             connections=Connections(connections_max=most, per_peer_max=most, body_s_max=BODY_S_MAX),
             drain_s=settings.drain_s,
+            keep_alive_s=settings.gateway.keep_alive_s,
             tls=TlsFiles(certificate=settings.tls_certificate, key=settings.tls_key),
         )
 

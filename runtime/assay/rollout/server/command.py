@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path  # noqa: TC003 - typer reads the annotation
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from assay.rollout.errors import InvalidRollout
+
+KEEP_ALIVE_S: Final = 75
+"""For a connection without a call; clients must be the first to close theirs."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +96,13 @@ def serve(
             stage=None if weights is None else _stage_below(weights, engine),
             api_key=os.environ.get(API_KEY_VARIABLE),
         )
-        uvicorn.run(build_app(runtime, served), host=host, port=port, log_level="warning")
+        uvicorn.run(
+            build_app(runtime, served),
+            host=host,
+            port=port,
+            log_level="warning",
+            timeout_keep_alive=KEEP_ALIVE_S,
+        )
 
 
 def main() -> None:

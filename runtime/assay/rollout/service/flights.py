@@ -37,6 +37,7 @@ from assay.rollout.service.inspection import (
 )
 from assay.rollout.service.records import NOT_ASKED, NOT_DECODED, Decoded, Judged
 from assay.rollout.service.rewards import Response, infra_failed
+from assay.rollout.service.sessions import batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -211,6 +212,8 @@ class Flights:
             self._flights[number] = _Flight(
                 session=session, running=running, member=member, ref=ref
             )
+        if session.spec.reward is not None and running.spec.scored:
+            self._batches.started(session, running.spec)
         return True
 
     def _refuse(self, session: Session, running: Running, error: InvalidRollout) -> None:
@@ -278,7 +281,8 @@ class Flights:
             reference_json=spec.reference_json,
         )
         try:
-            self._desk.hand_in(flight.session.key, spec.batch_id, response)
+            batch_id = batch_of(flight.session, spec)
+            self._desk.hand_in(flight.session.key, batch_id, response)
         except Saturated as error:
             self.on_judged(request.reward_id, infra_failed(error.message))
 

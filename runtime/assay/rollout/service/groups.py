@@ -239,17 +239,24 @@ class Groups:
 
     def read_again(self, cursor: int) -> Iterator[ReadGroup]:
         """Groups after `cursor` that were read before and are not acknowledged, in order."""
-        if cursor >= self._position:
+        if cursor >= self._position or not self.read:
             return iter(())
-        return itertools.dropwhile(lambda group: group.position <= cursor, self.read.values())
+        known = max(0, cursor + 1 - next(iter(self.read)))  # positions have no gaps
+        return itertools.islice(self.read.values(), known, None)
 
-    def take(self, version: int) -> ReadGroup | None:
-        """The next ended group, given the active `version`; `None` when there is none."""
+    def take(
+        self, version: int, on_again: Callable[[EndedGroup], None] = lambda _group: None
+    ) -> ReadGroup | None:
+        """The next ended group, given the active `version`; `None` when there is none.
+
+        `on_again` is called with each group that is too stale and will be generated again.
+        """
         while self.ended:
             group = self.ended.popleft()
             staleness = group.staleness(version)
             if self.spec.staleness_max is not None and staleness > self.spec.staleness_max:
-                self._stale(group, version)
+                if self._stale(group, version):
+                    on_again(group)
                 continue
             self._position += 1
             out = ReadGroup(position=self._position, group=group, staleness=staleness)
@@ -257,15 +264,17 @@ class Groups:
             return out
         return None
 
-    def _stale(self, group: EndedGroup, version: int) -> None:
+    def _stale(self, group: EndedGroup, version: int) -> bool:
+        """Drop the group, or have it generated again; returns whether it is."""
         if not self._worth_again(group, version):
             self._forget(group.spec.group_id)
             self._dropped += 1
-            return
+            return False
         del self._ended[group.spec.group_id]
         again = replace(group.spec, seed=(group.spec.seed + SEED_STEP) & SEED_MASK)
         self.waiting.appendleft(again)
         self._retried += 1
+        return True
 
     def _worth_again(self, group: EndedGroup, version: int) -> bool:
         """Whether the group can become fresh enough: turns before its own are not made again."""

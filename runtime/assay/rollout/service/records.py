@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from assay.core.trajectory import PolicyTurn, TrajectoryTokens, append_turn
 from assay.core.verdict import Evidence
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from assay.core.group import GroupSummary
     from assay.core.ids import TenantId
     from assay.core.outcome import Outcome
+
+
+UNNAMED_MARK: Final = "/"
+"""Before the number in the name of a reward batch that the caller did not name; no name has it."""
 
 
 class SessionKey(NamedTuple):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from assay.rollout.service.flights import Guest
     from assay.rollout.service.groups import ReadGroup
     from assay.rollout.service.records import (
+        EndedGroup,
         GroupSpec,
         Judged,
         RewardBatch,
@@ -104,7 +105,7 @@ class RolloutService:
         self._sessions: dict[SessionKey, Session] = {}
         self._changing_sessions = asyncio.Lock()
         """No two calls open or close sessions at the same time."""
-        self._batches = Batches(self._desk)
+        self._batches = Batches(self._desk, clock)
         self.flights = Flights(
             engine=engine,
             desk=self._desk,
@@ -313,7 +314,11 @@ class RolloutService:
     def _new_page(self, session: Session) -> list[ReadGroup]:
         version = self._engine.stats().policy_version
         before = session.groups.counts()
-        page = _bounded(iter(lambda: session.groups.take(version), None))
+        scored = session.spec.reward is not None
+        stale: list[EndedGroup] = []
+        page = _bounded(iter(lambda: session.groups.take(version, stale.append), None))
+        for ended in stale if scored else ():
+            self._batches.again(session, ended)
         for group in page:
             result = _result(session, group)
             self._metrics.group_read(result=result, staleness=group.staleness)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.core.errors import AssayError, FailedPrecondition, PermissionDenied
 from assay.edge.calls import current_call
 from assay.edge.grpc_edge import parsed_message
+from assay.rollout.errors import WeightsNotReady
 from assay.rollout.service import wire
 from assay.rollout.service.records import SessionKey
-from assay.rollout.service.weights import Pushes
+from assay.rollout.service.weights import Pushes, ServerFolder
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import grpc
 
     from assay.rollout.service.service import RolloutService
-    from assay.rollout.service.weights import Part, ServerFolder, WeightSlots
+    from assay.rollout.service.weights import Part, WeightSlots
 
     Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -100,9 +101,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         pages = self._service.read(_key(request.session_id), request.cursor, after=request.after)
         async with aclosing(pages):
             async for page in pages:
-                yield rollout_pb2.StreamGroupsResponse(
-                    groups=map(wire.group, page), cursor=page[-1].position
-                )
+                yield wire.groups(page)
 
     async def CancelRollouts(
         self, request: rollout_pb2.CancelRolloutsRequest, context: Context
@@ -142,6 +141,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         """Continue with staged weights."""
         _check_operates()
         mode = wire.pause_mode(request.mode)
+        self._check_staged(request.policy_version)
         done = await self._service.activate(request.policy_version, mode)
         return rollout_pb2.ActivateResponse(
             policy_version=done.version,
@@ -149,6 +149,15 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
             wait_s=done.wait_s,
             pause_s=done.pause_s,
         )
+
+    def _check_staged(self, version: int) -> None:
+        """Refuse other versions before rollouts are held, drained or retracted for them."""
+        if self._weights is None or isinstance(self._weights, ServerFolder):
+            return  # the server says what it has
+        ready, active = self._weights.ready_version, self._service.status().policy_version
+        if version not in {ready, active}:
+            held = "nothing" if ready is None else f"version {ready}"
+            raise WeightsNotReady(f"version {version} is not staged; the second slot has {held}")
 
     async def GetVersion(
         self, request: rollout_pb2.GetVersionRequest, context: Context

@@ -1,6 +1,11 @@
 """Open sessions, and the reward batches of each.
 
-Invariant: a reward batch is sealed once, when it is marked `last` and all its groups have ended.
+Groups whose trainer names no batch share unnamed ones, of a bounded number of groups and a bounded
+time each: one that was kept for as long as the session would grow without end in the reward
+service.
+
+Invariant: a reward batch is sealed once, when no more groups of it will start (it is marked `last`,
+or unnamed) and all that did have ended. A group that is generated again counts again.
 """
 
 from __future__ import annotations
@@ -11,10 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from assay.core.errors import FailedPrecondition
 from assay.core.outcome import Outcome
+from assay.rollout.service.records import UNNAMED_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from assay.edge.clock import Clock
     from assay.rollout.service.groups import Groups
     from assay.rollout.service.records import (
         EndedGroup,
@@ -30,6 +37,11 @@ BATCHES_OPEN_MAX: Final = 1_024
 service, until the session closes."""
 
 
+UNNAMED_GROUPS_MAX: Final = 256
+UNNAMED_S_MAX: Final = 60.0
+"""For how long, and for how many groups, an unnamed reward batch takes more of them."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Session:
     """An open session."""
@@ -41,6 +53,7 @@ class Session:
     """Number of the reading stream; earlier ones end."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     batches: dict[str, OpenBatch] = field(default_factory=dict)
+    unnamed: Unnamed = field(default_factory=lambda: Unnamed())
     closed: bool = False
 
 
@@ -56,15 +69,43 @@ class OpenBatch:
     counted: int = 0
     """Groups that ended and count towards `enough_groups`."""
 
+    def counts(self, group: EndedGroup) -> bool:
+        """Whether it counts towards `enough_groups`."""
+        whole = all(one.judged.outcome is not Outcome.CANCELLED for one in group.trajectories)
+        return whole and not (self.only_varied and group.summary.degenerate)
+
     @property
     def enough(self) -> bool:
         """Whether its other groups are not needed."""
         return 0 < self.enough_groups <= self.counted
 
-    def count(self, group: EndedGroup) -> None:
-        """One of its groups ended."""
-        whole = all(one.judged.outcome is not Outcome.CANCELLED for one in group.trajectories)
-        self.counted += whole and not (self.only_varied and group.summary.degenerate)
+
+@dataclass(slots=True)
+class Unnamed:
+    """Reward batches of groups that name none."""
+
+    of_group: dict[str, str] = field(default_factory=dict)
+    """Names of the batches, by the ids of the running groups."""
+    made: int = 0
+    groups: int = 0
+    """Groups of the newest one, which is the one that takes more."""
+    until_ns: int = 0
+
+    @property
+    def newest(self) -> str:
+        """Name of the newest batch."""
+        return f"{UNNAMED_MARK}{self.made}"
+
+    def next(self, now_ns: int) -> None:
+        """Begin another batch."""
+        self.made += 1
+        self.groups = 0
+        self.until_ns = now_ns + round(UNNAMED_S_MAX * 1e9)
+
+
+def batch_of(session: Session, spec: GroupSpec) -> str:
+    """Name of the reward batch of a group; "": it names none and does not run."""
+    return spec.batch_id or session.unnamed.of_group.get(spec.group_id, "")
 
 
 def check_batches(
@@ -80,6 +121,7 @@ def check_batches(
     known = session.batches
     named = {spec.batch_id for spec in specs if not session.groups.is_open(spec.group_id)}
     named |= {batch.batch_id for batch in batches}
+    named.discard("")
     left = {batch_id for batch_id, batch in known.items() if not batch.last}
     left |= named - known.keys()
     left -= {batch.batch_id for batch in batches if batch.last}
@@ -94,18 +136,21 @@ def check_batches(
 class Batches:
     """Opens, counts and seals the reward batches of sessions.
 
-    Both calls return the batches that have enough groups now: the caller ends their other groups.
+    Calls that return batches return those that have enough groups now: the caller ends their other
+    groups.
     """
 
-    def __init__(self, desk: RewardDesk) -> None:
+    def __init__(self, desk: RewardDesk, clock: Clock) -> None:
         self._desk = desk
+        self._clock = clock
 
     def begin(
         self, session: Session, fresh: Sequence[GroupSpec], batches: Sequence[RewardBatch]
     ) -> list[str]:
         """Groups were accepted, with what their trainer said of their batches."""
-        for spec in fresh:
-            opened = session.batches.setdefault(spec.batch_id, OpenBatch())
+        named = [spec.batch_id for spec in fresh if spec.batch_id]
+        for batch_id in named:
+            opened = session.batches.setdefault(batch_id, OpenBatch())
             opened.groups += 1
             opened.cut = False
         for batch in batches:
@@ -114,17 +159,43 @@ class Batches:
             opened.last = opened.last or batch.last
             opened.enough_groups = batch.enough_groups or opened.enough_groups
             opened.only_varied = opened.only_varied or batch.only_varied
-        named = {*(spec.batch_id for spec in fresh), *(one.batch_id for one in batches)}
-        return [batch_id for batch_id in named if self._looked_at(session, batch_id)]
+        touched = {*named, *(one.batch_id for one in batches)}
+        return [batch_id for batch_id in touched if self._looked_at(session, batch_id)]
+
+    def started(self, session: Session, spec: GroupSpec) -> None:
+        """The rollouts of a group have started; its responses will want rewards."""
+        if spec.batch_id:
+            return
+        unnamed, now_ns = session.unnamed, self._clock.monotonic_ns()
+        full = unnamed.groups >= UNNAMED_GROUPS_MAX or now_ns >= unnamed.until_ns
+        if full or unnamed.newest not in session.batches:
+            unnamed.next(now_ns)
+            session.batches[unnamed.newest] = OpenBatch(last=True)
+        unnamed.groups += 1
+        unnamed.of_group[spec.group_id] = unnamed.newest
+        session.batches[unnamed.newest].groups += 1
+
+    def again(self, session: Session, group: EndedGroup) -> None:
+        """A group that ended was too stale and waits to be generated again."""
+        batch_id = group.spec.batch_id
+        if not batch_id:
+            return
+        opened = session.batches.get(batch_id)
+        if opened is None:  # it was sealed: this group is all that another one will have
+            opened = session.batches[batch_id] = OpenBatch(last=True)
+        else:
+            opened.counted -= opened.counts(group)
+        opened.groups += 1
 
     def group_ended(self, session: Session, group: EndedGroup) -> list[str]:
         """One of their groups ended."""
-        batch_id = group.spec.batch_id
+        batch_id = batch_of(session, group.spec)
+        session.unnamed.of_group.pop(group.spec.group_id, None)
         opened = session.batches.get(batch_id)
         if opened is None:
             return []
         opened.groups -= 1
-        opened.count(group)
+        opened.counted += opened.counts(group)
         return [batch_id] if self._looked_at(session, batch_id) else []
 
     def _looked_at(self, session: Session, batch_id: str) -> bool:

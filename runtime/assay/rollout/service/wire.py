@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from assay.core.errors import AssayError, InvalidRequest, NotFound, TooLarge
 from assay.core.ids import NAME_FORM
 from assay.core.outcome import Outcome
-from assay.core.trajectory import Speaker, little_endian
+from assay.core.trajectory import NO_VERSION, Speaker, little_endian
 from assay.core.verdict import Evidence
 from assay.edge.wire import OUTCOME, evidence, group_summary
 from assay.rollout.checks import check_integer, check_prompt, check_sampling, check_stops
@@ -33,7 +33,7 @@ from assay.rollout.service.records import (
 )
 from assay.rollout.service.rewards import json_object
 from assay.rollout.service.weights import Head, Part, PushKind, PushSpec
-from assay.v1 import common_pb2, rollout_pb2
+from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -399,47 +399,54 @@ def _push(message: rollout_pb2.PushWeightsRequest) -> PushSpec:
 
 
 # -- out -----------------------------------------------------------------------------------------
-def group(read: ReadGroup) -> rollout_pb2.Group:
-    """A group with its columns."""
-    ended = read.group
-    made = [trajectory.tokens for trajectory in ended.trajectories]
-    return rollout_pb2.Group(
-        group_id=ended.spec.group_id,
-        prompt_ids=little_endian([made[0].prompt_ids], "i"),
-        trajectories=map(_trajectory, ended.trajectories),
-        response_ids=little_endian([one.response_ids for one in made], "i"),
-        response_mask=little_endian([one.response_mask for one in made], "B"),
-        rollout_logp=little_endian([one.rollout_logp for one in made], "f"),
-        summary=group_summary(ended.summary),
-        staleness=read.staleness,
-    )
+def groups(page: Sequence[ReadGroup]) -> rollout_pb2.StreamGroupsResponse:
+    """Groups with their columns.
+
+    Every message is made in its place: one that is added to another is copied with all its parts.
+    """
+    response = rollout_pb2.StreamGroupsResponse(cursor=page[-1].position)
+    for read in page:
+        ended = read.group
+        made = [trajectory.tokens for trajectory in ended.trajectories]
+        message = response.groups.add(
+            group_id=ended.spec.group_id,
+            prompt_ids=little_endian([made[0].prompt_ids], "i"),
+            response_ids=little_endian([one.response_ids for one in made], "i"),
+            response_mask=little_endian([one.response_mask for one in made], "B"),
+            rollout_logp=little_endian([one.rollout_logp for one in made], "f"),
+            summary=group_summary(ended.summary),
+            staleness=read.staleness,
+        )
+        for one in ended.trajectories:
+            _add_trajectory(message, one)
+    return response
 
 
-def _trajectory(one: Trajectory) -> rollout_pb2.Trajectory:
-    outcome = one.judged.outcome
-    return rollout_pb2.Trajectory(
+def _add_trajectory(group: rollout_pb2.Group, one: Trajectory) -> None:
+    judged, tokens = one.judged, one.tokens
+    message = group.trajectories.add(
         member=one.member,
-        tokens=one.tokens.tokens,
+        tokens=tokens.tokens,
         finish_reason=_finish_reason(one),
-        outcome=common_pb2.OUTCOME_UNSPECIFIED if outcome is None else OUTCOME[outcome],
-        reward=one.judged.reward,
-        evidence=None if one.judged.evidence == NO_EVIDENCE else evidence(one.judged.evidence),
+        outcome=None if judged.outcome is None else OUTCOME[judged.outcome],
+        reward=judged.reward,
+        evidence=None if judged.evidence == NO_EVIDENCE else evidence(judged.evidence),
         seed=one.seed,
-        versions=[
-            rollout_pb2.VersionRun(policy_version=version, tokens=n)
-            for version, n in one.tokens.versions
-        ],
-        segments=[
-            rollout_pb2.Segment(speaker=SPEAKER[speaker], tokens=n)
-            for speaker, n in one.tokens.segments
-        ],
         submitted_ns=one.submitted_ns,
         decoded_ns=one.decoded_ns,
         ended_ns=one.ended_ns,
         attempts=one.attempts,
-        reward_asked_ns=one.judged.asked_ns,
-        reward_stored_ns=one.judged.stored_ns,
+        reward_asked_ns=judged.asked_ns,
+        reward_stored_ns=judged.stored_ns,
     )
+    if len(tokens.versions) == 1 and tokens.versions[0].policy_version != NO_VERSION:
+        message.policy_version = tokens.versions[0].policy_version
+    else:
+        for version, n in tokens.versions:
+            message.versions.add(policy_version=version, tokens=n)
+    if len(tokens.segments) != 1 or tokens.segments[0].speaker is not Speaker.POLICY:
+        for speaker, n in tokens.segments:
+            message.segments.add(speaker=SPEAKER[speaker], tokens=n)
 
 
 def place(one: Place) -> rollout_pb2.RolloutPlace:

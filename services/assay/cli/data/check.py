@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,13 +18,13 @@ from assay.cli.console import (
     err,
     out,
     print_json,
+    settings_object,
 )
 from assay.cli.data.audit import Auditor, Report, distinct, prepare
 from assay.cli.data.records import Read, read_records
 from assay.cli.files import output_file
 from assay.cli.platform.attached import service
 from assay.client import Client
-from assay.core.errors import InvalidRequest
 from assay.edge.clock import Clock
 from assay.verifiers.registry import load_pipelines
 
@@ -46,7 +46,9 @@ def check(
     if output is not None:
         output = output_file(output, inputs=[file])
     rows = _with_bar(file)
-    report = distinct(rows, key=reference_field, pipeline=pipeline, settings=_object(settings))
+    report = distinct(
+        rows, key=reference_field, pipeline=pipeline, settings=settings_object(settings)
+    )
     prepare(report.references, load_pipelines())
     clock = Clock()
     started_ns = clock.monotonic_ns()
@@ -89,16 +91,6 @@ def _with_bar(path: Path) -> Iterator[Read]:
         for read in read_records(path):
             yield read
             progress.update(bar, completed=read.done)
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InvalidRequest(f"settings: not JSON: {error}", field="settings") from error
-    if not isinstance(value, dict):
-        raise InvalidRequest("settings: not a JSON object", field="settings")
-    return value
 
 
 def _table(report: Report) -> Table:

@@ -36,7 +36,8 @@ HELD_OUT_K: Final = 2
 DEADLINE_S: Final = 20.0
 """When a step's rewards are needed."""
 WARM_RATE: Final = 3e-3
-RATE: Final = 4e-4
+RATE: Final = 6e-4
+"""At the first training step; it falls to 0 over all of them."""
 MINIBATCHES: Final = 4
 """Optimizer steps per training step, each on a part of its responses."""
 
@@ -83,6 +84,10 @@ class Learner:
             weights = optimizer.update(weights, gradients)
             tell(loss)
         return cls(shape, weights, chance)
+
+    def slow_down(self, done: float) -> None:
+        """Set the rate after this share of the training."""
+        self.optimizer.rate = RATE * (1.0 - done)
 
     def learn(self, samples: Sequence[training.Sample]) -> float:
         """Some steps of the policy's loss, on parts of the samples; returns the clipped share."""
@@ -140,6 +145,7 @@ class Loop:
         for number in range(steps):
             if number + 1 < steps:
                 await self._submit_step(number + 1)
+            self._learner.slow_down(number / steps)
             tell(await self._step(number))
 
     async def _submit_step(self, number: int) -> None:

@@ -48,7 +48,14 @@ class Snapshot:
             "stages": [
                 {**asdict(depth), **_slots(self.pools.get(depth.stage))} for depth in self.depths
             ],
-            "batches": [asdict(batch) for batch in self.batches],
+            "batches": [
+                {
+                    **asdict(batch),
+                    "unjudged": batch.unjudged,
+                    "bias_avoided": batch.bias_avoided,
+                }
+                for batch in self.batches
+            ],
         }
 
 
@@ -92,8 +99,9 @@ def _stages(snapshot: Snapshot) -> Table:
 def _batches(snapshot: Snapshot) -> Table:
     title = f"Batches ({len(snapshot.batches)} not over, earliest deadline first)"
     table = Table(title=title, title_justify="left", expand=False)
-    for column in ("batch", "tenant", "task", "state", "progress", "ended", "slack"):
-        table.add_column(column, justify="right" if column in {"ended", "slack"} else "left")
+    left = ("batch", "tenant", "task", "state", "progress")
+    for column in (*left, "ended", "not judged", "bias avoided", "slack"):
+        table.add_column(column, justify="left" if column in left else "right")
     for batch in snapshot.batches[:BATCHES_SHOWN_MAX]:
         total = batch.size or batch.submitted
         slack_s = (batch.deadline_ns - snapshot.at_ns) / NS_PER_S
@@ -104,9 +112,17 @@ def _batches(snapshot: Snapshot) -> Table:
             batch.state.lower(),
             ProgressBar(total=max(total, 1), completed=batch.ended, width=24),
             f"{batch.ended:,}/{total:,}",
+            _unjudged(batch),
+            f"{batch.bias_avoided:.3f}" if batch.bias_avoided else "",
             _slack(slack_s, at_risk=batch.deadline_at_risk),
         )
     return table
+
+
+def _unjudged(batch: BatchRecord) -> Text:
+    """Share of the ended requests without a reward, by cause."""
+    causes = ", ".join(f"{cause} {share:.1%}" for cause, share in sorted(batch.unjudged.items()))
+    return Text(causes, style="yellow")
 
 
 def _slack(slack_s: float, *, at_risk: bool) -> Text:

@@ -11,12 +11,15 @@ from typing import Final
 
 from assay.cli.console import err, settings_with
 from assay.cli.platform.addresses import running
-from assay.core.errors import NotFound
+from assay.client import Backoff, Client
+from assay.core.errors import DependencyDown, NotFound, Saturated
 from assay.edge.clock import Clock
 
 OWN_DIR_PREFIX: Final = "assay-own-"
 OWN_DIR_AGE_S_MIN: Final = 60.0
 """A younger directory without a lock may be one that is being made."""
+REACH_S_MAX: Final = 5.0
+"""How long to try a service that was named and does not answer."""
 
 
 @asynccontextmanager
@@ -25,10 +28,12 @@ async def service(url: str, data_dir: Path | None, clock: Clock) -> AsyncIterato
     this block.
 
     Raises:
-        DependencyDown: a part of the platform does not start.
+        DependencyDown: nothing answers at `url`, or a part of the platform does not start.
     """
     address = url or _running(data_dir)
     if address:
+        with err.status(f"connecting to {address}"):
+            await _reached(address)
         yield address
         return
     _sweep(clock)
@@ -49,6 +54,17 @@ async def service(url: str, data_dir: Path | None, clock: Clock) -> AsyncIterato
                 yield addresses.grpc
         finally:
             await platform.stop()
+
+
+async def _reached(address: str) -> None:
+    """A wrong address is known after seconds; an outage later on is waited for much longer."""
+    async with Client(address, backoff=Backoff(total_s=REACH_S_MAX)) as client:
+        try:
+            with suppress(Saturated):  # it answers
+                await client.list_pipelines()
+        except DependencyDown as error:
+            message = f"no service answers on {address}; start one with: assay up"
+            raise DependencyDown(message) from error
 
 
 def _sweep(clock: Clock) -> None:

@@ -29,6 +29,7 @@ from assay.cli.console import (
     err,
     out,
     print_json,
+    settings_object,
 )
 from assay.cli.files import damage_told, opened, output_file
 from assay.cli.platform.attached import service
@@ -151,7 +152,7 @@ def score(
     output_file(superseded_of(target), inputs=[file])
     job = Job(
         pipeline=pipeline,
-        settings=_object(settings),
+        settings=settings_object(settings),
         output=target,
         url=url,
         data_dir=data_dir,
@@ -166,16 +167,6 @@ def score(
             _tell(run, job.output, as_json=as_json)
         finally:
             work.close()
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InvalidRequest(f"settings: not JSON: {error}", field="settings") from error
-    if not isinstance(value, dict):
-        raise InvalidRequest("settings: not a JSON object", field="settings")
-    return value
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import functools
 from typing import TYPE_CHECKING, Final
 
 from assay.client import wire
@@ -35,6 +36,8 @@ FINISH_REASONS: Final = {
     for name, number in rollout_pb2.FinishReason.items()
 }
 NO_EVIDENCE: Final = Evidence()
+KEPT_MAX: Final = 4_096
+"""Versions and turns of whole responses, which are the same for many."""
 
 
 # -- out -----------------------------------------------------------------------------------------
@@ -118,8 +121,8 @@ def group(message: rollout_pb2.Group, position: int) -> RolloutGroup:
             response_ids=ids[part],
             response_mask=mask[part],
             rollout_logp=logp[part],
-            versions=tuple(VersionRun(run.policy_version, run.tokens) for run in one.versions),
-            segments=tuple(Segment(Speaker(s.speaker), s.tokens) for s in one.segments),
+            versions=_versions(one),
+            segments=_segments(one),
         )
         trajectories.append(_trajectory(one, tokens))
         start += one.tokens
@@ -131,6 +134,28 @@ def group(message: rollout_pb2.Group, position: int) -> RolloutGroup:
         summary=wire.group_summary(message.summary),
         staleness=message.staleness,
     )
+
+
+def _versions(message: rollout_pb2.Trajectory) -> tuple[VersionRun, ...]:
+    if runs := message.versions:
+        return tuple(VersionRun(run.policy_version, run.tokens) for run in runs)
+    return _one_version(message.policy_version, message.tokens)
+
+
+def _segments(message: rollout_pb2.Trajectory) -> tuple[Segment, ...]:
+    if segments := message.segments:
+        return tuple(Segment(Speaker(s.speaker), s.tokens) for s in segments)
+    return _one_turn(message.tokens)
+
+
+@functools.lru_cache(maxsize=KEPT_MAX)
+def _one_version(policy_version: int, tokens: int) -> tuple[VersionRun, ...]:
+    return (VersionRun(policy_version, tokens),) if tokens else ()
+
+
+@functools.lru_cache(maxsize=KEPT_MAX)
+def _one_turn(tokens: int) -> tuple[Segment, ...]:
+    return (Segment(Speaker.POLICY, tokens),) if tokens else ()
 
 
 def _trajectory(message: rollout_pb2.Trajectory, tokens: TrajectoryTokens) -> Trajectory:

@@ -148,23 +148,69 @@ local function add_rewards(value, fresh)
   return #listed, told, table.concat(listed, ',')
 end
 
+local function moments(values)
+  local sum, squares, same = 0, 0, true
+  for _, value in ipairs(values) do
+    sum = sum + value
+    same = same and value == values[1]
+  end
+  if same then return values[1] or 0, 0 end
+  local mean = sum / #values
+  for _, value in ipairs(values) do squares = squares + (value - mean) * (value - mean) end
+  return mean, math.sqrt(squares / #values)
+end
+
+local function standard(reward, mean, deviation)
+  return deviation > DEVIATION_MIN and (reward - mean) / deviation or 0
+end
+
+-- `zero_shift_micro` of core/advantages.py, operation for operation.
+local function zero_shift(rewards)
+  if not string.find(',' .. rewards .. ',', ',,', 1, true) then return 0 end -- none is missing
+  local listed, present, all = split(rewards), {}, {}
+  for i, reward in ipairs(listed) do
+    all[i] = tonumber(reward) or 0
+    if reward ~= '' then present[#present + 1] = all[i] end
+  end
+  local mean, deviation = moments(present)
+  local mean_0, deviation_0 = moments(all)
+  local total = 0
+  for i, reward in ipairs(listed) do
+    local own = reward == '' and 0 or standard(all[i], mean, deviation)
+    total = total + math.abs(standard(all[i], mean_0, deviation_0) - own)
+  end
+  if total ~= total or total == math.huge then return 0 end
+  return math.floor(total * 1000000 + 0.5)
+end
+
+-- Count groups that are in the log: their requests, and by how much zeros would shift their advantages.
+local function count_shift(uid, grouped, shift)
+  local key = P .. 'b:' .. uid
+  if grouped ~= 0 then call('HINCRBY', key, 'grouped', grouped) end
+  if shift ~= 0 then call('HINCRBY', key, 'shift', string.format('%.0f', shift)) end
+end
+
 -- Append the groups that are complete to `t.log`.
 local function settle_touched_groups(uid, t, open, k)
   local submitted = read_slices(P .. 'gs:' .. uid, t.groups)
   local states = read_slices(P .. 'g:' .. uid, t.groups)
-  local writes, waiting = {}, {}
+  local writes, waiting, grouped, shift = {}, {}, 0, 0
   for i, group in ipairs(t.groups) do
     local ended, told, rewards = add_rewards(states[i], t.rewards[group])
     local all = ended == tonumber(submitted[i])
     if told == '0' and (ended == k or (all and not open)) then
       told = '1'
       t.log[#t.log + 1] = group_entry(group, rewards)
+      grouped, shift = grouped + ended, shift + zero_shift(rewards)
+      local before, old = string.match(states[i] or '', '^(%d+) 1 (.*)$')
+      if before then grouped, shift = grouped - before, shift - zero_shift(old) end -- logged again
     elseif told == '0' and all then
       waiting[#waiting + 1] = group
     end
     writes[#writes + 1] = group
     writes[#writes + 1] = ended .. ' ' .. told .. ' ' .. rewards
   end
+  count_shift(uid, grouped, shift)
   in_slices('SADD', P .. 'gp:' .. uid, waiting)
   in_slices('HSET', P .. 'g:' .. uid, writes)
 end
@@ -284,8 +330,8 @@ local function finish_batch(uid, b)
   call('ZREM', P .. 'closing', uid)
   if state == 'COMPLETE' then
     keep_history(uid, b)
-    completed[#completed + 1] = { b.tenant, b.batch,
-      math.floor((tonumber(b.deadline) - NOW_US) / 1000) }
+    completed[#completed + 1] = { math.floor((tonumber(b.deadline) - NOW_US) / 1000),
+      call('HGETALL', P .. 'b:' .. uid) }
   else
     call('DEL', P .. 'hb:' .. uid)
   end

@@ -4,7 +4,7 @@
 --       kind job fence started_ns finished_ns first second third
 --   END      outcome reward body        GIVEBACK
 --   HANDOVER next_stage handover        FAIL      error
--- Returns {statuses (1 done, 0 stale), completed: {tenant, batch, slack_ms} each}
+-- Returns {statuses (1 done, 0 stale), completed: {slack_ms, HGETALL b} each}
 --@include requests.lua
 --@include shares.lua
 --@include task_use.lua

@@ -54,7 +54,7 @@ call('HSET', key, 'tenant', tenant, 'batch', batch, 'task', task, 'tn', register
   'opened', NOW_US, 'deadline', deadline, 'completed', 0, 'submitted', 0, 'ended', 0,
   'running', 0, 'overdue', ARGV[8], 'kept', ARGV[9], 'history', ARGV[10],
   'number', call('HINCRBY', task_key, 'batches', 1) - 1, 'rank', 0, 'risk', 0, 'natural', 0,
-  'weight', ARGV[11], 'results_max', ARGV[12], 'reserved', requests .. ' ' .. bytes)
+  'grouped', 0, 'shift', 0, 'weight', ARGV[11], 'results_max', ARGV[12], 'reserved', requests .. ' ' .. bytes)
 call('ZADD', P .. 'open', deadline_ms, uid)
 call('ZADD', P .. 'due', deadline_ms + tonumber(ARGV[8]), uid)
 use_task(task_name, deadline_ms - NOW_MS + tonumber(ARGV[8]) + tonumber(ARGV[9]),

@@ -4,7 +4,7 @@
 -- layout to their tenants' queues; drop jobs that were staged and not submitted; release jobs that
 -- were held back by a process that is gone. Keys: requests.lua.
 -- ARGV: stage attempts_max jobs_max letters_max letters_per_tenant_max lease_ran_out (error)
--- Returns {redelivered, dead, expired, completed: {tenant, batch, slack_ms} each}
+-- Returns {redelivered, dead, expired, completed: {slack_ms, HGETALL b} each}
 --@include requests.lua
 --@include shares.lua
 --@include task_use.lua

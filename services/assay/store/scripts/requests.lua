@@ -17,6 +17,8 @@
 --                              rank (us: orders its requests in place of the deadline; 0 = none)
 --                              weight (the tenant's; absent = 1)
 --                              results_max (kept of the tenant's completed batches)
+--                              grouped (requests of the groups in the log)  shift (sum over
+--                              them, in millionths: see `zero_shift`)
 --                              risk (0 | 1)  natural (ns: arrival + services of those ended, most)
 --                              reserved ('<requests> <bytes>' of the tenant's quota that were taken
 --                              for requests to come)
@@ -92,6 +94,7 @@ local RESULTS_KEPT_MAX = 1000000 -- of a tenant whose batch has no value
 local FORGOTTEN_MAX = 16 -- batches per call
 local SPANS_KEPT = 5 -- as in core/store_limits.py
 local COST_US_MIN, LEARNT_FROM = 1000, 16 -- as in core/ordering.py
+local DEVIATION_MIN = 1e-8 -- as in core/advantages.py
 local KEPT_KINDS = { 'b:', 'd:', 'gs:', 'g:', 'r:', 'pl:' } -- of a batch, as long as its results
 
 local function in_slices(command, key, list)

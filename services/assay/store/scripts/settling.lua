@@ -22,15 +22,17 @@ local function tell_waiting_groups(uid, groups_max)
   table.sort(waiting)
   local submitted = read_slices(P .. 'gs:' .. uid, waiting)
   local states = read_slices(P .. 'g:' .. uid, waiting)
-  local writes, log = {}, {}
+  local writes, log, grouped, shift = {}, {}, 0, 0
   for i, group in ipairs(waiting) do
     local ended, told, rewards = string.match(states[i], '^(%d+) (%d) (.*)$')
     if told == '0' and ended == submitted[i] then
       log[#log + 1] = group_entry(group, rewards)
+      grouped, shift = grouped + ended, shift + zero_shift(rewards)
       writes[#writes + 1] = group
       writes[#writes + 1] = ended .. ' 1 ' .. rewards
     end
   end
+  count_shift(uid, grouped, shift)
   in_slices('RPUSH', P .. 'r:' .. uid, log)
   in_slices('HSET', P .. 'g:' .. uid, writes)
   return #waiting

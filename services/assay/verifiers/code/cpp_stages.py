@@ -20,7 +20,6 @@ from assay.edge.clock import Clock
 from assay.sandbox.launchers.bubblewrap import open_command_launcher
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, CommandLauncher, CommandRun, Limits, RunResult, RunStatus
-from assay.verifiers.code.compare import output_equal
 from assay.verifiers.code.definition import CppReference, CppSettings, IoTest
 from assay.verifiers.code.programs import CPP, program_of
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
@@ -30,9 +29,9 @@ from assay.verifiers.code.scoring import (
     TestOutcome,
     bounded_text,
     broke_the_run,
+    compared,
     conclude,
     no_program,
-    run_verdict,
     text_tail,
     use_of,
 )
@@ -363,16 +362,7 @@ class RunHandler:
             limits=limits,
         )
         result = repeat_while_killed(lambda: self._launcher.run(command), was_killed)
-        verdict, error = run_verdict(result.status, result.exit_code)
-        if verdict == PASS and not output_equal(result.stdout, test.stdout, settings.comparison):
-            verdict = "wrong_answer"
-        return TestOutcome(
-            verdict=verdict,
-            error=error,
-            stderr=result.stderr,
-            use=use_of(result),
-            blocked_s=result.blocked_s,
-        )
+        return compared(result, test.stdout, settings.comparison)
 
 
 @dataclass(slots=True)

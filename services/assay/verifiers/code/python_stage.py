@@ -23,7 +23,6 @@ from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import HarnessResult, HarnessRun, Limits, PythonRun, SandboxError
 from assay.verifiers.audit import refused
 from assay.verifiers.code.audit import known_to_pass
-from assay.verifiers.code.compare import output_equal
 from assay.verifiers.code.control import EMPTY_PROGRAM, trivial_program, walked
 from assay.verifiers.code.controls import empty_program
 from assay.verifiers.code.definition import (
@@ -45,10 +44,9 @@ from assay.verifiers.code.scoring import (
     PASS,
     TestOutcome,
     broke_the_run,
+    compared,
     conclude,
     no_program,
-    run_verdict,
-    use_of,
 )
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work
 from assay.verifiers.total import total
@@ -153,16 +151,7 @@ class PythonRunHandler:
             limits=limits,
         )
         result = repeat_while_killed(lambda: self._launcher.run_python(order), was_killed)
-        verdict, error = run_verdict(result.status, result.exit_code)
-        if verdict == PASS and not output_equal(result.stdout, test.stdout, settings.comparison):
-            verdict = "wrong_answer"
-        return TestOutcome(
-            verdict=verdict,
-            error=error,
-            stderr=result.stderr,
-            use=use_of(result),
-            blocked_s=result.blocked_s,
-        )
+        return compared(result, test.stdout, settings.comparison)
 
     # -- functions -----------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Final
 from assay.core.outcome import Outcome
 from assay.core.verdict import TEXT_CHARS_MAX, Ended, Evidence, ResourceUse
 from assay.sandbox.port import RunResult, RunStatus
+from assay.verifiers.code.compare import OutputComparison, output_equal
 from assay.verifiers.code.definition import CodeSettings
 from assay.verifiers.port import resource_limited, scored
 
@@ -48,6 +49,20 @@ def run_verdict(status: RunStatus, exit_code: int | None) -> tuple[str, str]:
     if exit_code:
         return "runtime_error", f"exit code {exit_code}"
     return PASS, ""
+
+
+def compared(result: RunResult, wanted: str, comparison: OutputComparison) -> TestOutcome:
+    """The outcome of a test whose program prints what is compared."""
+    verdict, error = run_verdict(result.status, result.exit_code)
+    if verdict == PASS and not output_equal(result.stdout, wanted, comparison):
+        verdict = "wrong_answer"
+    return TestOutcome(
+        verdict=verdict,
+        error=error,
+        stderr=result.stderr,
+        use=use_of(result),
+        blocked_s=result.blocked_s,
+    )
 
 
 def conclude(

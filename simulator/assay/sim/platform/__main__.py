@@ -6,7 +6,8 @@
     python -m assay.sim.platform --seed N --faults 2,5  with these of its faults only
 
 A seed that violates an invariant prints its number, the faults needed for it, the hash of that run,
-and the command that repeats it; the exit code is then 1.
+and the command that repeats it; the exit code is then 1. Ctrl-C prints the figures of the seeds
+that were run, and where to go on.
 """
 
 import argparse
@@ -14,10 +15,20 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from assay.edge.clock import Clock
 from assay.sim.platform.faults import Fault
 from assay.sim.platform.run import Report, run_seed, seed_faults, shrunk
+
+
+@dataclass(slots=True)
+class Totals:
+    """What has been run."""
+
+    done: int = 0
+    found: int = 0
+    virtual_s: float = 0.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,25 +43,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--faults", help="only these of the seed's faults, by number; - = none")
     parser.add_argument("--json", action="store_true", help="one line of figures per run of this")
     args = parser.parse_args(arguments)
+    totals = Totals()
+    try:
+        run_seeds(args, totals)
+    except KeyboardInterrupt:
+        print(f"interrupted; go on with --seed {args.seed + totals.done}", flush=True)
+    figures(totals, time.process_time(), as_json=args.json)
+    return 1 if totals.found else 0
+
+
+def run_seeds(args: argparse.Namespace, totals: Totals) -> None:
+    """Run the seeds and count them."""
     clock = Clock()
-    began_s, virtual_s, done, found = clock.monotonic_ns() / 1e9, 0.0, 0, 0
+    began_s = clock.monotonic_ns() / 1e9
     for seed in range(args.seed, args.seed + args.runs):
         if args.runs == 1:
             print(f"seed {seed}", flush=True)
         report = run_seed(seed, chosen(seed, args.faults), hashed=args.hash)
-        done += 1
-        virtual_s += report.virtual_s
+        totals.virtual_s += report.virtual_s
         if args.hash:
             print(f"seed {seed} {report.digest}")
         if report.finding:
-            found += 1
+            totals.found += 1
             show(report if args.no_shrink else shrunk(report))
-            if not args.keep_going:
-                break
+        totals.done += 1
+        if report.finding and not args.keep_going:
+            break
         if args.seconds and clock.monotonic_ns() / 1e9 - began_s > args.seconds:
             break
-    figures(done, found, virtual_s, time.process_time(), as_json=args.json)
-    return 1 if found else 0
 
 
 def chosen(seed: int, numbers: str | None) -> Sequence[Fault] | None:
@@ -76,14 +96,14 @@ def show(report: Report) -> None:
     )
 
 
-def figures(done: int, found: int, virtual_s: float, cpu_s: float, *, as_json: bool) -> None:
+def figures(totals: Totals, cpu_s: float, *, as_json: bool) -> None:
     """Totals of the runs, by CPU time: a run uses one core and never waits."""
     facts = {
-        "seeds": done,
-        "findings": found,
+        "seeds": totals.done,
+        "findings": totals.found,
         "cpu_seconds": round(cpu_s, 2),
-        "seeds_per_core_hour": round(done / cpu_s * 3600),
-        "simulated_seconds_per_second": round(virtual_s / cpu_s, 1),
+        "seeds_per_core_hour": round(totals.done / cpu_s * 3600),
+        "simulated_seconds_per_second": round(totals.virtual_s / cpu_s, 1),
     }
     print(json.dumps(facts) if as_json else "  ".join(f"{k} {v}" for k, v in facts.items()))
 

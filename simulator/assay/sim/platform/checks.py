@@ -11,8 +11,8 @@ from typing import Any, Final
 from assay.core.errors import AssayError
 from assay.core.ids import StageName
 from assay.core.records import Lease
-from assay.sim.platform.entries import Finding, require
 from assay.sim.platform.faults import Kind
+from assay.sim.platform.ledger.entries import Finding, require
 from assay.sim.platform.nodes import EPOCH_NS
 from assay.sim.platform.pipelines import BATCH_MAX, FIRST, STAGES
 from assay.sim.platform.planning import SLOTS_MAX

@@ -3,7 +3,7 @@
 import asyncio
 
 from assay.sim.platform.faults import Fault, Kind
-from assay.sim.platform.ledger import refold
+from assay.sim.platform.ledger.ledger import refold
 from assay.sim.platform.nodes import Node
 from assay.sim.platform.world import World
 

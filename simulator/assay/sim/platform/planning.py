@@ -25,7 +25,7 @@ from assay.planner.session.messages import (
     Snapshot,
     StageLimits,
 )
-from assay.sim.platform.entries import require
+from assay.sim.platform.ledger.entries import require
 from assay.sim.platform.nodes import Node
 from assay.sim.platform.pipelines import STAGES, TIMEOUT_S
 from assay.worker.host import WorkerHost

@@ -13,8 +13,8 @@ import structlog
 
 from assay.edge.metrics import Metrics
 from assay.sim.platform.checks import InstantChecks, check_end
-from assay.sim.platform.entries import Finding, require
 from assay.sim.platform.faults import Fault, draw_faults, shrink
+from assay.sim.platform.ledger.entries import Finding, require
 from assay.sim.platform.loop import Deadlock, Livelock, VirtualLoop
 from assay.sim.platform.misfortune import Misfortune
 from assay.sim.platform.nodes import task_factory

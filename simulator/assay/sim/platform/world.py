@@ -21,9 +21,9 @@ from assay.planner.service.controller import Controller
 from assay.planner.service.leader import LeaderLease
 from assay.reward.drafts import TaskDraft
 from assay.reward.service import RewardService
-from assay.sim.platform.entries import Finding, require
 from assay.sim.platform.faults import Fault, Kind
-from assay.sim.platform.ledger import Ledger
+from assay.sim.platform.ledger.entries import Finding, require
+from assay.sim.platform.ledger.ledger import Ledger
 from assay.sim.platform.loop import VirtualLoop
 from assay.sim.platform.nodes import Node
 from assay.sim.platform.pipelines import STAGES, pipelines

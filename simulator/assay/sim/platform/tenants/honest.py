@@ -20,7 +20,7 @@ from assay.core.records import ResultRecord
 from assay.edge.auth import Tenant
 from assay.reward.drafts import BatchDraft, RequestDraft, ResultsPage, TaskDraft
 from assay.reward.service import RewardService
-from assay.sim.platform.entries import require
+from assay.sim.platform.ledger.entries import require
 from assay.sim.platform.nodes import EPOCH_NS
 from assay.sim.platform.pipelines import script_of
 from assay.sim.platform.tenants.trainer import AGAIN_S, Network, Trainer

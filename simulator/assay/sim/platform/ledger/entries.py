@@ -1,15 +1,18 @@
 """What the ledger keeps of requests, batches, tenants and planners; what a finding is."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.core.ids import JobId, RequestId, StageName, TenantId
+from assay.core.advantages import zero_shift_micro
+from assay.core.ids import GroupId, JobId, RequestId, StageName, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchSpec, Leadership, Lease, NewRequest, Quota, TaskRecord
 from assay.sim.platform.store import Command
 
+Take = Callable[[Command], None]
+"""Checks one command of its kind."""
 LAG_MAX: Final = 8.0
 """By how much a waiting tenant may fall behind another, in sums of both tenants' costliest
 requests. The theorem (`core.ordering`) says 1 for charged costs. The rest covers costs that are
@@ -85,13 +88,22 @@ class BatchEntry:
     def live(self) -> list[Entry]:
         return [one for one in self.requests.values() if one.place != "ended"]
 
+    def shift_micro(self) -> tuple[int, int]:
+        """Requests in groups, and how far zeros would have moved their advantages."""
+        groups: dict[GroupId, list[float | None]] = {}
+        for entry in self.requests.values():
+            if entry.request.group_id:
+                groups.setdefault(entry.request.group_id, []).append(entry.reward)
+        grouped = sum(len(rewards) for rewards in groups.values())
+        return grouped, sum(zero_shift_micro(rewards) for rewards in groups.values())
+
     @property
     def requests_reserved(self) -> int:
         return 0 if self.over else max(0, self.spec.requests_reserved - len(self.requests))
 
     @property
     def bytes_reserved(self) -> int:
-        size = sum(payload_bytes(entry.request) for entry in self.requests.values())
+        size = sum(entry.request.payload_bytes for entry in self.requests.values())
         return 0 if self.over else max(0, self.spec.bytes_reserved - size)
 
 
@@ -166,8 +178,3 @@ class Lead:
             self._leader = Leadership(
                 leads=False, planner="", fence=self._fence, expires_ns=command.now_ns
             )
-
-
-def payload_bytes(request: NewRequest) -> int:
-    """What counts for the quota."""
-    return request.payload_bytes

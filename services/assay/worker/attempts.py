@@ -1,0 +1,125 @@
+"""How attempts ended: measured, logged, traced, and reported to the store.
+
+Invariant: an attempt is reported once, and not at all if its lease is lost.
+"""
+
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from assay.core.codec import CodecError
+from assay.core.ids import PipelineName, StageName, WorkerId
+from assay.core.records import Claim, FailAttempt, Finish, GiveBack, StageReport
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.edge.tracing import Tracer
+from assay.worker.assignment import HeldClaim
+from assay.worker.finish import broke_limit, finish_of
+from assay.worker.reports import Reports
+from assay.worker.slots.messages import Said
+
+log = structlog.get_logger(__name__)
+
+
+class Attempts:
+    """The attempts of one stage on this host."""
+
+    def __init__(
+        self,
+        *,
+        stage: StageName,
+        worker: WorkerId,
+        reports: Reports,
+        clock: Clock,
+        metrics: Metrics,
+        tracer: Tracer | None,
+        version_of: Callable[[PipelineName, bytes], str],
+    ) -> None:
+        self._stage = stage
+        self._worker = worker
+        self._reports = reports
+        self._clock = clock
+        self._tracer = tracer
+        self._version_of = version_of
+        self._note_service = metrics.services(stage=stage)
+
+    def name(self, slot_number: int) -> WorkerId:
+        """What a slot is called in reports."""
+        return WorkerId(f"{self._worker}/{self._stage}-{slot_number}")
+
+    def judged(self, held: HeldClaim, report: StageReport, said: Said) -> None:
+        """A slot judged the request."""
+        self._report(held, report, finish_of(held.claim, said))
+
+    def failed(self, slot_number: int, held: HeldClaim, why: str) -> None:
+        """The attempt failed with its slot."""
+        self.log_failure(held, why)
+        self._report(held, self._until_now(slot_number, held), FailAttempt(error=why))
+
+    def broke_limit(self, slot_number: int, held: HeldClaim, limit: str, cpu_s: float) -> None:
+        """Its slot is killed because the request is over a limit of the stage."""
+        error = f"killed at the limit of stage {self._stage}"
+        finish = self._limit_finish(held.claim, limit, error, cpu_s)
+        self._report(held, self._until_now(slot_number, held), finish)
+
+    def give_back(self, claims: Iterable[HeldClaim]) -> None:
+        """They were not started; another host takes them."""
+        report = StageReport(worker=self._worker, started_after_ns=0, finished_after_ns=0)
+        for held in claims:
+            if not held.is_lost:
+                self._reports.add(held, report, GiveBack())
+
+    def log_failure(self, held: HeldClaim, error: str) -> None:
+        """Log a failed attempt."""
+        log.warning(
+            "attempt_failed",
+            stage=self._stage,
+            attempt=held.claim.attempt,
+            error=error,
+            **_ids(held),
+        )
+
+    def _until_now(self, slot_number: int, held: HeldClaim) -> StageReport:
+        held_ns = self._clock.monotonic_ns() - held.claimed_ns
+        worker = self.name(slot_number)
+        return StageReport(worker=worker, started_after_ns=0, finished_after_ns=held_ns)
+
+    def _limit_finish(self, claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
+        version = self._version_of(claim.task.pipeline, claim.task.settings_json)
+        try:
+            return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s, version=version)
+        except (CodecError, ValueError) as problem:
+            why = f"{limit}, and its task or hand-over cannot be read: {problem}"
+            return FailAttempt(error=why)
+
+    def _report(self, held: HeldClaim, report: StageReport, finish: Finish) -> None:
+        if held.is_lost:
+            return
+        self._note_service((report.finished_after_ns - report.started_after_ns) / 1e9)
+        self._reports.add(held, report, finish)
+        if self._tracer is not None:
+            self._trace(self._tracer, held, report, finish)
+
+    def _trace(self, tracer: Tracer, held: HeldClaim, report: StageReport, finish: Finish) -> None:
+        claimed_unix_ns = self._clock.now_ns() - (self._clock.monotonic_ns() - held.claimed_ns)
+        tracer.record(
+            f"stage {self._stage}",
+            began_ns=claimed_unix_ns + report.started_after_ns,
+            ended_ns=claimed_unix_ns + report.finished_after_ns,
+            attributes={
+                **_ids(held),
+                "assay.worker": report.worker,
+                "assay.attempt": held.claim.attempt,
+                "assay.finish": type(finish).__name__,
+            },
+        )
+
+
+def _ids(held: HeldClaim) -> dict[str, str]:
+    claim = held.claim
+    return {
+        "tenant": claim.task.tenant,
+        "task_id": claim.task.task_id,
+        "batch_id": claim.batch_id,
+        "request_id": claim.request_id,
+    }

@@ -1,0 +1,215 @@
+"""Commands of the reward service: tasks, batches, requests, results.
+
+* Conservation: the reported counters of a batch are those of the books, and
+  `submitted = ended + queued + running`.
+* Quotas are never exceeded, and nothing is refused below them.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from assay.core.errors import AssayError, NotFound, Saturated
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    BatchRecord,
+    BatchState,
+    LogEntry,
+    ResultRecord,
+    Submitted,
+    TaskRecord,
+)
+from assay.sim.platform.ledger.books import Books
+from assay.sim.platform.ledger.entries import BatchEntry, Take, require
+from assay.sim.platform.store import LIMITS, Command
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class TrainerCommands:
+    """Checks them against the books and keeps the books."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self.takes: dict[str, Take] = {
+            "put_task": self._put_task,
+            "open_batch": self._open_batch,
+            "submit": self._submit,
+            "seal": self._seal,
+            "cancel": self._cancel,
+            "cancel_requests": self._cancel_requests,
+            "get_batch": self._get_batch,
+            "results": self._results,
+            "prioritize": self._prioritize,
+        }
+
+    def _put_task(self, command: Command) -> None:
+        if not isinstance(command.answer, AssayError):
+            task: TaskRecord = command.args[0]
+            self._books.tasks[task.tenant, task.task_id] = task
+
+    def _open_batch(self, command: Command) -> None:
+        spec, quota = command.args
+        mine = [
+            b for b in self._books.batches.values() if b.spec.tenant == spec.tenant and not b.over
+        ]
+        if isinstance(command.answer, Saturated):
+            over = len(mine) >= quota.batches_open_max
+            over |= self._books.over_quota(
+                spec.tenant, quota, more=spec.requests_reserved, size=spec.bytes_reserved
+            )
+            require(over, "a batch was refused below the quota")
+        if isinstance(command.answer, AssayError):
+            return
+        implicit = command.options.get("implicit")
+        if implicit is not None:
+            self._books.tasks[implicit.tenant, implicit.task_id] = implicit
+        record, created = command.answer
+        key = spec.tenant, spec.batch_id
+        require(created == (key not in self._books.batches), "a batch was opened twice", batch=key)
+        if created:
+            self._books.batches[key] = BatchEntry(
+                spec=spec,
+                task=self._books.tasks[spec.tenant, spec.task_id],
+                quota=quota,
+                opened_ns=command.now_ns,
+                overdue_ns=spec.deadline_of(command.now_ns) + LIMITS.batch_overdue_ns,
+            )
+            require(len(mine) + 1 <= quota.batches_open_max, "more batches open than the quota")
+            if spec.requests_reserved:
+                self._books.reserving[key] = self._books.batches[key]
+            over = self._books.over_quota(spec.tenant, quota, more=0, size=0)
+            require(not over, "over the quota")
+        _same(self._books.batches[key], record)
+
+    def _submit(self, command: Command) -> None:
+        tenant, batch_id, requests, quota = command.args
+        batch = self._books.batches.get((tenant, batch_id))
+        if isinstance(command.answer, AssayError):
+            self._refused(batch, command)
+            return
+        submitted: Submitted = command.answer
+        require(batch is not None, "requests were accepted into no batch", batch=batch_id)
+        assert batch is not None  # noqa: S101 - for the checker
+        fresh = {r.request_id: r for r in requests if r.request_id not in batch.requests}
+        require(submitted.accepted == len(fresh), "accepted another number of requests")
+        require(submitted.duplicates == len(requests) - len(fresh), "counted other duplicates")
+        require(not fresh or not batch.sealed, "a sealed batch took requests", batch=batch_id)
+        for request in fresh.values():
+            self._books.enter(batch, request)
+        require(not self._books.over_quota(tenant, quota, more=0, size=0), "over the quota")
+        if fresh and len(batch.requests) == batch.spec.size:
+            batch.sealed = True
+        require(not batch.spec.size or len(batch.requests) <= batch.spec.size, "over its size")
+        require(submitted.sealed == batch.sealed, "says another state of the batch")
+        groups = Counter(one.request.group_id for one in batch.requests.values())
+        groups.pop("", None)  # type: ignore[call-overload]  # ids are strings
+        most = max(groups.values(), default=0)
+        require(not batch.spec.group_size or most <= batch.spec.group_size, "over the group size")
+
+    def _refused(self, batch: BatchEntry | None, command: Command) -> None:
+        tenant, _, requests, quota = command.args
+        if isinstance(command.answer, Saturated) and batch is not None:
+            fresh = [r for r in requests if r.request_id not in batch.requests]
+            size = sum(one.payload_bytes for one in fresh) - batch.bytes_reserved
+            more = len(fresh) - batch.requests_reserved
+            over = self._books.over_quota(tenant, quota, more=max(0, more), size=max(0, size))
+            require(over, "requests were refused below the quota", tenant=tenant)
+        if isinstance(command.answer, NotFound):
+            require(batch is None, "a batch that is there was not found", batch=command.args[1])
+
+    def _seal(self, command: Command) -> None:
+        if not isinstance(command.answer, AssayError):
+            batch = self._books.batches[command.args]
+            batch.sealed = True
+            self._books.settle(batch)
+            _same(batch, command.answer)
+
+    def _cancel(self, command: Command) -> None:
+        if isinstance(command.answer, AssayError):
+            return
+        batch = self._books.batches[command.args]
+        record, count = command.answer
+        live = batch.live
+        if not batch.over:
+            require(count == len(live), "cancelled another number of requests")
+            batch.sealed, batch.closing = True, Outcome.CANCELLED
+            for entry in live:
+                self._books.end(entry, Outcome.CANCELLED, None)
+            self._books.settle(batch)
+        else:
+            require(count == 0, "cancelled what had ended")
+        _same(batch, record)
+
+    def _cancel_requests(self, command: Command) -> None:
+        if isinstance(command.answer, AssayError):
+            return
+        batch = self._books.batches[command.args]
+        names, groups = command.options["request_ids"], command.options["group_ids"]
+        record, count = command.answer
+        chosen = [
+            entry
+            for entry in ([] if batch.closing else batch.live)
+            if entry.request.request_id in names or entry.request.group_id in groups
+        ]
+        require(count == len(chosen), "cancelled another number of requests", known=len(chosen))
+        for entry in chosen:
+            self._books.end(entry, Outcome.CANCELLED, None)
+        self._books.settle(batch)
+        _same(batch, record)
+
+    def _get_batch(self, command: Command) -> None:
+        batch = self._books.batches.get(command.args[:2])
+        if isinstance(command.answer, AssayError):
+            require(batch is None, "a batch that is there was not found", batch=command.args)
+        else:
+            require(batch is not None, "a batch was found that is not there")
+            assert batch is not None  # noqa: S101 - for the checker
+            _same(batch, command.answer)
+
+    def _results(self, command: Command) -> None:
+        if isinstance(command.answer, AssayError):
+            return
+        batch = self._books.batches[command.args[:2]]
+        entries: Sequence[LogEntry] = command.answer
+        for found in entries:
+            if isinstance(found, ResultRecord):
+                entry = batch.requests.get(found.request_id)
+                require(entry is not None, "a result of no request", id=found.request_id)
+                assert entry is not None  # noqa: S101 - for the checker
+                require(entry.outcomes == [found.outcome], "a result with another outcome")
+                require(entry.reward == found.reward, "a result with another reward")
+
+    def _prioritize(self, command: Command) -> None:
+        if not isinstance(command.answer, AssayError):
+            tenant, batch_id, deadline_ns = command.args
+            self._books.batches[tenant, batch_id].prioritized_ns = deadline_ns
+
+
+def _same(batch: BatchEntry, record: BatchRecord) -> None:
+    """A batch's counters must equal those of the books."""
+    facts = (len(batch.requests), batch.outcomes.total(), batch.running)
+    shown = (record.submitted, record.ended, record.running)
+    require(facts == shown, "a batch shows other counters", known=facts, shown=shown)
+    require(
+        record.submitted == record.ended + record.queued + record.running,
+        "a batch's counters do not balance",
+    )
+    outcomes = {outcome: count for outcome, count in batch.outcomes.items() if count}
+    require(outcomes == record.outcomes, "a batch shows other outcomes", known=outcomes)
+    require(record.deadline_ns == batch.deadline_ns, "a batch shows another deadline")
+    if batch.over and not batch.live:
+        _same_shift(batch, record)
+    state = BatchState.SEALED if batch.sealed else BatchState.OPEN
+    if batch.over:
+        cancelled = batch.closing is Outcome.CANCELLED
+        state = BatchState.CANCELLED if cancelled else BatchState.COMPLETE
+    require(record.state == state, "a batch shows another state", known=state)
+
+
+def _same_shift(batch: BatchEntry, record: BatchRecord) -> None:
+    grouped, shift_micro = batch.shift_micro()
+    require(record.grouped == grouped, "a batch shows other groups", known=grouped)
+    # A group's rewards may be listed in another order, and rounded otherwise.
+    near = abs(record.shift_micro - shift_micro) <= grouped
+    require(near, "a batch shows another shift of advantages", known=shift_micro)
