@@ -376,6 +376,39 @@ DENIED: Final = [
         ("{_FUTURE.sub('pass', program)}", "{program}"),
     ),
 ]
+STATED_TWICE: Final = [
+    *_of(
+        "stated twice",
+        f"{MATH}/agreement.py",
+        ("math_remarks",),
+        ("return -unit / 2 * _SLACK <= over", "return -unit * 2 <= over"),
+        ("return () if contradict and _are_far_apart(sides) else None", "return None"),
+        (
+            "    if not all(numeric.near(found[0], value) for value in found):\n        return False\n    return all(_rounds",
+            "    return all(_rounds",
+        ),
+    ),
+    *_of(
+        "stated twice",
+        f"{MATH}/grammar/remarks.py",
+        ("math_remarks",),
+        ("    if _DOUBTS.search(said):\n", "    if False:\n"),
+        ("        return is_apart and _rejects_another(said, value)", "        return True"),
+        ("return _is_mathematics(other) and not are_same(value, other)", "return True"),
+    ),
+    *_of(
+        "stated twice",
+        f"{MATH}/search.py",
+        ("math_remarks",),
+        ("    found = find(_REJECTED.sub(withdrawn, text))", "    found = find(text)"),
+    ),
+    *_of(
+        "stated twice",
+        f"{TEXT}/answers.py",
+        ("math_remarks",),
+        ("if box.content and not _is_rejected(response, box.start)]", "if box.content]"),
+    ),
+]
 SLOW: Final = [
     *_of(
         "slow",
@@ -418,5 +451,14 @@ SLOW: Final = [
         ),
     ),
 ]
-VERDICT_MUTANTS: Final = (*ACCEPTED, *TOLERANCE, *ORDER, *OUTCOMES, *LIMITS, *DENIED, *SLOW)
+VERDICT_MUTANTS: Final = (
+    *ACCEPTED,
+    *TOLERANCE,
+    *ORDER,
+    *OUTCOMES,
+    *LIMITS,
+    *DENIED,
+    *STATED_TWICE,
+    *SLOW,
+)
 """All of them."""

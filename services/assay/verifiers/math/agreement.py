@@ -124,7 +124,7 @@ def _rounds_to(value: complex, side: _Side) -> bool:
     if abs(value.imag) > unit or stated * value.real < 0:
         return False
     over = abs(value.real) - abs(stated)
-    return -unit / 2 * _SLACK <= over < unit * _SLACK
+    return -unit / 2 * _SLACK <= over < unit / _SLACK
 
 
 def _all_same(trees: Sequence[numeric.Expression]) -> bool | None:
@@ -153,8 +153,13 @@ def _is_arithmetic(answer: Answer) -> bool:
     return _PLAIN.fullmatch(answer.text) is not None and not _MIXED.search(answer.text)
 
 
+def _may_be_rough(side: _Side) -> bool:
+    """A decimal. An integer is as exact as it stands: `686 (about 681)` contradicts itself."""
+    return isinstance(side.answer, Number) and side.answer.is_decimal
+
+
 def _are_far_apart(sides: Sequence[_Side]) -> bool:
     found = [side.tree.tree({}) for side in sides]
-    tolerated = _DIFFERENT if all(side.places is None for side in sides) else _TOLERATED
+    tolerated = _TOLERATED if any(map(_may_be_rough, sides)) else _DIFFERENT
     least, most = min(found, key=abs), max(found, key=abs)
     return abs(most - least) > tolerated * max(abs(most), 1e-9)

@@ -64,7 +64,9 @@ def read_chain(text: str, reader: Reader, found: Answer) -> Answer | None:
         is_approximate = rounds[-1] and not isinstance(found, Named | Words)
         return Named(notation.form(name), values[0], text, form) if is_approximate else None
     rounds = rounds[len(sides) - len(values) :]
-    chain = Chain(tuple(values), rounds, not is_worded, found, form)
+    ends_rounded = bool(name) and rounds[-1] and isinstance(found, Element)
+    otherwise = values[-1] if ends_rounded else found
+    chain = Chain(tuple(values), rounds, not is_worded, otherwise, form)
     return Named(notation.form(name), chain, text, form) if name else chain
 
 
