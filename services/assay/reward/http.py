@@ -48,8 +48,8 @@ PATHS: Final = http_edge.Paths(
     stream=re.compile(r"/v1/batches/[^/]+/results/stream"),
 )
 JSON: Final = "application/json"
-RESULTS_AT_ONCE: Final = 16
-"""Results converted without a pause: less than a millisecond."""
+RESULTS_AT_ONCE: Final = 8
+"""Results converted without a pause: half a millisecond."""
 NDJSON = "application/x-ndjson"
 Ping = Callable[[], Awaitable[float]]
 Cursor = Annotated[int, Query(description="0, or the cursor of the last page that was handled")]
