@@ -45,7 +45,7 @@ def filled(kind: Descriptor, given: Mapping[str, Any], depth: int = 0) -> Messag
     for field in kind.fields:
         if field.containing_oneof is not None and field.containing_oneof.fields[0] is not field:
             continue
-        value = given.get(field.name)
+        value = _fitting(field, given.get(field.name))
         if value is None and field.has_presence and field.message_type is None:
             continue
         if field.message_type is not None:
@@ -66,6 +66,22 @@ def filled(kind: Descriptor, given: Mapping[str, Any], depth: int = 0) -> Messag
     return message
 
 
+def _fitting(field: FieldDescriptor, value: Any) -> Any:
+    """A text as the type of the field."""
+    if field.type == FieldDescriptor.TYPE_BYTES and isinstance(value, str):
+        return value.encode()
+    return value
+
+
+def text_fields(kind: Descriptor, depth: int = 0) -> Iterator[str]:
+    """Names of the fields of texts and bytes, in the message and in those within it."""
+    for field in kind.fields:
+        if field.message_type is not None and depth < 3:
+            yield from text_fields(field.message_type, depth + 1)
+        elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+            yield field.name
+
+
 def _any_value(field: FieldDescriptor) -> Any:
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         return "x" if field.type == FieldDescriptor.TYPE_STRING else b"{}"
@@ -83,13 +99,22 @@ def body(method: MethodDescriptor, given: Mapping[str, Any]) -> bytes:
 
 
 async def ended(
-    channel: grpc.aio.Channel, method: MethodDescriptor, message: bytes, token: str
+    channel: grpc.aio.Channel,
+    method: MethodDescriptor,
+    message: bytes,
+    token: str,
+    *,
+    timeout_s: float = 60,
 ) -> grpc.aio.AioRpcError | None:
     """Call a method with one message and read its answers; returns how it failed, if it did."""
     untyped: Any = channel
     metadata = (("authorization", f"Bearer {token}"),) if token else ()
     try:
-        stream = untyped.stream_stream(path(method))(_one(message), metadata=metadata, timeout=60)
+        named = {"metadata": metadata, "timeout": timeout_s}
+        if method.client_streaming:
+            stream = untyped.stream_stream(path(method))(_one(message), **named)
+        else:
+            stream = untyped.unary_stream(path(method))(message, **named)
         async for _ in stream:
             pass
     except grpc.aio.AioRpcError as failed:

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from hashlib import sha256
 
 import pytest
@@ -18,7 +18,17 @@ from assay.edge.access.rules import ANYONE
 from assay.edge.auth import Tenants
 from assay.edge.calls import Arrival, CallGuard
 from assay.edge.clock import Clock
-from assay.edge.door import LARGE_BYTES, Door, DoorLimits, Kind, Limit, Pace, limited, within
+from assay.edge.door import (
+    ANSWER_REST_S_MAX,
+    LARGE_BYTES,
+    Door,
+    DoorLimits,
+    Kind,
+    Limit,
+    Pace,
+    limited,
+    within,
+)
 from assay.edge.tracing import NoTracer
 
 NAMES = tuple(map(TenantId, ("red", "blue", "green")))
@@ -129,6 +139,40 @@ async def test_messages_of_a_stream_have_a_pace_however_small(
     for _ in range(10):
         await door.keep_pace_in_stream(RED, 0)
     assert max(waits) > 100.0, "each message counts as a large one"
+
+
+async def test_after_a_page_of_results_its_tenant_rests_and_no_other_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    now_s, rests, releases = 0.0, list[float](), list[Callable[[], object]]()
+
+    def later(after_s: float, act: Callable[[], object]) -> None:
+        rests.append(after_s)
+        releases.append(act)
+
+    monkeypatch.setattr(loop, "time", lambda: now_s)
+    monkeypatch.setattr(loop, "call_later", later)
+    for tenants, rested in ((1, []), (2, [0.2, ANSWER_REST_S_MAX])):
+        door = Door(DoorLimits(calls_max=1, streams_max=1, bytes_max=1, tenants=tenants))
+        rests.clear()
+        for took_s in (0.0001, 0.1, 9.0):
+            async with door.turn_to_answer(RED):
+                now_s += took_s
+            waiting = asyncio.ensure_future(_turn(door))
+            async with door.turn_to_answer(BLUE):
+                pass
+            await asyncio.sleep(0)
+            assert waiting.done() == (not releases)
+            while releases:
+                releases.pop()()
+            await waiting
+        assert rests == pytest.approx(rested)
+
+
+async def _turn(door: Door) -> None:
+    async with door.turn_to_answer(RED):
+        pass
 
 
 async def test_what_the_caller_does_has_its_time() -> None:

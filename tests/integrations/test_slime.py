@@ -1,6 +1,7 @@
 """slime's reward function and post-processing, called as slime calls them; without slime."""
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from types import SimpleNamespace
@@ -74,5 +75,8 @@ async def test_unscored_samples_are_failed_removed_and_out_of_the_baseline(
     scaling = SimpleNamespace(**{**vars(ARGS), "grpo_std_normalization": True})
     _, scaled = post_process_rewards(scaling, samples)
     assert [one * 3**-0.5 for one in scaled] == pytest.approx(rewards, abs=1e-5)
+    samples[1].metadata, samples[1].reward = {}, math.nan  # as the endpoint says it
+    assert post_process_rewards(ARGS, samples)[1] == rewards
+    samples[1].reward = 0.0
     plain = SimpleNamespace(**{**vars(ARGS), "advantage_estimator": "ppo"})
     assert post_process_rewards(plain, samples) == (raw, raw)

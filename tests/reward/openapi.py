@@ -43,7 +43,7 @@ class Operation:
                 return {
                     name: _fitting(given[name], one) if name in given else self._filled(one, given)
                     for name, one in schema.get("properties", {}).items()
-                    if name in given or name in needed or one.get("type") == "array"
+                    if name in given or name in needed or _names(one)
                 }
             case "array":
                 return [self._filled(schema["items"], given)]
@@ -54,6 +54,11 @@ class Operation:
             case "string":
                 return "x"
         return {}
+
+
+def _names(schema: Mapping[str, Any]) -> bool:
+    """Whether it is a list of names: of several such lists, a call may need one."""
+    return schema.get("type") == "array" and schema["items"].get("type") == "string"
 
 
 def _fitting(value: Any, schema: Mapping[str, Any]) -> Any:

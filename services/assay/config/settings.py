@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, JsonValue, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assay.config.access import AuditSettings, OperatorSettings, TenantSettings, TlsBranch
@@ -28,6 +28,18 @@ NOT_SETTINGS = frozenset(
 """Variables of the setup script, of the client and of the trainers' adapters."""
 
 
+class EnvironmentSettings(Branch):
+    """An environment of the Open Reward Standard with tasks of its own."""
+
+    pipeline: str
+    """What judges its responses."""
+    tasks: Path
+    """JSON lines with `prompt` (text, or messages), `reference` (or a gold answer) and `split`
+    (default `train`). References are not sent to clients."""
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    """Settings of the pipeline."""
+
+
 class RewardSettings(TlsBranch):
     """The reward API."""
 
@@ -42,6 +54,8 @@ class RewardSettings(TlsBranch):
     tenants_file: Path | None = None
     """A JSON file with the same content, instead of `tenants`; read again when it changes, so that
     tokens, quotas and tenants change without a restart."""
+    environments: dict[str, EnvironmentSettings] = Field(default_factory=dict)
+    """Environments of the Open Reward Standard beside the pipelines; the first is the default."""
     message_bytes_max: int = Field(default=16 * 1024**2, gt=0)
     """Largest HTTP body of `Submit` and `Score`, and largest message of `SubmitParts` and
     `ScoreParts`, all parts together; other calls: 256 KiB."""

@@ -47,6 +47,12 @@ reaches a client that does not listen while it sends."""
 ANSWERS_MAX: Final = 1
 """Pages of results of one tenant that are made at once. Each yields to others again and again; but
 with a hundred at work, a call that yields would wait for a step of each."""
+ANSWER_REST: Final = 2.0
+"""Rest between two such pages, per time that the last one took: however many streams a tenant
+reads, most steps of other tenants' calls find no page at work."""
+ANSWER_REST_S_LEAST: Final = 0.005
+"""A shorter rest is none: a small answer does not delay the next one."""
+ANSWER_REST_S_MAX: Final = 0.5
 DISCARDS_MAX: Final = 32
 """Refused streams of one tenant whose rest is read, those that wait for their turn included. A
 further one gets its status at once, which a client in the middle of a message may not see."""
@@ -281,9 +287,21 @@ class Door:
 
     @asynccontextmanager
     async def turn_to_answer(self, tenant: TenantId) -> AsyncIterator[None]:
-        """Make a large answer, or a page of one, inside the block; send it outside."""
-        async with self._answers[tenant]:
+        """Make a large answer, or a page of one, inside the block; send it outside.
+
+        Of several tenants, each then rests before its next one, for `ANSWER_REST` times as long.
+        """
+        loop, answers = asyncio.get_running_loop(), self._answers[tenant]
+        await answers.acquire()
+        begun_s = loop.time()
+        try:
             yield
+        finally:
+            rest_s = (loop.time() - begun_s) * ANSWER_REST
+            if self._divided > 1 and rest_s > ANSWER_REST_S_LEAST:
+                loop.call_later(min(rest_s, ANSWER_REST_S_MAX), answers.release)
+            else:
+                answers.release()
 
     @asynccontextmanager
     async def turn_to_discard(self, tenant: TenantId) -> AsyncIterator[None]:

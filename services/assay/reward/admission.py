@@ -28,7 +28,7 @@ from assay.core.ids import (
 )
 from assay.core.records import NewRequest
 from assay.core.tools.lru import LruCache
-from assay.reward.drafts import BatchDraft, RequestDraft, TaskDraft
+from assay.reward.drafts import BatchDraft, Message, RequestDraft, TaskDraft
 from assay.verifiers.intake import parse_messages, parse_reference
 from assay.verifiers.port import PipelineDefinition
 
@@ -185,6 +185,27 @@ class RequestCheck:
         if requests > self._requests_max:
             message = f"requests: {requests} in one message; at most {self._requests_max}"
             raise TooLarge(message, field="requests")
+
+    def check_message(self, message: Message, definition: PipelineDefinition) -> list[NewRequest]:
+        """Return the message's requests, ready to be stored; of a message whose requests are
+        accepted each by itself, those that can be.
+
+        Raises:
+            InvalidRequest, TooLarge: as `check`; where each counts by itself, all are refused.
+        """
+        if not message.each:
+            return self.check(message.requests, definition)
+        self.count(len(message.requests))
+        found: list[NewRequest] = []
+        refused: InvalidRequest | TooLarge | None = None
+        for draft in message.requests:
+            try:
+                found += self.check([draft], definition)
+            except (InvalidRequest, TooLarge) as error:
+                refused = refused or error
+        if refused is not None and not found:
+            raise refused
+        return found
 
     def check(
         self, drafts: Sequence[RequestDraft], definition: PipelineDefinition

@@ -117,6 +117,8 @@ def build(
         registry=metrics.registry,
         metrics_reader=MetricsReader(operator, tenants),
         body_bytes_max=reward.message_bytes_max,
+        kept=store.artifact_get,
+        settings=reward,
     )
     server = RewardServer(
         service=service,

@@ -58,6 +58,21 @@ class ScoreDraft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A parsed message, its requests not yet checked."""
+
+    score: ScoreDraft
+    """Arguments of `Score` other than the requests."""
+    batch_id: str = ""
+    """Batch of a `Submit` over gRPC."""
+    requests: Sequence[RequestDraft]
+    each: bool = False
+    """Each request is accepted or refused by itself; otherwise all of them or none."""
+    context: str = ""
+    """What an endpoint in another system's form needs for its answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsPage:
     """Some results of a batch, in the order in which they ended."""
 

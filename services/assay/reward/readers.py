@@ -30,8 +30,8 @@ from assay.core.records import NewRequest
 from assay.edge.calls import note_about
 from assay.reward import reading
 from assay.reward.admission import RequestCheck
-from assay.reward.drafts import ScoreDraft
-from assay.reward.reading import Form, Message
+from assay.reward.drafts import Message, ScoreDraft
+from assay.reward.reading import Form
 from assay.verifiers.port import PipelineDefinition
 
 SMALL_BYTES_MAX: Final = 1024**2
@@ -60,6 +60,7 @@ class Reading(Protocol):
 
     score: ScoreDraft
     batch_id: str
+    context: str
 
     async def requests(self, definition: PipelineDefinition) -> list[NewRequest]:
         """Check the requests against their pipeline; called once.
@@ -79,13 +80,15 @@ class InlineReading:
     def __init__(self, message: Message, check: RequestCheck) -> None:
         self.score = message.score
         self.batch_id = message.batch_id
-        self._drafts = message.requests
+        self.context = message.context
+        self._message: Message | None = message
         self._check = check
 
     async def requests(self, definition: PipelineDefinition) -> list[NewRequest]:
         """As `Reading`."""
-        drafts, self._drafts = self._drafts, ()
-        return self._check.check(drafts, definition)
+        message, self._message = self._message, None
+        assert message is not None  # noqa: S101 called once
+        return self._check.check_message(message, definition)
 
     def close(self) -> None:
         """As `Reading`."""
@@ -321,6 +324,7 @@ class ReadingApart:
     def __init__(self, readers: Readers, place: Place) -> None:
         self.score = ScoreDraft()
         self.batch_id = ""
+        self.context = ""
         self._readers = readers
         self._place: Place | None = place
         self._tenant = place.tenant
@@ -333,10 +337,10 @@ class ReadingApart:
         """Have the head read."""
         size = sum(map(len, body))
         self._cpu_s = self._readers.cpu_s(size)
-        batch_id, task_id, pipeline, settings_json, timeout_s, deadline_ns = await self._answer(
-            "head", form.value, self._cpu_s, size, body=body
-        )
+        head = await self._answer("head", form.value, self._cpu_s, size, body=body)
+        batch_id, task_id, pipeline, settings_json, timeout_s, deadline_ns, context = head
         self.batch_id = str(batch_id)
+        self.context = str(context)
         note_about(batch_id=self.batch_id)
         self.score = ScoreDraft(
             task_id=str(task_id),

@@ -16,7 +16,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from google.protobuf.message import DecodeError
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from assay.config.settings import RewardSettings, VerifierSettings
 from assay.core.codec import pack, unpack
@@ -39,13 +39,14 @@ from assay.core.ids import GroupId, PipelineName, RequestId
 from assay.core.records import Artifact, NewRequest
 from assay.reward import bodies, wire
 from assay.reward.admission import RequestCheck
-from assay.reward.drafts import RequestDraft, ScoreDraft
+from assay.reward.drafts import Message, ScoreDraft
+from assay.reward.endpoints import sandbox_fusion_bodies, trainer_bodies
 from assay.v1 import reward_pb2
 from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import load_pipelines
 
 MessageT = TypeVar("MessageT", reward_pb2.SubmitRequest, reward_pb2.ScoreRequest)
-ModelT = TypeVar("ModelT", bound=BaseModel)
+ReadT = TypeVar("ReadT")
 
 NICENESS: Final = 10
 """Niceness of a reader: answering calls has priority over reading messages."""
@@ -73,17 +74,23 @@ class Form(StrEnum):
     SCORE = "Score"
     SUBMIT_JSON = "SubmitJson"
     SCORE_JSON = "ScoreJson"
+    SANDBOX_FUSION_RUN = "SandboxFusionRun"
+    SANDBOX_FUSION_SUBMIT = "SandboxFusionSubmit"
+    OPENRLHF = "OpenRlhf"
+    SLIME = "Slime"
+    NEMO_GYM = "NemoGym"
+    ROLL = "Roll"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """A parsed message, its requests not yet checked."""
-
-    score: ScoreDraft
-    """Arguments of `Score` other than the requests."""
-    batch_id: str
-    """Batch of a `Submit` over gRPC."""
-    requests: Sequence[RequestDraft]
+FOREIGN: Final[Mapping[Form, Callable[[object], Message]]] = {
+    Form.SANDBOX_FUSION_RUN: sandbox_fusion_bodies.run_message,
+    Form.SANDBOX_FUSION_SUBMIT: sandbox_fusion_bodies.submit_message,
+    Form.OPENRLHF: trainer_bodies.openrlhf_message,
+    Form.SLIME: trainer_bodies.slime_message,
+    Form.NEMO_GYM: trainer_bodies.nemo_gym_message,
+    Form.ROLL: trainer_bodies.roll_message,
+}
+"""How the messages of other systems are read."""
 
 
 class TooManyHereError(Exception):
@@ -121,13 +128,17 @@ def read(form: Form, body: bytes, check: RequestCheck, *, here_max: int | None =
                 requests=wire.request_drafts(score.requests),
             )
         case Form.SUBMIT_JSON:
-            submit_body = _validated(bodies.SubmitBody, body)
+            submit_body = validated(bodies.SubmitBody.model_validate, body)
             count(len(submit_body.requests))
             return Message(score=ScoreDraft(), batch_id="", requests=submit_body.drafts())
         case Form.SCORE_JSON:
-            score_body = _validated(bodies.ScoreBody, body)
+            score_body = validated(bodies.ScoreBody.model_validate, body)
             count(len(score_body.requests))
             return Message(score=score_body.draft(), batch_id="", requests=score_body.drafts())
+        case _:
+            foreign = validated(FOREIGN[form], body)
+            count(len(foreign.requests))
+            return foreign
 
 
 def _parsed(kind: type[MessageT], body: bytes) -> MessageT:
@@ -137,9 +148,14 @@ def _parsed(kind: type[MessageT], body: bytes) -> MessageT:
         raise not_protobuf() from error
 
 
-def _validated(model: type[ModelT], body: bytes) -> ModelT:
+def validated(model: Callable[[object], ReadT], body: bytes) -> ReadT:
+    """Return what `model` makes of a JSON body.
+
+    Raises:
+        InvalidRequest: it is malformed; `field` says where.
+    """
     try:
-        return model.model_validate(json.loads(body))
+        return model(json.loads(body))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = field_path(first["loc"]) or "body"
@@ -223,9 +239,11 @@ def serve_one(channel: socket.socket, desk: Desk) -> None:
             head.settings_json,
             head.timeout_s,
             head.deadline_ns,
+            message.context,
         )
         (pipeline,) = receive(channel)
-        requests = check.check(message.requests, desk.pipelines[PipelineName(str(pipeline))])
+        definition = desk.pipelines[PipelineName(str(pipeline))]
+        requests = check.check_message(message, definition)
     except AssayError as error:
         said = (error.reason, error.message[:10_000], error.field[:10_000])
         send(channel, "refused", time.process_time(), *said)

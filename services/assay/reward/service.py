@@ -14,12 +14,13 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Coroutine,
     Mapping,
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -83,6 +84,8 @@ CURSOR_MAX: Final = 2**53
 
 log = structlog.get_logger(__name__)
 
+ResultT = TypeVar("ResultT")
+
 
 Checked = Callable[[PipelineDefinition], Awaitable[list[NewRequest]]]
 """Returns a message's requests once the pipeline to check them against is known."""
@@ -143,6 +146,7 @@ class RewardService:
             weight_max=TASKS_KNOWN_MAX, age_s_max=DEADLINE_KNOWN_S, now_s=now_s
         )
         self._cancelling: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[Any]] = set()
         self._stopped: asyncio.Future[None] | None = None
 
     # -- tasks and pipelines -------------------------------------------------------------------
@@ -328,9 +332,19 @@ class RewardService:
         if not self._stopped.done():
             self._stopped.set_result(None)
 
+    def start(self, work: Coroutine[Any, Any, ResultT]) -> asyncio.Task[ResultT]:
+        """Run work that outlives its call, until this service is closed."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
     async def close(self) -> None:
-        """Wait for cancellations in progress."""
+        """End background work, and wait for cancellations in progress."""
         self.stop()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         if self._cancelling:
             await asyncio.wait(self._cancelling, timeout=CANCEL_S_MAX)
 

@@ -30,8 +30,8 @@ from assay.reward.drafts import (
 from assay.v1 import common_pb2, reward_pb2
 from assay.verifiers.port import PipelineDefinition
 
-RESULTS_AT_ONCE: Final = 32
-"""Results converted without a pause: less than a millisecond."""
+RESULTS_AT_ONCE: Final = 8
+"""Results converted without a pause: a third of a millisecond."""
 BATCH_STATE: Final = {
     state: reward_pb2.BatchState.Value(f"BATCH_STATE_{state.value}") for state in BatchState
 }

@@ -14,6 +14,7 @@ from assay.config.settings import VerifierSettings
 from assay.core.ids import NAME_FORM, PipelineName, StageName
 from assay.verifiers import noop
 from assay.verifiers.code import definition as code_definition
+from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
 from assay.verifiers.math import definition as math_definition
 from assay.verifiers.port import (
@@ -32,6 +33,7 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     text_definition.define_pipelines,
     math_definition.define_pipelines,
     code_definition.define_pipelines,
+    execution_definition.define_pipelines,
     function_definition.define_pipelines,
 )
 

@@ -340,7 +340,10 @@ class Supervisor:
             if opinion := second_opinion(verdict.said):
                 self._parts.metrics.second_judged(pipeline=held.claim.task.pipeline, result=opinion)
             self._conclude(held, report, verdict.said)
-        if assignment.open:
+        if assignment.open and _works_in_vain(assignment):
+            self._stop_in_vain(slot, assignment)
+            self._pump()
+        elif assignment.open:
             self._limits.begin(slot, assignment)
         else:
             self._pool.release(slot)
@@ -430,10 +433,13 @@ class Supervisor:
         for slot in self._pool.busy:
             assignment = slot.assignment
             if assignment is not None and _works_in_vain(assignment):
-                slot.assignment = None
-                self._settle(slot, blame_for_end(assignment), "its lease was lost")
-                slot.kill("its lease was lost")
+                self._stop_in_vain(slot, assignment)
         self._pump()
+
+    def _stop_in_vain(self, slot: SlotProcess, assignment: Assignment) -> None:
+        slot.assignment = None
+        self._settle(slot, blame_for_end(assignment), "its lease was lost")
+        slot.kill("its lease was lost")
 
     async def reap(self) -> None:
         """Requeue requests with expired leases, of other hosts or of this one before a restart."""

@@ -40,7 +40,39 @@ REWARD: Final[Rules] = {
     "ListPipelines": STATE,
     "StreamResults": READ,
 }
-HTTP: Final[Rules] = {**REWARD, "ListResults": READ}
+ENDPOINTS: Final[Rules] = {
+    "SandboxFusionPing": ANYONE,
+    "SandboxFusionDatasets": STATE,
+    "SandboxFusionRunCode": SUBMIT,
+    "SandboxFusionSubmit": SUBMIT,
+    "OpenRlhfGetReward": SUBMIT,
+    "SlimeRemoteRm": SUBMIT,
+    "NemoGymSeedSession": SUBMIT,
+    "NemoGymVerify": SUBMIT,
+    "NemoGymAggregateMetrics": STATE,
+    "RollSubmit": SUBMIT,
+    "RollResult": READ,
+    "OrsCreateSession": SUBMIT,
+    "OrsCreate": SUBMIT,
+    "OrsPing": SUBMIT,
+    "OrsDelete": SUBMIT,
+    "OrsCall": SUBMIT,
+    "OrsScoreGroup": SUBMIT,
+    "OrsPrompt": STATE,
+    "OrsMessages": STATE,
+    "OrsTaskTools": STATE,
+    "OrsTools": STATE,
+    "OrsSplits": STATE,
+    "OrsTasks": STATE,
+    "OrsNumTasks": STATE,
+    "OrsTask": STATE,
+    "OrsTaskRange": STATE,
+    "OrsEnvironments": STATE,
+    "OrsHealth": ANYONE,
+    "OrsVersion": ANYONE,
+}
+"""Endpoints in other systems' forms (`assay.reward.endpoints`)."""
+HTTP: Final[Rules] = {**REWARD, **ENDPOINTS, "ListResults": READ}
 """Operations of the reward API over HTTP; most have the name of their RPC."""
 GATEWAY: Final[Rules] = {
     "open_session": SUBMIT,
@@ -83,7 +115,10 @@ RPC: Final[Mapping[str, Rules]] = {
     "grpc.reflection.v1.ServerReflection": {"ServerReflectionInfo": ANYONE},
 }
 METRICS: Final[Rule] = OBSERVE
-PAYLOAD_CALLS: Final = frozenset({"Submit", "SubmitStream", "SubmitParts", "Score", "ScoreParts"})
+PAYLOAD_CALLS: Final = frozenset(
+    {"Submit", "SubmitStream", "SubmitParts", "Score", "ScoreParts"}
+    | {name for name, rule in ENDPOINTS.items() if rule == SUBMIT}
+)
 """Many per second; the audit log has them only if asked."""
 
 

@@ -11,6 +11,7 @@ mask; the reward must still be a number. That number would have a vote in the gr
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -82,6 +83,7 @@ def post_process_rewards(
 ) -> tuple[list[float], list[float]]:
     """Return the raw rewards, and those that slime's estimator takes: 0 where nothing was judged.
 
+    NaN is what the endpoint `/v1/slime/.../rm` answers for a response that was not judged.
     As slime does it (mean, then the deviation plus 1e-6), but over judged samples of a group only.
     """
     raw = [sample.get_reward_value(args) for sample in samples]
@@ -93,7 +95,7 @@ def post_process_rewards(
         for index, sample in enumerate(samples)
     ]
     judged = [
-        None if MARK in (sample.metadata or {}) else reward
+        None if MARK in (sample.metadata or {}) or math.isnan(reward) else reward
         for sample, reward in zip(samples, raw, strict=True)
     ]
     centred = group_advantages(judged, groups)

@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from assay.core.records import NewRequest
@@ -38,10 +37,16 @@ class Payloads:
 
     async def parcel(self, requests: Sequence[NewRequest]) -> codec.Parcel:
         """Encode the requests of a message."""
-        parcel = partial(codec.Parcel, requests, inline_bytes_max=self._inline_bytes_max)
-        size = sum(request.payload_bytes for request in requests)
-        # Hashing releases the interpreter's lock, so other calls continue.
-        return await asyncio.to_thread(parcel) if size > PIECE_BYTES else parcel()
+        parcel = codec.Parcel(inline_bytes_max=self._inline_bytes_max)
+        for first in range(0, len(requests), codec.ROWS_AT_ONCE):
+            some = requests[first : first + codec.ROWS_AT_ONCE]
+            size = sum(request.payload_bytes for request in some)
+            if size > PIECE_BYTES:  # hashing releases the interpreter's lock: other calls continue
+                await asyncio.to_thread(parcel.add, some)
+            else:
+                parcel.add(some)
+                await asyncio.sleep(0)
+        return parcel
 
     async def upload_new(self, blobs: Mapping[str, bytes]) -> None:
         """Upload those that this process has not uploaded lately; the server may drop them."""

@@ -72,7 +72,7 @@ class Submitting:
             limits = (quota.requests_open_max, quota.bytes_open_max)
             ranges = codec.packed_rows([staged]) if staged else b""
             queue_max = RELEASE_SLICE if is_paced else len(rows)
-            packed = codec.packed_rows(rows)
+            packed = await codec.packed_in_steps(rows)
             arguments = (tenant, batch_id, *limits, packed, ranges, queue_max)
             reply = await self._link.run(self._submit, *arguments)
             if reply[0] == b"NO_BLOB":  # no longer kept; nothing was accepted

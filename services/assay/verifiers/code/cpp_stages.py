@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
@@ -20,7 +21,7 @@ from assay.edge.clock import Clock
 from assay.sandbox.launchers.bubblewrap import open_command_launcher
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import MIB, CommandLauncher, CommandRun, Limits, RunResult, RunStatus
-from assay.verifiers.code.definition import CppReference, CppSettings, IoTest
+from assay.verifiers.code.definition import PROGRAM_FILE, CppReference, CppSettings, IoTest
 from assay.verifiers.code.programs import CPP, program_of
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import (
@@ -35,12 +36,14 @@ from assay.verifiers.code.scoring import (
     text_tail,
     use_of,
 )
+from assay.verifiers.execution.definition import ProgramRun
+from assay.verifiers.execution.report import Step
+from assay.verifiers.execution.runs import compiler_settings, not_compiled, run_compiled
 from assay.verifiers.port import Artifacts, HandlerContext, Work, resource_limited, scored
 from assay.verifiers.total import total
 
 _COMPILER: Final = "g++"
 _VERSION_S: Final = 10.0
-_PROGRAM: Final = "program"
 _PROGRAM_BYTES_MAX: Final = 32 * MIB
 _SOURCE: Final = "program.cpp"
 _COMPILE_BLOCKED_S: Final = 10.0
@@ -162,7 +165,7 @@ class Compiler:
             RuntimeError: the compiler does not compile it.
         """
         result = self._run(_SIMPLEST, settings)
-        if result.exit_code != 0 or _PROGRAM not in result.files:
+        if result.exit_code != 0 or PROGRAM_FILE not in result.files:
             flags = " ".join(self._flags(settings))
             message = f"{self._path} {flags}: {text_tail(result.stderr)}"
             raise RuntimeError(message)
@@ -171,14 +174,14 @@ class Compiler:
         return (f"-std={settings.standard}", f"-O{settings.optimize}", "-pipe", "-s", "-w")
 
     def _run(self, source: str, settings: CppSettings) -> RunResult:
-        parts = ("-wrapper", f"/bin/sh,{_WRAPPER}", "-o", _PROGRAM, _SOURCE)
+        parts = ("-wrapper", f"/bin/sh,{_WRAPPER}", "-o", PROGRAM_FILE, _SOURCE)
         argv = (self._path, *self._flags(settings), *parts)
         return self._launcher.run(
             CommandRun(
                 argv=argv,
                 files={_SOURCE: _encoded(source), _WRAPPER: _WRAPPER_TEXT.encode("ascii")},
                 env={"LC_ALL": "C"},
-                collect=(_PROGRAM, _KILLED),
+                collect=(PROGRAM_FILE, _KILLED),
                 limits=Limits(
                     cpu_s=settings.compile_cpu_s,
                     blocked_s=_COMPILE_BLOCKED_S,
@@ -200,7 +203,7 @@ def _artifact(result: RunResult) -> bytes:
         raise _NotKept("compile_blocked_limit", use_of(result))
     if _compiler_killed(result):
         raise _NotKept("compile_error", use_of(result))
-    program = result.files.get(_PROGRAM)
+    program = result.files.get(PROGRAM_FILE)
     if result.status is RunStatus.EXITED and result.exit_code == 0 and program:
         return _GOOD + program
     verdict = f"compile_{result.status.value}" if result.status.is_limit else "compile_error"
@@ -213,6 +216,14 @@ def _read_artifact(artifact: bytes, use: ResourceUse) -> Compiled:
         return Compiled(program=artifact[1:], use=use)
     told = json.loads(artifact[1:])
     return Compiled(verdict=told["verdict"], stderr=told["stderr"], use=use)
+
+
+def _step(compiled: Compiled) -> Step:
+    """The compilation in a report."""
+    verdict = compiled.verdict
+    over_limit = verdict.removeprefix("compile_") in LIMITS
+    exit_code = 0 if verdict == PASS else None if over_limit else 1
+    return Step(verdict=verdict, exit_code=exit_code, stderr=compiled.stderr.encode())
 
 
 def _failed(compiled: Compiled, *, total: int, settings: CppSettings, source: str) -> Ended:
@@ -236,17 +247,38 @@ class CompileHandler:
         Raises:
             IsolationUnavailable: this host cannot isolate untrusted code.
         """
+        self._artifacts = context.artifacts
         self._compiler = Compiler(
             open_command_launcher(context.sandbox, Clock()), context.artifacts
         )
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Compile each response's program."""
-        return [self._one(work) for work in works]
+        return [
+            self._to_report(work) if isinstance(work.reference, ProgramRun) else self._one(work)
+            for work in works
+        ]
 
     def close(self) -> None:
         """End the launcher."""
         self._compiler.close()
+
+    def _to_report(self, work: Work) -> StageVerdict:
+        settings = compiler_settings(work.reference)
+
+        def compiled() -> StageVerdict:
+            found = self._compiler.compile(work.response, settings)
+            if found.verdict != PASS:
+                return not_compiled(self._artifacts, work, compiled=_step(found), use=found.use)
+            key = self._compiler.key(work.response, settings)
+            return HandedOver(artifact=key.encode("ascii"), use=found.use)
+
+        def at_fault(error: Exception) -> StageVerdict:
+            failed = Compiled(verdict="compile_error", stderr=str(error), use=ResourceUse())
+            return not_compiled(self._artifacts, work, compiled=_step(failed), use=ResourceUse())
+
+        control = partial(self._compiler.check, settings)
+        return total(compiled, control=control, at_fault=at_fault)
 
     def _one(self, work: Work) -> StageVerdict:
         settings: CppSettings = work.settings
@@ -284,14 +316,32 @@ class RunHandler:
         self._compiler: Compiler | None = None
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
-        """Judge each program by itself."""
-        return [self._one(work) for work in works]
+        """Judge, or run and report, each program by itself."""
+        return [
+            self._to_report(work) if isinstance(work.reference, ProgramRun) else self._one(work)
+            for work in works
+        ]
 
     def close(self) -> None:
         """End the launchers."""
         self._launcher.close()
         if self._compiler is not None:
             self._compiler.close()
+
+    def _to_report(self, work: Work) -> Ended:
+        key = work.handover.decode("ascii")
+        compiled = self._compiled(key, work.response, compiler_settings(work.reference))
+        step, use = _step(compiled), compiled.use
+        if compiled.verdict != PASS:
+            return not_compiled(self._artifacts, work, compiled=step, use=use)
+        return run_compiled(
+            self._launcher,
+            self._artifacts,
+            work,
+            program=compiled.program,
+            compiled=step,
+            use=use,
+        )
 
     def _one(self, work: Work) -> Ended:
         settings: CppSettings = work.settings
@@ -355,10 +405,10 @@ class RunHandler:
         self, program: bytes, test: IoTest, limits: Limits, settings: CppSettings
     ) -> TestOutcome:
         command = CommandRun(
-            argv=(f"./{_PROGRAM}",),
+            argv=(f"./{PROGRAM_FILE}",),
             stdin=_encoded(test.stdin),
-            files={_PROGRAM: program},
-            executables=frozenset({_PROGRAM}),
+            files={PROGRAM_FILE: program},
+            executables=frozenset({PROGRAM_FILE}),
             limits=limits,
         )
         result = repeat_while_killed(lambda: self._launcher.run(command), was_killed)

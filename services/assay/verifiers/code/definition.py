@@ -41,6 +41,8 @@ PYTHON_RUN: Final = StageName("python.run")
 CPP_COMPILE: Final = StageName("cpp.compile")
 CPP_RUN: Final = StageName("cpp.run")
 TESTS_MAX: Final = 10_000
+PROGRAM_FILE: Final = "program"
+"""Name of a compiled program in its box."""
 _NAME: Final = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 _TOTAL_CPU_S_MAX: Final = 300.0
 _TOTAL_BLOCKED_S_MAX: Final = 120.0
@@ -424,43 +426,45 @@ def _refused(place: str, message: str) -> InvalidRequest:
     return InvalidRequest(f"{field}: {message}", field=field)
 
 
+_TIMEOUT_S: Final = _SLOWED_MAX * (_TOTAL_CPU_S_MAX + _TOTAL_BLOCKED_S_MAX)
+PYTHON_RUN_STAGE: Final = StageDefinition(
+    spec=StageSpec(
+        name=PYTHON_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=_TIMEOUT_S
+    ),
+    handler="assay.verifiers.code.python_stage:PythonRunHandler",
+    runs_untrusted_code=True,
+    audits=True,
+)
+CPP_COMPILE_STAGE: Final = StageDefinition(
+    spec=StageSpec(
+        name=CPP_COMPILE, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=1_800.0
+    ),
+    handler="assay.verifiers.code.cpp_stages:CompileHandler",
+    runs_untrusted_code=True,
+)
+CPP_RUN_STAGE: Final = StageDefinition(
+    spec=StageSpec(
+        name=CPP_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=_TIMEOUT_S
+    ),
+    handler="assay.verifiers.code.cpp_stages:RunHandler",
+    runs_untrusted_code=True,
+)
+
+
 def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """The pipelines `code.python` and `code.cpp`."""
-    timeout_s = _SLOWED_MAX * (_TOTAL_CPU_S_MAX + _TOTAL_BLOCKED_S_MAX)
-    python_run = StageDefinition(
-        spec=StageSpec(
-            name=PYTHON_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=timeout_s
-        ),
-        handler="assay.verifiers.code.python_stage:PythonRunHandler",
-        runs_untrusted_code=True,
-        audits=True,
-    )
     yield PipelineDefinition(
         spec=PipelineSpec(
             name=PipelineName("code.python"),
             description="A Python program passes its tests: stdin and stdout, calls, or asserts.",
             stages=(PYTHON_RUN,),
         ),
-        stages=(python_run,),
+        stages=(PYTHON_RUN_STAGE,),
         settings=PythonSettings,
         reference=PythonReference,
         controls=python_controls,
         tools=Tools(folders=settings.program_paths),
         example_reference={"tests": [{"stdin": "2 3\n", "stdout": "5\n"}]},
-    )
-    cpp_compile = StageDefinition(
-        spec=StageSpec(
-            name=CPP_COMPILE, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=1_800.0
-        ),
-        handler="assay.verifiers.code.cpp_stages:CompileHandler",
-        runs_untrusted_code=True,
-    )
-    cpp_run = StageDefinition(
-        spec=StageSpec(
-            name=CPP_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=timeout_s
-        ),
-        handler="assay.verifiers.code.cpp_stages:RunHandler",
-        runs_untrusted_code=True,
     )
     yield PipelineDefinition(
         spec=PipelineSpec(
@@ -468,7 +472,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             description="A C++ program, compiled once, passes its tests.",
             stages=(CPP_COMPILE, CPP_RUN),
         ),
-        stages=(cpp_compile, cpp_run),
+        stages=(CPP_COMPILE_STAGE, CPP_RUN_STAGE),
         settings=CppSettings,
         reference=CppReference,
         controls=cpp_controls,

@@ -48,6 +48,8 @@ from assay.verifiers.code.scoring import (
     conclude,
     no_program,
 )
+from assay.verifiers.execution.definition import ProgramRun
+from assay.verifiers.execution.runs import run_python
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work
 from assay.verifiers.total import total
 
@@ -76,12 +78,18 @@ class PythonRunHandler:
             harnesses={_REFEREE: Path(run.__file__)},
         )
         self._launcher = ZygoteLauncher(context.sandbox, Clock(), inside=inside)
+        self._artifacts = context.artifacts
         self._unusable: dict[bytes, bool] = {}
         """Hash of tests that could not run -> whether a control could not be judged either."""
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
-        """Judge each response by itself."""
-        return [_with_audit(work, self._one(work)) for work in works]
+        """Judge, or run and report, each response by itself."""
+        return [
+            run_python(self._launcher, self._artifacts, work)
+            if isinstance(work.reference, ProgramRun)
+            else _with_audit(work, self._one(work))
+            for work in works
+        ]
 
     def lets_pass(self, work: Work) -> bool | None:
         """See `AuditingHandler.lets_pass`."""

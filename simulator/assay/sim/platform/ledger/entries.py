@@ -120,17 +120,20 @@ class Races:
         """A request of the tenant costs this."""
         self.dearest[tenant] = max(self.dearest.get(tenant, 0.0), cost)
 
-    def bound(self, one: TenantId, other: TenantId) -> float:
-        """How far one of them may be ahead of the other."""
-        costliest = (self.dearest.get(tenant, 0.0) + LAG_LEAST_S for tenant in (one, other))
-        return LAG_MAX * sum(costliest)
+    def bound(self, one: TenantId, other: TenantId, running: int = 0) -> float:
+        """How far the one may be ahead of the other, with so many of its requests at work: each may
+        turn out to cost as much as its costliest."""
+        own, others = (self.dearest.get(tenant, 0.0) + LAG_LEAST_S for tenant in (one, other))
+        return max(LAG_MAX * (own + others), own + others + running * own)
 
     def join(self, tenant: TenantId, waiting: Iterable[TenantId]) -> None:
         """The tenant starts to wait beside others that wait."""
         for other in waiting:
             self.lag[tenant, other] = self.lag[other, tenant] = 0.0
 
-    def serve(self, tenant: TenantId, cost: float, waiting: Iterable[TenantId]) -> None:
+    def serve(
+        self, tenant: TenantId, cost: float, waiting: Iterable[TenantId], running: int
+    ) -> None:
         """Others that wait fall behind by what a request of the tenant costs.
 
         Raises:
@@ -141,7 +144,7 @@ class Races:
             ahead = self.lag.get((tenant, other), 0.0) + cost
             self.lag[tenant, other], self.lag[other, tenant] = ahead, -ahead
             require(
-                ahead <= self.bound(tenant, other),
+                ahead <= self.bound(tenant, other, running),
                 "a tenant that waits falls behind",
                 ahead=tenant,
                 behind=other,

@@ -94,7 +94,10 @@ class WorkerCommands:
             return
         tenant = entry.batch.spec.tenant
         cost = script_of(entry.request.response).holds_s(stage) / entry.batch.spec.weight
-        self._books.races[stage].serve(tenant, cost, self._books.waiting(stage, tenant))
+        leased = self._books.leased[stage].values()
+        running = sum(one.batch.spec.tenant == tenant for one in leased)
+        waiting = self._books.waiting(stage, tenant)
+        self._books.races[stage].serve(tenant, cost, waiting, running)
 
     def _beat(self, command: Command) -> None:
         if isinstance(command.answer, AssayError):

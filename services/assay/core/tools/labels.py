@@ -1,0 +1,67 @@
+"""What trainers hand over, in the platform's words: labels, responses, groups.
+
+Trainers hold a response as text or as chat messages, and what it is judged by as a label: a text, a
+number, an object, or JSON.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.core.errors import InvalidRequest
+
+
+def reference_of(label: object) -> Mapping[str, Any]:
+    """Return what to judge by, in the pipeline's form.
+
+    An object, or the JSON text of one, is taken as it is (`{"tests": [...]}`). Anything else is a
+    gold answer, a list several: `{"answers": [...]}`, as `math` and `exact` read it. No label is
+    an empty object, which the platform refuses by name: the sample is unscored, the others are not.
+    """
+    if isinstance(label, Mapping):
+        return label
+    if isinstance(label, str) and label.lstrip().startswith("{"):
+        try:
+            found = json.loads(label)
+        except ValueError:
+            found = None
+        if isinstance(found, dict):
+            return found
+    if label is None:
+        return {}
+    several = isinstance(label, Sequence) and not isinstance(label, str | bytes)
+    answers = list(label) if several and isinstance(label, Sequence) else [label]
+    return {"answers": [str(answer) for answer in answers]}
+
+
+def response_text(completion: object) -> str:
+    """Return the text of a response: it is one, or it is chat messages with the last one to judge.
+
+    Raises:
+        InvalidRequest: it is neither.
+    """
+    if isinstance(completion, str):
+        return completion
+    if isinstance(completion, Sequence) and completion and isinstance(completion[-1], Mapping):
+        return _content(completion[-1].get("content"))
+    message = f"response: {type(completion).__name__} is neither text nor a list of chat messages"
+    raise InvalidRequest(message, field="response")
+
+
+def _content(content: object) -> str:
+    """The text of a message, whose content may be a list of typed parts, or absent (tool calls)."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        texts = (part.get("text") for part in content if isinstance(part, Mapping))
+        return "".join(text for text in texts if isinstance(text, str))
+    raise InvalidRequest(f"response: content is {type(content).__name__}", field="response")
+
+
+def group_of(prompt: object) -> str:
+    """Return a name for the group of a prompt: equal prompts have the same."""
+    text = prompt if isinstance(prompt, str) else json.dumps(prompt, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

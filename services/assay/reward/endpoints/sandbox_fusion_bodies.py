@@ -1,0 +1,267 @@
+"""SandboxFusion's `/run_code` and `/submit` as requests. Pure.
+
+A `/run_code` is one request of `run.python` or `run.cpp`. A `/submit` is one request of
+`code.python` or `code.cpp`, or one per test with `run_all_cases`. Fields that are unknown are
+ignored, as SandboxFusion does; what cannot be done is refused by name.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from assay.core.errors import InvalidRequest
+from assay.core.response import response_bytes
+from assay.reward.drafts import Message, RequestDraft, ScoreDraft
+from assay.sandbox.port import MIB
+from assay.verifiers.code.programs import (
+    CPP,
+    PYTHON,
+    BlockChoice,
+    Extraction,
+    program_of,
+)
+from assay.verifiers.execution.definition import RUN_CPP, RUN_PYTHON, ProgramRun
+from assay.verifiers.execution.report import report_key
+
+LANGUAGES: Final = {"python": RUN_PYTHON, "cpp": RUN_CPP}
+TIME_S_MAX: Final = 120.0
+MEMORY_MIB_DEFAULT: Final = 1_024
+MEMORY_MIB_LEAST: Final = 64
+COMPILE_S_DEFAULT: Final = 20.0
+"""CPU time of a compilation that sets no limit; SandboxFusion's 10 s are wall time."""
+WAIT_S: Final = 8.0
+"""A call of `/run_code` is answered by 504 after this and its own limits: the machine is busy. verl
+waits two seconds longer, and tries again after a 504 only."""
+SUBMIT_WAIT_S: Final = 300.0
+"""As much for `/submit`, beside the limits of one test."""
+FLOAT_TOLERANCE: Final = 1e-5
+TEST_TEXT_CHARS_MAX: Final = 1_000
+_JUDGES: Final = {
+    "CommonOJDataset": "stdio",
+    "HumanEvalDataset": "humaneval",
+    "EvoEvalDataset": "humaneval",
+    "MBPPDataset": "mbpp",
+    "MHPPDataset": "asserts",
+}
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class RunCodeBody(_Body):
+    """`RunCodeRequest`."""
+
+    code: str
+    language: str
+    stdin: str | None = None
+    compile_timeout: float = Field(default=10, gt=0, allow_inf_nan=False)
+    run_timeout: float = Field(default=10, gt=0, allow_inf_nan=False)
+    memory_limit_MB: int = -1  # noqa: N815 - SandboxFusion's name
+    files: dict[str, str | None] = Field(default_factory=dict)
+    fetch_files: list[str] = Field(default_factory=list)
+
+
+class TestConfigBody(_Body):
+    """`TestConfig`."""
+
+    __test__ = False
+
+    dataset_type: str | None = None
+    language: str | None = None
+    compile_timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    run_timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    custom_extract_logic: str | None = None
+    provided_data: dict[str, Any] | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+class SubmitBody(_Body):
+    """`SubmitRequest`."""
+
+    dataset: str
+    id: int | str
+    completion: str
+    config: TestConfigBody
+
+
+def run_message(body: object) -> Message:
+    """One `/run_code`.
+
+    Raises:
+        InvalidRequest: a field is wrong, or the language cannot be run.
+    """
+    asked = RunCodeBody.model_validate(body)
+    pipeline = LANGUAGES.get(asked.language)
+    if pipeline is None:
+        raise _refused("language", f"{asked.language!r} cannot be run; {_languages()} can")
+    run_s = min(asked.run_timeout, TIME_S_MAX)
+    memory_mib = asked.memory_limit_MB if asked.memory_limit_MB > 0 else MEMORY_MIB_DEFAULT
+    run = ProgramRun(
+        call=secrets.token_hex(16),
+        stdin=asked.stdin or "",
+        files={name: content for name, content in asked.files.items() if content is not None},
+        collect=tuple(asked.fetch_files),
+        cpu_s=run_s,
+        blocked_s=run_s,
+        memory_bytes=max(memory_mib, MEMORY_MIB_LEAST) * MIB,
+        compile_cpu_s=min(max(asked.compile_timeout, COMPILE_S_DEFAULT), TIME_S_MAX),
+    )
+    program = response_bytes(asked.code)
+    context = {
+        "language": asked.language,
+        "report": report_key(program, run),
+        "wait_s": WAIT_S + asked.compile_timeout + asked.run_timeout,
+    }
+    draft = RequestDraft("run", "", program, run.model_dump_json().encode())
+    return Message(
+        score=ScoreDraft(pipeline=pipeline), requests=[draft], context=json.dumps(context)
+    )
+
+
+def submit_message(body: object) -> Message:
+    """One `/submit`.
+
+    Raises:
+        InvalidRequest: a field is wrong, the data set is not given, or its kind is not judged.
+    """
+    asked = SubmitBody.model_validate(body)
+    config = asked.config
+    if config.custom_extract_logic:
+        message = "code of a caller is not run to find a program; send the program in a block"
+        raise _refused("config.custom_extract_logic", message)
+    kind = _JUDGES.get(config.dataset_type or "CommonOJDataset")
+    if kind is None:
+        known = ", ".join(_JUDGES)
+        raise _refused("config.dataset_type", f"{config.dataset_type!r}; judged are {known}")
+    row = config.provided_data
+    if row is None:
+        message = f"no data set {asked.dataset!r} is stored here; send the row"
+        raise _refused("config.provided_data", message)
+    if kind == "stdio":
+        return _stdio_message(asked, row)
+    reference = _assert_reference(kind, row)
+    return _message(asked, "python", [reference], tests=[], settings={"preamble": "standard"})
+
+
+def _stdio_message(asked: SubmitBody, row: Mapping[str, Any]) -> Message:
+    language = asked.config.language
+    if language not in LANGUAGES:
+        raise _refused("config.language", f"{language!r} cannot be run; {_languages()} can")
+    tests = _parsed(row, "test")
+    if not isinstance(tests, list) or not tests:
+        raise _refused("config.provided_data.test", "a list with at least one test")
+    cases = [_case(test, at) for at, test in enumerate(tests)]
+    several = asked.config.extra.get("run_all_cases") is True
+    references = [{"tests": [case]} for case in cases] if several else [{"tests": cases}]
+    settings = {"compare": "lines", "ignore_case": True, "stdout_float_tolerance": FLOAT_TOLERANCE}
+    if language == "cpp":
+        settings["optimize"] = "0"
+    return _message(asked, language, references, tests=tests, settings=settings)
+
+
+def _case(test: object, at: int) -> Mapping[str, str]:
+    try:
+        stdin, stdout = test["input"]["stdin"], test["output"]["stdout"]  # type: ignore[index]
+    except (TypeError, KeyError, IndexError):
+        stdin = stdout = None
+    if not isinstance(stdin, str) or not isinstance(stdout, str):
+        field = f"config.provided_data.test[{at}]"
+        raise _refused(field, 'of the form {"input": {"stdin": ""}, "output": {"stdout": ""}}')
+    return {"stdin": stdin, "stdout": stdout}
+
+
+def _assert_reference(kind: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    if kind == "humaneval":
+        labels = _parsed(row, "labels") if "labels" in row else {}
+        name = row.get("entry_point") or (labels or {}).get("entry_point")
+        prompt = row.get("prompt", row.get("content", ""))
+        if row.get("language", "python") not in {"python", "py"}:
+            raise _refused("config.provided_data.language", "only python is judged by asserts")
+        name, test = _text(name, "entry_point"), _text(row.get("test"), "test")
+        return {"prompt": prompt, "entry_point": name, "test": test}
+    if kind == "mbpp":
+        labels = _parsed(row, "labels") if "labels" in row else {}
+        setup = row.get("test_setup_code") or (labels or {}).get("test_setup_code") or ""
+        return {"test_list": _parsed(row, "test_list"), "test_setup_code": setup}
+    return {"asserts": {"code": [_text(row.get("test"), "test")]}}
+
+
+def _message(
+    asked: SubmitBody,
+    language: str,
+    references: Sequence[Mapping[str, Any]],
+    *,
+    tests: Sequence[Any],
+    settings: Mapping[str, Any],
+) -> Message:
+    languages = PYTHON if language == "python" else CPP
+    program = program_of(asked.completion, Extraction.AUTO, BlockChoice.FIRST, languages)
+    run_s = min(asked.config.run_timeout or 20.0, 60.0)
+    limits: dict[str, Any] = {"cpu_s": run_s, "blocked_s": run_s, "extraction": "raw"}
+    if language == "cpp":
+        limits["compile_cpu_s"] = min(
+            max(asked.config.compile_timeout or 0.0, COMPILE_S_DEFAULT), TIME_S_MAX
+        )
+    context = {
+        "id": asked.id,
+        "language": language,
+        "extracted": program or "",
+        "tests": [] if asked.config.extra.get("return_full_case") else _shortened(tests),
+        "each": len(references) > 1,
+        "wait_s": SUBMIT_WAIT_S + run_s,
+    }
+    response = response_bytes(program or "")
+    return Message(
+        score=ScoreDraft(
+            pipeline=f"code.{language}",
+            settings_json=json.dumps({**settings, **limits}, sort_keys=True).encode(),
+        ),
+        requests=[
+            RequestDraft(f"t{at}", "", response, json.dumps(reference).encode())
+            for at, reference in enumerate(references)
+        ],
+        context=json.dumps(context),
+    )
+
+
+def _shortened(tests: Sequence[Any]) -> list[Any]:
+    def short(text: str) -> str:
+        half = TEST_TEXT_CHARS_MAX // 2
+        return text if len(text) <= TEST_TEXT_CHARS_MAX else f"{text[:half]}...{text[-half:]}"
+
+    return [
+        {
+            side: {name: short(text) for name, text in test[side].items() if isinstance(text, str)}
+            for side in ("input", "output")
+        }
+        for test in tests
+    ]
+
+
+def _parsed(row: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401 - any JSON
+    """A column, which may be JSON text."""
+    value = row.get(key)
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise _refused(f"config.provided_data.{key}", "is not JSON") from None
+    return value
+
+
+def _text(value: object, key: str) -> str:
+    if not isinstance(value, str):
+        raise _refused(f"config.provided_data.{key}", "must be a text")
+    return value
+
+
+def _languages() -> str:
+    return " and ".join(sorted(LANGUAGES))
+
+
+def _refused(field: str, message: str) -> InvalidRequest:
+    return InvalidRequest(f"{field}: {message}", field=field)

@@ -1,0 +1,177 @@
+"""SandboxFusion's API over a running platform: real processes, sandbox and compiler."""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.e2e.commands import platform_up
+from tests.verifiers.benches import SHARED_DATA
+
+CLIENT_PYTHON = os.environ.get("TRAINERS_PYTHON", sys.executable)
+ROUNDS = """
+#include <bits/stdc++.h>
+int main() { long long a, b; std::cin >> a >> b; std::cout << a * b << std::endl; }
+"""
+SUM = "```python\nprint(sum(map(int, input().split())))\n```"
+HUMAN_EVAL = {
+    "task_id": "HumanEval/x",
+    "prompt": 'def double(x: int) -> int:\n    """Twice x."""\n',
+    "entry_point": "double",
+    "test": "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(0) == 0\n",
+}
+MBPP = {
+    "id": 11,
+    "content": "",
+    "labels": '{"test_setup_code": ""}',
+    "test_list": ["assert double(2) == 4", "assert double(0) == 0"],
+    "test_setup_code": "",
+}
+
+
+def oj(*tests: tuple[str, str]) -> list[dict[str, Any]]:
+    return [{"input": {"stdin": given}, "output": {"stdout": wanted}} for given, wanted in tests]
+
+
+def made(metrics: str) -> float:
+    """Artifacts that the platform has made."""
+    found = re.findall(r'^assay_artifact\w*\{[^}]*result="made"[^}]*\} (\S+)$', metrics, re.M)
+    assert found, "no metric of artifacts"
+    return sum(map(float, found))
+
+
+async def test_sandbox_fusions_clients_over_a_running_platform(tmp_path: Path) -> None:
+    async with (
+        platform_up(tmp_path) as addresses,
+        httpx.AsyncClient(base_url=f"{addresses['http']}/v1/sandboxfusion", timeout=240) as http,
+    ):
+        assert (await http.get("/v1/ping")).json() == "pong"
+        await one_submission_as_verl_sends_it(http, addresses["http"])
+        await what_programs_do(http)
+        await data_sets(http)
+        await labelled_requests(http)
+        await the_client_of_pypi(f"{addresses['http']}/v1/sandboxfusion")
+
+
+async def one_submission_as_verl_sends_it(http: httpx.AsyncClient, url: str) -> None:
+    """Ten tests of one program at once: all right, compiled once."""
+
+    async def run(number: int) -> dict[str, Any]:
+        body = {
+            "compile_timeout": 60,
+            "run_timeout": 60,
+            "code": ROUNDS,
+            "stdin": f"{number} {number}\n",
+            "memory_limit_MB": 1024,
+            "language": "cpp",
+            "files": {},
+            "fetch_files": [],
+        }
+        answer = await http.post("/run_code", json=body)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    answers = await asyncio.gather(*map(run, range(10)))
+    for number, answer in enumerate(answers):
+        assert answer["status"] == "Success", answer
+        assert answer["compile_result"]["return_code"] == 0
+        assert answer["run_result"]["stdout"] == f"{number * number}\n"
+        assert answer["run_result"]["return_code"] == 0
+    metrics = (await http.get(f"{url}/metrics")).text
+    assert made(metrics) == 1 + len(answers), "one program, and a report of each run"
+
+
+async def what_programs_do(http: httpx.AsyncClient) -> None:
+    async def run(code: str, language: str = "python", **limits: Any) -> dict[str, Any]:
+        body = {"code": code, "language": language, **limits}
+        found: dict[str, Any] = (await http.post("/run_code", json=body)).json()
+        return found
+
+    failed = await run("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)")
+    assert (failed["status"], failed["run_result"]["return_code"]) == ("Failed", 3)
+    assert (failed["run_result"]["stdout"], failed["run_result"]["stderr"]) == ("out\n", "err\n")
+    slow = await run("while True: pass", run_timeout=0.3)
+    assert (slow["status"], slow["run_result"]["status"]) == ("Failed", "TimeLimitExceeded")
+    assert slow["run_result"]["return_code"] is None
+    greedy = await run("x = bytearray(10**9)", memory_limit_MB=64)
+    assert (greedy["status"], greedy["run_result"]["return_code"]) == ("Failed", -9)
+    broken = await run("int main() {", "cpp")
+    assert (broken["status"], broken["run_result"]) == ("Failed", None)
+    assert broken["compile_result"]["return_code"] == 1
+
+
+async def data_sets(http: httpx.AsyncClient) -> None:
+    async def submit(kind: str, row: Any, completion: str, **extra: Any) -> dict[str, Any]:
+        config = {"dataset_type": kind, "language": "python", "provided_data": row, "extra": extra}
+        body = {"dataset": "mine", "id": 7, "completion": completion, "config": config}
+        answer = await http.post("/submit", json=body)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        assert found["id"] == 7
+        return found
+
+    row: dict[str, Any] = {"id": 7, "test": oj(("1 2", "3"), ("1 1", "3"), ("2 2", "4"))}
+    first = await submit("CommonOJDataset", row, SUM)
+    assert first["accepted"] is False
+    assert [test["passed"] for test in first["tests"]] == [True, False]
+    assert first["tests"][1]["test_info"] == row["test"][1]
+    every = await submit(
+        "CommonOJDataset", {**row, "test": json.dumps(row["test"])}, SUM, run_all_cases=True
+    )
+    assert [test["passed"] for test in every["tests"]] == [True, False, True]
+    right = await submit("CommonOJDataset", {"test": oj(("1 2", " 3 \n"))}, SUM)
+    assert right["accepted"] is True
+    assert right["extracted_code"].startswith("print(sum")
+    double = "```python\ndef double(x):\n    return 2 * x\n```"
+    for kind, given in (("HumanEvalDataset", HUMAN_EVAL), ("MBPPDataset", MBPP)):
+        assert (await submit(kind, given, double))["accepted"] is True, kind
+        wrong = await submit(kind, given, double.replace("2 * x", "3 * x"))
+        assert wrong["accepted"] is False, kind
+    assert (await submit("HumanEvalDataset", HUMAN_EVAL, "    return x + x\n"))["accepted"] is True
+    leaves = "```python\nimport sys\ndef double(x):\n    sys.exit(0)\n```"
+    assert (await submit("MBPPDataset", MBPP, leaves))["accepted"] is False
+
+
+async def labelled_requests(http: httpx.AsyncClient) -> None:
+    """SandboxFusion's own labelled requests whose rows are at hand, with the row."""
+    folder = SHARED_DATA / "sandboxfusion"
+    if not folder.is_dir():
+        return
+
+    def lines(name: str) -> list[str]:
+        return (folder / name).read_text("utf-8").splitlines()
+
+    rows = {
+        (str(row["id"])): row for row in map(json.loads, lines("code_eval_code_contests.jsonl"))
+    }
+    seen = 0
+    for line in lines("submit_labels.jsonl"):
+        labelled = json.loads(line)
+        asked = labelled["request"]
+        if asked.get("dataset") == "code_contests":
+            asked["config"]["provided_data"] = rows[str(asked["id"])]
+            found = (await http.post("/submit", json=asked)).json()
+            assert found["accepted"] == labelled["accepted"], labelled["test"]
+            seen += 1
+    assert seen == 2
+
+
+async def the_client_of_pypi(endpoint: str) -> None:
+    """`sandbox-fusion`, unchanged, if there is one."""
+    process = await asyncio.create_subprocess_exec(
+        CLIENT_PYTHON,
+        Path(__file__).with_name("in_sandbox_fusion.py"),
+        endpoint,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    if process.returncode == 77:
+        pytest.skip(f"{CLIENT_PYTHON} has no sandbox_fusion; all else passed")
+    assert process.returncode == 0, output.decode()
