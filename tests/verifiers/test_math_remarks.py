@@ -92,6 +92,7 @@ WRONG = {
         r"\sqrt{13} = 2\sqrt{3}",
         "3.46",
         r"2\sqrt{3} \approx 4.24",
+        r"3\sqrt{2} = 2\sqrt{3} \approx 4.24",
         r"3\sqrt{2} \approx 3.46",
         r"3\sqrt{2}, \text{ not } 2\sqrt{3}",
     ),
