@@ -113,6 +113,8 @@ def routes(calling: Calling, environments: Environments, sessions: Sessions) -> 
     """All routes."""
     router = APIRouter(prefix="/v1/ors")
     _add_sessions(router, environments, sessions)
+    _add_service(router, environments)
+    _add_prompts(router, sessions)
     _add_tasks(router, environments)
     _add_calls(router, calling, environments, sessions)
     return router
@@ -153,6 +155,8 @@ def _add_sessions(router: APIRouter, environments: Environments, sessions: Sessi
         sessions.close(tenant().tenant_id, sid)
         return _json({"sid": sid})
 
+
+def _add_service(router: APIRouter, environments: Environments) -> None:
     @router.get("/health", name="OrsHealth")
     async def health() -> Response:
         """Answer."""
@@ -168,6 +172,8 @@ def _add_sessions(router: APIRouter, environments: Environments, sessions: Sessi
         """All names, the default one first."""
         return _json(environments.names)
 
+
+def _add_prompts(router: APIRouter, sessions: Sessions) -> None:
     @router.get("/{env}/prompt", name="OrsPrompt")
     async def prompt(env: str, sid: SessionId) -> Response:
         """What is asked, as blocks."""
