@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from fastapi import FastAPI, Request
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -322,6 +324,42 @@ async def test_what_costs_more_to_parse_than_to_send_ends_its_connection(
     assert answer == b"" or b"HTTP/1.1 400" in answer
     assert parsed <= 2 * http_listener.HEADERS_MAX
     assert (await http.get("/open")).status_code == 200
+
+
+@pytest.mark.parametrize("flood", [FLOODS["tiny chunks"], b"\0\r\n\r\n", b"GET /" + b"a" * 100_000])
+async def test_connections_that_are_refused_are_closed_in_turn_and_others_are_served(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, flood: bytes
+) -> None:
+    """The next turn is `REFUSED_S_MAX` away, so that within the test it does not come."""
+    monkeypatch.setattr(http_listener, "REFUSED_PER_S", 1e-3)
+    for _ in range(http_listener.REFUSED_AT_ONCE):
+        await _told(http, flood)
+    kept = asyncio.create_task(_told(http, flood))
+    for _ in range(20):
+        assert (await http.get("/open")).status_code == 200
+    done, _ = await asyncio.wait([kept], timeout=0.1)
+    assert not done
+    kept.cancel()
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=200),
+    st.floats(0, 1e6),
+)
+def test_turns_to_close_are_so_many_per_second_and_none_is_far_off(
+    steps: list[float], now_s: float
+) -> None:
+    connections = Connections(connections_max=1, per_peer_max=1, body_s_max=1.0)
+    begun_s, soon = now_s, 0
+    for step_s in steps:
+        now_s += step_s
+        wait_s = connections.wait_s(now_s)
+        assert 0 <= wait_s <= http_listener.REFUSED_S_MAX
+        soon += wait_s < http_listener.REFUSED_S_MAX
+        closed = http_listener.REFUSED_AT_ONCE + http_listener.REFUSED_PER_S * (
+            now_s + wait_s - begun_s
+        )
+        assert soon <= closed + 1e-3
 
 
 async def test_small_chunks_and_a_few_requests_ahead_are_served(http: httpx.AsyncClient) -> None:

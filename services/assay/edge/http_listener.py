@@ -7,7 +7,9 @@ client that sends slowly does not listen.
 
 What has arrived is parsed in one go, up to 256 KB, and all other calls wait meanwhile. So the parts
 that cost much more to parse than to send are counted as they are found (headers, requests that do
-not wait for their answers, tiny chunks), and the first one too many ends the parsing: 400.
+not wait for their answers, tiny chunks), and the first one too many ends the parsing: 400. Such a
+connection is not read any further and is closed at its turn, a bounded number per second: a caller
+whose connections are refused at once would open the next ones as fast as they are refused.
 
 A peer's address is that of its connection. What a caller writes about itself in `Forwarded` or
 `X-Forwarded-*` is not read, wherever it connects from; nothing here needs it.
@@ -18,9 +20,10 @@ import math
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +45,11 @@ PIPELINED_MAX: Final = 8
 CHUNKS_FREE: Final = 1_024
 CHUNK_BYTES_LEAST: Final = 16
 """Mean size of the chunks of a body that has more than `CHUNKS_FREE`."""
+REFUSED_PER_S: Final = 50.0
+"""Connections that are closed for what they sent, after the first `REFUSED_AT_ONCE`."""
+REFUSED_AT_ONCE: Final = 16
+REFUSED_S_MAX: Final = 10.0
+"""How long such a connection is kept at most."""
 BODY_SLACK_S: Final = 5.0
 """Added to the edge's own limit, so that a slow body gets an answer first."""
 KEEP_ALIVE_S: Final = 5.0
@@ -73,6 +81,7 @@ class Connections:
     count: int = 0
     refused: int = 0
     refused_logged_s: float = -math.inf
+    turn_s: float = -math.inf
 
     def add(self, peer: str, now_s: float) -> bool:
         """Count one more; returns false when that is one too many."""
@@ -88,6 +97,13 @@ class Connections:
         self.count += 1
         self.per_peer[peer] += 1
         return True
+
+    def wait_s(self, now_s: float) -> float:
+        """Take the next turn to close a connection for what it sent; returns how far off it is."""
+        earliest_s = now_s - REFUSED_AT_ONCE / REFUSED_PER_S
+        turn_s = max(self.turn_s, earliest_s) + 1 / REFUSED_PER_S
+        self.turn_s = min(turn_s, now_s + REFUSED_S_MAX)
+        return max(self.turn_s - now_s, 0.0)
 
     def remove(self, peer: str) -> None:
         """Count one less."""
@@ -107,6 +123,7 @@ class Bounded(HttpToolsProtocol):
     bounds: Connections
 
     _due: asyncio.TimerHandle | None = None
+    _closing: asyncio.TimerHandle | None = None
     _peer: str | None = None
     _head_bytes = 0
     _in_head = True
@@ -129,16 +146,28 @@ class Bounded(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect(None)
+        if self._closing is not None:
+            self._closing.cancel()
         if self._peer is not None:
             self.bounds.remove(self._peer)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._closing is not None:  # a call that waits for its body lets it continue
+            self.transport.pause_reading()
+            return
         self._head_bytes += len(data)
         super().data_received(data)
         self._pass_on()
-        if self._in_head and self._head_bytes > HEAD_BYTES_MAX:
-            self.transport.abort()
+        if self._in_head and self._head_bytes > HEAD_BYTES_MAX and self._closing is None:
+            self._close_in_turn(self.transport.abort)
+
+    def send_400_response(self, msg: str) -> None:
+        self._close_in_turn(partial(super().send_400_response, msg))
+
+    def _close_in_turn(self, close: Callable[[], None]) -> None:
+        self.transport.pause_reading()
+        self._closing = self.loop.call_later(self.bounds.wait_s(self.loop.time()), close)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
