@@ -138,6 +138,13 @@ async def test_a_wrong_field_is_named(api: Any, path: str, body: Any, field: str
     assert (refused.status_code, refused.json()["error"]["field"]) == (400, field)
 
 
+@pytest.mark.parametrize("name", ["\u00e9", "%C3%A9", "%FF", "%00", "%20", "a%2Fb", "%F0%9F%98%80"])
+async def test_an_environment_of_any_name_is_not_found(api: Any, name: str) -> None:
+    async with httpx.AsyncClient(base_url=api.addresses.http, timeout=300) as http:
+        for what in ("tools", "splits"):
+            assert (await http.get(f"/{name}/{what}")).status_code == 404
+
+
 async def test_a_large_message_is_read_apart_from_the_door(api: Any, run_worker: Any) -> None:
     worker = Fails()
     await run_worker(worker, stage="python.run")

@@ -10,6 +10,7 @@ import base64
 import binascii
 import re
 from typing import Final
+from urllib.parse import quote
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -96,7 +97,7 @@ class _Dialects:
         path = scope["path"] if scope["type"] == "http" else ""
         if (inner := _inner(path)) != path:
             path = inner
-            scope = {**scope, "path": path, "raw_path": path.encode("ascii")}
+            scope = {**scope, "path": path, "raw_path": quote(path).encode("ascii")}
         prefix = next((one for one in PREFIXES if path.startswith(one)), None)
         if prefix is None:
             await self._app(scope, receive, send)
