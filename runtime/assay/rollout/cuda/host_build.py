@@ -62,9 +62,9 @@ def compile_host(sizes: Sizes, *, folder: Path | None = None) -> Path:
     return made
 
 
-def load_host(sizes: Sizes) -> ct.CDLL:
+def load_host(sizes: Sizes, *, folder: Path | None = None) -> ct.CDLL:
     """The library, loaded."""
-    library = ct.CDLL(str(compile_host(sizes)))
+    library = ct.CDLL(str(compile_host(sizes, folder=folder)))
     library.assay_size_of.restype = ct.c_uint64
     library.assay_emulate.argtypes = (ct.POINTER(Params), ct.c_uint32, ct.c_uint64)
     library.assay_desk_credits.restype = ct.c_void_p
@@ -80,8 +80,10 @@ class HostMachine:
     placement = RingPlacement.PROCESS
     name = "host build"
 
-    def __init__(self, sizes: Sizes, *, blocks: int = 2, seed: int = 0) -> None:
-        self._library = load_host(sizes)
+    def __init__(
+        self, sizes: Sizes, *, blocks: int = 2, seed: int = 0, folder: Path | None = None
+    ) -> None:
+        self._library = load_host(sizes, folder=folder)
         self._blocks, self._seed = blocks, seed
         self._memory: dict[int, NDArray[np.uint8]] = {}
         self._thread: threading.Thread | None = None
