@@ -107,6 +107,10 @@ class HostMachine:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         self._memory[at][: len(flat)] = flat
 
+    def memory_at(self, at: int) -> NDArray[np.uint8]:
+        """The bytes that were reserved at an address."""
+        return self._memory[at]
+
     def start(self, params: Params) -> None:
         """See `Machine`."""
 
