@@ -57,9 +57,9 @@ def test_logits_and_tokens_are_those_of_float64_on_the_same_weights(name: str) -
 
 
 def test_a_rollouts_bits_do_not_depend_on_blocks_or_the_order_of_threads() -> None:
-    """A missing barrier would show here: fibers run in another order for every seed."""
+    """A missing barrier shows here: each seed holds other threads back."""
     seen = set()
-    for blocks, seed in [(1, 0), (2, 1), (2, 2), (3, 3), (5, 4)]:
+    for blocks, seed in [(1, 0), (2, 1), (2, 2), (2, 3), (3, 4), (5, 5)]:
         with host_engine(tiny(), blocks=blocks, seed=seed) as engine:
             for at, n in enumerate((3, 19, 30)):
                 prompt = list(range(at, at + n))

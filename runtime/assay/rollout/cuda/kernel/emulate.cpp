@@ -10,6 +10,7 @@
 namespace {
 
 constexpr uint32_t STACK_BYTES = 128 * 1024;
+constexpr uint64_t ROUNDS_LATE = 24;
 
 struct fiber {
     jmp_buf at;
@@ -36,6 +37,8 @@ struct grid {
     block *blocks;
     uint32_t *order;
     uint64_t random;
+    uint64_t rounds;
+    uint32_t late; /* a warp that does not run for a while: whatever fails to wait for it overtakes it */
     bool idle;
 };
 
@@ -86,12 +89,23 @@ uint32_t meet(uint32_t slot_parity) {
 
 float bf16_at(uint32_t two, uint32_t high) { return high ? high_half(two) : low_half(two); }
 
-void shuffle(grid *g) {
-    for (uint32_t i = g->n - 1; i > 0; i--) {
-        g->random = g->random * 6364136223846793005ull + 1442695040888963407ull;
-        const uint32_t j = (uint32_t)((g->random >> 33) % (i + 1)), kept = g->order[i];
-        g->order[i] = g->order[j];
-        g->order[j] = kept;
+uint32_t draw(grid *g, uint32_t below) {
+    g->random = g->random * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)((g->random >> 33) % below);
+}
+
+/* Warps in another order; every ROUNDS_LATE rounds another warp is held up. */
+void disturb(grid *g) {
+    const uint32_t warps = g->n / 32;
+    if (g->rounds++ % ROUNDS_LATE == 0) g->late = draw(g, warps);
+    const uint32_t first = draw(g, warps);
+    for (uint32_t i = 0; i < g->n; i++) g->order[i] = (first * 32 + i) % g->n;
+    if (g->rounds % 2) {
+        for (uint32_t i = 0; i < g->n / 2; i++) {
+            const uint32_t kept = g->order[i];
+            g->order[i] = g->order[g->n - 1 - i];
+            g->order[g->n - 1 - i] = kept;
+        }
     }
 }
 
@@ -169,11 +183,11 @@ extern "C" int assay_emulate(const assay_params *params, uint32_t n_blocks, uint
     for (uint32_t b = 0; whole && b < n_blocks; b++) g.blocks[b].arrived = g.blocks[b].generation = 0;
     here = &g;
     for (volatile uint32_t left = whole ? g.n : 0; left > 0;) {
-        if (seed) shuffle(&g);
+        if (seed) disturb(&g);
         g.idle = false;
         for (volatile uint32_t i = 0; i < g.n; i++) {
             me = &g.fibers[g.order[i]];
-            if (me->ended) continue;
+            if (me->ended || (seed && me->number / 32 == g.late)) continue;
             if (_setjmp(scheduler) == 0) {
                 if (me->started) _longjmp(me->at, 1);
                 start(me, stacks + (size_t)me->number * STACK_BYTES);

@@ -1,6 +1,6 @@
 /* A device on one thread of the host: every device thread is a fiber, and fibers change places at
- * barriers, lane exchanges and waits only. Each round visits the fibers in an order drawn from a seed, so
- * that a missing barrier shows as a result that depends on the seed.
+ * barriers, lane exchanges and waits only. With a seed, rounds visit them in changing orders and hold one
+ * warp back at a time until the others wait for it, so that a missing barrier shows as another result.
  */
 #ifndef ASSAY_EMULATE_H
 #define ASSAY_EMULATE_H
