@@ -172,8 +172,9 @@ def cuda_host_build() -> Iterator[Subject]:
         def alone(prompt: list[int], n: int, seed: int, version: int) -> list[int]:
             if n == 0:
                 return []
-            options = {"max_tokens": n, "seeds": [seed], "sampling": SAMPLING}
-            fresh[version].submit(prompt, want_reward=False, **options)
+            fresh[version].submit(
+                prompt, max_tokens=n, seeds=[seed], sampling=SAMPLING, want_reward=False
+            )
             return list(cuda_ended(fresh[version], 1)[0].tokens)
 
         def make_ready(version: int) -> None:
@@ -185,7 +186,9 @@ def cuda_host_build() -> Iterator[Subject]:
 REMOTE = [remote_probe, remote_model, remote_sglang, remote_sglang_incremental]
 
 
-@pytest.fixture(params=[reference, probe, model, cuda_host_build, *REMOTE], ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=[reference, probe, model, cuda_host_build, *REMOTE], ids=lambda make: make.__name__
+)
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     yield from request.param()
 

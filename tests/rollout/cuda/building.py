@@ -1,4 +1,5 @@
-"""The kernel's host build for tests: small models, engines that run on this process, one cache of builds."""
+"""The kernel's host build for tests: small models, engines that run on this process, one cache of
+builds."""
 
 from __future__ import annotations
 

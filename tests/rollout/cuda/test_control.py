@@ -1,9 +1,9 @@
 """The kernel's control logic and the reference interpreter are the same machine.
 
-Method: the interpreter over its own region, and `kernel/control.h` in its host build over a link, get the same
-random operations. After every operation the answers are equal, every rollout row and every credit is equal
-byte for byte, and so is every line that leaves for the host. Generations and indices start just
-below their wrap in half of the runs.
+Method: the interpreter over its own region, and `kernel/control.h` in its host build over a link,
+get the same random operations. After every operation the answers are equal, every rollout row and
+every credit is equal byte for byte, and so is every line that leaves for the host. Generations and
+indices start just below their wrap in half of the runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tests.rollout.cuda.building import BUILDS, TINY
 from tests.rollout.interpreter import Interpreter, Name
 from tests.rollout.test_interpreter import Memory
 
+from assay.rollout.cuda.gpu import shared_bytes
 from assay.rollout.cuda.host_build import load_host
 from assay.rollout.cuda.link import HostLink, Limits, Link, places
 from assay.rollout.cuda.sizes import EMULATED, Sizes
@@ -233,3 +234,8 @@ def test_python_and_the_kernel_agree_on_the_size_of_every_structure_of_the_link(
     parts = (Link, Params, Row, Ring, Limits, Descriptor, Completion, CreditLine)
     assert sizes[:8] == [ct.sizeof(part) for part in parts]
     assert sizes[9:] == [Link.stop.offset, Link.heartbeat.offset, Ring.taken.offset]
+
+
+def test_a_block_gets_the_shared_memory_that_the_kernel_lays_out() -> None:
+    needed = LIBRARY.assay_size_of(8)
+    assert needed <= shared_bytes(Sizes(TINY, EMULATED, 64)) <= needed + 1024

@@ -1,9 +1,11 @@
-"""The whole kernel on the host: what it computes, and that nothing but a rollout's own inputs decides it."""
+"""The whole kernel on the host: what it computes, and that nothing but a rollout's own inputs
+decides it."""
 
 from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +19,12 @@ from assay.rollout import EngineSaturated, RolloutOutcome, Sampling, Stop
 from assay.rollout.cuda.engine import CudaEngine
 from assay.rollout.cuda.host_build import HostMachine
 from assay.rollout.cuda.options import CudaOptions
-from assay.rollout.cuda.sizes import EMULATED
+from assay.rollout.cuda.sizes import EMULATED, Sizes
 from assay.rollout.models import Model, Tensor, TensorKind, UnsupportedModel
 
 if TYPE_CHECKING:
+    from assay.rollout import Completed
     from assay.rollout.cuda.machine import Params
-    from assay.rollout.cuda.sizes import Sizes
 
 GREEDY = Sampling(temperature=0.0)
 MODELS = ["llama", "llama3-rope", "qwen2", "qwen3-yarn", "qwen3", "smollm"]
@@ -63,7 +65,7 @@ def test_a_rollouts_bits_do_not_depend_on_blocks_or_the_order_of_threads() -> No
         with host_engine(tiny(), blocks=blocks, seed=seed) as engine:
             for at, n in enumerate((3, 19, 30)):
                 prompt = list(range(at, at + n))
-                options = {"max_tokens": 9, "seeds": [5, 6], "want_reward": False}
+                options: dict[str, Any] = {"max_tokens": 9, "seeds": [5, 6], "want_reward": False}
                 users = [2 * at, 2 * at + 1]
                 how = Sampling(temperature=0.9, top_k=20 * (at == 1))
                 engine.submit(prompt, sampling=how, user_ids=users, **options)
@@ -99,18 +101,23 @@ def test_nothing_is_read_that_was_not_written() -> None:
 def test_a_rollouts_bits_are_the_same_alone_and_in_any_company(
     seed: int, kv_blocks: int, credits: int
 ) -> None:
-    """Groups, shared prefixes, chunked prefill, waiting for blocks and credits, cancelled siblings."""
+    """Groups, shared prefixes, chunked prefill, waiting for blocks and credits, cancelled
+    siblings."""
     rng = random.Random(seed)
     limits = {"kv_blocks": kv_blocks, "decode_credits": credits, "reward_credits": 2}
-    orders = []
+    orders: list[tuple[list[int], Sampling, dict[str, Any]]] = []
     for at in range(4):
         prompt = [rng.randrange(331) for _ in range(rng.choice([1, 4, 5, 13, 40]))]
         how = Sampling(temperature=rng.choice([0.0, 0.8]), top_p=rng.choice([1.0, 0.7]))
         n = rng.randint(1, 4)
-        options = {"max_tokens": rng.randint(1, 20), "seeds": range(at * 9, at * 9 + n)}
+        options: dict[str, Any] = {
+            "max_tokens": rng.randint(1, 20),
+            "seeds": range(at * 9, at * 9 + n),
+        }
         orders.append((prompt, how, options))
     with host_engine(tiny(), **limits) as engine:
-        came, cancelled = {}, set()
+        came: dict[int, Completed] = {}
+        cancelled = set()
         for at, (prompt, how, options) in enumerate(orders):
             refs = None
             while refs is None:
@@ -129,7 +136,7 @@ def test_a_rollouts_bits_are_the_same_alone_and_in_any_company(
     with host_engine(tiny()) as alone:
         for user, c in came.items():
             prompt, how, options = orders[user // 100]
-            one = {**options, "seeds": [options["seeds"][user % 100]]}
+            one: dict[str, Any] = {**options, "seeds": [options["seeds"][user % 100]]}
             alone.submit(prompt, sampling=how, want_reward=False, **one)
             (wanted,) = ended(alone, 1)
             n = len(c.tokens)
@@ -203,7 +210,7 @@ def test_generations_and_indices_wrap() -> None:
     wrapping = {"generation_first": 0xFFFFFFFF, "index_first": (1 << 64) - 3, "slots": 2}
     with host_engine(tiny(), **wrapping) as engine, host_engine(tiny()) as plain:
         for seed in range(6):
-            one = {"max_tokens": 4, "seeds": [seed, seed + 1], "stop_ids": [3]}
+            one: dict[str, Any] = {"max_tokens": 4, "seeds": [seed, seed + 1], "stop_ids": [3]}
             engine.submit([1, 2], **one)
             plain.submit([1, 2], **one)
             wanted = ended(plain, 2)
@@ -218,9 +225,5 @@ def test_generations_and_indices_wrap() -> None:
 def test_a_model_that_the_kernel_does_not_take_is_refused_by_name(
     change: dict[str, Any], part: str
 ) -> None:
-    from dataclasses import replace
-
-    from assay.rollout.cuda.sizes import Sizes as Planned
-
     with pytest.raises(UnsupportedModel, match=part):
-        Planned(replace(TINY, **change), EMULATED, 64)
+        Sizes(replace(TINY, **change), EMULATED, 64)

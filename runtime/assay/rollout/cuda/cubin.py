@@ -1,6 +1,7 @@
 """What a kernel needs of a multiprocessor, read from its cubin (an ELF file); pure.
 
-Attributes of `.nv.info`: 0x2f is a function's registers (EIATTR_REGCOUNT), 0x11 its stack frame (EIATTR_FRAME_SIZE). A frame holds spilled registers and arrays with run-time indices: a kernel
+Attributes of `.nv.info`: 0x2f is a function's registers (EIATTR_REGCOUNT), 0x11 its stack frame
+(EIATTR_FRAME_SIZE). A frame holds spilled registers and arrays with run-time indices: a kernel
 without a frame spills nothing.
 """
 

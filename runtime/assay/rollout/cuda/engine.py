@@ -1,8 +1,8 @@
 """`CudaEngine`: a `RolloutEngine` around one persistent kernel.
 
-The host writes prompts and orders into the link and reads results from it; it launches once. Everything is
-reserved before the launch. A change of weights is a copy into the second slot and one word that the kernel
-reads between two tokens.
+The host writes prompts and orders into the link and reads results from it; it launches once.
+Everything is reserved before the launch. A change of weights is a copy into the second slot and
+one word that the kernel reads between two tokens.
 """
 
 from __future__ import annotations
@@ -193,10 +193,10 @@ class CudaEngine:
         self._link.write_prompt(tenant.ref.slot, tenant.prompt)
 
     def _post(self, kind: Kind, ref: RolloutRef, aux: int = 0) -> None:
-        deadline = time.monotonic() + _POST_S
+        deadline = time.perf_counter() + _POST_S
         while not self._link.command(kind, ref.slot, ref.generation, aux):
             self._raise_if_lost()
-            if time.monotonic() > deadline:
+            if time.perf_counter() > deadline:
                 raise WorkerStalled("the kernel does not take commands")
 
     def cancel(self, ref: RolloutRef) -> None:
@@ -244,8 +244,7 @@ class CudaEngine:
             return [self._collect(tenant) for tenant in tenants]
 
     def _collect(self, tenant: Tenant) -> Completed:
-        line: Completion | None = tenant.ended
-        assert line is not None  # hand_out returns ended ones only
+        line = tenant.ended or Completion()  # hand_out returns ended ones only
         slot, start, n = tenant.ref.slot, line.prompt_len, line.n_generated
         completed = Completed(
             ref=tenant.ref,
@@ -256,7 +255,7 @@ class CudaEngine:
             reward=line.reward if line.scored else None,
             prompt=tenant.prompt,
             tokens=_array("i", self._link.tokens(slot, start, n)),
-            logps=_array("f", self._link.logps(slot, start, n)),
+            logps=array.array("f", self._link.logps(slot, start, n)),
             policy_versions=_array("I", self._link.versions(slot, start, n)),
         )
         if self._watch.lost is None:
@@ -267,13 +266,13 @@ class CudaEngine:
     def wait(self, timeout_s: float) -> float:
         """See `RolloutEngine`."""
         check_number("timeout_s", timeout_s, 0.0)
-        began = time.monotonic()
+        began = time.perf_counter()
         with self._open(even_if_lost=True):
             self._news.wait_for(
                 lambda: self._ledger.has_news or self._watch.lost is not None or self._closed,
                 timeout_s,
             )
-        return time.monotonic() - began
+        return time.perf_counter() - began
 
     # ---- pauses and weights
 
@@ -323,9 +322,9 @@ class CudaEngine:
         """See `RolloutEngine`; `stage` makes versions ready."""
         with self._open():
             self._slot_of(version)
-        began = time.monotonic()
+        began = time.perf_counter()
         with self.pause(timeout_s, mode=mode), self._open():
-            held = time.monotonic()
+            held = time.perf_counter()
             slot = self._slot_of(version)
             previous = self._slots.versions[self._slots.active]
             self._slots.number += 1
@@ -333,7 +332,7 @@ class CudaEngine:
             self._link.head.weights = word
             self._holds.until(lambda: self._link.head.active == word, held + timeout_s)
             self._slots.active = slot
-        ended = time.monotonic()
+        ended = time.perf_counter()
         return Activation(
             version=version,
             previous=previous if previous is not None else version,
@@ -370,7 +369,8 @@ class CudaEngine:
             )
 
     def echo(self, timeout_s: float = 1.0) -> int:
-        """One round trip host -> kernel -> host over the link, ns; the kernel answers between steps.
+        """One round trip host -> kernel -> host over the link, ns; the kernel answers between
+        steps.
 
         Raises:
             WorkerStalled: no answer in time.

@@ -6,11 +6,11 @@ RolloutError
     +-- DriverTooOld     (FailedPrecondition)  the operator updates the driver
     +-- DeviceUnsupported(FailedPrecondition)  this GPU is older than sm_90
     +-- CompilerMissing  (FailedPrecondition)  the operator installs the extra `cuda`
-    +-- KernelRejected   (InvalidRequest)      a defect of the kernel's sources, or of a submitted kernel
+    +-- KernelRejected   (InvalidRequest)      the author of the sources; `log` says why
     +-- CorruptCubin     (InvalidRequest)      the file is not what the compiler makes
     +-- DeviceExhausted  (DependencyDown)      smaller limits, or a larger GPU
-    +-- KernelHung       (DependencyDown)      lists the lost rollouts; close the engine, make another
-    +-- KernelFailed     (DependencyDown)      as KernelHung: an illegal address, a lost device
+    +-- KernelHung       (DependencyDown)      names the lost rollouts; make another engine
+    +-- KernelFailed     (DependencyDown)      the same, after an illegal address or a lost device
 """
 
 from __future__ import annotations

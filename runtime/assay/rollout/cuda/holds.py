@@ -53,7 +53,7 @@ class Holds:
         Raises:
             WorkerStalled: not held in time; nothing is paused.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = time.perf_counter() + timeout_s
         with self._news:
             if mode is not HoldMode.IN_PLACE:
                 self.until(lambda: self._count == 0, deadline)
@@ -89,7 +89,7 @@ class Holds:
         """
         while not done():
             self._raise_if_lost()
-            left = deadline - time.monotonic()
+            left = deadline - time.perf_counter()
             if left <= 0:
                 raise WorkerStalled("the kernel did not reach the end of its step in time")
             self._news.wait(min(left, 0.0005))

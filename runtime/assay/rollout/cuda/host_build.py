@@ -1,6 +1,8 @@
-"""The kernel on this host: the same sources, compiled by a C++ compiler, every device thread a fiber.
+"""The kernel on this host: the same sources, compiled by a C++ compiler, every device thread a
+fiber.
 
-For tests and for a look at the kernel without a GPU; it is slow. One build per sizes, kept in the cache.
+For tests and for a look at the kernel without a GPU; it is slow. One build per sizes, kept in the
+cache.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def compile_host(sizes: Sizes, *, folder: Path | None = None) -> Path:
         KernelRejected: it reports an error.
     """
     named = os.environ.get("CXX")
-    compiler = next((found for name in (named, "c++", "g++") if name and (found := shutil.which(name))), None)
+    compiler = next(
+        (found for name in (named, "c++", "g++") if name and (found := shutil.which(name))), None
+    )
     if compiler is None:
         raise CompilerMissing("the kernel's host build needs a C++ compiler (g++ or clang++)")
     defines = [f"-D{name}={value}" for name, value in sorted(sizes.defines.items())]

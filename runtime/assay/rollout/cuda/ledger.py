@@ -1,8 +1,10 @@
-"""Which rollout is in which slot, seen from the host: references, groups, what was handed out; no I/O.
+"""Which rollout is in which slot, seen from the host: references, groups, what was handed out; no
+I/O.
 
 Invariants:
   - a slot is free, or its rollout is in `rows`; submitted == completed + failed + in flight;
-  - a response waits for its score in `awaiting` from its line on the reward ring to its score or its end;
+  - a response waits for its score in `awaiting` from its line on the reward ring to its score or
+  its end;
   - a completion is handed out once; its slot is free from then on, a generation later.
 """
 
@@ -141,4 +143,3 @@ class Ledger:
         """Its slot's next generation may be submitted."""
         del self._tenants[ref.slot]
         self._free.append(RolloutRef(ref.slot, (ref.generation + 1) & 0xFFFFFFFF))
-

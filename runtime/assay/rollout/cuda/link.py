@@ -1,7 +1,8 @@
 """The memory between host and kernel (`kernel/link.h`), from the host's side.
 
-The link is plain bytes at an address: mapped or coherent memory of a device, or this process's own for the
-host build. Every word has one writer. Rings are used by one thread at a time; the engine's lock sees to it.
+The link is plain bytes at an address: mapped or coherent memory of a device, or this process's own
+for the host build. Every word has one writer. Rings are used by one thread at a time; the engine's
+lock sees to it.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ class HostLink:
         return ct.string_at(self._cell("versions_at", slot, start), 4 * n)
 
     def _cell(self, name: str, slot: int, position: int) -> int:
-        return self._at(name) + 4 * (slot * self.limits.seq_max + position)
+        return self._at(name) + 4 * int(slot * self.limits.seq_max + position)
 
     def counts(self) -> Counts:
         """A snapshot; each is exact, they may be of two successive steps."""

@@ -50,7 +50,13 @@ class CudaOptions:
         check_integer("generation_first", self.generation_first, 1, (1 << 32) - 1)
         check_integer("index_first", self.index_first, 0, (1 << 64) - 1)
         check_number("hang_s", self.hang_s, 0.1, 3600.0)
-        for name in ("kv_blocks", "decode_credits", "reward_credits", "trajectory_credits", "sm_max"):
+        for name in (
+            "kv_blocks",
+            "decode_credits",
+            "reward_credits",
+            "trajectory_credits",
+            "sm_max",
+        ):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), 1, 1 << 30)
 

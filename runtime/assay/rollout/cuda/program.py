@@ -1,7 +1,9 @@
-"""The kernel as machine code: its sources, compiled by NVRTC without CUDA headers and without a driver.
+"""The kernel as machine code: its sources, compiled by NVRTC without CUDA headers and without a
+driver.
 
-A program is its sources, its sizes (`Sizes.defines`) and an architecture; the same three give the same
-file of the cache. Cubins are made, never PTX: a driver older than the compiler refuses its PTX.
+A program is its sources, its sizes (`Sizes.defines`) and an architecture; the same three give the
+same file of the cache. Cubins are made, never PTX: a driver older than the compiler refuses its
+PTX.
 """
 
 from __future__ import annotations
@@ -137,7 +139,7 @@ def compile_source(
         _check(nvrtc, status, "")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return cubin
+    return bytes(cubin)
 
 
 def _nvrtc() -> Any:
@@ -161,7 +163,7 @@ def _log(nvrtc: Any, program: Any) -> str:
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
     log = b" " * size
     nvrtc.nvrtcGetProgramLog(program, log)
-    return log.rstrip(b"\0 \n").decode("utf-8", "replace")
+    return str(log.rstrip(b"\0 \n").decode("utf-8", "replace"))
 
 
 def _keep(path: Path, cubin: bytes) -> None:

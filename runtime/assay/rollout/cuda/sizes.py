@@ -1,7 +1,7 @@
 """Every size and offset of one kernel, computed once and handed to its compiler as constants; pure.
 
-Matrices are padded to whole tiles (16 outputs, 32 inputs); an offset is in bytes. The kernel's sources
-hold no number of their own: what is here is the only copy.
+Matrices are padded to whole tiles (16 outputs, 32 inputs); an offset is in bytes. The kernel's
+sources hold no number of their own: what is here is the only copy.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Sizes:
                 raise UnsupportedModel(f"the CUDA kernel has no {name}")
         if c.dim % 32 or self.q_dim % 32:
             raise UnsupportedModel(
-                f"the CUDA kernel needs multiples of 32, not dim {c.dim} and {self.q_dim} of queries"
+                f"the CUDA kernel needs multiples of 32: dim is {c.dim}, queries {self.q_dim} wide"
             )
         if c.head_dim % 8 or c.head_dim > HEAD_DIM_MAX:
             raise UnsupportedModel(
@@ -183,7 +183,8 @@ class Sizes:
         return 4 * self.config.n_layers * self.tuning.block_tokens * self.kv_dim
 
     def bytes_a_step(self, contexts: list[int]) -> int:
-        """Fewest bytes that one decode step reads: weights once, keys and values of each context."""
+        """Fewest bytes that one decode step reads: weights once, keys and values of each
+        context."""
         c = self.config
         head = 2 * c.vocab_size * c.dim
         layer = 2 * c.dim * (self.q_dim + 2 * self.kv_dim + self.q_dim + 3 * c.hidden_dim)
@@ -194,12 +195,24 @@ class Sizes:
         """The constants of the sources."""
         c, t = self.config, self.tuning
         numbers = {
-            **{"DIM": c.dim, "LAYERS": c.n_layers, "HEADS": c.n_heads, "KV_HEADS": c.n_kv_heads},
-            **{"HEAD_DIM": c.head_dim, "HIDDEN": self.hidden, "VOCAB": c.vocab_size},
-            **{"QK_NORM": int(c.qk_norm), "QKV_BIAS": int(c.qkv_bias), "ROWS": t.rows},
-            **{"BLOCK": t.block_tokens, "CHUNK": t.chunk, "CHUNKS_MAX": self.chunks_max},
-            **{"THREADS": t.threads, "SLICE": t.slice, "PREFETCH_TILES": t.prefetch_tiles},
-            **{"QKV_OUTPUTS": self.qkv_outputs, "VOCAB_OUTPUTS": self.vocab_outputs},
+            "DIM": c.dim,
+            "LAYERS": c.n_layers,
+            "HEADS": c.n_heads,
+            "KV_HEADS": c.n_kv_heads,
+            "HEAD_DIM": c.head_dim,
+            "HIDDEN": self.hidden,
+            "VOCAB": c.vocab_size,
+            "QK_NORM": int(c.qk_norm),
+            "QKV_BIAS": int(c.qkv_bias),
+            "ROWS": t.rows,
+            "BLOCK": t.block_tokens,
+            "CHUNK": t.chunk,
+            "CHUNKS_MAX": self.chunks_max,
+            "THREADS": t.threads,
+            "SLICE": t.slice,
+            "PREFETCH_TILES": t.prefetch_tiles,
+            "QKV_OUTPUTS": self.qkv_outputs,
+            "VOCAB_OUTPUTS": self.vocab_outputs,
         }
         defines = {f"A_{name}": f"{value}u" for name, value in numbers.items()}
         defines["A_PREFETCH_TILES"] = str(t.prefetch_tiles)

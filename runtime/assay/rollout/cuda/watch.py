@@ -27,9 +27,7 @@ class Watch:
     `_LOOK_AT_DRIVER_S`.
     """
 
-    def __init__(
-        self, link: HostLink, ledger: Ledger, machine: Machine, hang_s: float
-    ) -> None:
+    def __init__(self, link: HostLink, ledger: Ledger, machine: Machine, hang_s: float) -> None:
         self.news = threading.Condition(threading.RLock())
         self.lost: KernelHung | KernelFailed | None = None
         self.clock_offset_ns: int | None = None
@@ -37,10 +35,10 @@ class Watch:
         self._link, self._ledger, self._machine, self._hang_s = link, ledger, machine, hang_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="assay-cuda-watch", daemon=True)
-        self._beat, self._beat_at = 0, time.monotonic()
+        self._beat, self._beat_at = 0, time.perf_counter()
 
     def start(self) -> None:
-        self._beat_at = time.monotonic()
+        self._beat_at = time.perf_counter()
         self._thread.start()
 
     def stop(self) -> None:
@@ -53,7 +51,7 @@ class Watch:
         while not self._stopping.is_set() and self.lost is None:
             with self.news:
                 came = self._take()
-                now = time.monotonic()
+                now = time.perf_counter()
                 if now - looked_at >= _LOOK_AT_DRIVER_S:
                     looked_at = now
                     self._look_for_loss(now)
@@ -75,8 +73,8 @@ class Watch:
             self._ledger.ended(completion)
         beat = int(self._link.head.heartbeat)
         if beat != self._beat:
-            self._beat, self._beat_at = beat, time.monotonic()
-            offset = time.monotonic_ns() - beat
+            self._beat, self._beat_at = beat, time.perf_counter()
+            offset = time.perf_counter_ns() - beat
             known = self.clock_offset_ns
             self.clock_offset_ns = offset if known is None else min(known, offset)
         return bool(rewards or done)

@@ -1,8 +1,8 @@
 """A model's tensors in the order in which the kernel's lanes read them; pure, numpy.
 
-A matrix (outputs, inputs) becomes tiles of 16 outputs by 32 inputs, each 1 KiB: [tile][chunk][half of the
-outputs][output of 8][quarter of the inputs][8 inputs], in bf16. Gates and ups alternate by eights, so that
-a tile has eight of each.
+A matrix (outputs, inputs) becomes tiles of 16 outputs by 32 inputs, each 1 KiB: [tile][chunk][half
+of the outputs][output of 8][quarter of the inputs][8 inputs], in bf16. Gates and ups alternate by
+eights, so that a tile has eight of each.
 """
 
 from __future__ import annotations
