@@ -145,6 +145,10 @@ def _check_form(definition: PipelineDefinition, source: str) -> None:
     if not names or names != definition.spec.stages or len(set(names)) != len(names):
         message = f"pipeline {name} of {source}: spec.stages and stages name different stages"
         raise PipelineMalformed(message)
+    gathering = [stage for stage in definition.stages if stage.spec.gathers]
+    if len(gathering) > 1 or any(stage.audits for stage in gathering):
+        message = f"pipeline {name} of {source}: at most one stage gathers, and it does not audit"
+        raise PipelineMalformed(message)
     if not all(NAME_FORM.fullmatch(word) for word in (name, *names)):
         message = f"pipeline {name} of {source}: names are {NAME_FORM.pattern}"
         raise PipelineMalformed(message)
