@@ -19,6 +19,7 @@ from assay.verifiers.function import definition as function_definition
 from assay.verifiers.math import definition as math_definition
 from assay.verifiers.port import (
     ENTRY_POINT_GROUP,
+    GroupHandler,
     HandlerContext,
     PipelineDefinition,
     StageDefinition,
@@ -84,7 +85,9 @@ def stages_of(
     )
 
 
-def load_handler(stage: StageDefinition) -> Callable[[HandlerContext], StageHandler]:
+def load_handler(
+    stage: StageDefinition,
+) -> Callable[[HandlerContext], StageHandler | GroupHandler]:
     """Import the stage's handler factory; called in worker processes only.
 
     Raises:
@@ -99,7 +102,7 @@ def load_handler(stage: StageDefinition) -> Callable[[HandlerContext], StageHand
     if not callable(factory):
         message = f"stage {stage.spec.name}: handler {stage.handler} cannot be called"
         raise PipelineMalformed(message)
-    made: Callable[[HandlerContext], StageHandler] = factory
+    made: Callable[[HandlerContext], StageHandler | GroupHandler] = factory
     return made
 
 
