@@ -16,6 +16,7 @@ from assay.verifiers import noop
 from assay.verifiers.code import definition as code_definition
 from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
+from assay.verifiers.languages import definition as languages_definition
 from assay.verifiers.math import definition as math_definition
 from assay.verifiers.port import (
     ENTRY_POINT_GROUP,
@@ -25,6 +26,7 @@ from assay.verifiers.port import (
     StageDefinition,
     StageHandler,
 )
+from assay.verifiers.relative import definition as relative_definition
 from assay.verifiers.text import definition as text_definition
 
 DefinePipelines = Callable[[VerifierSettings], Iterable[PipelineDefinition]]
@@ -33,8 +35,10 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     noop.define_pipelines,
     text_definition.define_pipelines,
     math_definition.define_pipelines,
+    relative_definition.define_pipelines,
     code_definition.define_pipelines,
     execution_definition.define_pipelines,
+    languages_definition.define_pipelines,
     function_definition.define_pipelines,
 )
 
