@@ -57,7 +57,7 @@ def reply_error(text: str) -> Exception:
 
 
 def take_stream(connection: Connection) -> asyncio.StreamWriter:
-    """The stream of a connection that was just made; the library lets go of it.
+    """The stream of a connection that was just made; the library uses it no more.
 
     It has no public name for this. Keep the stream: it closes its transport when it is collected.
     """
