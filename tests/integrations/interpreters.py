@@ -1,0 +1,65 @@
+"""Where the packages of other systems are: the environments that `TRAINERS_PYTHON` names.
+
+Trainers do not fit into one environment, so that it is a list of interpreters, separated as `PATH`
+is. Programs of theirs run as processes, so that nothing of them reaches the tests.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from subprocess import run
+from typing import Any
+
+import pytest
+
+INTERPRETERS = tuple(
+    filter(None, os.environ.get("TRAINERS_PYTHON", sys.executable).split(os.pathsep))
+)
+_VERSION = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))"
+_SEEN = os.environ.get("REAL_CLIENTS_REPORT")
+"""A file that gets a line of JSON per program that ran: `real_clients` makes a table of it."""
+
+
+@cache
+def interpreter_with(package: str) -> tuple[str, str] | None:
+    """The first interpreter that has a distribution, and its version."""
+    for interpreter in INTERPRETERS:
+        done = run([interpreter, "-c", _VERSION, package], capture_output=True, text=True)
+        if done.returncode == 0:
+            return interpreter, done.stdout.strip()
+    return None
+
+
+async def run_program(
+    program: Path, package: str, *arguments: str | Path, environment: Mapping[str, str]
+) -> Any:
+    """Run a program where `package` is; its last line as JSON. Skips the test without it."""
+    found = interpreter_with(package)
+    if found is None:
+        pytest.skip(f"{package} is not installed in {os.pathsep.join(INTERPRETERS)}")
+    interpreter, version = found
+    process = await asyncio.create_subprocess_exec(
+        interpreter,
+        program,
+        *arguments,
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    text = output.decode(errors="replace")
+    assert process.returncode == 0, text
+    if _SEEN:
+        line = {"package": package, "version": version, "program": program.name}
+        with Path(_SEEN).open("a") as file:
+            file.write(json.dumps({**line, "arguments": [str(one) for one in arguments][:1]}) + "\n")
+    return json.loads(text.strip().splitlines()[-1])
