@@ -58,8 +58,11 @@ async def run_program(
             await process.wait()
     text = output.decode(errors="replace")
     assert process.returncode == 0, text
-    if _SEEN:
-        line = {"package": package, "version": version, "program": program.name}
-        with Path(_SEEN).open("a") as file:
-            file.write(json.dumps({**line, "arguments": [str(one) for one in arguments][:1]}) + "\n")
+    _record({"package": package, "version": version, "program": program.name})
     return json.loads(text.strip().splitlines()[-1])
+
+
+def _record(line: Mapping[str, str]) -> None:
+    if _SEEN:
+        with Path(_SEEN).open("a") as file:
+            file.write(json.dumps(line) + "\n")

@@ -86,11 +86,14 @@ async def test_five_steps_of_trl_through_the_open_reward_standard(
     check_steps(found)
 
 
-async def test_verls_manager_calls_the_function_and_its_baseline_is_unbiased(
-    api: Any, run_worker: Any
+@pytest.mark.parametrize("path", [EXAMPLES / "verl_reward.py", "manager", "loop"])
+async def test_verl_is_scored_by_function_manager_or_loop_and_its_baseline_is_unbiased(
+    api: Any, run_worker: Any, path: Path | str
 ) -> None:
-    await run_worker(Judge(), stage="extract")
-    found = await run("verl", api.addresses.grpc, EXAMPLES / "verl_reward.py", *BASELINE)
+    judge = Judge()
+    await run_worker(judge, stage="extract")
+    found = await run("verl", api.addresses.grpc, path, *BASELINE)
+    assert len(judge.batches) == 1
     assert found["scores"] == [1.0, 0.0, 0.0, 0.0]
     assert found["failed"] == [0.0, 1.0, 0.0, 0.0]
     assert found["advantages"] == pytest.approx([ADVANTAGES[0], 0.0, *ADVANTAGES[1:]], abs=1e-6)
