@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from assay.core.ids import BatchId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchHistory, RequestHistory
-from assay.reward.deadline import DELAY_BUDGET_DEFAULT_MS, deadline_after_ms
+from assay.reward.operations.deadline import DELAY_BUDGET_DEFAULT_MS, deadline_after_ms
 
 MS = 1_000_000
 

@@ -27,7 +27,7 @@ from assay.core.ids import GroupId, RequestId
 from assay.core.records import NewRequest
 from assay.edge.auth import Tenants
 from assay.reward.drafts import ScoreDraft
-from assay.reward.service import PART_REQUESTS_MAX
+from assay.reward.operations.scoring import PART_REQUESTS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -38,9 +38,10 @@ from assay.reward import bodies, docs_page
 from assay.reward.drafts import ResultsPage, Scored
 from assay.reward.endpoints import mounting
 from assay.reward.endpoints.calling import Kept, read_message, while_connected
+from assay.reward.operations.results import PAGE_RESULTS_MAX
 from assay.reward.readers import Readers
 from assay.reward.reading import Form
-from assay.reward.service import PAGE_RESULTS_MAX, RewardService
+from assay.reward.service import RewardService
 
 PATHS: Final = http_edge.Paths(
     prefix="/v1/",

@@ -67,6 +67,9 @@ class Limits:
     """Protects the caller: exceeding it is a `SandboxError`, unless the program was blocked.
     Default: `SLOWED_MAX` times the sum of the other two, plus a minute."""
     memory_bytes: int = 512 * MIB
+    address_bytes: int | None = None
+    """Virtual memory per process, where no cgroup bounds the memory of the tree (there it is
+    sampled). Default: twice `memory_bytes`. Runtimes that reserve more than they use need more."""
     processes: int = 64
     open_files: int = 256
     file_bytes: int = 64 * MIB

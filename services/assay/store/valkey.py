@@ -8,7 +8,7 @@ tasks and large payload parts, which never change. Operations that take several 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from assay.config.settings import StoreSettings
 from assay.core.codec import pack
@@ -47,12 +47,6 @@ from assay.core.store_limits import (
     check_plan,
     no_batch,
     no_task,
-    other_batch,
-    other_task,
-    too_many_batches,
-    too_many_bytes,
-    too_many_requests,
-    too_many_tasks,
 )
 from assay.core.tools.lru import LruCache
 from assay.store import codec
@@ -62,6 +56,7 @@ from assay.store.link import SLICE, Argument, Link, Reply
 from assay.store.operations.artifacts import Artifacts
 from assay.store.operations.leases import Leases
 from assay.store.operations.open_work import read_open_work
+from assay.store.operations.opening import Opening
 from assay.store.operations.payloads import Payloads
 from assay.store.operations.submitting import RELEASE_SLICE, Submitting
 from assay.store.port import Finished, Fitness, Pace, Reaped, Report
@@ -72,8 +67,6 @@ RESULTS_READ_AT_ONCE: Final = 64
 """Entries of a log that one call to the server returns."""
 RESULTS_DECODED_AT_ONCE: Final = 16
 """Entries decoded without a pause: less than half a millisecond."""
-TASK_KEPT_S: Final = 30 * 86_400.0
-"""How long a task stays registered after its last use."""
 TASKS_REMEMBERED_MAX: Final = 4_096
 TASK_REMEMBERED_S: Final = 300.0
 
@@ -116,11 +109,10 @@ class ValkeyStore:
             weight_max=TASKS_REMEMBERED_MAX, age_s_max=TASK_REMEMBERED_S, now_s=_now_s
         )
         payloads = Payloads(self._link, inline_bytes_max=settings.inline_bytes_max)
+        self._opening = Opening(self._link, settings)
         self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
         self._leases = Leases(self._link, settings, payloads)
         self._artifacts = Artifacts(self._link, settings)
-        self._put_task = load_script("put_task")
-        self._open_batch = load_script("open_batch")
         self._settle = load_script("settle")
         self._cancel_requests = load_script("cancel_requests")
         self._replay = load_script("replay")
@@ -141,18 +133,9 @@ class ValkeyStore:
 
     async def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
         """See `Store.put_task`."""
-        quota = quota or Quota()
-        reply = await self._link.run(
-            self._put_task,
-            *(task.tenant, task.task_id, codec.pack_task(task), task.stages[0]),
-            *(quota.tasks_max, int(TASK_KEPT_S * 1000)),
-        )
-        if reply[0] == b"SATURATED":
-            raise too_many_tasks(quota)
-        if reply[0] == b"CONFLICT":
-            raise other_task(task.task_id)
+        is_new = await self._opening.put_task(task, quota or Quota())
         self._remember_task(task)
-        return bool(reply[0] == b"NEW")
+        return is_new
 
     def _remember_task(self, task: TaskRecord) -> None:
         self._tasks_by_name.put((task.tenant, task.task_id), task)
@@ -173,29 +156,10 @@ class ValkeyStore:
         self, spec: BatchSpec, quota: Quota, *, implicit: TaskRecord | None = None
     ) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
-        task: Sequence[Argument] = ("", "", 0, 0)
-        if implicit is not None:
-            kept_ms = int(self._settings.implicit_tasks_kept_s * 1000)
-            packed, first = codec.pack_task(implicit), implicit.stages[0]
-            task = (packed, first, quota.tasks_max, kept_ms)
-        reply = await self._link.run(
-            self._open_batch,
-            *(spec.tenant, spec.batch_id, spec.task_id, spec.size, spec.group_size),
-            *(spec.deadline_after_ms, quota.batches_open_max),
-            int(self._settings.batch_overdue_s * 1000),
-            int(self._settings.results_kept_s * 1000),
-            self._settings.history_batches,
-            repr(spec.weight),
-            quota.results_kept_max,
-            *(spec.requests_reserved, spec.bytes_reserved),
-            *(quota.requests_open_max, quota.bytes_open_max, *task),
-            spec.deadline_ns // codec.US,
-        )
-        if reply[0] not in {b"NEW", b"THERE"}:
-            _refuse_batch(reply, spec, quota)
+        opened = await self._opening.open(spec, quota, implicit)
         if implicit is not None:
             self._remember_task(implicit)
-        return codec.batch_record(reply[1]), reply[0] == b"NEW"
+        return opened
 
     async def submit(
         self,
@@ -489,21 +453,3 @@ class ValkeyStore:
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _refuse_batch(reply: Reply, spec: BatchSpec, quota: Quota) -> NoReturn:
-    """Raise the error for a refusal of the open_batch script."""
-    match reply[0]:
-        case b"NOT_FOUND":
-            raise no_task(spec.task_id)
-        case b"OTHER_TASK":
-            raise other_task(spec.task_id)
-        case b"CONFLICT":
-            raise other_batch(spec.batch_id)
-        case b"QUOTA_REQUESTS":
-            raise too_many_requests()
-        case b"QUOTA_BYTES":
-            raise too_many_bytes()
-        case b"QUOTA_TASKS":
-            raise too_many_tasks(quota)
-    raise too_many_batches(quota)

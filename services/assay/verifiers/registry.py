@@ -16,6 +16,7 @@ from assay.verifiers import noop
 from assay.verifiers.code import definition as code_definition
 from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
+from assay.verifiers.languages import definition as languages_definition
 from assay.verifiers.math import definition as math_definition
 from assay.verifiers.port import (
     ENTRY_POINT_GROUP,
@@ -34,6 +35,7 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     math_definition.define_pipelines,
     code_definition.define_pipelines,
     execution_definition.define_pipelines,
+    languages_definition.define_pipelines,
     function_definition.define_pipelines,
 )
 

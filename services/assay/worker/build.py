@@ -35,10 +35,11 @@ from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.forking.client import ForkServers, environment_for_slots
 from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.parts import HostParts
 from assay.worker.pool_servicer import ControlServer
 from assay.worker.slots.main import SlotSettings
 from assay.worker.store_health import StoreHealth
-from assay.worker.supervisor import HostParts, Supervisor
+from assay.worker.supervisor import Supervisor
 
 CALLS_MAX: Final = 64
 CALLS_BYTES_MAX: Final = 16 * 1024**2

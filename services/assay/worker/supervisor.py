@@ -7,23 +7,15 @@ The other requests of the slot run again as if they had not been started.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
 
 from assay.core.errors import AssayError
-from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.core.records import Claim, Lease, Reaped, StageReport, payload_bytes
-from assay.edge.clock import Clock
-from assay.edge.metrics import Metrics
-from assay.edge.tracing import Tracer
 from assay.sandbox.port import RunStatus
-from assay.store.port import Store
 from assay.verifiers.port import StageDefinition
-from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.protocol import WORDS, ArtifactProtocol
 from assay.worker.assignment import (
     Assignment,
@@ -36,43 +28,19 @@ from assay.worker.assignment import (
 from assay.worker.attempts import Attempts
 from assay.worker.auditing.references import ReferenceAudits
 from assay.worker.finish import second_opinion, times
-from assay.worker.forking.client import SlotForks
-from assay.worker.reports import REPORTS_MAX, Reports
+from assay.worker.parts import HostParts
+from assay.worker.reports import Reports
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.limits import LimitWatch
-from assay.worker.slots.pool import PoolState, SlotPool, Spawn
+from assay.worker.slots.pool import PoolState, SlotPool
 from assay.worker.slots.process import SlotProcess
-from assay.worker.store_health import StoreHealth
 
 BEAT_S_MAX: Final = 1.0
 """Leases are renewed at a third of their length or sooner: a beat also returns cancellations."""
 REAP_JOBS_MAX: Final = 1_000
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostParts:
-    """Objects that the stages of a host share."""
-
-    store: Store
-    health: StoreHealth
-    clock: Clock
-    forks: SlotForks
-    broker: ArtifactBroker
-    metrics: Metrics
-    tracer: Tracer | None
-    worker: WorkerId
-    attempts_max: int
-    scratch: Path
-    spawn: Spawn
-    on_wanting: Callable[[StageName], None]
-    """Called when a stage has idle slots and no known work."""
-    version_of: Callable[[PipelineName, bytes], str]
-    """Version of a pipeline with a task's settings on this host."""
-    reports_max: int = REPORTS_MAX
-    """Maximum number of reports in one call to the store."""
 
 
 class Supervisor:

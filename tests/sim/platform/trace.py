@@ -29,7 +29,8 @@ from assay.edge.auth import Tenant
 from assay.edge.metrics import Metrics
 from assay.reward.admission import RequestCheck
 from assay.reward.drafts import BatchDraft, RequestDraft, TaskDraft
-from assay.reward.service import Checked, RewardService
+from assay.reward.operations.batches import Checked
+from assay.reward.service import RewardService
 from assay.sim.platform.loop import VirtualLoop
 from assay.sim.platform.nodes import EPOCH_NS, Node, task_factory
 from assay.sim.platform.pipelines import Script
@@ -43,9 +44,10 @@ from assay.store.port import Store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.parts import HostParts
 from assay.worker.slots import messages
 from assay.worker.store_health import StoreHealth
-from assay.worker.supervisor import HostParts, Supervisor
+from assay.worker.supervisor import Supervisor
 
 STAGES = tuple(StageName(f"trace.s{number}") for number in range(4))
 ATTEMPTS_MAX = 3

@@ -17,6 +17,7 @@ from assay.edge.clock import Clock
 from assay.sandbox.probe import probe, probe_tools
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import open_store
+from assay.verifiers.languages.trial import try_languages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,10 @@ def doctor(*, as_json: AsJson = False) -> None:
             detail=f"{sandbox.cgroup}: {', '.join(sandbox.cgroup_limits) or 'no limits'}",
         ),
         _finding("code.cpp", tools.compiler.detail, available=tools.compiler.available),
+        *(
+            _finding(f"code.{found.language.name}", found.detail, available=found.available)
+            for found in try_languages(settings.sandbox)
+        ),
         _finding("confinement", tools.confinement.detail, available=tools.confinement.available),
         _planning(settings),
         asyncio.run(_store(settings)),

@@ -74,9 +74,13 @@ def _limit_words(limits: Limits, backend: Backend, scratch_bytes_max: int) -> di
             _STACK_BYTES_MAX if tree_bounded else _STACK_BYTES_UNBOUNDED_TREE,
             limits.memory_bytes // 2,
         ),
-        "address_bytes": 0 if tree_bounded else limits.memory_bytes * 2,
+        "address_bytes": 0 if tree_bounded else _address_bytes(limits),
         "processes": 0 if tree_bounded else limits.processes + max(_OWN_PROCESSES.values()),
     }
+
+
+def _address_bytes(limits: Limits) -> int:
+    return limits.memory_bytes * 2 if limits.address_bytes is None else limits.address_bytes
 
 
 class Launcher:

@@ -47,14 +47,26 @@ def python_controls(reference: "PythonReference", settings: "PythonSettings") ->
 
 def cpp_controls(reference: "CppReference", settings: "CppSettings") -> Sequence[Control]:
     """Return the data set's solution, if given, an empty program, and one that echoes its input."""
-    programs = [(EMPTY, _EMPTY_CPP, False)]
+    return language_controls(reference, settings, name="cpp", empty=_EMPTY_CPP, echo=_ECHO_CPP)
+
+
+def language_controls(
+    reference: "CppReference | PythonReference",
+    settings: "CodeSettings",
+    *,
+    name: str,
+    empty: str,
+    echo: str,
+) -> Sequence[Control]:
+    """As `cpp_controls`, for a language with these programs; `name` is that of its blocks."""
+    programs = [(EMPTY, empty, False)]
     if _says_more_than_its_input(reference):
-        programs.append(("echo", _ECHO_CPP, False))
+        programs.append(("echo", echo, False))
     if reference.solution:
         programs.insert(0, (GOLD, reference.solution, True))
     return [
-        Control(name=name, response=_response(text, settings.extraction, "cpp"), passes=passes)
-        for name, text, passes in programs
+        Control(name=kind, response=_response(text, settings.extraction, name), passes=passes)
+        for kind, text, passes in programs
     ]
 
 

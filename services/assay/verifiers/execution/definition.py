@@ -17,7 +17,7 @@ from assay.core.errors import InvalidRequest
 from assay.core.ids import PipelineName
 from assay.core.pipeline import PipelineSpec
 from assay.sandbox.launchers.collect import check_name
-from assay.sandbox.port import MIB
+from assay.sandbox.port import MIB, Limits
 from assay.verifiers.code.definition import (
     CPP_COMPILE,
     CPP_COMPILE_STAGE,
@@ -35,6 +35,10 @@ FILES_MAX: Final = 256
 FILES_BYTES_MAX: Final = 16 * MIB
 """Content of all given files, and of all files in a report."""
 OUTPUT_BYTES_MAX: Final = 16 * MIB
+PROGRAM_FILES: Final = frozenset(
+    {PROGRAM_FILE, "program.py", "program.jar", "program.js", "program.sh"}
+)
+"""Names of programs in their boxes."""
 
 
 class ProgramRun(Reference):
@@ -84,6 +88,15 @@ class ProgramRun(Reference):
             _plain(name, "collect")
         return names
 
+    def limits(self) -> Limits:
+        """Bounds of the run."""
+        return Limits(
+            cpu_s=self.cpu_s,
+            blocked_s=self.blocked_s,
+            memory_bytes=self.memory_bytes,
+            output_bytes=self.output_bytes,
+        )
+
     def contents(self) -> dict[str, bytes]:
         """The files as bytes."""
         return {name: base64.b64decode(content) for name, content in self.files.items()}
@@ -94,7 +107,7 @@ def _plain(name: str, field: str) -> None:
         check_name(name, field)
     except InvalidRequest as error:
         raise ValueError(error.message) from None
-    if name == PROGRAM_FILE:
+    if name in PROGRAM_FILES:
         raise ValueError(f"{name!r} is the program itself")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from assay.core.verdict import Ended, ResourceUse
 from assay.sandbox.launchers.zygote import ZygoteLauncher
-from assay.sandbox.port import CommandRun, Limits, PythonRun, RunResult
+from assay.sandbox.port import CommandRun, PythonRun, RunResult
 from assay.verifiers.code.control import EMPTY_PROGRAM
 from assay.verifiers.code.definition import PROGRAM_FILE, CppSettings
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
@@ -46,11 +46,11 @@ def run_python(launcher: ZygoteLauncher, artifacts: Artifacts, work: Work) -> En
                 stdin=run.stdin.encode(),
                 files=run.contents(),
                 collect=run.collect,
-                limits=_limits(run),
+                limits=run.limits(),
             )
         )
 
-    return _reported(
+    return ran_and_reported(
         lambda: once(work.response), lambda: once(EMPTY_PROGRAM), artifacts, work, compiled=None
     )
 
@@ -79,11 +79,11 @@ def run_compiled(
                 files=files,
                 executables=frozenset({PROGRAM_FILE} & set(files)),
                 collect=run.collect,
-                limits=_limits(run),
+                limits=run.limits(),
             )
         )
 
-    return _reported(
+    return ran_and_reported(
         lambda: once((f"./{PROGRAM_FILE}",), {**run.contents(), PROGRAM_FILE: program}),
         lambda: once(("true",), run.contents()),
         artifacts,
@@ -104,7 +104,7 @@ def not_compiled(artifacts: Artifacts, work: Work, *, compiled: Step, use: Resou
     )
 
 
-def _reported(
+def ran_and_reported(
     judged: Callable[[], RunResult],
     control: Callable[[], object],
     artifacts: Artifacts,
@@ -113,6 +113,11 @@ def _reported(
     compiled: Step | None,
     use: ResourceUse | None = None,
 ) -> Ended:
+    """Run what `judged` runs, and end the request by its report.
+
+    Raises:
+        SandboxError: it could not be run, and neither could `control`.
+    """
     spent = use or ResourceUse()
 
     def ran() -> Report:
@@ -134,15 +139,6 @@ def _reported(
         program=work.response,
         run=work.reference,
         settings=work.settings,
-    )
-
-
-def _limits(run: ProgramRun) -> Limits:
-    return Limits(
-        cpu_s=run.cpu_s,
-        blocked_s=run.blocked_s,
-        memory_bytes=run.memory_bytes,
-        output_bytes=run.output_bytes,
     )
 
 

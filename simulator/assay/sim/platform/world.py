@@ -46,8 +46,9 @@ from assay.verifiers.registry import stages_of
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.parts import HostParts
 from assay.worker.store_health import StoreHealth
-from assay.worker.supervisor import HostParts, Supervisor
+from assay.worker.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

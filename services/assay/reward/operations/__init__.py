@@ -1,0 +1,1 @@
+"""Operations of the reward service, independent of the transport; `RewardService` joins them."""

@@ -1,0 +1,174 @@
+"""Results of a batch: pages of its log, read as it grows."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from typing import Final
+
+from assay.core.errors import DependencyDown
+from assay.core.group import GroupSummary, summarize
+from assay.core.ids import BatchId, RequestId, TenantId
+from assay.core.records import BatchRecord, LogEntry, ResultRecord
+from assay.edge.auth import Tenant
+from assay.edge.clock import Clock
+from assay.reward import admission
+from assay.reward.drafts import ResultsPage, Scored
+from assay.store.port import Store
+
+PAGE_RESULTS_MAX: Final = 256
+"""Results per message: below any client's message limit with the longest evidence."""
+PAGE_EVERY_S: Final = 0.01
+"""After a page that was not full, how long results may accumulate for the next: a stream of single
+results costs as much as its requests do, and no trainer is faster for getting them at once."""
+CURSOR_MAX: Final = 2**53
+
+Turn = Callable[[TenantId], AbstractAsyncContextManager[None]]
+"""Entered by few of a tenant's calls at a time."""
+
+
+class Results:
+    """Reads the logs of batches."""
+
+    def __init__(self, *, store: Store, clock: Clock, turn: Turn | None) -> None:
+        self._store = store
+        self._clock = clock
+        self._turn = turn
+        self._stopped: asyncio.Future[None] | None = None
+
+    def turn(self, tenant: Tenant) -> AbstractAsyncContextManager[None]:
+        """Read or convert many results inside the block: few of a tenant's calls at a time."""
+        return nullcontext() if self._turn is None else self._turn(tenant.tenant_id)
+
+    def stop(self) -> None:
+        """End the streams."""
+        if self._stopped is None:
+            self._stopped = asyncio.get_running_loop().create_future()
+        if not self._stopped.done():
+            self._stopped.set_result(None)
+
+    async def page(
+        self, tenant: Tenant, batch_id: str, *, cursor: int, results_max: int
+    ) -> ResultsPage:
+        """See `RewardService.page`."""
+        admission.bounded(cursor, "cursor", most=CURSOR_MAX)
+        admission.bounded(results_max, "results_max", least=1, most=PAGE_RESULTS_MAX)
+        batch = await self._store.get_batch(tenant.tenant_id, admission.batch_name(batch_id))
+        return await self._page(tenant, batch, cursor, results_max)
+
+    async def stream(
+        self, tenant: Tenant, batch_id: str, *, cursor: int
+    ) -> AsyncGenerator[ResultsPage, None]:
+        """See `RewardService.stream`."""
+        admission.bounded(cursor, "cursor", most=CURSOR_MAX)
+        name = admission.batch_name(batch_id)
+        ended_seen = -1
+        async with aclosing(self._store.watch(name)) as changes:
+            while True:
+                # A change first (one comes at once): changes during our read are not missed.
+                await self._change(changes)
+                batch = await self._store.get_batch(tenant.tenant_id, name)
+                if batch.ended == ended_seen and not batch.over:
+                    continue  # nothing new: an idle stream costs one small call per change
+                ended_seen = batch.ended
+                begun_at, full = cursor, True
+                while full:
+                    page = await self._page(tenant, batch, cursor, PAGE_RESULTS_MAX)
+                    full = page.cursor - cursor == PAGE_RESULTS_MAX
+                    cursor = page.cursor
+                    if page.results or page.groups or page.last:
+                        yield page
+                    if page.last:
+                        return
+                    if full:
+                        batch = await self._store.get_batch(tenant.tenant_id, name)
+                if cursor > begun_at:
+                    await self._clock.sleep(PAGE_EVERY_S)
+
+    async def _page(
+        self, tenant: Tenant, batch: BatchRecord, cursor: int, results_max: int
+    ) -> ResultsPage:
+        """Read a page after its batch: if the batch was complete, so is the log."""
+        async with self.turn(tenant):
+            entries = await self._store.results(
+                tenant.tenant_id, batch.batch_id, cursor=cursor, entries_max=results_max
+            )
+        return _page(entries, cursor, batch, last=batch.over and len(entries) < results_max)
+
+    async def until_over(
+        self, tenant: Tenant, batch_id: BatchId, changes: AsyncIterator[None]
+    ) -> None:
+        """Wait for the end of a batch; `stop` does not end this, for the caller has until the end
+        of the drain."""
+        over = False
+        while not over:
+            await next_change(changes)
+            over = (await self._store.get_batch(tenant.tenant_id, batch_id)).over
+
+    async def collect(
+        self, tenant: Tenant, batch_id: BatchId, request_ids: Sequence[RequestId]
+    ) -> Scored:
+        """Read the whole log of a complete batch."""
+        results: dict[str, ResultRecord] = {}
+        groups: dict[str, GroupSummary] = {}
+        cursor, full = 0, True
+        while full:
+            async with self.turn(tenant):
+                entries = await self._store.results(
+                    tenant.tenant_id, batch_id, cursor=cursor, entries_max=PAGE_RESULTS_MAX
+                )
+            for entry in entries:
+                if isinstance(entry, ResultRecord):
+                    results[entry.request_id] = entry
+                else:
+                    groups[entry.group_id] = summarize(entry.group_id, entry.rewards)
+            cursor += len(entries)
+            full = len(entries) == PAGE_RESULTS_MAX
+        return Scored(
+            results=[results[request_id] for request_id in request_ids],
+            groups=list(groups.values()),
+        )
+
+    async def _change(self, changes: AsyncIterator[None]) -> None:
+        """Wait until the batch may have changed.
+
+        Raises:
+            DependencyDown: this service is stopping, or the store's connection was closed.
+        """
+        stopped = self._stopped = self._stopped or asyncio.get_running_loop().create_future()
+        woken = asyncio.ensure_future(next_change(changes))
+        try:
+            await asyncio.wait((woken, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done():
+                raise DependencyDown("this service is stopping; resume from your cursor")
+            woken.result()
+        finally:
+            if not woken.done():
+                woken.cancel()
+                await asyncio.wait((woken,))
+
+
+async def next_change(changes: AsyncIterator[None]) -> None:
+    """Wait for the next change of a watched batch.
+
+    Raises:
+        DependencyDown: the store's connection was closed.
+    """
+    try:
+        await anext(changes)
+    except StopAsyncIteration:
+        raise DependencyDown("the connection to the store was closed") from None
+
+
+def _page(
+    entries: Sequence[LogEntry], cursor: int, batch: BatchRecord, *, last: bool
+) -> ResultsPage:
+    results = []
+    groups = []
+    for entry in entries:
+        if isinstance(entry, ResultRecord):
+            results.append(entry)
+        else:
+            groups.append(summarize(entry.group_id, entry.rewards))
+    return ResultsPage(
+        results=results, groups=groups, cursor=cursor + len(entries), batch=batch, last=last
+    )

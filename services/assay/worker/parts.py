@@ -1,0 +1,39 @@
+"""Objects that the stages of a host share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.core.ids import PipelineName, StageName, WorkerId
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.edge.tracing import Tracer
+from assay.store.port import Store
+from assay.worker.artifacts.broker import ArtifactBroker
+from assay.worker.forking.client import SlotForks
+from assay.worker.reports import REPORTS_MAX
+from assay.worker.slots.pool import Spawn
+from assay.worker.store_health import StoreHealth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostParts:
+    """Objects that the stages of a host share."""
+
+    store: Store
+    health: StoreHealth
+    clock: Clock
+    forks: SlotForks
+    broker: ArtifactBroker
+    metrics: Metrics
+    tracer: Tracer | None
+    worker: WorkerId
+    attempts_max: int
+    scratch: Path
+    spawn: Spawn
+    on_wanting: Callable[[StageName], None]
+    """Called when a stage has idle slots and no known work."""
+    version_of: Callable[[PipelineName, bytes], str]
+    """Version of a pipeline with a task's settings on this host."""
+    reports_max: int = REPORTS_MAX
+    """Maximum number of reports in one call to the store."""
