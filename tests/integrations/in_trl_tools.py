@@ -11,7 +11,7 @@ import tempfile
 from typing import Any
 
 from datasets import Dataset
-from in_trl import GROUP, STEPS, Seen
+from in_trl import GROUP, STEPS, Seen  # type: ignore[import-not-found]  # beside this program
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import GRPOConfig

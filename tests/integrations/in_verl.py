@@ -73,8 +73,8 @@ def advantages(scores: list[float], infra_failed: list[float]) -> list[float]:
 def configuration(path: str, size: int) -> Any:
     """What the flags of the page set, and verl's defaults beside them."""
     kwargs = {"pipeline": "math", "step_size": size}
-    function = {"path": path, "name": "compute_score", "reward_kwargs": kwargs}
-    manager = {"source": "register", "name": "naive", "module": None}
+    function: dict[str, Any] = {"path": path, "name": "compute_score", "reward_kwargs": kwargs}
+    manager: dict[str, Any] = {"source": "register", "name": "naive", "module": None}
     if path == "manager":
         function["path"] = None
         module = {"path": "pkg://assay.integrations.trainers.verl_manager"}
@@ -86,7 +86,7 @@ def configuration(path: str, size: int) -> Any:
 
 async def by_manager(path: str, texts: tuple[str, ...]) -> list[dict[str, Any]]:
     manager = load_reward_manager(configuration(path, len(texts)), Characters())
-    return await asyncio.gather(*(manager.run_single(one_response(text)) for text in texts))
+    return list(await asyncio.gather(*(manager.run_single(one_response(text)) for text in texts)))
 
 
 class Says:

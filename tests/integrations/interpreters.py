@@ -20,8 +20,6 @@ INTERPRETERS = tuple(
     filter(None, os.environ.get("TRAINERS_PYTHON", sys.executable).split(os.pathsep))
 )
 _VERSION = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))"
-_SEEN = os.environ.get("REAL_CLIENTS_REPORT")
-"""A file that gets a line of JSON per program that ran: `real_clients` makes a table of it."""
 
 
 @cache
@@ -41,7 +39,7 @@ async def run_program(
     found = interpreter_with(package)
     if found is None:
         pytest.skip(f"{package} is not installed in {os.pathsep.join(INTERPRETERS)}")
-    interpreter, version = found
+    interpreter, _ = found
     process = await asyncio.create_subprocess_exec(
         interpreter,
         program,
@@ -58,11 +56,4 @@ async def run_program(
             await process.wait()
     text = output.decode(errors="replace")
     assert process.returncode == 0, text
-    _record({"package": package, "version": version, "program": program.name})
     return json.loads(text.strip().splitlines()[-1])
-
-
-def _record(line: Mapping[str, str]) -> None:
-    if _SEEN:
-        with Path(_SEEN).open("a") as file:
-            file.write(json.dumps(line) + "\n")

@@ -130,3 +130,58 @@ async def test_tinkers_group_has_no_member_that_was_not_judged(api: Any, run_wor
     assert found["rewards"] == [1.0, 0.0, 0.0]
     assert found["errors"] == ["UnscoredError"]
     assert found["advantages"] == pytest.approx(ADVANTAGES, abs=1e-6)
+
+
+async def test_areal_rejects_an_episode_that_was_not_judged(api: Any, run_worker: Any) -> None:
+    await run_worker(Judge(), stage="extract")
+    found = await run("areal", api.addresses.grpc, EXAMPLES / "areal_workflow.py", *BASELINE)
+    assert (found["rewards"], found["rejected"]) == ([1.0, 0.0, 0.0], 1)
+    assert found["advantages"] == pytest.approx(ADVANTAGES)
+
+
+async def test_a_trace_of_verifiers_that_was_not_judged_has_an_error_and_no_reward(
+    api: Any, run_worker: Any
+) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "verifiers_taskset.py"
+    found = await run("verifiers", api.addresses.grpc, path, *BASELINE)
+    assert found["rewards"] == [1.0, 0.0, 0.0]
+    assert found["advantages"] == pytest.approx(ADVANTAGES)
+    [error] = found["errors"]
+    assert "INFRA_FAILED" in error
+    assert found["seeded"] == [None]
+
+
+async def test_openenvs_client_gets_null_where_nothing_was_judged(
+    api: Any, run_worker: Any
+) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "openenv_environment.py"
+    found = await run("openenv", api.addresses.grpc, path, *BASELINE)
+    assert found["rewards"] == [1.0, None, 0.0, 0.0]
+
+
+async def test_nemo_gyms_server_and_our_endpoint_answer_alike(api: Any, run_worker: Any) -> None:
+    await run_worker(Judge(), stage="extract")
+    path, url = EXAMPLES / "nemo_gym_server.py", api.addresses.http
+    found = await run("nemo-gym", api.addresses.grpc, path, url, *BASELINE, program="nemo_gym")
+    for one in found.values():
+        assert one["rewards"] == [1.0, 0.0, 0.0, 0.0]
+        assert one["masked"] == [False, True, False, False]
+        assert one["classes"] == [None, "INFRA_FAILED", None, None]
+    # NeMo-Gym's own statistics count the 0.0 of a masked sample; the endpoint's do not.
+    assert found["server"]["metrics"]["mean/reward"] == pytest.approx(1 / 4)
+    assert found["endpoint"]["metrics"]["mean/reward"] == pytest.approx(1 / 3)
+
+
+async def test_agent_lightnings_server_keeps_an_event_that_says_what_was_not_judged(
+    api: Any, run_worker: Any
+) -> None:
+    judge = Judge()
+    await run_worker(judge, stage="extract")
+    path = EXAMPLES / "agent_lightning_hooks.py"
+    found = (await run("agentlightning", api.addresses.grpc, path, *BASELINE))["events"]
+    assert [one["value"] for one in found] == [1.0, None, 0.0, 0.0]
+    assert [one["source"] for one in found] == ["assay", "fallback", "assay", "assay"]
+    assert "INFRA_FAILED" in found[1]["reason"]
+    assert len(judge.batches) == 1
