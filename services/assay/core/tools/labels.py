@@ -73,7 +73,7 @@ def output_text(output: object) -> str:
     """Return the text of the assistant's last message in a response's output items.
 
     Raises:
-        InvalidRequest: it is no list of items.
+        InvalidRequest: it is not a list of items.
     """
     if not isinstance(output, Sequence) or isinstance(output, str | bytes):
         raise InvalidRequest("response.output: a list of items", field="response.output")

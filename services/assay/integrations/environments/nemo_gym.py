@@ -38,7 +38,7 @@ class Scored:
                 `assay.core.tools.labels.ROW_LABELS` is what the response is judged by.
 
         Raises:
-            InvalidRequest: `response.output` is no list.
+            InvalidRequest: `response.output` is not a list.
         """
         judged = await shared_scorer(self.assay_scoring).judge_one_async(
             Sample(

@@ -2,8 +2,8 @@
 
     GRPOTrainer(rollout_func=Rollouts("127.0.0.1:8480"), reward_funcs=Reward("math"), ...)
 
-Before each step the trainer's weights are pushed and activated; then equal prompts that stand
-beside each other are one group. `logprobs` are those of the very distribution that was sampled
+Before each step the trainer's weights are pushed and activated; then equal prompts that are
+next to each other are one group. `logprobs` are those of the very distribution that was sampled
 from. A rollout that failed is one token without loss, marked in `rollout_failed`: `Reward` does not
 judge it and has no reward for it.
 """
