@@ -38,6 +38,10 @@ class HeldClaim:
     """The lease is lost; its result will be discarded."""
     is_reported: bool = False
     """Its end is being reported to the store."""
+    reuse_key: str = ""
+    """See `assay.worker.reuse`; empty: its verdict is for it alone."""
+    leads: bool = False
+    """Others wait for its verdict, or may."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
