@@ -43,9 +43,9 @@ def source_to_run(work: Work) -> Source:
     settings: RunSettings = work.settings
     run: ProgramRun = work.reference
     return Source(
-        language=settings.language,
+        language=settings.LANGUAGE,
         text=encoded(work.response),
-        flags=default_flags(settings.language),
+        flags=default_flags(settings.LANGUAGE),
         limits=CompileLimits(cpu_s=run.compile_cpu_s, memory_bytes=2 * 1024**3),
     )
 
@@ -53,7 +53,7 @@ def source_to_run(work: Work) -> Source:
 def source_to_judge(work: Work) -> Source | None:
     """The program in the response of `code.LANGUAGE`."""
     settings: LanguageSettings = work.settings
-    language = settings.language
+    language = settings.own_language()
     text = program_of(work.response, settings.extraction, settings.block, language.words)
     if text is None:
         return None
