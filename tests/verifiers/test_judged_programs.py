@@ -195,7 +195,7 @@ def test_a_program_that_asks_well_passes(bench: Any, program: str, language: str
         ("input()\n", "blocked_limit"),  # each waits for the other
         ("while True: pass", "cpu_limit"),
         ("import time\ntime.sleep(60)", "blocked_limit"),
-        ("while True: print(1001)", "wrong_answer"),
+        ("while True: print(1001)", None),
         ("import sys\nsys.stdout.write('1' * 10_000_000)", "output_limit"),
         ("raise SystemExit(5)", "runtime_error"),
         ("import os\nos.kill(os.getpid(), 9)", "crashed"),

@@ -15,15 +15,13 @@ from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.sandbox.port import MIB
 from assay.verifiers.code.controls import EMPTY, GOLD, response_of
-from assay.verifiers.languages.commands import Flags
-from assay.verifiers.languages.compiler import CompileLimits
+from assay.verifiers.languages.commands import CompileLimits, Flags, Source, default_flags
 from assay.verifiers.languages.definition import (
     PROGRAM_COMPILE,
     PROGRAM_COMPILE_STAGE,
     CompiledSettings,
 )
 from assay.verifiers.languages.language import ALL_LANGUAGES, Language
-from assay.verifiers.languages.programs import Source, default_flags
 from assay.verifiers.port import (
     Control,
     PipelineDefinition,

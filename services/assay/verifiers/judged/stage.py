@@ -28,7 +28,8 @@ from assay.verifiers.code.scoring import (
 )
 from assay.verifiers.judged.definition import CheckedReference, InteractiveReference, JudgedSettings
 from assay.verifiers.judged.interaction import Interaction, Interactions
-from assay.verifiers.languages.programs import Programs, Source
+from assay.verifiers.languages.commands import Source
+from assay.verifiers.languages.programs import Programs
 from assay.verifiers.languages.stages import (
     encoded,
     extracted_of,

@@ -8,6 +8,7 @@ from typing import Final
 
 from assay.sandbox.port import MIB
 from assay.verifiers.languages.java_source import java_file
+from assay.verifiers.languages.language import Language
 from assay.verifiers.languages.toolchains import Toolchain, node_major
 
 WRAPPER: Final = "wrapper.sh"
@@ -45,6 +46,36 @@ class Flags:
     optimize: str = ""
     headers: tuple[tuple[str, bytes], ...] = ()
     """Files beside a source of C or C++: name and content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileLimits:
+    """Bounds of a compilation, from a task's settings."""
+
+    cpu_s: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A program as text, and how it is compiled."""
+
+    language: Language
+    text: bytes
+    flags: Flags
+    limits: CompileLimits
+
+
+def default_flags(language: Language) -> Flags:
+    """Flags for a program of Assay's own."""
+    match language.name:
+        case "c":
+            return Flags(standard="gnu17", optimize="0")
+        case "cpp":
+            return Flags(standard="gnu++17", optimize="0")
+        case "rust":
+            return Flags(standard="2021", optimize="0")
+    return Flags()
 
 
 def build_of(

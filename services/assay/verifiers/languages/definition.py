@@ -17,8 +17,7 @@ from assay.sandbox.port import MIB
 from assay.verifiers.code.controls import language_controls
 from assay.verifiers.code.definition import CodeSettings, CppReference
 from assay.verifiers.execution.definition import ProgramRun
-from assay.verifiers.languages.commands import Flags
-from assay.verifiers.languages.compiler import CompileLimits
+from assay.verifiers.languages.commands import CompileLimits, Flags
 from assay.verifiers.languages.language import (
     BASH,
     GO,

@@ -6,7 +6,6 @@ program of the language can be judged here.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from assay.config.settings import SandboxSettings
@@ -16,10 +15,15 @@ from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandLauncher, CommandRun, Limits, RunResult
 from assay.verifiers.code.scoring import PASS, text_tail
-from assay.verifiers.languages.commands import Flags, run_argv, run_env
+from assay.verifiers.languages.commands import (
+    CompileLimits,
+    Source,
+    default_flags,
+    run_argv,
+    run_env,
+)
 from assay.verifiers.languages.compiler import (
     Compiled,
-    CompileLimits,
     LanguageCompiler,
     read_artifact,
 )
@@ -29,16 +33,6 @@ from assay.verifiers.languages.toolchains import Toolchain, ToolMissing, find_to
 from assay.verifiers.port import Artifacts
 
 OpenLauncher = Callable[[Inside], CommandLauncher]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A program as text, and how it is compiled."""
-
-    language: Language
-    text: bytes
-    flags: Flags
-    limits: CompileLimits
 
 
 class Programs:
@@ -220,15 +214,3 @@ def present() -> Mapping[str, Toolchain]:
         except ToolMissing:
             continue
     return found
-
-
-def default_flags(language: Language) -> Flags:
-    """Flags for a program of Assay's own."""
-    match language.name:
-        case "c":
-            return Flags(standard="gnu17", optimize="0")
-        case "cpp":
-            return Flags(standard="gnu++17", optimize="0")
-        case "rust":
-            return Flags(standard="2021", optimize="0")
-    return Flags()

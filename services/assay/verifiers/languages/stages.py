@@ -26,9 +26,10 @@ from assay.verifiers.code.scoring import (
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import Step
 from assay.verifiers.execution.runs import not_compiled, ran_and_reported
-from assay.verifiers.languages.compiler import Compiled, CompileLimits
+from assay.verifiers.languages.commands import CompileLimits, Source, default_flags
+from assay.verifiers.languages.compiler import Compiled
 from assay.verifiers.languages.definition import LanguageReference, LanguageSettings, RunSettings
-from assay.verifiers.languages.programs import Programs, Source, default_flags
+from assay.verifiers.languages.programs import Programs
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.total import total
 
