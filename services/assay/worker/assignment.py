@@ -120,6 +120,14 @@ def blame_for_end(assignment: Assignment) -> Blame:
     return Blame(blamed=blamed, again=others)
 
 
+def works_in_vain(assignment: Assignment) -> bool:
+    """Whether the current work of the slot, or every work that may be current, is lost."""
+    current = assignment.current
+    if current is not None:
+        return current.is_lost
+    return bool(assignment.open) and all(held.is_lost for held in assignment.open.values())
+
+
 def no_blame(assignment: Assignment) -> Blame:
     """The slot retired: its current work needs a fresh slot, the others any slot."""
     current = assignment.current

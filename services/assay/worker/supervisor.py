@@ -26,6 +26,7 @@ from assay.worker.assignment import (
     bytes_of,
     no_blame,
     wire_work,
+    works_in_vain,
 )
 from assay.worker.attempts import Attempts
 from assay.worker.auditing.references import ReferenceAudits
@@ -329,7 +330,7 @@ class Supervisor:
             if opinion := second_opinion(verdict.said):
                 self._parts.metrics.second_judged(pipeline=held.claim.task.pipeline, result=opinion)
             self._conclude(held, report, verdict.said)
-        if assignment.open and _works_in_vain(assignment):
+        if assignment.open and works_in_vain(assignment):
             self._stop_in_vain(slot, assignment)
             self._pump()
         elif assignment.open:
@@ -424,7 +425,7 @@ class Supervisor:
             self._replace_leader(held)
         for slot in self._pool.busy:
             assignment = slot.assignment
-            if assignment is not None and _works_in_vain(assignment):
+            if assignment is not None and works_in_vain(assignment):
                 self._stop_in_vain(slot, assignment)
         self._pump()
 
@@ -496,11 +497,3 @@ class Supervisor:
         await self._pool.close()
         await self._audits.close()
         await self._reports.flush()
-
-
-def _works_in_vain(assignment: Assignment) -> bool:
-    """Whether the current work of the slot, or every work that may be current, is lost."""
-    current = assignment.current
-    if current is not None:
-        return current.is_lost
-    return bool(assignment.open) and all(held.is_lost for held in assignment.open.values())
