@@ -16,6 +16,7 @@ from assay.verifiers import noop
 from assay.verifiers.code import definition as code_definition
 from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
+from assay.verifiers.judged import definition as judged_definition
 from assay.verifiers.languages import definition as languages_definition
 from assay.verifiers.math import definition as math_definition
 from assay.verifiers.port import (
@@ -27,6 +28,7 @@ from assay.verifiers.port import (
     StageHandler,
 )
 from assay.verifiers.relative import definition as relative_definition
+from assay.verifiers.sql import definition as sql_definition
 from assay.verifiers.text import definition as text_definition
 
 DefinePipelines = Callable[[VerifierSettings], Iterable[PipelineDefinition]]
@@ -39,6 +41,8 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     code_definition.define_pipelines,
     execution_definition.define_pipelines,
     languages_definition.define_pipelines,
+    judged_definition.define_pipelines,
+    sql_definition.define_pipelines,
     function_definition.define_pipelines,
 )
 
