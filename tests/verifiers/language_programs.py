@@ -4,8 +4,7 @@ from typing import Final
 
 ADDERS: Final = {
     "c": (
-        "#include <stdio.h>\n"
-        'int main() { int a, b; scanf("%d %d", &a, &b); printf("%d", a + b); }'
+        '#include <stdio.h>\nint main() { int a, b; scanf("%d %d", &a, &b); printf("%d", a + b); }'
     ),
     "java": (
         "import java.util.*;\n// public class Other {\npublic class Solve {\n"
@@ -23,7 +22,7 @@ ADDERS: Final = {
         "console.log(a + b);"
     ),
     "go": 'package main\nimport "fmt"\n'
-    'func main() { var a, b int; fmt.Scan(&a, &b); fmt.Println(a + b) }',
+    "func main() { var a, b int; fmt.Scan(&a, &b); fmt.Println(a + b) }",
     "rust": (
         "use std::io::Read;\nfn main() {\n    let mut text = String::new();\n"
         "    std::io::stdin().read_to_string(&mut text).unwrap();\n"
@@ -56,8 +55,7 @@ CODES: Final = {
 SLEEPS: Final = {
     "c": "#include <unistd.h>\nint main() { sleep(60); }",
     "java": (
-        "class A { public static void main(String[] a) throws Exception { "
-        "Thread.sleep(60000); } }"
+        "class A { public static void main(String[] a) throws Exception { Thread.sleep(60000); } }"
     ),
     "javascript": "setTimeout(() => {}, 60000)",
     "typescript": "setTimeout(() => {}, 60000)",
