@@ -23,6 +23,7 @@ from assay.client import wire
 from assay.client.backoff import Backoff
 from assay.client.batch import MESSAGE_BYTES, Batch, SyncBatch
 from assay.client.connection import Connection, Sleep
+from assay.client.joining import JOIN_S
 from assay.client.loop_thread import LoopThread
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
@@ -50,6 +51,7 @@ class Client:
         root_certificates: bytes | None = None,
         backoff: Backoff | None = None,
         timeout_s: float = 60.0,
+        join_s: float = JOIN_S,
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
         sleep: Sleep = asyncio.sleep,
         randomness: random.Random | None = None,
@@ -63,6 +65,8 @@ class Client:
                 TLS.
             backoff: how long to retry when the service cannot be reached or is full.
             timeout_s: timeout of one attempt of a call that does not wait for scoring.
+            join_s: how long a small submission that meets another of its batch in progress waits
+                to be joined with more; 0: each is a message of its own.
             new_id: makes names for batches that are opened without one.
             sleep: waits between attempts.
             randomness: source of jitter.
@@ -77,6 +81,7 @@ class Client:
             randomness=randomness,
         )
         self._stub = reward_pb2_grpc.RewardServiceStub(self._connection.channel)
+        self._join_s = join_s
         self._new_id = new_id
 
     async def __aenter__(self) -> Self:
@@ -179,7 +184,7 @@ class Client:
 
     def batch(self, batch_id: str) -> Batch:
         """Use a batch that is already open, for example after a restart of the trainer."""
-        return Batch(batch_id, connection=self._connection, stub=self._stub)
+        return Batch(batch_id, connection=self._connection, stub=self._stub, join_s=self._join_s)
 
     async def score(
         self,
@@ -230,6 +235,7 @@ class SyncClient:
         root_certificates: bytes | None = None,
         backoff: Backoff | None = None,
         timeout_s: float = 60.0,
+        join_s: float = JOIN_S,
     ) -> None:
         """See `Client.__init__`."""
         self._loop = LoopThread()
@@ -241,6 +247,7 @@ class SyncClient:
                     root_certificates=root_certificates,
                     backoff=backoff,
                     timeout_s=timeout_s,
+                    join_s=join_s,
                 )
             )
         except BaseException:

@@ -178,6 +178,11 @@ class Metrics:
         self._artifacts = new.counter(
             "assay_artifacts_total", "Artifact lookups by result.", ("result",)
         )
+        self._reused = new.counter(
+            "assay_reused_verdicts_total",
+            "Verdicts of tasks that use them again, by how they were obtained.",
+            ("stage", "result"),
+        )
         self._audits = new.counter(
             "assay_reference_audits_total",
             "Audits of references by a host's slots, by result.",
@@ -345,6 +350,10 @@ class Metrics:
     def artifact_had(self, *, result: str) -> None:
         """An artifact was `cached` here, `fetched` from the store, `made`, or `missing`."""
         self._artifacts.labels(result).inc()
+
+    def verdict_reused(self, *, stage: str, result: str) -> None:
+        """`kept`, `shared` with one that was judged meanwhile, or `made`."""
+        self._reused.labels(stage, result).inc()
 
     def reference_audited(self, *, stage: str, result: str) -> None:
         """A slot found a reference `sound` or `weak`, or `failed` to audit it."""

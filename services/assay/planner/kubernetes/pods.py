@@ -16,7 +16,7 @@ IMAGE: Final = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
      "ErrImageInspect", "RegistryUnavailable"}
 )  # fmt: skip
-"""Reasons of a container whose image is not to be had."""
+"""Reasons of a container whose image cannot be obtained."""
 BROKEN: Final = frozenset(
     {"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError",
      "RunContainerError", "StartError"}
