@@ -31,7 +31,7 @@ if (state == 'OPEN' or state == 'SEALED') and closing == '' then
   for _, job in ipairs(chosen) do
     local j = read_job(job)
     withdraw(job, j, ARGV[1])
-    end_request(job, j, 'CANCELLED', '', '', '', '', '')
+    end_request(job, j, 'CANCELLED', '', '', '', '', '', 0)
     drop_job(job, j)
   end
   write_touched()

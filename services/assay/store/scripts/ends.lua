@@ -51,8 +51,10 @@ local function timing(j, started_ns, finished_ns)
     NOW_US, j.attempts, j.worker)
 end
 
+-- The service packed, and its length.
 local function service(j, started_ns, finished_ns)
-  return cmsgpack.pack(j.stage, tonumber(finished_ns) - tonumber(started_ns))
+  local spent_ns = tonumber(finished_ns) - tonumber(started_ns)
+  return cmsgpack.pack(j.stage, spent_ns), spent_ns
 end
 
 local function sum_of_services(packed)
@@ -62,18 +64,19 @@ local function sum_of_services(packed)
   return sum
 end
 
--- A request ends: `last` and `served` are the timing and service of its last stage, or ''. The
+-- A request ends: `last` and `served` are the timing and service of its last stage, or '';
+-- `served_ns` is the length of the latter. The
 -- caller takes it from its queue or lease set.
-local function end_request(job, j, outcome, reward, body, err, last, served)
+local function end_request(job, j, outcome, reward, body, err, last, served, served_ns)
   local t = touch(j.uid)
-  local static = cmsgpack.unpack(j.static)
+  local static = static_of(j)
   local group = static[2]
   local stages = j.stages_gone + (last == '' and 0 or 1)
   t.log[#t.log + 1] = array_head(7 + stages) .. '\0' .. j.static
     .. cmsgpack.pack(outcome, reward, body, err, j.claims) .. j.timings .. last
   t.history[#t.history + 1] = array_head(2 + 2 * stages)
     .. cmsgpack.pack(j.arrived, outcome) .. j.services .. served
-  local natural = (j.arrived - NOW_US) * 1000 + sum_of_services(j.services .. served)
+  local natural = (j.arrived - NOW_US) * 1000 + sum_of_services(j.services) + served_ns
   t.natural = math.max(t.natural or natural, natural) -- ns since now: so a double is exact
   t.jobs[#t.jobs + 1] = job
   t.outcomes[outcome] = (t.outcomes[outcome] or 0) + 1
@@ -90,8 +93,8 @@ local function end_request(job, j, outcome, reward, body, err, last, served)
 end
 
 -- A request that ran out of attempts ends, and is kept for the operator.
-local function bury(job, j, err, last, served, letters_max, own_max)
-  end_request(job, j, 'INFRA_FAILED', '', '', err, last, served)
+local function bury(job, j, err, last, letters_max, own_max, served, served_ns)
+  end_request(job, j, 'INFRA_FAILED', '', '', err, last, served, served_ns)
   local letters = P .. 'dlq:' .. j.stage
   j.state, j.error = 'D', err
   write_job(job, j)

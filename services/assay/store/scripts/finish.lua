@@ -41,7 +41,7 @@ end
 function act.HANDOVER(job, j, at)
   local started, finished = ARGV[at + 3], ARGV[at + 4]
   call('HSET', P .. 'j:' .. job, 'm', j.timings .. timing(j, started, finished),
-    'v', j.services .. service(j, started, finished))
+    'v', j.services .. (service(j, started, finished)))
   call('SET', P .. 'o:' .. job, ARGV[at + 6])
   account(job, j, at)
   j.stage, j.stages_gone = ARGV[at + 5], j.stages_gone + 1
@@ -55,8 +55,8 @@ function act.FAIL(job, j, at)
   else
     local started, finished = ARGV[at + 3], ARGV[at + 4]
     account(job, j, at)
-    bury(job, j, ARGV[at + 5], timing(j, started, finished), service(j, started, finished),
-      letters_max, own_max)
+    bury(job, j, ARGV[at + 5], timing(j, started, finished), letters_max, own_max,
+      service(j, started, finished))
   end
 end
 

@@ -64,7 +64,7 @@ local function settle(uid, steps_max)
   for _, job in ipairs(jobs) do
     local j = read_job(job)
     withdraw(job, j, tenant)
-    end_request(job, j, closing, '', '', '', '', '')
+    end_request(job, j, closing, '', '', '', '', '', 0)
     drop_job(job, j)
   end
   return #jobs
