@@ -3,19 +3,17 @@
 import asyncio
 import hashlib
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.integrations.interpreters import run_program
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, RIGHT, WRONG, Judge
 
 from assay.reward.endpoints import ors_sessions
 from assay.reward.endpoints.ors_environments import TasksUnusableError
 
-TRAINERS_PYTHON = os.environ.get("TRAINERS_PYTHON", sys.executable)
 TOKEN = "a token of twenty-four characters"
 ROWS = [
     {"prompt": "2 + 3?", "reference": "5"},
@@ -226,19 +224,9 @@ async def test_a_file_of_tasks_that_cannot_be_used_stops_the_start(
 
 async def run_in(program: str, *arguments: str) -> Any:
     """The last line of a program of this folder, run where its packages are; or skip."""
-    process = await asyncio.create_subprocess_exec(
-        TRAINERS_PYTHON,
-        Path(__file__).with_name(program),
-        *arguments,
-        env={**os.environ, "OPENREWARD_SESSION_URL": arguments[0]},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    if process.returncode == 77:
-        pytest.skip(f"{TRAINERS_PYTHON} has no package for {program}")
-    assert process.returncode == 0, output.decode()
-    return json.loads(output.decode().strip().splitlines()[-1])
+    path = Path(__file__).with_name(program)
+    environment = {"OPENREWARD_SESSION_URL": arguments[0]}
+    return await run_program(path, "openreward", *arguments, environment=environment)
 
 
 async def test_the_openreward_client_plays_episodes(http: httpx.AsyncClient) -> None:

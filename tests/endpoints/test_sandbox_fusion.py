@@ -2,18 +2,15 @@
 
 import asyncio
 import json
-import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from tests.e2e.commands import platform_up
+from tests.integrations.interpreters import run_program
 from tests.verifiers.benches import SHARED_DATA
 
-CLIENT_PYTHON = os.environ.get("TRAINERS_PYTHON", sys.executable)
 ROUNDS = """
 #include <bits/stdc++.h>
 int main() { long long a, b; std::cin >> a >> b; std::cout << a * b << std::endl; }
@@ -164,14 +161,5 @@ async def labelled_requests(http: httpx.AsyncClient) -> None:
 
 async def the_client_of_pypi(endpoint: str) -> None:
     """`sandbox-fusion`, unchanged, if there is one."""
-    process = await asyncio.create_subprocess_exec(
-        CLIENT_PYTHON,
-        Path(__file__).with_name("in_sandbox_fusion.py"),
-        endpoint,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    if process.returncode == 77:
-        pytest.skip(f"{CLIENT_PYTHON} has no sandbox_fusion; all else passed")
-    assert process.returncode == 0, output.decode()
+    path = Path(__file__).with_name("in_sandbox_fusion.py")
+    await run_program(path, "sandbox-fusion", endpoint, environment={})

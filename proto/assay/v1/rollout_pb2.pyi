@@ -958,6 +958,7 @@ class PushWeightsRequest(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     ADAPTER_FIELD_NUMBER: _builtins.int
     SHARED_FILE_FIELD_NUMBER: _builtins.int
+    TENSORS_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     """In the first message: the version of these weights."""
     core_share_max: _builtins.float
@@ -976,6 +977,12 @@ class PushWeightsRequest(_message.Message):
     def adapter(self) -> Global___AdapterConfig:
         """In the first message, for LORA and OFT."""
 
+    @_builtins.property
+    def tensors(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorHead]:
+        """Whole tensors, whose bytes follow each other in `data`; not with `tensor`. An adapter has many
+        small tensors: one message for all of them costs a fraction of one message for each.
+        """
+
     def __init__(
         self,
         *,
@@ -986,10 +993,11 @@ class PushWeightsRequest(_message.Message):
         kind: Global___WeightsKind.ValueType = ...,
         adapter: Global___AdapterConfig | None = ...,
         shared_file: _builtins.str = ...,
+        tensors: _abc.Iterable[Global___TensorHead] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "tensor", b"tensor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "kind", b"kind", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "core_share_max", b"core_share_max", "data", b"data", "kind", b"kind", "policy_version", b"policy_version", "shared_file", b"shared_file", "tensor", b"tensor", "tensors", b"tensors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,7 +2,14 @@
 
 from typing import Final
 
-from assay.core.errors import Conflict, FailedPrecondition, NotFound, Saturated, TooLarge
+from assay.core.errors import (
+    Conflict,
+    FailedPrecondition,
+    InvalidRequest,
+    NotFound,
+    Saturated,
+    TooLarge,
+)
 from assay.core.ids import BatchId, GroupId, RequestId, TaskId
 from assay.core.records import Quota
 
@@ -74,6 +81,12 @@ def group_full(group_id: GroupId, index: int) -> FailedPrecondition:
     """There would be more requests than the batch's group size; `index` is the first of them."""
     message = f"group {group_id} would exceed the batch's group size"
     return FailedPrecondition(message, field=f"requests[{index}].group_id")
+
+
+def no_group(index: int) -> InvalidRequest:
+    """A request of a pipeline that judges whole groups names none."""
+    field = f"requests[{index}].group_id"
+    return InvalidRequest(f"{field}: missing; the pipeline judges whole groups", field=field)
 
 
 def other_request(request_id: RequestId, index: int) -> Conflict:

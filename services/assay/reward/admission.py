@@ -12,6 +12,7 @@ training steps return to their prompts, so equal bytes are parsed once while the
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -27,6 +28,7 @@ from assay.core.ids import (
     TaskId,
 )
 from assay.core.records import NewRequest
+from assay.core.store_limits import no_group
 from assay.core.tools.lru import LruCache
 from assay.reward.drafts import BatchDraft, Message, RequestDraft, TaskDraft
 from assay.verifiers.intake import parse_messages, parse_reference
@@ -34,6 +36,8 @@ from assay.verifiers.port import PipelineDefinition
 
 BATCH_SIZE_MAX: Final = 1_000_000
 """Requests per batch; also the bound of a group and of a task's batch size."""
+GROUP_JUDGED_MAX: Final = 64
+"""Requests of a group that one stage judges as a whole: a worker gets them all at once."""
 SPAN_MS_MAX: Final = 7 * 24 * 3600 * 1000
 """A week: the longest deadline and delay budget."""
 INSTANT_NS_MIN: Final = 10**18
@@ -103,6 +107,16 @@ def check_batch(draft: BatchDraft, now_ns: int) -> None:
             message = "deadline_ns: give it or deadline_ms, not both"
             raise InvalidRequest(message, field="deadline_ns")
         instant(draft.deadline_ns, "deadline_ns", now_ns)
+
+
+def check_group_size(draft: BatchDraft, definition: PipelineDefinition) -> None:
+    """Check that a batch whose groups are judged as a whole says when a group is complete.
+
+    Raises:
+        InvalidRequest: it does not, or its groups are too large.
+    """
+    if definition.group_stage is not None:
+        bounded(draft.group_size, "group_size", least=1, most=GROUP_JUDGED_MAX)
 
 
 def instant(value_ns: int, field: str, now_ns: int) -> int:
@@ -242,6 +256,8 @@ class RequestCheck:
                     artifacts=artifacts,
                 )
             )
+        if definition.group_stage is not None:
+            _check_groups(requests)
         return requests
 
     def _check_response(self, response: bytes, index: int) -> None:
@@ -279,6 +295,18 @@ def check_attached(
         _check_messages(draft.messages, settings.messages_bytes_max, f"{place}.messages")
     if draft.artifacts:
         _check_artifacts(draft, definition, settings.request_artifacts_bytes_max, place)
+
+
+def _check_groups(requests: Sequence[NewRequest]) -> None:
+    sizes: Counter[GroupId] = Counter()
+    for index, request in enumerate(requests):
+        if not request.group_id:
+            raise no_group(index)
+        sizes[request.group_id] += 1
+        if sizes[request.group_id] > GROUP_JUDGED_MAX:
+            field = f"requests[{index}].group_id"
+            message = f"{field}: more than {GROUP_JUDGED_MAX} requests of one group"
+            raise InvalidRequest(message, field=field)
 
 
 def _check_messages(messages: bytes, bytes_max: int, field: str) -> None:

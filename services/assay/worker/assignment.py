@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.core.records import Claim
+from assay.core.records import Claim, Member, payload_bytes
 from assay.sandbox.accounting.blocked import BlockedTime
+from assay.worker.slots.messages import WireWork
 
 RERUNS_MAX: Final = 3
 ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2
@@ -78,6 +79,25 @@ class Blame:
 
     blamed: HeldClaim | None
     again: tuple[HeldClaim, ...]
+
+
+def bytes_of(claim: Claim) -> int:
+    """Size of what a slot gets for the claim."""
+    parts = claim.members or (claim,)
+    return sum(payload_bytes(one) + len(one.handover) for one in parts)
+
+
+def wire_work(claim: Claim, task: int) -> WireWork:
+    """The claim for a slot; `task`: its place among the tasks of the assignment."""
+    if not claim.members:
+        return _wire(claim, task)
+    members = [_wire(member, task) for member in claim.members]
+    return WireWork(task, b"", b"", b"", members=members, submitted=claim.submitted)
+
+
+def _wire(one: Claim | Member, task: int) -> WireWork:
+    contents = (one.response, one.reference, one.handover, one.messages, one.artifacts)
+    return WireWork(task, *contents)
 
 
 def blame_for_end(assignment: Assignment) -> Blame:

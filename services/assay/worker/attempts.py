@@ -85,6 +85,8 @@ class Attempts:
         return StageReport(worker=worker, started_after_ns=0, finished_after_ns=held_ns)
 
     def _limit_finish(self, claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
+        if claim.members:  # which of them is to blame is not known
+            return FailAttempt(error=f"{limit}: {error}")
         version = self._version_of(claim.task.pipeline, claim.task.settings_json)
         try:
             return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s, version=version)

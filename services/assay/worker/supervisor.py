@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from assay.core.errors import AssayError
-from assay.core.records import Claim, Lease, Reaped, StageReport, payload_bytes
+from assay.core.records import Claim, Lease, Reaped, StageReport
 from assay.sandbox.port import RunStatus
 from assay.verifiers.port import StageDefinition
 from assay.worker.artifacts.protocol import WORDS, ArtifactProtocol
@@ -23,7 +23,9 @@ from assay.worker.assignment import (
     HeldClaim,
     Waiting,
     blame_for_end,
+    bytes_of,
     no_blame,
+    wire_work,
 )
 from assay.worker.attempts import Attempts
 from assay.worker.auditing.references import ReferenceAudits
@@ -215,7 +217,7 @@ class Supervisor:
             HeldClaim(
                 claim=claim,
                 claimed_ns=now_ns,
-                payload_bytes=payload_bytes(claim) + len(claim.handover),
+                payload_bytes=bytes_of(claim),
             )
             for claim in claims
         ]
@@ -253,15 +255,7 @@ class Supervisor:
                 self._parts.version_of(claim.task.pipeline, claim.task.settings_json),
             )
             number = tasks.setdefault(task, len(tasks))
-            work = messages.WireWork(
-                number,
-                claim.response,
-                claim.reference,
-                claim.handover,
-                claim.messages,
-                claim.artifacts,
-            )
-            works.append(work)
+            works.append(wire_work(claim, number))
         slot.send(messages.WORK, list(tasks), works, assignment.individually)
 
     def on_idle(self) -> None:

@@ -373,15 +373,22 @@ def part(message: rollout_pb2.PushWeightsRequest) -> Part:
     Raises:
         InvalidRequest: a field is wrong.
     """
-    head = None
+    head: Head | None = None
+    together: tuple[Head, ...] = ()
     if message.HasField("tensor"):
-        tensor = message.tensor
-        if not 1 <= len(tensor.shape) <= SHAPE_DIMENSIONS_MAX:
-            raise _wrong("tensor.shape", f"1 to {SHAPE_DIMENSIONS_MAX} dimensions")
-        head = Head(
-            name=tensor.name, dtype=tensor.dtype, shape=tuple(tensor.shape), sha256=tensor.sha256
-        )
-    return Part(push=_push(message), head=head, data=message.data)
+        if message.tensors:
+            raise _wrong("tensors", "not with tensor")
+        head = _head(message.tensor, "tensor")
+    elif message.tensors:
+        together = tuple(_head(one, f"tensors[{i}]") for i, one in enumerate(message.tensors))
+    return Part(push=_push(message), head=head, together=together, data=message.data)
+
+
+def _head(tensor: rollout_pb2.TensorHead, where: str) -> Head:
+    shape = tuple(tensor.shape)
+    if not 1 <= len(shape) <= SHAPE_DIMENSIONS_MAX:
+        raise _wrong(f"{where}.shape", f"1 to {SHAPE_DIMENSIONS_MAX} dimensions")
+    return Head(name=tensor.name, dtype=tensor.dtype, shape=shape, sha256=tensor.sha256)
 
 
 def _push(message: rollout_pb2.PushWeightsRequest) -> PushSpec:

@@ -57,6 +57,7 @@ class Batches:
         """See `RewardService.open_batch`."""
         admission.check_batch(draft, self._clock.now_ns())
         task = await self._tasks.find(tenant, TaskId(draft.task_id))
+        admission.check_group_size(draft, task.definition)
         return await self.open(tenant, task, draft)
 
     async def open(

@@ -7,6 +7,7 @@
 --@include requests.lua
 --@include shares.lua
 --@include task_use.lua
+--@include gathering.lua
 --@include letters.lua
 --@include ends.lua
 --@include settling.lua
@@ -31,7 +32,7 @@ if (state == 'OPEN' or state == 'SEALED') and closing == '' then
   for _, job in ipairs(chosen) do
     local j = read_job(job)
     withdraw(job, j, ARGV[1])
-    end_request(job, j, 'CANCELLED', '', '', '', '', '', 0)
+    end_request(job, j, 'CANCELLED', '', '', '', '', '')
     drop_job(job, j)
   end
   write_touched()

@@ -9,6 +9,7 @@
 --@include shares.lua
 --@include task_use.lua
 --@include new_jobs.lua
+--@include gathering.lua
 --@include letters.lua
 --@include ends.lua
 --@include settling.lua
@@ -34,8 +35,8 @@ for _, job in ipairs(lost) do
     redelivered = redelivered + 1
   else
     local held_ns = string.format('%.0f', (NOW_US - j.claimed) * 1000)
-    bury(job, j, lease_ran_out, timing(j, '0', held_ns), letters_max, own_max,
-      service(j, '0', '0'))
+    bury(job, j, lease_ran_out, timing(j, '0', held_ns), service(j, '0', '0'),
+      letters_max, own_max)
     dead = dead + 1
   end
 end

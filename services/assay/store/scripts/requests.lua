@@ -1,11 +1,12 @@
 -- Shared by the scripts that move requests; put in place of their `--@include requests.lua` line.
 -- Each call creates all functions of its script, so a script includes only the parts it needs:
--- shares.lua, task_use.lua, new_jobs.lua, letters.lua, ends.lua and settling.lua, in this order.
+-- shares.lua, task_use.lua, new_jobs.lua, gathering.lua, letters.lua, ends.lua and settling.lua, in this
+-- order.
 --
 -- One hash tag per shard: KEYS[1] is the prefix `assay:{<shard>}:`, every key below begins with it,
 -- so all are in one slot. A batch is called `<tenant>:<batch>` (<uid>), a request `%016d` (<job>).
 --
---   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)  batches (opened so far)
+--   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)  gathers (stage, if any)  batches (opened so far)
 --                              kept (ms after its last use)  done (batches with requests)
 --                              until, refreshed (ms: see `use_task`)
 --                              span0 ... span4 (ns: `natural` of the last five of them)
@@ -20,6 +21,8 @@
 --                              grouped (requests of the groups in the log)  shift (sum over
 --                              them, in millionths: see `zero_shift`)
 --                              risk (0 | 1)  natural (ns: arrival + services of those ended, most)
+--                              gathers (the stage that judges whole groups, if one does; their keys:
+--                              gathering.lua)
 --                              reserved ('<requests> <bytes>' of the tenant's quota that were taken
 --                              for requests to come)
 --   d:<uid>            HASH    request id -> digest of its content
@@ -95,7 +98,7 @@ local FORGOTTEN_MAX = 16 -- batches per call
 local SPANS_KEPT = 5 -- as in core/store_limits.py
 local COST_US_MIN, LEARNT_FROM = 1000, 16 -- as in core/ordering.py
 local DEVIATION_MIN = 1e-8 -- as in core/advantages.py
-local KEPT_KINDS = { 'b:', 'd:', 'gs:', 'g:', 'r:', 'pl:' } -- of a batch, as long as its results
+local KEPT_KINDS = { 'b:', 'd:', 'gs:', 'g:', 'gg:', 'r:', 'pl:' } -- of a batch, as long as its results
 
 local function in_slices(command, key, list)
   for first = 1, #list, SLICE do
