@@ -37,6 +37,7 @@ from assay.reward import bodies, docs_page
 from assay.reward.drafts import ResultsPage, Scored
 from assay.reward.endpoints import mounting
 from assay.reward.endpoints.calling import Kept, read_message, while_connected
+from assay.reward.endpoints.ors_sessions import Shelf
 from assay.reward.operations.results import PAGE_RESULTS_MAX
 from assay.reward.readers import Readers
 from assay.reward.reading import Form
@@ -65,9 +66,23 @@ def build_app(
     metrics_reader: MetricsReader,
     body_bytes_max: int,
     kept: Kept,
+    shelf: Shelf,
     settings: RewardSettings,
 ) -> FastAPI:
-    """Build the ASGI application; `kept` returns a report that a stage has made."""
+    """Build the ASGI application.
+
+    Args:
+        service: what it serves.
+        readers: read and check messages.
+        guard: admits calls.
+        ping: asks the store.
+        registry: the metrics.
+        metrics_reader: who may read them.
+        body_bytes_max: largest body.
+        kept: returns a report that a stage has made.
+        shelf: where sessions are kept for other API processes.
+        settings: of the service.
+    """
     app = FastAPI(
         title="Assay reward service",
         version="1",
@@ -81,7 +96,7 @@ def build_app(
     app.include_router(_payloads(service, readers))
     app.include_router(_results(service, guard.door.limits))
     app.include_router(_observation(ping, registry, metrics_reader))
-    mounting.mount(app, service, readers, kept, settings)
+    mounting.mount(app, service, readers, kept, shelf, settings)
     docs_page.install(app)
     http_edge.install(app, guard=guard, paths=PATHS, body_bytes_max=body_bytes_max)
     mounting.speak_dialects(app)
