@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Sequence,
@@ -231,7 +230,7 @@ async def _results_json(records: Sequence[ResultRecord]) -> str:
     results = []
     for first in range(0, len(records), RESULTS_AT_ONCE):
         for result in records[first : first + RESULTS_AT_ONCE]:
-            results.append(bodies.ResultBody.of(result).model_dump_json())
+            results.append(bodies.result_json(result))
         await asyncio.sleep(0)
     return ",".join(results)
 
@@ -286,7 +285,7 @@ def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
         # Errors of the call itself are raised before the first line, while a status can be sent.
         await service.page(tenant, batch_id, cursor=cursor, results_max=1)
         pages = limited(service.stream(tenant, batch_id, cursor=cursor), limits)
-        return StreamingResponse(_ndjson(pages, partial(service.turn, tenant)), media_type=NDJSON)
+        return StreamingResponse(ndjson(pages, partial(service.turn, tenant)), media_type=NDJSON)
 
     return router
 
@@ -323,14 +322,15 @@ def _observation(
     return router
 
 
-async def _ndjson(
+async def ndjson(
     pages: AsyncGenerator[ResultsPage, None], turn: Callable[[], AbstractAsyncContextManager[None]]
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     async with aclosing(pages):
         try:
             async for page in pages:
                 async with turn():
                     line = await _page(page) + "\n"
+                del page  # not held while it is sent: see `lifecycle.Collector`
                 yield line
         except AssayError as error:  # the status line is already sent; the last line reports it
             yield json.dumps(detail_of(error).body()) + "\n"
