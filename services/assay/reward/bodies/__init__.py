@@ -23,6 +23,7 @@ from assay.reward.bodies.answers import (
     StageTimingBody,
     SubmittedBody,
     UploadedBody,
+    result_json,
 )
 from assay.reward.bodies.base import (
     Body,
@@ -66,4 +67,5 @@ __all__ = [
     "SubmittedBody",
     "TaskBody",
     "UploadedBody",
+    "result_json",
 ]
