@@ -327,7 +327,10 @@ DENIED: Final = [
         "denied",
         f"{MATH}/grammar/quantities.py",
         ("math_disguises",),
-        ("if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)):", "if False:"),
+        (
+            "if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)) or _NUMBER_WITHIN.search(said):",
+            "if False:",
+        ),
         (
             '_UNIT_FRACTION.sub(r"\\g<value>\\g<top>/\\g<below>", text)',
             "text",
@@ -344,7 +347,10 @@ DENIED: Final = [
         "denied",
         f"{MATH}/equality.py",
         ("math_disguises",),
-        ("        if _SUBSCRIPT.search(left) or _SUBSCRIPT.search(right):", "        if False:"),
+        (
+            "        if any(pattern.search(text) for pattern in _BY_FORM for text in (left, right)):",
+            "        if False:",
+        ),
     ),
     *_of(
         "denied",
@@ -400,7 +406,10 @@ STATED_TWICE: Final = [
         "stated twice",
         f"{MATH}/search.py",
         ("math_remarks",),
-        ("    found = find(_REJECTED.sub(withdrawn, text))", "    found = find(text)"),
+        (
+            '    found = find(_REJECTED.sub(withdrawn, _ALTERED.sub(" ; ", text)))',
+            "    found = find(text)",
+        ),
     ),
     *_of(
         "stated twice",
@@ -424,12 +433,17 @@ SLOW: Final = [
         f"{MATH}/notation.py",
         ("long_texts",),
         ('r"(?a)(?<!\\d)(\\d*\\.)(\\d+)', 'r"(?a)(\\d*\\.)(\\d+)'),
-        ("(?:\\^|(?<!\\s))\\s*\\\\degree", "\\^?\\s*\\\\degree"),
-        ("(?:(?!\\\\(?:begin|end)\\{cases\\})[^&])*+", "[^&]*?=[^&]*?"),
         (
             "for token in tokens(text, start):",
             "for token in list(tokens(text, start)):",
         ),
+    ),
+    *_of(
+        "slow",
+        f"{MATH}/lexicon/spellings.py",
+        ("long_texts",),
+        ("(?:\\^|(?<!\\s))\\s*\\\\degree", "\\^?\\s*\\\\degree"),
+        ("(?:(?!\\\\(?:begin|end)\\{).)*+)", ".*?=.*?)"),
     ),
     *_of(
         "slow",
