@@ -4,7 +4,8 @@
     python benchmarks/paired.py --baseline /path/to/baseline [--rounds 8] [--only noop64 ...]
 
 Both platforms run at the same time, with the same settings, on free ports; only one of them has
-work at any instant, and the order changes each round. One client, that of this tree, sends to both.
+work at any instant, and the order changes each round. One client, that of this tree, sends to both;
+to this tree it joins small submissions, as by default, to the baseline it does not.
 Per kind of work and round:
 
 * seconds, this tree over the baseline: needs a quiet machine
@@ -17,6 +18,7 @@ A figure is the median of the rounds' ratios (minimum to maximum); above 1 this 
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import statistics
@@ -36,10 +38,13 @@ from report import Report, Spread
 from workloads import trivial_python
 
 from assay.client import Client, Request
+from assay.client.joining import JOIN_S
 
 ROOT = Path(__file__).resolve().parents[1]
 READY_S_MAX = 60.0
 STOP_S_MAX = 60.0
+IDLE_CPU_S_MAX = 0.04
+"""Of an idle platform in a second; a slot that is warmed up takes most of one."""
 WINDOW = 8
 SINGLES_IN_FLIGHT = 16
 MESSAGE = 64
@@ -167,8 +172,8 @@ KINDS: Mapping[str, tuple[Work, int]] = {
 
 # -- the platforms ---------------------------------------------------------------------------------
 @asynccontextmanager
-async def platform_of(checkout: Path) -> AsyncIterator[Platform]:
-    """Start the platform of a checkout with its own environment."""
+async def platform_of(checkout: Path, *, join_s: float = 0.0) -> AsyncIterator[Platform]:
+    """Start the platform of a checkout with its own environment; `join_s` as in `Client`."""
     with tempfile.TemporaryDirectory(prefix="assay-paired-") as data_dir:
         environment = {**os.environ, **SETTINGS, "ASSAY_DATA_DIR": data_dir}
         command = (str(checkout / ".venv/bin/assay"), "up", "--plain", "--no-planner")
@@ -178,9 +183,10 @@ async def platform_of(checkout: Path) -> AsyncIterator[Platform]:
         try:
             addresses = await _ready(Path(data_dir) / "run", process)
             async with (
-                Client(addresses["grpc"]) as client,
+                Client(addresses["grpc"], join_s=join_s) as client,
                 Redis.from_url(f"unix://{_socket_in(Path(data_dir))}") as store,
             ):
+                await _settled(process.pid)
                 yield Platform(client=client, store=store, pid=process.pid)
         finally:
             process.terminate()
@@ -204,6 +210,16 @@ async def _ready(run: Path, process: asyncio.subprocess.Process) -> Mapping[str,
     raise SystemExit("the platform was not ready in time")
 
 
+async def _settled(pid: int) -> None:
+    """Wait until the platform is idle: slots are warmed up after it is ready."""
+    deadline_s = now_s() + READY_S_MAX
+    spent_s = float("inf")
+    while spent_s > IDLE_CPU_S_MAX and now_s() < deadline_s:
+        before_s = sum(cpu_s(pid).values())
+        await asyncio.sleep(1.0)
+        spent_s = sum(cpu_s(pid).values()) - before_s
+
+
 def cpu_s(pid: int) -> Mapping[str, float]:
     """CPU-seconds of each part so far: its processes, and those that they have waited for."""
     used: dict[str, float] = dict.fromkeys(PARTS, 0.0)
@@ -212,7 +228,7 @@ def cpu_s(pid: int) -> Mapping[str, float]:
     for each in below:
         part = _part_of(each, below, parents)
         if part and (stat := _stat(each)):
-            used[part] += sum(map(int, stat[11:15])) / TICKS_PER_S
+            used[part] += _running_s(each) + sum(map(int, stat[13:15])) / TICKS_PER_S
     return used
 
 
@@ -222,6 +238,15 @@ def _part_of(pid: int, commands: Mapping[int, str], parents: Mapping[int, int]) 
         found = next((part for part, word in PARTS.items() if word in commands[pid]), found)
         pid = parents.get(pid, 0)
     return found
+
+
+def _running_s(pid: int) -> float:
+    """CPU-seconds of a process, by the scheduler's clock: `stat` counts in ticks of 10 ms."""
+    spent_ns = 0
+    for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            spent_ns += int(task.read_text().split()[0])
+    return spent_ns / 1e9
 
 
 def _stat(pid: int) -> Sequence[str]:
@@ -293,7 +318,11 @@ async def measure(options: argparse.Namespace) -> None:
     report = Report(
         title="This tree over the baseline", columns=("work", "what", "baseline", "this", "ratio")
     )
-    async with platform_of(ROOT) as ours, platform_of(options.baseline) as theirs:
+    join_s = 0.0 if options.no_joining else JOIN_S
+    async with (
+        platform_of(ROOT, join_s=join_s) as ours,
+        platform_of(options.baseline) as theirs,
+    ):
         for kind in options.only:
             await compared(
                 *(ours, theirs, kind), rounds=options.rounds, scale=options.scale, report=report
@@ -322,6 +351,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the requests per round")
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--commands", action="store_true", help="of the store, by name")
+    parser.add_argument("--no-joining", action="store_true", help="the client joins no messages")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.baseline = options.baseline.resolve()

@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 
 START_S_MAX = 300.0
+DECODING = "assay-decode"
+"""What the engine's threads are called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,14 @@ class Service:
         """CPU seconds of its main thread: the event loop, without decoding."""
         stat = Path(f"/proc/{self.pid}/task/{self.pid}/schedstat").read_text()
         return int(stat.split()[0]) / 1e9
+
+    def beside_cpu_s(self) -> float:
+        """CPU seconds of its threads, without those that decode."""
+        spent_ns = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            if not (task / "comm").read_text().startswith(DECODING):
+                spent_ns += int((task / "schedstat").read_text().split()[0])
+        return spent_ns / 1e9
 
     def resident_bytes(self) -> int:
         """Its resident memory."""

@@ -1,13 +1,17 @@
 """Adapters that are pushed while tokens are made: two slots beside one.
 
-Windows of three kinds alternate while groups keep the engine busy: nothing is pushed; an adapter is
-staged into the second slot and then activated; the engine is held from before the push until after
-the activation, as an engine with a single slot has to.
+Windows alternate while groups keep the engine busy: nothing is pushed; an adapter is staged into
+the second slot, over gRPC or through shared memory, and then activated; the engine is held from
+before the push until after the activation, as an engine with a single slot has to.
+
+Decoding takes every core, so what a push costs it is at most the CPU that the push takes: that of
+all threads but those that decode is printed too, since it hardly depends on other load.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -17,12 +21,16 @@ import numpy as np
 from report import Report, Spread, percentile
 
 from assay.client.rollouts import Prompt, RolloutClient, RolloutSession, Weight
+from assay.core.tools.safetensors import Stored, packed
 from assay.rollout.models.hugging_face import layer_tensor_name
 from assay.rollout.models.model import TensorKind
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from rollout_process import Service
 
     from assay.rollout.models import Model
 
@@ -33,6 +41,7 @@ CONFIG = {
     "lora_alpha": 16,
     "target_modules": ["q_proj", "v_proj"],
 }
+FILE = "adapter.safetensors"
 AHEAD = 24
 """Groups that are open at once, so that the batch stays full."""
 
@@ -46,6 +55,8 @@ class Row:
     """From the begin of a push until its weights are in use."""
     stage_s: list[float] = field(default_factory=list)
     held_s: list[float] = field(default_factory=list)
+    beside_share: list[float] = field(default_factory=list)
+    """CPU of everything but decoding, percent of a core."""
 
 
 def adapter(model: Model, seed: int) -> dict[str, Weight]:
@@ -64,10 +75,12 @@ def adapter(model: Model, seed: int) -> dict[str, Weight]:
 
 
 class _Pusher:
-    """Pushes adapters of rising versions, both ways."""
+    """Pushes adapters of rising versions, in each way."""
 
-    def __init__(self, client: RolloutClient, model: Model, core_share: float) -> None:
-        self._client, self._share = client, core_share
+    def __init__(
+        self, client: RolloutClient, model: Model, core_share: float, shared_dir: Path
+    ) -> None:
+        self._client, self._share, self._shared_dir = client, core_share, shared_dir
         self._adapters = [adapter(model, seed) for seed in range(2)]
         self._version = 1_000
 
@@ -79,10 +92,28 @@ class _Pusher:
         )
         return pushed.stage_s
 
+    async def _stage_file(self) -> float:
+        self._version += 1
+        weights = self._adapters[self._version % 2]
+        stored = {name: Stored(one.dtype, one.shape, one.data) for name, one in weights.items()}
+        sums = {f"sha256.{n}": hashlib.sha256(one.data).hexdigest() for n, one in weights.items()}
+        (self._shared_dir / FILE).write_bytes(packed(stored, sums))
+        pushed = await self._client.push_file(
+            self._version, FILE, config=CONFIG, core_share_max=self._share
+        )
+        return pushed.stage_s
+
     async def two_slots(self, row: Row) -> None:
-        """Stage beside the active slot, then exchange."""
+        """Stage beside the active slot over gRPC, then exchange."""
+        await self._exchange(row, self._stage)
+
+    async def two_slots_shared(self, row: Row) -> None:
+        """The same through shared memory."""
+        await self._exchange(row, self._stage_file)
+
+    async def _exchange(self, row: Row, stage: Callable[[], Awaitable[float]]) -> None:
         began_s = time.perf_counter()
-        row.stage_s.append(await self._stage())
+        row.stage_s.append(await stage())
         row.held_s.append((await self._client.activate(self._version)).pause_s)
         row.update_s.append(time.perf_counter() - began_s)
 
@@ -116,61 +147,80 @@ async def _feed(session: RolloutSession, k: int) -> None:
         await session.submit(more(1))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What the windows are measured on."""
+
+    running: Service
+    client: RolloutClient
+    model: Model
+    shared_dir: Path
+    chosen: argparse.Namespace
+
+    async def decoded(self) -> int:
+        """Tokens generated so far."""
+        return (await self.client.status()).engine["decode_tokens"]
+
+    def beside_s(self) -> float:
+        """CPU seconds of everything but decoding, the client's included."""
+        return self.running.beside_cpu_s() + time.process_time()
+
+
 async def _window(
-    client: RolloutClient,
-    chosen: argparse.Namespace,
-    row: Row,
-    act: Callable[[Row], Awaitable[None]] | None,
+    bench: Bench, row: Row, act: Callable[[Row], Awaitable[None]] | None = None
 ) -> None:
     """Tokens per second over one window, in which `act` is repeated."""
-    before, began_s = await _decoded(client), time.perf_counter()
+    chosen = bench.chosen
+    before, beside_s, began_s = await bench.decoded(), bench.beside_s(), time.perf_counter()
     end_s = began_s + chosen.window_s
     while (now_s := time.perf_counter()) < end_s:
         if act is not None:
             await act(row)
         left_s = now_s + chosen.push_every_s - time.perf_counter()
         await asyncio.sleep(max(0.0, min(left_s, end_s - time.perf_counter())))
-    decoded, took_s = await _decoded(client) - before, time.perf_counter() - began_s
+    decoded, took_s = await bench.decoded() - before, time.perf_counter() - began_s
     row.tokens_s.append(decoded / took_s)
+    row.beside_share.append(100 * (bench.beside_s() - beside_s) / took_s)
 
 
-async def _decoded(client: RolloutClient) -> int:
-    return (await client.status()).engine["decode_tokens"]
-
-
-async def push_table(
-    client: RolloutClient, session: RolloutSession, model: Model, chosen: argparse.Namespace
-) -> Report:
-    """Run `--rounds` of the three windows."""
-    quiet, two, one = Row(), Row(), Row()
-    pusher = _Pusher(client, model, chosen.core_share)
-    feeding = asyncio.create_task(_feed(session, chosen.k))
+async def push_table(bench: Bench, session: RolloutSession) -> Report:
+    """Run `--rounds` of the windows; every second round in the reverse order."""
+    pusher = _Pusher(bench.client, bench.model, bench.chosen.core_share, bench.shared_dir)
+    ways: dict[str, Callable[[Row], Awaitable[None]] | None] = {
+        "undisturbed": None,
+        "two slots, gRPC": pusher.two_slots,
+        "two slots, shared memory": pusher.two_slots_shared,
+        "one slot (held during the push)": pusher.one_slot,
+    }
+    rows = {name: Row() for name in ways}
+    feeding = asyncio.create_task(_feed(session, bench.chosen.k))
     try:
-        await _window(client, chosen, Row(), pusher.two_slots)  # warm-up
-        for _ in range(chosen.rounds):
-            await _window(client, chosen, quiet, None)
-            await _window(client, chosen, two, pusher.two_slots)
-            await _window(client, chosen, one, pusher.one_slot)
+        await _window(bench, Row(), pusher.two_slots)  # warm-up
+        await _window(bench, Row(), pusher.two_slots_shared)
+        for turn in range(bench.chosen.rounds):
+            for name, act in reversed(ways.items()) if turn % 2 else ways.items():
+                await _window(bench, rows[name], act)
     finally:
         feeding.cancel()
         await asyncio.gather(feeding, return_exceptions=True)
+    return _report(rows, bench.chosen.push_every_s)
+
+
+def _report(rows: Mapping[str, Row], push_every_s: float) -> Report:
     columns = (
-        *("window", "of undisturbed, %", "tokens/s", "pushes"),
+        *("window", "of undisturbed, %", "tokens/s", "beside decoding, % of a core", "pushes"),
         *("update_weights ms", "stage ms", "held p50 ms", "held p99 ms"),
     )
-    title = f"An adapter every {chosen.push_every_s} s (LoRA, rank {RANK}, q and v of every layer)"
+    title = f"An adapter every {push_every_s} s (LoRA, rank {RANK}, q and v of every layer)"
     report = Report(title=title, columns=columns)
-    for name, row in (
-        ("undisturbed", quiet),
-        ("two slots (double-buffered)", two),
-        ("one slot (held during the push)", one),
-    ):
+    quiet = rows["undisturbed"]
+    for name, row in rows.items():
         pairs = zip(row.tokens_s, quiet.tokens_s, strict=True)
-        shares = Spread.of([100 * a / b for a, b in pairs])
         cells: dict[str, object] = {
             "window": name,
-            "of undisturbed, %": shares,
+            "of undisturbed, %": Spread.of([100 * a / b for a, b in pairs]),
             "tokens/s": statistics.median(row.tokens_s),
+            "beside decoding, % of a core": Spread.of(row.beside_share),
             "pushes": len(row.held_s),
         }
         if row.held_s:

@@ -35,7 +35,7 @@ import numpy as np
 from platform_run import local_platform
 from report import Report, Spread, percentile
 from rollout_process import Service, service, tiny_model
-from rollout_pushes import push_table
+from rollout_pushes import Bench, push_table
 
 from assay.client.rollouts import (
     Prompt,
@@ -332,13 +332,27 @@ async def opened(
     await session.close()
 
 
+def shared_memory() -> Path | None:
+    """A folder in memory; `None`: this system has none."""
+    folder = Path("/dev", "shm")
+    return folder if folder.is_dir() else None
+
+
 async def push(chosen: argparse.Namespace) -> None:
     """Adapters pushed while tokens are made."""
-    async with (
-        served(chosen, 2 * chosen.tokens + 64) as (_, client),
-        opened(client, chosen.tokens) as session,
-    ):
-        report = await push_table(client, session, load_model(chosen.model), chosen)
+    with tempfile.TemporaryDirectory(dir=shared_memory()) as folder:
+        async with (
+            served(chosen, 2 * chosen.tokens + 64, shared_dir=folder) as (running, client),
+            opened(client, chosen.tokens) as session,
+        ):
+            bench = Bench(
+                running=running,
+                client=client,
+                model=load_model(chosen.model),
+                shared_dir=Path(folder),
+                chosen=chosen,
+            )
+            report = await push_table(bench, session)
     report.show(as_json=chosen.json)
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 from tests.running import worker_process
 
 from assay.client import Client, Request
+from assay.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from tests.running import StartProcess
@@ -37,6 +39,59 @@ async def test_right_rewards_come_out_of_both_doors(
         await _score_over_http(api.http)
         await _any_bytes(api.grpc, api.http)
         await _transcripts_and_artifacts(api.grpc, api.http)
+
+
+async def test_a_group_is_judged_as_a_whole_through_both_doors(
+    start: StartProcess, store_settings: StoreSettings, tmp_path: Path
+) -> None:
+    api = await (await start()).up()
+    stages = "math.measure", "relative.length"
+    async with (
+        worker_process(store_settings, tmp_path, *stages),
+        asyncio.timeout(WAIT_S),
+    ):
+        await _group_over_grpc(api.grpc)
+        await _group_over_http(api.http)
+
+
+def _concise(name: str, response: str) -> Request:
+    return Request(request_id=name, group_id="p0", response=response, reference={"answers": ["2"]})
+
+
+async def _group_over_grpc(url: str) -> None:
+    async with Client(url) as client:
+        task = await client.register_task("concise", pipeline="math.concise")
+        with pytest.raises(InvalidRequest) as caught:
+            await client.open_batch(task)
+        assert caught.value.field == "group_size"
+        batch = await client.open_batch(task, group_size=4)
+        await batch.submit([_concise("short", "\\boxed{2}"), _concise("gone", "\\boxed{2}")])
+        await batch.cancel_requests(request_ids=["gone"])
+        await batch.submit([_concise("long", 20 * "so " + "\\boxed{2}")])
+        await batch.submit([_concise("wrong", "\\boxed{3}")])
+        await batch.seal()
+        scores = await batch.collect()
+    rewards = {result.request_id: result.reward for result in scores.results}
+    assert rewards == {"short": 1.25, "long": 0.75, "wrong": 0.0, "gone": None}
+
+
+async def _group_over_http(url: str) -> None:
+    answers = ["\\boxed{2}", 20 * "so " + "\\boxed{2}"]
+    requests: list[dict[str, object]] = [
+        {"request_id": str(i), "response": answer, "reference": {"answers": ["2"]}}
+        for i, answer in enumerate(answers)
+    ]
+    body = {"pipeline": "math.concise", "requests": requests}
+    async with httpx.AsyncClient(base_url=url, timeout=WAIT_S) as http:
+        refused = await http.post("/v1/score", json=body)
+        assert refused.status_code == 400
+        assert "requests[0].group_id" in refused.text
+        for one in requests:
+            one["group_id"] = "p0"
+        answer = await http.post("/v1/score", json=body)
+    found = answer.json()["results"]
+    assert [result["reward"] for result in found] == [1.25, 0.75]
+    assert [part["name"] for part in found[0]["components"]] == ["right", "length"]
 
 
 async def _train(url: str) -> None:
@@ -90,6 +145,10 @@ async def _transcripts_and_artifacts(grpc_url: str, http_url: str) -> None:
         scores = await client.score([with_file], pipeline="python_function", settings=settings)
         assert scores.rewards == [3_003.0]
         assert scores.results[0].rescorable
+        stored = {"out/a.bin": await client.put_artifact(file)}
+        with_stored = Request(request_id="r", messages=said, artifacts=stored, reference={})
+        scores = await client.score([with_stored], pipeline="python_function", settings=settings)
+        assert scores.rewards == [3_003.0]
         body: dict[str, Any] = {"request_id": "r", "messages": said, "reference": exact}
         sent: dict[str, Any] = {"pipeline": "exact", "requests": [body]}
         answer = await http.post("/v1/score", json=sent, timeout=WAIT_S)

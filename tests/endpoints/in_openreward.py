@@ -1,14 +1,11 @@
-"""Plays episodes with the `openreward` client, unchanged; ends with 77 without it."""
+"""Plays episodes with the `openreward` client, unchanged."""
 
 import json
 import sys
 from typing import Any
 
-try:
-    import openreward
-    from openreward.api.environments.client import ToolFailed
-except ImportError:
-    sys.exit(77)
+import openreward
+from openreward.api.environments.client import ToolFailed
 
 
 def main(url: str, texts: list[str]) -> None:

@@ -1,11 +1,8 @@
-"""Calls a running platform by SandboxFusion's own client; ends with 77 without it."""
+"""Calls a running platform by SandboxFusion's own client, unchanged."""
 
 import sys
 
-try:
-    import sandbox_fusion
-except ImportError:
-    sys.exit(77)
+import sandbox_fusion
 
 ROW = {"id": 1, "test": [{"input": {"stdin": "1 2"}, "output": {"stdout": "3"}}]}
 SUM = "```python\nprint(sum(map(int, input().split())))\n```"
@@ -27,6 +24,7 @@ def main(endpoint: str) -> None:
     assert [test.passed for test in judged.tests] == [True]
     failing = asked.copy(update={"completion": SUM.replace("sum", "max")})
     assert not sandbox_fusion.submit(failing).accepted
+    print("true")
 
 
 if __name__ == "__main__":

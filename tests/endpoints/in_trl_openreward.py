@@ -1,13 +1,9 @@
-"""Plays episodes as TRL's `OpenRewardSpec` makes them; ends with 77 without TRL or openreward."""
+"""Plays episodes as TRL's `OpenRewardSpec` makes them."""
 
 import json
 import sys
 
-try:
-    import openreward  # noqa: F401 TRL imports it later
-    from trl.experimental.openreward import OpenRewardSpec
-except ImportError:
-    sys.exit(77)
+from trl.experimental.openreward import OpenRewardSpec
 
 
 def main(url: str, texts: list[str]) -> None:

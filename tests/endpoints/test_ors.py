@@ -3,19 +3,17 @@
 import asyncio
 import hashlib
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.integrations.interpreters import run_program
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, RIGHT, WRONG, Judge
 
 from assay.reward.endpoints import ors_sessions
 from assay.reward.endpoints.ors_environments import TasksUnusableError
 
-TRAINERS_PYTHON = os.environ.get("TRAINERS_PYTHON", sys.executable)
 TOKEN = "a token of twenty-four characters"
 ROWS = [
     {"prompt": "2 + 3?", "reference": "5"},
@@ -224,21 +222,57 @@ async def test_a_file_of_tasks_that_cannot_be_used_stops_the_start(
         await run_api(environments={"sums": {"pipeline": "math", "tasks": tasks}})
 
 
+async def test_a_session_goes_on_in_another_api_process(
+    run_api: Any, run_worker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Begun in one, judged in the other; then no other response has a reward in either."""
+    acme, other = "acme-" * 6, "other-" * 6
+    tenants = {
+        name: {"token_sha256": hashlib.sha256(token.encode()).hexdigest()}
+        for name, token in (("acme", acme), ("other", other))
+    }
+    environments = {"sums": {"pipeline": "math", "tasks": str(task_file(tmp_path))}}
+    apis = [await run_api(environments=environments, tenants=tenants) for _ in range(2)]
+    await run_worker(Judge(), stage="extract")
+    async with (
+        httpx.AsyncClient(base_url=apis[0].addresses.http, timeout=300) as one,
+        httpx.AsyncClient(base_url=apis[1].addresses.http, timeout=300) as two,
+    ):
+
+        def headers(token: str = acme, sid: str = "s1") -> dict[str, str]:
+            return {"Authorization": f"Bearer {token}", "X-Session-ID": sid}
+
+        async def submit(http: httpx.AsyncClient, text: str, sid: str = "s1") -> Any:
+            body = {"name": "submit", "input": {"response": text}}
+            answer = await http.post("/sums/call", json=body, headers=headers(sid=sid))
+            return answer.text if answer.status_code == 200 else answer.status_code
+
+        task = {"env_name": "sums", "split": "train", "index": 0}
+        for sid in ("s1", "s2"):
+            begun = await one.post("/create", json=task, headers=headers(sid=sid))
+            assert begun.status_code == 200, begun.text
+        again = await two.post("/create", json=task, headers=headers())
+        assert again.status_code == 409
+        stolen = await two.get("/sums/prompt", headers=headers(other))
+        assert stolen.status_code == 404, "a session is of its tenant in every process"
+        [block] = (await two.get("/sums/prompt", headers=headers())).json()
+        assert block["text"] == "2 + 3?"
+        assert events(await submit(two, FAILS))[-1][0] == "error"
+        assert result(await submit(two, WRONG))["output"]["reward"] == 0.0
+        for http in (one, two):
+            assert result(await submit(http, RIGHT))["reason"] == "episode_finished"
+        assert (await two.post("/delete", headers=headers(sid="s2"))).status_code == 200
+        assert await submit(one, RIGHT, "s2") == 404, "closed there, closed here"
+        monkeypatch.setattr(ors_sessions, "TTL_S", 0.0)
+        await one.post("/create", json=task, headers=headers(sid="s3"))
+        assert (await two.post("/ping", headers=headers(sid="s3"))).status_code == 404
+
+
 async def run_in(program: str, *arguments: str) -> Any:
     """The last line of a program of this folder, run where its packages are; or skip."""
-    process = await asyncio.create_subprocess_exec(
-        TRAINERS_PYTHON,
-        Path(__file__).with_name(program),
-        *arguments,
-        env={**os.environ, "OPENREWARD_SESSION_URL": arguments[0]},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    if process.returncode == 77:
-        pytest.skip(f"{TRAINERS_PYTHON} has no package for {program}")
-    assert process.returncode == 0, output.decode()
-    return json.loads(output.decode().strip().splitlines()[-1])
+    path = Path(__file__).with_name(program)
+    environment = {"OPENREWARD_SESSION_URL": arguments[0]}
+    return await run_program(path, "openreward", *arguments, environment=environment)
 
 
 async def test_the_openreward_client_plays_episodes(http: httpx.AsyncClient) -> None:

@@ -1,19 +1,23 @@
-"""Scores responses in verl: its own loader of reward functions, its own reward manager and GRPO.
+"""Scores responses in verl, by its own loaders, its `AgentLoopOutput` and its GRPO.
 
-Run as a program with the path of the example, so that nothing of verl reaches the tests' process.
-Prints, as JSON, the results and the advantages of the responses as one group.
+`in_verl.py PATH TEXTS`: by verl's manager `naive` with the function of the example at `PATH`; by
+Assay's manager where `PATH` is `manager`, by its agent loop where it is `loop`. Prints, as JSON,
+the results and the advantages of the responses as one group.
 """
 
 import asyncio
 import json
 import sys
+from typing import Any
 
 import numpy as np
 import torch
 from omegaconf import OmegaConf
 from verl import DataProto
-from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
-from verl.trainer.ppo.reward import get_custom_reward_fn
+from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
+from verl.trainer.ppo.reward import load_reward_manager
+
+from assay.integrations.trainers.verl import Scored
 
 WIDTH = 64
 
@@ -21,8 +25,8 @@ WIDTH = 64
 class Characters:
     """A tokenizer whose ids are code points."""
 
-    def decode(self, ids: torch.Tensor, **_: object) -> str:
-        return "".join(map(chr, ids.tolist()))
+    def decode(self, ids: torch.Tensor | list[int], **_: object) -> str:
+        return "".join(map(chr, ids))
 
 
 def one_response(text: str) -> DataProto:
@@ -66,11 +70,57 @@ def advantages(scores: list[float], infra_failed: list[float]) -> list[float]:
     return list(found.batch["advantages"][:, 0].tolist())
 
 
+def configuration(path: str, size: int) -> Any:
+    """What the flags of the page set, and verl's defaults beside them."""
+    kwargs = {"pipeline": "math", "step_size": size}
+    function: dict[str, Any] = {"path": path, "name": "compute_score", "reward_kwargs": kwargs}
+    manager: dict[str, Any] = {"source": "register", "name": "naive", "module": None}
+    if path == "manager":
+        function["path"] = None
+        module = {"path": "pkg://assay.integrations.trainers.verl_manager"}
+        manager = {"source": "importlib", "name": "RewardManager", "module": module}
+    return OmegaConf.create(
+        {"reward": {"custom_reward_function": function, "reward_manager": manager}}
+    )
+
+
+async def by_manager(path: str, texts: tuple[str, ...]) -> list[dict[str, Any]]:
+    manager = load_reward_manager(configuration(path, len(texts)), Characters())
+    return list(await asyncio.gather(*(manager.run_single(one_response(text)) for text in texts)))
+
+
+class Says:
+    """In place of a loop that asks a server: its output is verl's own."""
+
+    tokenizer = Characters()
+
+    async def run(self, _sampling_params: Any, *, text: str, **_: Any) -> AgentLoopOutput:
+        return AgentLoopOutput(
+            prompt_ids=[1],
+            response_ids=[ord(letter) for letter in text],
+            response_mask=[1] * len(text),
+            metrics=AgentLoopMetrics(),
+        )
+
+
+async def by_loop(texts: tuple[str, ...]) -> list[dict[str, Any]]:
+    options = {"pipeline": "math", "step_size": len(texts)}
+    loop = type("Loop", (Scored, Says), {"assay_scoring": options})()
+    row = {"data_source": "gsm8k", "reward_model": {"ground_truth": "5"}, "extra_info": {}}
+    outputs = await asyncio.gather(*(loop.run({}, text=text, **row) for text in texts))
+    for output in outputs:  # what the trainer reads
+        assert output.as_dict()["rm_scores"][-1] == output.reward_score
+    return [
+        {
+            "reward_score": output.reward_score,
+            "reward_extra_info": output.extra_fields["reward_extra_info"],
+        }
+        for output in outputs
+    ]
+
+
 async def main(path: str, *texts: str) -> None:
-    function = {"path": path, "name": "compute_score"}
-    config = OmegaConf.create({"reward": {"custom_reward_function": function}})
-    manager = NaiveRewardManager(config, Characters(), get_custom_reward_fn(config))
-    results = await asyncio.gather(*(manager.run_single(one_response(text)) for text in texts))
+    results = await by_loop(texts) if path == "loop" else await by_manager(path, texts)
     scores = [float(one["reward_score"]) for one in results]
     failed = [one["reward_extra_info"]["infra_failed"] for one in results]
     print(

@@ -24,7 +24,8 @@ def test_no_adapter_imports_its_trainer() -> None:
     folder = Path(assay.integrations.__file__).parent
     paths = {path.relative_to(folder).with_suffix("") for path in folder.rglob("*.py")}
     names = {".".join(path.parts) for path in paths if path.stem != "__init__"}
-    names.remove("trainers.verl_baseline")  # verl loads it by its path
+    # Their trainer loads them by their path.
+    names -= {"trainers.roll_worker", "trainers.verl_baseline", "trainers.verl_manager"}
     assert "trainers.trl" in names
     command = [sys.executable, "-c", PROGRAM, *sorted(names)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)

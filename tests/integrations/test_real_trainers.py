@@ -1,18 +1,18 @@
 """The trainers themselves, with Assay's adapters and a platform that fails now and then.
 
-`TRAINERS_PYTHON` names the interpreter of an environment with the trainers, what they need (builds
-for the CPU suffice) and `assay`; without it, tests of trainers that are not installed are skipped.
+`TRAINERS_PYTHON` names the interpreters of environments with the trainers, what they need (builds
+for the CPU suffice) and `assay`; tests of trainers that none of them has are skipped.
 """
 
-import asyncio
 import json
-import os
-import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integrations.interpreters import run_program
 from tests.integrations.stand_in import ADVANTAGES, BASELINE, FAILS, RIGHT, WRONG, Judge
 
 from assay.core.codec import pack_body
@@ -22,61 +22,78 @@ from assay.core.verdict import Evidence, ResourceUse
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
-TRAINERS_PYTHON = os.environ.get("TRAINERS_PYTHON", sys.executable)
+SESSIONS = "OPENREWARD_SESSION_URL"
+"""Without it `openreward` puts `sessions.` before the host."""
 
 
-async def run(package: str, url: str, *arguments: str | Path) -> Any:
-    """Run a program of this folder in the environment with the trainers; its last line as JSON."""
+async def run(package: str, url: str, *arguments: str | Path, program: str = "") -> Any:
+    """Run a program of this folder in an environment with the trainer; its last line as JSON."""
+    path = HERE / f"in_{program or package}.py"
+    return await run_program(path, package, *arguments, environment={"ASSAY_URL": url})
 
-    async def python(*words: str | Path) -> tuple[int | None, str]:
-        process = await asyncio.create_subprocess_exec(
-            TRAINERS_PYTHON,
-            *words,
-            env={**os.environ, "ASSAY_URL": url},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        output, _ = await process.communicate()
-        return process.returncode, output.decode()
 
-    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
-    code, _ = await python("-c", find)
-    if code:
-        pytest.skip(f"{TRAINERS_PYTHON} has no {package}")
-    code, output = await python(HERE / f"in_{package}.py", *arguments)
-    assert code == 0, output
-    return json.loads(output.strip().splitlines()[-1])
+@dataclass
+class FewJudged:
+    """Three of four are judged, and alternate between right and wrong."""
+
+    turns: Iterator[int] = field(default_factory=count)
+
+    def __call__(self, _claim: Claim) -> Finish:
+        turn = next(self.turns)
+        outcome = Outcome.INFRA_FAILED if turn % 4 == 1 else Outcome.SCORED
+        reward = None if turn % 4 == 1 else float(turn % 4 == 0)
+        return EndRequest(outcome=outcome, reward=reward, body=pack_body(Evidence(), ResourceUse()))
+
+
+def check_steps(found: Any) -> None:
+    """Five steps; in each, one of four has no vote in the mean, and advantage 0."""
+    assert len(found["rewards"]) == len(found["advantages"]) == 5
+    for rewards, advantages in zip(found["rewards"], found["advantages"], strict=True):
+        assert sorted(rewards, key=str) == [0.0, 0.0, 1.0, None]
+        for reward, advantage in zip(rewards, advantages, strict=True):
+            fair = {None: 0.0, 1.0: 2 / 3, 0.0: -1 / 3}[reward]
+            assert advantage == pytest.approx(fair, abs=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 async def test_five_steps_of_trl_with_failures_of_the_platform(
     api: Any, run_worker: Any, mode: str
 ) -> None:
-    number = count()
-
-    def judge(_claim: Claim) -> Finish:
-        """One of four is not judged; the others alternate between right and wrong."""
-        turn = next(number)
-        outcome = Outcome.INFRA_FAILED if turn % 4 == 1 else Outcome.SCORED
-        reward = None if turn % 4 == 1 else float(turn % 4 == 0)
-        return EndRequest(outcome=outcome, reward=reward, body=pack_body(Evidence(), ResourceUse()))
-
-    await run_worker(judge, stage="extract")
+    await run_worker(FewJudged(), stage="extract")
     found = await run("trl", api.addresses.grpc, mode)
-    assert len(found["rewards"]) == 5
-    for rewards, advantages in zip(found["rewards"], found["advantages"], strict=True):
-        assert sorted(rewards, key=str) == [0.0, 0.0, 1.0, None]
-        for reward, advantage in zip(rewards, advantages, strict=True):
-            fair = {None: 0.0, 1.0: 2 / 3, 0.0: -1 / 3}[reward]
-            assert advantage == pytest.approx(fair, abs=1e-6)
+    check_steps(found)
     assert [one for one in found["shares"] if one is not None] == [pytest.approx(0.25)] * 5
 
 
-async def test_verls_manager_calls_the_function_and_its_baseline_is_unbiased(
+async def test_five_steps_of_trl_whose_environment_owns_the_reward(
     api: Any, run_worker: Any
 ) -> None:
-    await run_worker(Judge(), stage="extract")
-    found = await run("verl", api.addresses.grpc, EXAMPLES / "verl_reward.py", *BASELINE)
+    await run_worker(FewJudged(), stage="extract")
+    check_steps(await run("trl", api.addresses.grpc, "environment", program="trl_tools"))
+
+
+async def test_five_steps_of_trl_through_the_open_reward_standard(
+    run_api: Any, run_worker: Any, tmp_path: Path
+) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text(json.dumps({"prompt": "2 + 3?", "reference": "5"}))
+    api = await run_api(environments={"sums": {"pipeline": "math", "tasks": str(tasks)}})
+    await run_worker(FewJudged(), stage="extract")
+    url = api.addresses.http
+    found = await run_program(
+        HERE / "in_trl_tools.py", "openreward", "ors", url, environment={SESSIONS: url}
+    )
+    check_steps(found)
+
+
+@pytest.mark.parametrize("path", [EXAMPLES / "verl_reward.py", "manager", "loop"])
+async def test_verl_is_scored_by_function_manager_or_loop_and_its_baseline_is_unbiased(
+    api: Any, run_worker: Any, path: Path | str
+) -> None:
+    judge = Judge()
+    await run_worker(judge, stage="extract")
+    found = await run("verl", api.addresses.grpc, path, *BASELINE)
+    assert len(judge.batches) == 1
     assert found["scores"] == [1.0, 0.0, 0.0, 0.0]
     assert found["failed"] == [0.0, 1.0, 0.0, 0.0]
     assert found["advantages"] == pytest.approx([ADVANTAGES[0], 0.0, *ADVANTAGES[1:]], abs=1e-6)
@@ -113,3 +130,58 @@ async def test_tinkers_group_has_no_member_that_was_not_judged(api: Any, run_wor
     assert found["rewards"] == [1.0, 0.0, 0.0]
     assert found["errors"] == ["UnscoredError"]
     assert found["advantages"] == pytest.approx(ADVANTAGES, abs=1e-6)
+
+
+async def test_areal_rejects_an_episode_that_was_not_judged(api: Any, run_worker: Any) -> None:
+    await run_worker(Judge(), stage="extract")
+    found = await run("areal", api.addresses.grpc, EXAMPLES / "areal_workflow.py", *BASELINE)
+    assert (found["rewards"], found["rejected"]) == ([1.0, 0.0, 0.0], 1)
+    assert found["advantages"] == pytest.approx(ADVANTAGES)
+
+
+async def test_a_trace_of_verifiers_that_was_not_judged_has_an_error_and_no_reward(
+    api: Any, run_worker: Any
+) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "verifiers_taskset.py"
+    found = await run("verifiers", api.addresses.grpc, path, *BASELINE)
+    assert found["rewards"] == [1.0, 0.0, 0.0]
+    assert found["advantages"] == pytest.approx(ADVANTAGES)
+    [error] = found["errors"]
+    assert "INFRA_FAILED" in error
+    assert found["seeded"] == [None]
+
+
+async def test_openenvs_client_gets_null_where_nothing_was_judged(
+    api: Any, run_worker: Any
+) -> None:
+    await run_worker(Judge(), stage="extract")
+    path = EXAMPLES / "openenv_environment.py"
+    found = await run("openenv", api.addresses.grpc, path, *BASELINE)
+    assert found["rewards"] == [1.0, None, 0.0, 0.0]
+
+
+async def test_nemo_gyms_server_and_our_endpoint_answer_alike(api: Any, run_worker: Any) -> None:
+    await run_worker(Judge(), stage="extract")
+    path, url = EXAMPLES / "nemo_gym_server.py", api.addresses.http
+    found = await run("nemo-gym", api.addresses.grpc, path, url, *BASELINE, program="nemo_gym")
+    for one in found.values():
+        assert one["rewards"] == [1.0, 0.0, 0.0, 0.0]
+        assert one["masked"] == [False, True, False, False]
+        assert one["classes"] == [None, "INFRA_FAILED", None, None]
+    # NeMo-Gym's own statistics count the 0.0 of a masked sample; the endpoint's do not.
+    assert found["server"]["metrics"]["mean/reward"] == pytest.approx(1 / 4)
+    assert found["endpoint"]["metrics"]["mean/reward"] == pytest.approx(1 / 3)
+
+
+async def test_agent_lightnings_server_keeps_an_event_that_says_what_was_not_judged(
+    api: Any, run_worker: Any
+) -> None:
+    judge = Judge()
+    await run_worker(judge, stage="extract")
+    path = EXAMPLES / "agent_lightning_hooks.py"
+    found = (await run("agentlightning", api.addresses.grpc, path, *BASELINE))["events"]
+    assert [one["value"] for one in found] == [1.0, None, 0.0, 0.0]
+    assert [one["source"] for one in found] == ["assay", "fallback", "assay", "assay"]
+    assert "INFRA_FAILED" in found[1]["reason"]
+    assert len(judge.batches) == 1

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from tests.integrations.stand_in import (
     injected,
 )
 
+from assay.core.errors import InvalidRequest
 from assay.integrations.scorer import close
-from assay.integrations.trainers.verl import compute_score, group_mean_filled
+from assay.integrations.trainers.verl import Scored, compute_score, group_mean_filled, score_row
 
 
 async def test_every_sample_has_the_same_keys_and_the_steps_batch(judge: Judge) -> None:
@@ -55,3 +57,45 @@ def test_injected_failures_change_no_advantage_of_the_others() -> None:
         mean = sum(scores) / len(scores)
         fair = [advantage or 0.0 for advantage in honest_advantages(texts)]
         assert [score - mean for score in scores] == pytest.approx(fair)
+
+
+async def test_an_agent_loops_output_is_scored_unless_it_has_a_reward_of_its_own(
+    judge: Judge,
+) -> None:
+    """What is judged is what the model wrote after the last tool's tokens."""
+
+    class Base:
+        tokenizer = SimpleNamespace(
+            decode=lambda ids, **_: "".join(map(chr, ids))  # ids are code points
+        )
+
+        async def run(
+            self, _sampling_params: Any, *, text: str, reward: float | None, **_: Any
+        ) -> Any:
+            ids = [ord(letter) for letter in "let me see" + "TOOL" + text]
+            mask = [1] * 10 + [0] * 4 + [1] * len(text)
+            output = SimpleNamespace(
+                response_ids=ids, response_mask=mask, reward_score=reward, extra_fields={}
+            )
+            return [SimpleNamespace(reward_score=None), output]
+
+    class Loop(Scored, Base):  # type: ignore[misc]  # as verl's own `run`, with keywords
+        assay_scoring = {"pipeline": "math", "step_size": 4}  # noqa: RUF012 - as a user writes it
+
+    row = {"data_source": "gsm8k", "reward_model": {"ground_truth": "5"}, "uid": "u1"}
+    calls = [Loop().run({}, text=text, reward=None, **row) for text in BASELINE]
+    outputs = [found[-1] for found in await asyncio.gather(*calls)]
+    [_, own] = await Loop().run({}, text=RIGHT, reward=0.5, **row)
+    await asyncio.to_thread(close)
+    assert [one.reward_score for one in outputs] == [1.0, 0.0, 0.0, 0.0]
+    infos = [one.extra_fields["reward_extra_info"] for one in outputs]
+    assert [one["infra_failed"] for one in infos] == [0.0, 1.0, 0.0, 0.0]
+    assert (own.reward_score, own.extra_fields) == (0.5, {})
+    assert sorted(claim.response.decode() for claim in judge.claims) == sorted(BASELINE)
+    assert len(judge.batches) == 1
+    assert len({claim.group_id for claim in judge.claims}) == 1
+
+
+async def test_a_row_without_a_label_is_an_error_that_names_it() -> None:
+    with pytest.raises(InvalidRequest, match="ground_truth"):
+        await score_row({"reward_model": {"style": "rule"}}, RIGHT, {"pipeline": "math"})

@@ -86,6 +86,7 @@ class Driver:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.task = TASK
         self.lease_s = 600.0
 
     async def open(
@@ -100,7 +101,7 @@ class Driver:
         requests_reserved: int = 0,
         bytes_reserved: int = 0,
     ) -> BatchRecord:
-        await self.store.put_task(TASK)
+        await self.store.put_task(self.task)
         spec = BatchSpec(
             tenant=TENANT,
             batch_id=BatchId(name),

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -43,6 +43,7 @@ from assay.core.records import (
     EndRequest,
     FailAttempt,
     Finish,
+    FinishGroup,
     GiveBack,
     HandOver,
     Lease,
@@ -60,6 +61,7 @@ OVERDUE_S = 0.001
 MOMENT_S = 0.003
 """Longer than every time that is over at once."""
 AT_ONCE_S, NEVER_S = 0.001, 3_600.0
+PHASES = [Phase.explicit, Phase.generate] if "MACHINE_UNSHRUNK" in os.environ else list(Phase)
 EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", "30"))
 FORMS = {
     # name: (size, group size, deadline); deadlines so far apart that no clock confuses them
@@ -136,6 +138,19 @@ def by_tenant(flat: Any) -> dict[TenantId, int]:
     return {TenantId(t.decode()): int(v) for t, v in zip(flat[::2], flat[1::2], strict=True)}
 
 
+def of_group(claim: Claim, finish: Finish, spared: int) -> Finish:
+    """The same about a whole group, if it is one; a member fails, another is forgotten."""
+    if not claim.members or not isinstance(finish, EndRequest | HandOver):
+        return finish
+    said: list[tuple[JobId, EndRequest | HandOver | FailAttempt]] = []
+    for index, member in enumerate(claim.members):
+        if index % 3 != spared:
+            said.append((member.job_id, finish))
+        elif spared == 1:
+            said.append((member.job_id, FailAttempt(error="this one")))
+    return FinishGroup(members=tuple(said))
+
+
 def may_be_spent(what: str, times: int) -> Callable[[F], F]:
     """Calls after which nothing more happens in a batch are rare, or nothing ever would."""
     return precondition(lambda self: self.spent[what] < times)
@@ -143,6 +158,9 @@ def may_be_spent(what: str, times: int) -> Callable[[F], F]:
 
 class StoreMachine(RuleBasedStateMachine):
     """Calls both and compares."""
+
+    group_stage: StageName | None = None
+    """The stage that judges whole groups."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -161,6 +179,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.opened: set[BatchId] = set()
         self.spent: Counter[str] = Counter()
         for task in TASKS.values():
+            task = dataclasses.replace(task, group_stage=self.group_stage)
             self.both(self.store.put_task(task), partial(self.model.task_book.put_task, task))
         self.warm_up()
 
@@ -178,13 +197,14 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.open_batch(spec, QUOTA),
             lambda: self.model.open_batch(spec, QUOTA, self.now_ns),
         )
+        new = [request("a", group="g")]
         self.both(
-            self.store.submit(TENANT, WARM, [request("a")], QUOTA),
-            lambda: self.model.submit(TENANT, WARM, [request("a")], QUOTA, self.now_ns),
+            self.store.submit(TENANT, WARM, new, QUOTA),
+            lambda: self.model.submit(TENANT, WARM, new, QUOTA, self.now_ns),
         )
         account = StageReport(worker=WORKER, started_after_ns=0, finished_after_ns=SERVICES_NS[1])
         ends: dict[StageName, Finish] = {
-            FIRST: HandOver(next_stage=SECOND, handover=b""),
+            FIRST: self.hand_over(b""),
             SECOND: EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b""),
         }
         for stage, finish in ends.items():
@@ -200,11 +220,15 @@ class StoreMachine(RuleBasedStateMachine):
                     now_ns=self.now_ns,
                 ),
             )
+            finish = of_group(claim, finish, 2)
             report = Report(lease=claim.lease, report=account, finish=finish)
             self.both(
                 self.store.finish(stage, [report], 1),
                 partial(self.model.finish, stage, self.models([report]), 1, self.now_ns),
             )
+
+    def hand_over(self, handover: bytes) -> HandOver:
+        return HandOver(next_stage=SECOND, handover=handover, gathers=self.group_stage == SECOND)
 
     def teardown(self) -> None:
         self.runner.run(self.store.close())
@@ -347,15 +371,24 @@ class StoreMachine(RuleBasedStateMachine):
         finish=FINISHES,
         attempts_max=st.integers(1, 2),
         took_ns=st.sampled_from(SERVICES_NS),
+        spared=st.integers(0, 2),
     )
-    def finish(self, data: st.DataObject, finish: Finish, attempts_max: int, took_ns: int) -> None:
+    def finish(
+        self, data: st.DataObject, finish: Finish, attempts_max: int, took_ns: int, spared: int
+    ) -> None:
         """Also by claims that were lost or have been reported before."""
         some = data.draw(
             st.lists(st.sampled_from(self.claims[-6:]), min_size=1, max_size=4, unique_by=id)
         )
         stage = data.draw(st.sampled_from([some[0].stage, SECOND]))
         account = StageReport(worker=WORKER, started_after_ns=5, finished_after_ns=5 + took_ns)
-        reports = [Report(lease=claim.lease, report=account, finish=finish) for claim in some]
+        if isinstance(finish, HandOver):
+            finish = self.hand_over(finish.handover)
+        reports = [
+            Report(lease=claim.lease, report=account, finish=of_group(claim, finish, spared))
+            for claim in some
+            if not (isinstance(finish, HandOver) and claim.stage == SECOND)
+        ]
         self.both(
             self.store.finish(stage, reports, attempts_max),
             lambda: self.model.finish(stage, self.models(reports), attempts_max, self.now_ns),
@@ -534,14 +567,27 @@ class StoreMachine(RuleBasedStateMachine):
             assert min(batch.ended, batch.queued, batch.running) >= 0
 
 
+@pytest.mark.parametrize("group_stage", [FIRST, SECOND])
+@pytest.mark.parametrize("derandomize", [True, False], ids=["same", "fresh"])
+def test_any_sequence_of_calls_with_a_stage_for_groups_gives_what_the_model_says(
+    valkey: EmbeddedValkey, *, derandomize: bool, group_stage: StageName
+) -> None:
+    run(valkey, derandomize=derandomize, group_stage=group_stage)
+
+
 @pytest.mark.parametrize("derandomize", [True, False], ids=["same", "fresh"])
 def test_any_sequence_of_calls_gives_what_the_model_says(
     valkey: EmbeddedValkey, *, derandomize: bool
 ) -> None:
+    run(valkey, derandomize=derandomize, group_stage=None)
+
+
+def run(valkey: EmbeddedValkey, *, derandomize: bool, group_stage: StageName | None) -> None:
     class OnThisServer(StoreMachine):
         def __init__(self) -> None:
             super().__init__(valkey.url)
 
+    OnThisServer.group_stage = group_stage
     run_state_machine_as_test(
         OnThisServer,
         settings=settings(
@@ -549,6 +595,7 @@ def test_any_sequence_of_calls_gives_what_the_model_says(
             stateful_step_count=40,
             deadline=None,
             derandomize=derandomize,
+            phases=PHASES,
             suppress_health_check=list(HealthCheck),
         ),
     )

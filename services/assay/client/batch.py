@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from assay.client import wire
 from assay.client.failures import BatchLost, shifted
+from assay.client.joining import JOIN_S, Joining
 from assay.client.ledger import Handed, Ledger
 from assay.client.types import (
     BatchStatus,
@@ -48,15 +49,18 @@ class Batch:
         *,
         connection: Connection,
         stub: RewardServiceAsyncStub,
+        join_s: float = JOIN_S,
     ) -> None:
         self.batch_id = batch_id
         self._connection = connection
         self._stub = stub
         self._ledger = Ledger()
+        self._joining = Joining(self._submit, join_s=join_s)
 
     async def submit(self, requests: Iterable[Request]) -> Submitted:
         """Send requests, in as many messages as they need; durable on return.
 
+        Small submissions that meet others in progress are joined with them (`Client.join_s`).
         Submitting the same requests again is no error, so after any error the whole call may be
         repeated.
 
@@ -68,7 +72,7 @@ class Batch:
             Saturated: a quota was reached during the whole time of the backoff.
             BatchLost: the batch is gone, although it had acknowledged requests.
         """
-        return await self._submit(wire.reward_requests(list(requests)))
+        return await self._joining.submit(wire.reward_requests(list(requests)))
 
     async def _submit(self, messages: Sequence[reward_pb2.RewardRequest]) -> Submitted:
         accepted = duplicates = 0

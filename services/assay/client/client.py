@@ -23,6 +23,7 @@ from assay.client import wire
 from assay.client.backoff import Backoff
 from assay.client.batch import MESSAGE_BYTES, Batch, SyncBatch
 from assay.client.connection import Connection, Sleep
+from assay.client.joining import JOIN_S
 from assay.client.loop_thread import LoopThread
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
+    from assay.client.connection import Identity
     from assay.client.types import (
         Pipeline,
         Request,
         Scores,
+        StoredArtifact,
         Task,
     )
 
@@ -48,8 +51,10 @@ class Client:
         *,
         token: str | None = None,
         root_certificates: bytes | None = None,
+        identity: Identity | None = None,
         backoff: Backoff | None = None,
         timeout_s: float = 60.0,
+        join_s: float = JOIN_S,
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
         sleep: Sleep = asyncio.sleep,
         randomness: random.Random | None = None,
@@ -61,8 +66,12 @@ class Client:
             token: the tenant's bearer token; by default that of `ASSAY_TOKEN`.
             root_certificates: PEM of the authorities to trust, in place of the system's; implies
                 TLS.
+            identity: the certificate that stands for the tenant, or that the service asks for;
+                implies TLS.
             backoff: how long to retry when the service cannot be reached or is full.
             timeout_s: timeout of one attempt of a call that does not wait for scoring.
+            join_s: how long a small submission that meets another of its batch in progress waits
+                to be joined with more; 0: each is a message of its own.
             new_id: makes names for batches that are opened without one.
             sleep: waits between attempts.
             randomness: source of jitter.
@@ -71,12 +80,14 @@ class Client:
             url,
             token=token,
             root_certificates=root_certificates,
+            identity=identity,
             backoff=backoff or Backoff(),
             timeout_s=timeout_s,
             sleep=sleep,
             randomness=randomness,
         )
         self._stub = reward_pb2_grpc.RewardServiceStub(self._connection.channel)
+        self._join_s = join_s
         self._new_id = new_id
 
     async def __aenter__(self) -> Self:
@@ -138,6 +149,16 @@ class Client:
             request = reward_pb2.HintRequest(task_id=_task_id(task), size=size)
         await self._connection.call(self._stub.Hint, request)
 
+    async def put_artifact(self, content: bytes) -> StoredArtifact:
+        """Send a file ahead, once for all requests that come with it; may be repeated.
+
+        Raises:
+            InvalidRequest, TooLarge: it is empty, or larger than a request's files may be.
+            Saturated: the tenant's `uploads_bytes_max` is used up.
+        """
+        answer = await self._connection.call(self._stub.PutArtifact, wire.pieces(content))
+        return wire.stored_artifact(answer)
+
     async def open_batch(
         self,
         task: Task | str,
@@ -179,7 +200,7 @@ class Client:
 
     def batch(self, batch_id: str) -> Batch:
         """Use a batch that is already open, for example after a restart of the trainer."""
-        return Batch(batch_id, connection=self._connection, stub=self._stub)
+        return Batch(batch_id, connection=self._connection, stub=self._stub, join_s=self._join_s)
 
     async def score(
         self,
@@ -228,8 +249,10 @@ class SyncClient:
         *,
         token: str | None = None,
         root_certificates: bytes | None = None,
+        identity: Identity | None = None,
         backoff: Backoff | None = None,
         timeout_s: float = 60.0,
+        join_s: float = JOIN_S,
     ) -> None:
         """See `Client.__init__`."""
         self._loop = LoopThread()
@@ -239,8 +262,10 @@ class SyncClient:
                     url,
                     token=token,
                     root_certificates=root_certificates,
+                    identity=identity,
                     backoff=backoff,
                     timeout_s=timeout_s,
+                    join_s=join_s,
                 )
             )
         except BaseException:
@@ -294,6 +319,10 @@ class SyncClient:
     def hint(self, task: Task | str, *, size: int = 0) -> None:
         """See `Client.hint`."""
         self._loop.run(self._client.hint(task, size=size))
+
+    def put_artifact(self, content: bytes) -> StoredArtifact:
+        """See `Client.put_artifact`."""
+        return self._loop.run(self._client.put_artifact(content))
 
     def open_batch(
         self,

@@ -36,7 +36,10 @@ class StageSpec:
     """A lease not renewed for this long is lost; the worker renews after a third of it."""
     batch_max: int = 1
     """Requests that one worker takes at once. More than one only where each takes little time and
-    none can affect the others."""
+    none can affect the others. For a stage that gathers: groups."""
+    gathers: bool = False
+    """One work of this stage is a whole group: it waits until all requests of the group have
+    arrived here or ended otherwise. A request needs a `group_id`, its batch a `group_size`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

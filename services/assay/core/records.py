@@ -34,6 +34,8 @@ class TaskRecord:
     batch_size: int = 0
     delay_budget_ms: int | None = None
     trainer_cost_rate: float = 0.0
+    group_stage: StageName | None = None
+    """The one of `stages` that judges whole groups, if one does."""
 
 
 class BatchState(StrEnum):
@@ -120,6 +122,8 @@ class Artifact(NamedTuple):
 
     name: str
     content: bytes
+    sha256: str = ""
+    """Of one that was uploaded before; admission puts the content in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +164,8 @@ class Quota:
     results_kept_max: int = 1_000_000
     """Results (and as many batches) kept of finished batches; beyond that the oldest batches are
     removed early."""
+    uploads_bytes_max: int = 1024**3
+    """Files that were uploaded ahead of their requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +178,22 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A request of a group that is leased as a whole."""
+
+    job_id: JobId
+    request_id: RequestId
+    response: bytes
+    reference: bytes
+    handover: bytes = b""
+    messages: bytes = b""
+    artifacts: tuple[Artifact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A request leased to a worker."""
+    """A request leased to a worker, or a whole group: then `members` are its requests, and what
+    belongs to one request is empty."""
 
     lease: Lease
     stage: StageName
@@ -192,9 +212,13 @@ class Claim:
     deadline_ns: int
     messages: bytes = b""
     artifacts: tuple[Artifact, ...] = ()
+    members: tuple[Member, ...] = ()
+    """In order of arrival."""
+    submitted: int = 0
+    """Requests of the group, with those that are not among the members."""
 
 
-def payload_bytes(request: NewRequest | Claim) -> int:
+def payload_bytes(request: NewRequest | Claim | Member) -> int:
     """Size of a request's contents."""
     size = len(request.response) + len(request.reference) + len(request.messages)
     return size + sum(len(artifact.content) for artifact in request.artifacts)
@@ -224,6 +248,8 @@ class HandOver:
 
     next_stage: StageName
     handover: bytes
+    gathers: bool = False
+    """The next stage judges whole groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +264,16 @@ class GiveBack:
     """Finish: a draining worker did not start it; the attempt does not count."""
 
 
-Finish = EndRequest | HandOver | FailAttempt | GiveBack
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishGroup:
+    """Finish: a group was judged. `FailAttempt` of a member: it could not be judged while others
+    could, so it ends as INFRA_FAILED; a member that is not named ends so too. Members that were
+    cancelled meanwhile stay cancelled."""
+
+    members: tuple[tuple[JobId, EndRequest | HandOver | FailAttempt], ...]
+
+
+Finish = EndRequest | HandOver | FailAttempt | GiveBack | FinishGroup
 
 
 class FinishStatus(StrEnum):
@@ -365,12 +400,14 @@ class BatchHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A request that ran out of attempts; an operator may replay it."""
+    """A request that ran out of attempts; an operator may replay it. An empty `request_id`: a whole
+    group."""
 
     job_id: JobId
     tenant: TenantId
     batch_id: BatchId
     request_id: RequestId
+    group_id: GroupId
     stage: StageName
     attempts: int
     error: str

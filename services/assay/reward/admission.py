@@ -12,6 +12,7 @@ training steps return to their prompts, so equal bytes are parsed once while the
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -26,7 +27,8 @@ from assay.core.ids import (
     RequestId,
     TaskId,
 )
-from assay.core.records import NewRequest
+from assay.core.records import Artifact, NewRequest
+from assay.core.store_limits import GROUP_JUDGED_MAX, no_group
 from assay.core.tools.lru import LruCache
 from assay.reward.drafts import BatchDraft, Message, RequestDraft, TaskDraft
 from assay.verifiers.intake import parse_messages, parse_reference
@@ -51,6 +53,7 @@ MESSAGES_MAX: Final = 4_096
 ARTIFACTS_MAX: Final = 64
 """Artifacts of one request."""
 _ARTIFACT_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,128}(/[A-Za-z0-9._-]{1,128}){0,15}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _STEPS: Final = frozenset({".", ".."})
 
 
@@ -103,6 +106,17 @@ def check_batch(draft: BatchDraft, now_ns: int) -> None:
             message = "deadline_ns: give it or deadline_ms, not both"
             raise InvalidRequest(message, field="deadline_ns")
         instant(draft.deadline_ns, "deadline_ns", now_ns)
+
+
+def check_group_size(draft: BatchDraft, definition: PipelineDefinition) -> None:
+    """Check that a batch whose groups are judged as a whole says when a group is complete.
+
+    Raises:
+        InvalidRequest: it does not, or its groups are too large.
+    """
+    if definition.group_stage is not None:  # a batch with a size is sealed when it is reached
+        least = 0 if draft.size else 1
+        bounded(draft.group_size, "group_size", least=least, most=GROUP_JUDGED_MAX)
 
 
 def instant(value_ns: int, field: str, now_ns: int) -> int:
@@ -242,6 +256,8 @@ class RequestCheck:
                     artifacts=artifacts,
                 )
             )
+        if definition.group_stage is not None:
+            _check_groups(requests)
         return requests
 
     def _check_response(self, response: bytes, index: int) -> None:
@@ -281,6 +297,18 @@ def check_attached(
         _check_artifacts(draft, definition, settings.request_artifacts_bytes_max, place)
 
 
+def _check_groups(requests: Sequence[NewRequest]) -> None:
+    sizes: Counter[GroupId] = Counter()
+    for index, request in enumerate(requests):
+        if not request.group_id:
+            raise no_group(index)
+        sizes[request.group_id] += 1
+        if sizes[request.group_id] > GROUP_JUDGED_MAX:
+            field = f"requests[{index}].group_id"
+            message = f"{field}: more than {GROUP_JUDGED_MAX} requests of one group"
+            raise InvalidRequest(message, field=field)
+
+
 def _check_messages(messages: bytes, bytes_max: int, field: str) -> None:
     if len(messages) > bytes_max:
         raise TooLarge(f"{field}: {len(messages)} bytes; at most {bytes_max}", field=field)
@@ -305,6 +333,8 @@ def _check_artifacts(
     seen: set[str] = set()
     for index, artifact in enumerate(draft.artifacts):
         name = artifact.name
+        if artifact.sha256:
+            _check_reference_to_upload(artifact, f"{field}[{index}].sha256")
         fault = ""
         if not _ARTIFACT_NAME.fullmatch(name) or not _STEPS.isdisjoint(name.split("/")):
             fault = f"{name[:80]!r} is not a relative path of plain names"
@@ -313,6 +343,13 @@ def _check_artifacts(
         if fault:
             raise InvalidRequest(f"{field}[{index}].name: {fault}", field=f"{field}[{index}].name")
         seen.add(name)
+
+
+def _check_reference_to_upload(artifact: Artifact, field: str) -> None:
+    if artifact.content:
+        raise InvalidRequest(f"{field}: give it or the content, not both", field=field)
+    if not _SHA256.fullmatch(artifact.sha256):
+        raise InvalidRequest(f"{field}: 64 hex digits in lower case", field=field)
 
 
 def _form(text: str, field: str, form: re.Pattern[str]) -> str:

@@ -32,6 +32,8 @@ from assay.core.records import (
     DeadLetter,
     EndRequest,
     FailAttempt,
+    Finish,
+    FinishGroup,
     GiveBack,
     GroupRecord,
     HandOver,
@@ -67,22 +69,23 @@ _OUTCOMES: Final = {outcome.value.encode(): outcome for outcome in Outcome}
 
 def pack_task(task: TaskRecord) -> bytes:
     """Pack everything except the name; equal tasks give equal bytes."""
-    packed: bytes = msgpack.packb(
-        [
-            task.pipeline,
-            list(task.stages),
-            task.settings_json,
-            task.batch_size,
-            task.delay_budget_ms,
-            task.trainer_cost_rate,
-        ]
-    )
+    fields: list[object] = [
+        task.pipeline,
+        list(task.stages),
+        task.settings_json,
+        task.batch_size,
+        task.delay_budget_ms,
+        task.trainer_cost_rate,
+    ]
+    if task.group_stage:  # absent for tasks of earlier releases
+        fields.append(task.group_stage)
+    packed: bytes = msgpack.packb(fields)
     return packed
 
 
 def unpack_task(tenant: TenantId, task_id: TaskId, packed: bytes) -> TaskRecord:
     """Inverse of `pack_task`."""
-    pipeline, stages, settings, size, delay_budget_ms, cost_rate = msgpack.unpackb(packed)
+    pipeline, stages, settings, size, delay_budget_ms, cost_rate, *gathers = msgpack.unpackb(packed)
     return TaskRecord(
         tenant=tenant,
         task_id=task_id,
@@ -92,6 +95,7 @@ def unpack_task(tenant: TenantId, task_id: TaskId, packed: bytes) -> TaskRecord:
         batch_size=size,
         delay_budget_ms=delay_budget_ms,
         trainer_cost_rate=cost_rate,
+        group_stage=StageName(gathers[0]) if gathers else None,
     )
 
 
@@ -241,6 +245,12 @@ def payload(packed: bytes) -> Payload:
     return Payload(parts, ()) if len(parts) == 2 else Payload(parts[:-1], parts[-1])
 
 
+def group_size(static: bytes) -> int:
+    """Submitted requests of a group, from the static part of its own job."""
+    size: int = msgpack.unpackb(static)[2]
+    return size
+
+
 def job_names(static: bytes) -> tuple[RequestId, GroupId]:
     """Names of a job: request id and group id."""
     request, group, _, _ = msgpack.unpackb(static)
@@ -249,21 +259,7 @@ def job_names(static: bytes) -> tuple[RequestId, GroupId]:
 
 def report_arguments(report: Report) -> tuple[Argument, ...]:
     """One report as arguments of the finish script."""
-    finish = report.finish
-    kind: str
-    three: tuple[Argument, Argument, Argument]
-    match finish:
-        case EndRequest():
-            reward = "" if finish.reward is None else repr(finish.reward)
-            kind, three = "END", (finish.outcome.value, reward, finish.body)
-        case HandOver():
-            kind, three = "HANDOVER", (finish.next_stage, finish.handover, "")
-        case FailAttempt():
-            kind, three = "FAIL", (finish.error.encode(errors="replace"), "", "")
-        case GiveBack():
-            kind, three = "GIVEBACK", ("", "", "")
-        case _:
-            assert_never(finish)
+    kind, *three = _finish_arguments(report.finish)
     lease, account = report.lease, report.report
     return (
         kind,
@@ -273,6 +269,25 @@ def report_arguments(report: Report) -> tuple[Argument, ...]:
         account.finished_after_ns,
         *three,
     )
+
+
+def _finish_arguments(finish: Finish) -> tuple[Argument, Argument, Argument, Argument]:
+    match finish:
+        case EndRequest():
+            reward = "" if finish.reward is None else repr(finish.reward)
+            return "END", finish.outcome.value, reward, finish.body
+        case HandOver():
+            gathers = "1" if finish.gathers else ""
+            return "HANDOVER", finish.next_stage, finish.handover, gathers
+        case FailAttempt():
+            return "FAIL", finish.error.encode(errors="replace"), "", ""
+        case GiveBack():
+            return "GIVEBACK", "", "", ""
+        case FinishGroup():
+            rows = ((job_id, *_finish_arguments(one)) for job_id, one in finish.members)
+            return "GROUP", packed_rows(rows), "", ""
+        case _:
+            assert_never(finish)
 
 
 # -- results -------------------------------------------------------------------------------------
@@ -431,13 +446,14 @@ def dead_letter(reply: Reply) -> DeadLetter:
     job, changing, static, died_ms = reply
     uid, stage, _, attempts, *rest = _changing(changing)
     error = rest[JOB_ERROR - 4]
-    request = msgpack.unpackb(static, raw=True)[0]
+    request_id, group_id = job_names(static)
     tenant, _, batch = uid.decode().rpartition(":")
     return DeadLetter(
         job_id=JobId(job.decode()),
         tenant=TenantId(tenant),
         batch_id=BatchId(batch),
-        request_id=RequestId(request.decode()),
+        request_id=request_id,
+        group_id=group_id,
         stage=StageName(stage.decode()),
         attempts=int(attempts),
         error=error.decode(),

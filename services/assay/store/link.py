@@ -1,29 +1,31 @@
 """Connections to the server, timeouts, and the mapping of failures to errors.
 
 No call is ever repeated here: a call whose reply was lost may have been executed, so only the
-caller, which knows what is idempotent, repeats it. Blocking calls have their own connections.
+caller, which knows what is idempotent, repeats it. Calls that do not block share one connection;
+each that blocks has one for itself while it does.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from assay.core.errors import DependencyDown, FailedPrecondition, Saturated
+from assay.store.pipe import Argument as Argument
+from assay.store.pipe import Pipe
+from assay.store.pipe import Reply as Reply
 from assay.store.redis_client import (
     AskError,
     BlockingConnectionPool,
     ClusterCrossSlotError,
     ClusterError,
-    Connection,
     NoBackoff,
     NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
-    Redis,
     ResponseError,
     Retry,
+    take_stream,
 )
 from assay.store.redis_client import (
     ConnectionError as LostConnection,
@@ -36,8 +38,6 @@ from assay.store.script import Script
 SLICE: Final = 64
 """Most requests that one script call moves: the server runs one call at a time, and every tenant's
 next call waits that long (about 2 ms)."""
-CALLS_CONCURRENT_MAX: Final = 32
-"""Connections for calls that do not block; further calls wait for one."""
 WAITS_CONCURRENT_MAX: Final = 1_024
 """Connections for calls that block."""
 BLOCK_GRACE_S: Final = 5.0
@@ -45,14 +45,12 @@ BLOCK_GRACE_S: Final = 5.0
 CONNECT_TIMEOUT_S: Final = 3.0
 _SERVER_UNFIT: Final = ("MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "LOADING")
 """Prefixes of errors that are about the server's state, not about the call."""
-_SERVER_REFUSES: Final = (
-    *(NoPermissionError, ReadOnlyError, ClusterError),
+_NOT_REACHED: Final = (
+    *(LostConnection, ConnectTimeout, TimeoutError, OSError),
+    *(NoPermissionError, ReadOnlyError, ClusterError),  # only the operator can fix these
     *(AskError, ClusterCrossSlotError),  # MOVED is a kind of the former
 )
-"""Errors that only the operator can fix."""
-
-Reply = Any  # A RESP reply: bytes, int, None or lists of them; each caller knows its shape.
-Argument = bytes | str | int | float
+"""Errors after which the server may be another one."""
 
 
 class Link:
@@ -67,92 +65,151 @@ class Link:
         self.prefix = prefix
         self.changes = 0
         """Changes when the server was lost or connected to: it may be another server now."""
-        self._url = url
         self._timeout_s = timeout_s
-        self._calls = self._client(CALLS_CONCURRENT_MAX)
-        self._waits = self._client(WAITS_CONCURRENT_MAX)
-
-    def _client(self, connections_max: int) -> Redis:
-        try:
-            pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-                self._url,
-                max_connections=connections_max,
-                timeout=self._timeout_s,
-                socket_timeout=None,
-                socket_connect_timeout=CONNECT_TIMEOUT_S,
-                retry=Retry(NoBackoff(), 0),
-                protocol=2,
-                driver_info=None,
-                redis_connect_func=self._connected,
-            )
-        except ValueError as error:
-            message = f"store.url: {error}"
-            raise FailedPrecondition(message, field="store.url") from error
-        client = Redis.from_pool(pool)
-        client.response_callbacks.clear()  # replies as the protocol has them
-        return client
-
-    async def _connected(self, connection: Connection) -> None:
-        self.changes += 1
-        await connection.on_connect()
+        self._connections = _connections_to(url)
+        self._pipes: set[Pipe] = set()
+        self._calls: Pipe | None = None
+        self._connecting: asyncio.Task[Pipe] | None = None
+        self._waits_idle: list[Pipe] = []
+        self._waits = asyncio.Semaphore(WAITS_CONCURRENT_MAX)
 
     def key(self, kind: str, *names: str) -> str:
         """The key of a record, as the head of `scripts/requests.lua` lists them."""
         return f"{self.prefix}{kind}:{':'.join(names)}"
 
-    @contextmanager
-    def _named_failures(self) -> Iterator[None]:
-        try:
-            yield
-        except (LostConnection, ConnectTimeout, TimeoutError, OSError, *_SERVER_REFUSES) as error:
-            self.changes += 1
-            message = f"store: {str(error) or type(error).__name__}"
-            raise DependencyDown(message) from error
-        except OutOfMemoryError as error:
-            message = "the store's memory is full"
-            raise Saturated(message, retry_after_s=5.0) from error
-        except ResponseError as error:
-            if str(error).startswith(_SERVER_UNFIT):
-                message = f"store: {error}"
-                raise DependencyDown(message) from error
-            raise
+    # -- connections ---------------------------------------------------------------------------
+    async def _open_pipe(self) -> Pipe:
+        connection = self._connections.make_connection()
+        async with asyncio.timeout(self._timeout_s):
+            await connection.connect()
+        self.changes += 1
+        self._pipes = {pipe for pipe in self._pipes if not pipe.is_over}
+        pipe = Pipe(take_stream(connection), timeout_s=self._timeout_s, on_lost=self._note_loss)
+        self._pipes.add(pipe)
+        return pipe
 
+    def _note_loss(self) -> None:
+        self.changes += 1
+
+    async def _pipe(self) -> Pipe:
+        """The connection of calls, with room for one."""
+        while True:
+            pipe = self._calls
+            if pipe is None or not pipe.is_open:
+                pipe = await self._connect_once()
+            if not pipe.is_free:
+                await pipe.has_room()
+            if pipe.is_open:
+                return pipe
+
+    async def _connect_once(self) -> Pipe:
+        """All calls that find no connection wait for the same one."""
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._open_pipe(), name="store-connect")
+            self._connecting.add_done_callback(self._connected)
+        return await asyncio.shield(self._connecting)
+
+    def _connected(self, task: asyncio.Task[Pipe]) -> None:
+        self._connecting = None
+        if not task.cancelled() and task.exception() is None:
+            self._calls = task.result()
+
+    # -- calls ---------------------------------------------------------------------------------
     async def run(self, script: Script, *arguments: Argument) -> Reply:
         """Run a script with the prefix as its only key."""
-        with self._named_failures():
-            async with asyncio.timeout(self._timeout_s):
-                try:
-                    return await self._calls.execute_command(
-                        "EVALSHA", script.sha, 1, self.prefix, *arguments
-                    )
-                except NoScriptError:  # nothing was executed
-                    return await self._calls.execute_command(
-                        "EVAL", script.text, 1, self.prefix, *arguments
-                    )
+        try:
+            pipe = self._calls
+            if pipe is None or not pipe.is_free:
+                pipe = await self._pipe()
+            try:
+                return await pipe.call(("EVALSHA", script.sha, 1, self.prefix, *arguments))
+            except NoScriptError:  # nothing was executed
+                pipe = await self._pipe()
+                return await pipe.call(("EVAL", script.text, 1, self.prefix, *arguments))
+        except Exception as error:
+            self._raise_named(error)
+            raise
 
     async def call(self, *command: Argument) -> Reply:
         """One command."""
-        with self._named_failures():
-            async with asyncio.timeout(self._timeout_s):
-                return await self._calls.execute_command(*command)
+        try:
+            return await (await self._pipe()).call(command)
+        except Exception as error:
+            self._raise_named(error)
+            raise
 
     async def call_all(self, commands: Sequence[tuple[Argument, ...]]) -> Sequence[Reply]:
-        """Commands in one round trip, not as a transaction."""
-        with self._named_failures():
-            async with asyncio.timeout(self._timeout_s):
-                async with self._calls.pipeline(transaction=False) as pipeline:
-                    for command in commands:
-                        pipeline.execute_command(*command)
-                    replies: Sequence[Reply] = await pipeline.execute()
-                    return replies
+        """Two commands or more in one round trip, not as a transaction."""
+        try:
+            replies: Sequence[Reply] = await (await self._pipe()).call(*commands)
+        except Exception as error:
+            self._raise_named(error)
+            raise
+        return replies
 
     async def wait(self, *command: Argument, timeout_s: float) -> Reply:
-        """One command that blocks for up to `timeout_s`, on a separate connection."""
-        with self._named_failures():
-            async with asyncio.timeout(timeout_s + BLOCK_GRACE_S):
-                return await self._waits.execute_command(*command)
+        """One command that blocks for up to `timeout_s`, on a connection without other calls."""
+        try:
+            async with asyncio.timeout(timeout_s + BLOCK_GRACE_S), self._waits:
+                pipe = await self._pipe_to_wait()
+                answered = False
+                try:
+                    reply = await pipe.call(command, timeout_s=timeout_s + BLOCK_GRACE_S)
+                    answered = True
+                finally:
+                    if answered:
+                        self._waits_idle.append(pipe)
+                    else:  # the server may answer later
+                        pipe.close()
+                return reply
+        except Exception as error:
+            self._raise_named(error)
+            raise
+
+    async def _pipe_to_wait(self) -> Pipe:
+        while self._waits_idle:
+            pipe = self._waits_idle.pop()
+            if pipe.is_open:
+                return pipe
+        return await self._open_pipe()
+
+    def _raise_named(self, error: Exception) -> None:
+        """Raise the error of the contract for a failure; any other failure is a bug."""
+        if isinstance(error, _NOT_REACHED):
+            self.changes += 1
+            message = f"store: {str(error) or type(error).__name__}"
+            raise DependencyDown(message) from error
+        if isinstance(error, OutOfMemoryError):
+            message = "the store's memory is full"
+            raise Saturated(message, retry_after_s=5.0) from error
+        if isinstance(error, ResponseError) and str(error).startswith(_SERVER_UNFIT):
+            message = f"store: {error}"
+            raise DependencyDown(message) from error
 
     async def close(self) -> None:
         """Close all connections; calls in progress fail."""
-        await self._calls.aclose()
-        await self._waits.aclose()
+        if self._connecting is not None:
+            self._connecting.cancel()
+        for pipe in self._pipes:
+            pipe.close()
+        self._pipes.clear()
+        self._waits_idle.clear()
+        self._calls = None
+        await asyncio.sleep(0)  # the transports end in the next turn of the loop
+
+
+def _connections_to(url: str) -> BlockingConnectionPool:
+    """The library's connections to a URL, used to connect only."""
+    try:
+        pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
+            url,
+            socket_timeout=None,
+            socket_connect_timeout=CONNECT_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            driver_info=None,
+        )
+    except ValueError as error:
+        message = f"store.url: {error}"
+        raise FailedPrecondition(message, field="store.url") from error
+    return pool

@@ -5,10 +5,11 @@ second of CPU time in every process and command. Assay has its own metrics and n
 the library on. Every module imports the library from here.
 """
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 _METRICS: Final = "opentelemetry"
 
@@ -27,6 +28,7 @@ def _not_installed(name: str) -> Iterator[None]:
 
 
 with _not_installed(_METRICS):
+    from redis._parsers import BaseParser
     from redis.asyncio import BlockingConnectionPool as BlockingConnectionPool
     from redis.asyncio import Connection as Connection
     from redis.asyncio import Redis as Redis
@@ -45,3 +47,21 @@ with _not_installed(_METRICS):
     from redis.exceptions import RedisError as RedisError
     from redis.exceptions import ResponseError as ResponseError
     from redis.exceptions import TimeoutError as TimeoutError
+
+
+def reply_error(text: str) -> Exception:
+    """The library's exception for an error reply."""
+    parser: Any = BaseParser
+    error: Exception = parser.parse_error(text)
+    return error
+
+
+def take_stream(connection: Connection) -> asyncio.StreamWriter:
+    """The stream of a connection that was just made; the library uses it no more.
+
+    It has no public name for this. Keep the stream: it closes its transport when it is collected.
+    """
+    held: Any = connection
+    writer: asyncio.StreamWriter = held._writer  # noqa: SLF001
+    held._reader = held._writer = None  # noqa: SLF001
+    return writer

@@ -6,7 +6,8 @@ the outcomes and the log at once, for its group and its batch at the end of the 
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from assay.core.advantages import zero_shift_micro
 from assay.core.ids import BatchId, GroupId, JobId, StageName, TenantId
@@ -21,6 +22,7 @@ from assay.core.records import (
     ResultRecord,
 )
 from assay.core.store_limits import no_batch
+from assay.testing.queue_groups import FAILED, JUDGED_WITHOUT, gather, group_of, open_groups
 from assay.testing.queue_records import (
     Batch,
     BatchKey,
@@ -33,15 +35,30 @@ from assay.testing.queue_records import (
     done,
     oldest,
 )
+from assay.testing.queue_stages import StageQueues
 from assay.testing.queue_tasks import TaskBook
 
 BATCHES_PER_SWEEP_MAX = 8
 
 
+@dataclass(slots=True)
+class _Touched:
+    """A batch that a call changes."""
+
+    batch: Batch
+    has_ends: bool = False
+    ended: dict[GroupId, None] = field(default_factory=dict)
+    """Groups of requests that ended."""
+    gathered: set[GroupId] = field(default_factory=set)
+    """Groups that one stage judges, with requests that ended or arrived there."""
+
+
 class BatchBook:
     """Batches, their requests by id, dead letters, and the usage of tenants."""
 
-    def __init__(self, limits: QueueLimits, tasks: TaskBook, changes: Changes) -> None:
+    def __init__(
+        self, limits: QueueLimits, tasks: TaskBook, changes: Changes, stages: StageQueues
+    ) -> None:
         self.batches: dict[BatchKey, Batch] = {}
         self.over: dict[BatchKey, Batch] = {}  # in the order in which they expire
         self.held: dict[TenantId, Held] = defaultdict(Held)
@@ -49,8 +66,10 @@ class BatchBook:
         self.letters: dict[StageName, dict[JobId, Job]] = defaultdict(dict)
         self._limits = limits
         self._tasks = tasks
+        self._stages = stages
         self._changes = changes
-        self._touched: dict[BatchKey, tuple[Batch, dict[GroupId, None]]] = {}
+        self._touched: dict[BatchKey, _Touched] = {}
+        self._sequence = 0
         self._completed: list[CompletedBatch] = []
 
     def get(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> Batch:
@@ -73,13 +92,25 @@ class BatchBook:
                 return
             self._drop_batch(batch)
 
+    @property
+    def sequence(self) -> int:
+        """Jobs so far, of requests and of groups; their ids are counted."""
+        return self._sequence
+
+    def next_number(self) -> int:
+        """The number of the next job."""
+        self._sequence += 1
+        return self._sequence
+
     def add(self, job: Job) -> None:
         """A request of an open batch is accepted."""
         batch, request = job.batch, job.request
         batch.requests[request.request_id] = request
         batch.live[job.job_id] = job
         if request.group_id:
-            batch.groups.setdefault(request.group_id, Group()).submitted += 1
+            group = batch.groups.setdefault(request.group_id, Group())
+            group.submitted += 1
+            group.live += 1
         self._take_quota(batch, job.payload_bytes)
         self.jobs[job.job_id] = job
 
@@ -97,7 +128,48 @@ class BatchBook:
         batch.state = BatchState.SEALED
         self._changes.batches.add(batch.spec.batch_id)
         self._tell_waiting(batch)
+        self.open_groups(batch, batch.groups, now_ns)
         self._finish_if_done(batch, now_ns)
+
+    def open_groups(self, batch: Batch, names: Iterable[GroupId], now_ns: int) -> None:
+        """Queue those of these groups that are complete."""
+        for job in open_groups(batch, names, self.next_number, now_ns):
+            self.jobs[job.job_id] = job
+            self._stages.enqueue(job)
+            self._stages.join()
+
+    def touch(self, batch: Batch) -> _Touched:
+        """A call changes the batch."""
+        return self._touched.setdefault(batch.key, _Touched(batch))
+
+    def arrive(self, job: Job) -> None:
+        """A request reaches the stage that judges its group."""
+        touched = self.touch(job.batch)
+        if gather(job):
+            touched.gathered.add(job.request.group_id)
+        else:
+            self.end(job, FAILED, JUDGED_WITHOUT)
+            del self.jobs[job.job_id]
+
+    def leave(self, job: Job, now_ns: int) -> None:
+        """A member leaves its group; with the last one the group's own job goes."""
+        group = group_of(job)
+        del group.members[job.job_id]
+        if (own := group.own) is None:
+            return
+        if own.state == "leased":
+            job.batch.running -= 1
+        if not group.members:
+            self._stages.withdraw(own, now_ns)
+            self.drop_group_job(own, judged=False)
+
+    def drop_group_job(self, own: Job, *, judged: bool) -> None:
+        """The own job of a group goes; `judged`: for good."""
+        group = group_of(own)
+        own.state = "ended"
+        group.own, group.judged = None, judged
+        group.members = {}
+        del self.jobs[own.job_id]
 
     def _tell_waiting(self, batch: Batch) -> None:
         for group_id in sorted(batch.groups):
@@ -131,14 +203,23 @@ class BatchBook:
         held = self.held[batch.spec.tenant]
         held.requests -= 1
         held.payload_bytes -= job.payload_bytes
-        _, groups = self._touched.setdefault(batch.key, (batch, {}))
+        touched = self.touch(batch)
+        touched.has_ends = True
         if request.group_id:
-            groups[request.group_id] = None
+            touched.ended[request.group_id] = None
+            touched.gathered.add(request.group_id)
+            batch.groups[request.group_id].live -= 1
             add_reward(batch.groups[request.group_id], end.reward, replayed=job.replayed)
 
     def bury(self, job: Job, error: str, now_ns: int) -> None:
-        """End it as failed and keep it as a dead letter."""
-        self.end(job, EndRequest(outcome=Outcome.INFRA_FAILED, reward=None, body=b""), error)
+        """End it, or all members of its group, as failed, and keep it as a dead letter."""
+        if job.group is None:
+            self.end(job, FAILED, error)
+        else:
+            for _, member in sorted(job.group.members.items()):
+                member.claims += job.claims
+                self.end(member, FAILED, error)
+                member.claims -= job.claims
         job.state, job.error, job.died_ns = "dead", error, now_ns
         letters = self.letters[job.stage]
         letters[job.job_id] = job
@@ -152,16 +233,24 @@ class BatchBook:
     def _drop_letter(self, job: Job) -> None:
         del self.letters[job.stage][job.job_id]
         del job.batch.dead[job.job_id]
-        del self.jobs[job.job_id]
+        if job.group is None:
+            del self.jobs[job.job_id]
+            return
+        for member in job.group.members:
+            del self.jobs[member]
+        self.drop_group_job(job, judged=True)
 
     def write_touched(self, now_ns: int) -> None:
         """Update groups and completed batches after the results of a call."""
         touched, self._touched = self._touched, {}
-        for batch, groups in touched.values():
-            self._changes.batches.add(batch.spec.batch_id)
-            for group_id in groups:
+        for one in touched.values():
+            batch = one.batch
+            for group_id in one.ended:
                 self._tell_if_all_ended(batch, group_id)
-            self._finish_if_done(batch, now_ns)
+            self.open_groups(batch, one.gathered, now_ns)
+            if one.has_ends:
+                self._changes.batches.add(batch.spec.batch_id)
+                self._finish_if_done(batch, now_ns)
 
     def _tell_if_all_ended(self, batch: Batch, group_id: GroupId) -> None:
         group = batch.groups[group_id]
@@ -235,6 +324,7 @@ class BatchBook:
                 tenant=job.batch.spec.tenant,
                 batch_id=job.batch.spec.batch_id,
                 request_id=job.request.request_id,
+                group_id=job.request.group_id,
                 stage=job.stage,
                 attempts=job.attempts,
                 error=job.error,

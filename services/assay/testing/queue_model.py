@@ -36,6 +36,7 @@ from assay.core.records import (
     EndRequest,
     FailAttempt,
     Finished,
+    FinishGroup,
     FinishStatus,
     GiveBack,
     HandOver,
@@ -60,6 +61,7 @@ from assay.core.store_limits import (
     too_much_open_work,
 )
 from assay.testing.queue_batches import BatchBook
+from assay.testing.queue_groups import FAILED, JUDGED_WITHOUT, gather, group_of
 from assay.testing.queue_records import (
     Batch,
     Changes,
@@ -87,10 +89,8 @@ class QueueModel:
             history_batches=self._limits.history_batches,
         )
         self.lead = PlannerLead()
-        self.batch_book = BatchBook(self._limits, self.task_book, self.changes)
         self.stages = StageQueues(self.changes)
-        self.sequence = 0
-        """Requests accepted so far; their ids are counted."""
+        self.batch_book = BatchBook(self._limits, self.task_book, self.changes, self.stages)
 
     # -- tasks and batches ---------------------------------------------------------------------
 
@@ -157,6 +157,9 @@ class QueueModel:
         for request in fresh.values():
             self._take_in(batch, request, now_ns)
         self.stages.join()
+        if batch.task.group_stage == batch.task.stages[0]:
+            groups = {request.group_id for request in fresh.values()}
+            self.batch_book.open_groups(batch, groups, now_ns)
         if fresh and len(batch.requests) == batch.spec.size:
             self.batch_book.seal(batch, now_ns)
         return Submitted(
@@ -166,9 +169,8 @@ class QueueModel:
         )
 
     def _take_in(self, batch: Batch, request: NewRequest, now_ns: int) -> None:
-        self.sequence += 1
         job = Job(
-            job_id=JobId(f"{self.sequence:016d}"),
+            job_id=JobId(f"{self.batch_book.next_number():016d}"),
             batch=batch,
             request=request,
             stage=batch.task.stages[0],
@@ -176,7 +178,8 @@ class QueueModel:
             enqueued_ns=now_ns,
         )
         self.batch_book.add(job)
-        self.stages.enqueue(job)
+        if job.stage != batch.task.group_stage or not gather(job):
+            self.stages.enqueue(job)
 
     def seal(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> BatchRecord:
         """See `Store.seal`."""
@@ -236,7 +239,10 @@ class QueueModel:
 
     def _cancel_jobs(self, jobs: Sequence[Job], outcome: Outcome, now_ns: int) -> None:
         for job in jobs:
-            self.stages.withdraw(job, now_ns)
+            if job.state == "gathered":
+                self.batch_book.leave(job, now_ns)
+            else:
+                self.stages.withdraw(job, now_ns)
             self.batch_book.end(job, EndRequest(outcome=outcome, reward=None, body=b""))
             del self.batch_book.jobs[job.job_id]
 
@@ -292,6 +298,7 @@ class QueueModel:
 
     def _act(self, job: Job, report: Report, attempts_max: int, now_ns: int) -> None:
         finish = report.finish
+        self.batch_book.touch(job.batch)
         match finish:
             case EndRequest():
                 leave_stage(job, report.report, now_ns)
@@ -299,10 +306,10 @@ class QueueModel:
                 del self.batch_book.jobs[job.job_id]
             case HandOver():
                 leave_stage(job, report.report, now_ns)
-                job.stage, job.handover = finish.next_stage, finish.handover
-                job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""
-                job.charged = 0
-                self.stages.enqueue(job)
+                self._hand_over(job, finish, now_ns)
+            case FinishGroup():
+                leave_stage(job, report.report, now_ns)
+                self._judge_group(job, finish, now_ns)
             case FailAttempt() if job.attempts < attempts_max:
                 job.error = finish.error
                 self.stages.enqueue(job)
@@ -316,12 +323,38 @@ class QueueModel:
             case _:
                 assert_never(finish)
 
+    def _hand_over(self, job: Job, finish: HandOver, now_ns: int) -> None:
+        job.stage, job.handover = finish.next_stage, finish.handover
+        job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""
+        job.charged = 0
+        if finish.gathers:
+            self.batch_book.arrive(job)
+        else:
+            self.stages.enqueue(job)
+
+    def _judge_group(self, own: Job, finish: FinishGroup, now_ns: int) -> None:
+        left = dict(sorted(group_of(own).members.items()))
+        for job_id, said in (*finish.members, *((job_id, None) for job_id in left)):
+            member = left.pop(job_id, None)
+            if member is None:  # cancelled meanwhile, or already done
+                continue
+            member.claims += own.claims
+            if isinstance(said, HandOver):
+                self._hand_over(member, said, now_ns)
+                continue
+            end = said if isinstance(said, EndRequest) else FAILED
+            error = said.error if isinstance(said, FailAttempt) else JUDGED_WITHOUT
+            self.batch_book.end(member, end, "" if end is said else error)
+            del self.batch_book.jobs[job_id]
+        self.batch_book.drop_group_job(own, judged=True)
+
     def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int, now_ns: int) -> Reaped:
         """See `Store.reap`."""
         lost = self.stages.expired(stage, jobs_max=jobs_max, now_ns=now_ns)
         dead = 0
         for job in lost:
             self.stages.release(job)
+            self.batch_book.touch(job.batch)
             if job.attempts < attempts_max:
                 job.error = LEASE_RAN_OUT
                 self.stages.enqueue(job)
@@ -332,7 +365,8 @@ class QueueModel:
                     finished_after_ns=now_ns - job.claimed_ns,
                 )
                 leave_stage(job, held, now_ns)
-                job.services[job.stage] = 0
+                for one in [job] if job.group is None else job.group.members.values():
+                    one.services[job.stage] = 0
                 self.batch_book.bury(job, LEASE_RAN_OUT, now_ns)
                 dead += 1
         self._write_touched(now_ns)
@@ -385,15 +419,23 @@ class QueueModel:
         ending = batch.state is BatchState.SEALED and batch.closing is not None
         if ending or batch.state is BatchState.CANCELLED:
             return False
+        if job.request.group_id and batch.groups[job.request.group_id].judged:
+            return False
         del self.batch_book.letters[job.stage][job_id], batch.dead[job_id]
-        batch.live[job_id] = job
-        batch.outcomes[Outcome.INFRA_FAILED] -= 1
-        job.timings, job.services = stages_gone(job)
-        job.attempts, job.enqueued_ns, job.error, job.replayed = 0, now_ns, "", True
+        job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""
         job.charged = 0
         held = self.batch_book.held[batch.spec.tenant]
-        held.requests += 1
-        held.payload_bytes += job.payload_bytes
+        for one in [job] if job.group is None else job.group.members.values():
+            batch.live[one.job_id] = one
+            batch.outcomes[Outcome.INFRA_FAILED] -= 1
+            one.timings, one.services = stages_gone(one)
+            one.replayed = True
+            if one.group is None and job.group is not None:
+                one.state = "gathered"
+            if one.request.group_id:
+                batch.groups[one.request.group_id].live += 1
+            held.requests += 1
+            held.payload_bytes += one.payload_bytes
         if batch.over:
             self.batch_book.over.pop(
                 batch.key, None

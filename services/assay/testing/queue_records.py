@@ -26,9 +26,11 @@ from assay.core.records import (
 )
 from assay.core.store_limits import (
     BATCH_REQUESTS_MAX,
+    GROUP_JUDGED_MAX,
     batch_closed,
     batch_full,
     group_full,
+    no_group,
     other_request,
     too_many_bytes,
     too_many_requests,
@@ -68,6 +70,14 @@ class Group:
     grouped: int = 0
     shift_micro: int = 0
     """What its batch counts for it."""
+    live: int = 0
+    """Requests that have not ended."""
+    members: dict[JobId, "Job"] = field(default_factory=dict)
+    """Requests at the stage that judges the group as a whole."""
+    own: "Job | None" = None
+    """The job of the group as a whole, once it is complete."""
+    judged: bool = False
+    """As a whole, so that no other request may join."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +103,13 @@ class Job:
     died_ns: int = 0
     charged: int = 0
     """The charge to the tenant's virtual time at this stage; 0 = none."""
+    group: Group | None = None
+    """Of the job that stands for a whole group."""
+
+    @property
+    def requests(self) -> int:
+        """How many it stands for."""
+        return 1 if self.group is None else len(self.group.members)
 
     @property
     def payload_bytes(self) -> int:
@@ -100,7 +117,7 @@ class Job:
 
     @property
     def key(self) -> OrderKey:
-        return order_key(deadline_ns=self.batch.order_deadline_ns, sequence=int(self.job_id))
+        return order_key(deadline_ns=self.batch.order_deadline_ns, sequence=int(self.job_id[1:]))
 
     def in_flight(self) -> InFlight:
         return InFlight(
@@ -215,7 +232,7 @@ def leaves_stage(job: Job, report: Report, attempts_max: int) -> bool:
 
 
 def leave_stage(job: Job, account: StageReport, now_ns: int) -> None:
-    """Record its time at the stage."""
+    """Record its time at the stage; of a group, for each member its share."""
     timing = StageTiming(
         stage=job.stage,
         enqueued_ns=job.enqueued_ns,
@@ -226,8 +243,10 @@ def leave_stage(job: Job, account: StageReport, now_ns: int) -> None:
         attempts=job.attempts,
         worker=job.worker,
     )
-    job.timings = (*job.timings, timing)
-    job.services[job.stage] = account.finished_after_ns - account.started_after_ns
+    held_ns = account.finished_after_ns - account.started_after_ns
+    for one in [job] if job.group is None else job.group.members.values():
+        one.timings = (*one.timings, timing)
+        one.services[job.stage] = held_ns // job.requests
 
 
 def done(batch: Batch) -> bool:
@@ -253,6 +272,8 @@ def fresh(batch: Batch, requests: Sequence[NewRequest]) -> dict[int, NewRequest]
         there = batch.requests.get(request.request_id) or seen.get(request.request_id)
         if there is None:
             fresh[index] = seen[request.request_id] = request
+            if batch.task.group_stage is not None and not request.group_id:
+                raise no_group(index)
         elif there != request:
             raise other_request(request.request_id, index)
     return fresh
@@ -281,7 +302,9 @@ def admit(
     for index, request in fresh.items():
         added[request.group_id] += bool(request.group_id)
         group = batch.groups.get(request.group_id, Group())
-        if 0 < spec.group_size < group.submitted + added[request.group_id]:
+        gathers = batch.task.group_stage is not None
+        most = spec.group_size or (GROUP_JUDGED_MAX if gathers else 0)
+        if 0 < most < group.submitted + added[request.group_id]:
             raise group_full(request.group_id, index)
     more_bytes = size_of(fresh.values()) - batch.bytes_reserved
     more = len(fresh) - batch.requests_reserved

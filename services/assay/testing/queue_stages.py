@@ -12,6 +12,7 @@ from assay.core.fair_queue import FairQueue, Price
 from assay.core.ids import JobId, StageName, TenantId, WorkerId
 from assay.core.ordering import Costs, advance_us
 from assay.core.records import Claim, Lease, StageDepth
+from assay.testing.queue_groups import members_of
 from assay.testing.queue_records import Changes, Job, waits
 
 
@@ -58,7 +59,7 @@ class StageQueues:
         job.attempts += 1
         job.claims += 1
         job.claimed_ns, job.expires_ns = now_ns, expires_ns
-        job.batch.running += 1
+        job.batch.running += job.requests
         self.leases[job.stage][job.job_id] = job
         return Claim(
             lease=Lease(job_id=job.job_id, fence=job.fence),
@@ -76,6 +77,8 @@ class StageQueues:
             deadline_ns=job.batch.deadline_ns,
             messages=job.request.messages,
             artifacts=job.request.artifacts,
+            members=() if job.group is None else members_of(job.group),
+            submitted=0 if job.group is None else job.group.submitted,
         )
 
     def held_by(self, stage: StageName, lease: Lease) -> Job | None:
@@ -138,7 +141,7 @@ class StageQueues:
     def release(self, job: Job) -> None:
         """Remove it from a worker, if one holds it."""
         if self.leases[job.stage].pop(job.job_id, None) is not None:
-            job.batch.running -= 1
+            job.batch.running -= job.requests
 
     def learn(
         self,

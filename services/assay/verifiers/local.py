@@ -16,12 +16,14 @@ from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.ids import PipelineName
 from assay.core.response import response_bytes, response_text
 from assay.core.tools.lru import LruCache
-from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
+from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
 from assay.sandbox.port import RunStatus
 from assay.verifiers.audit import REFERENCES_MAX, reference_key, refused
 from assay.verifiers.intake import last_answer, parse_reference, parse_settings
 from assay.verifiers.port import (
     AuditingHandler,
+    GroupHandler,
+    GroupWork,
     HandlerContext,
     PipelineDefinition,
     PipelineSettings,
@@ -114,6 +116,8 @@ class LocalPipelines:
         """As `judge`, with a transcript and artifacts."""
         handover = b""
         use = ResourceUse()
+        if self.pipelines[PipelineName(pipeline)].group_stage is not None:
+            raise ValueError(f"pipeline {pipeline} judges whole groups: see `judge_group`")
         for stage in self.pipelines[PipelineName(pipeline)].stages:
             work = self.work(pipeline, response, reference, handover, **settings)
             work = replace(
@@ -129,6 +133,50 @@ class LocalPipelines:
             handover = verdict.artifact
         message = f"the last stage of {pipeline} handed over instead of ending the request"
         raise RuntimeError(message)
+
+    def judge_group(
+        self,
+        pipeline: str,
+        responses: Sequence[str | bytes],
+        reference: Mapping[str, Any] | None = None,
+        **settings: Any,  # noqa: ANN401 - any JSON
+    ) -> list[Ended]:
+        """Send the responses to one prompt through all stages, one of which judges them together.
+
+        Raises:
+            InvalidRequest: settings or reference are malformed.
+        """
+        verdicts: dict[int, StageVerdict] = dict.fromkeys(
+            range(len(responses)), HandedOver(artifact=b"")
+        )
+        for stage in self.pipelines[PipelineName(pipeline)].stages:
+            works: dict[int, Work] = {}
+            for index, verdict in verdicts.items():
+                if isinstance(verdict, HandedOver):
+                    works[index] = self.work(
+                        pipeline, responses[index], reference, verdict.artifact, **settings
+                    )
+            if works:
+                verdicts |= zip(works, self._verdicts(stage, works, len(responses)), strict=True)
+        ended = [verdict for verdict in verdicts.values() if isinstance(verdict, Ended)]
+        if len(ended) < len(responses):
+            message = f"the last stage of {pipeline} handed over instead of ending the request"
+            raise RuntimeError(message)
+        return ended
+
+    def _verdicts(
+        self, stage: StageDefinition, works: Mapping[int, Work], submitted: int
+    ) -> Sequence[StageVerdict]:
+        if not stage.spec.gathers:
+            return [self._verdict(stage, work) for work in works.values()]
+        handler = load_handler(stage)(self._context)
+        if not isinstance(handler, GroupHandler):
+            raise TypeError(f"stage {stage.spec.name} gathers, but its handler judges no groups")
+        [verdicts] = handler.run_groups(
+            [GroupWork(works=list(works.values()), submitted=submitted)]
+        )
+        handler.close()
+        return verdicts
 
     def _verdict(self, stage: StageDefinition, work: Work) -> StageVerdict:
         handler, limit_s = self.handler(stage), stage.spec.cpu_s_max
@@ -186,7 +234,10 @@ class LocalPipelines:
         """The handler of `stage`."""
         name = stage.spec.name
         if name not in self._handlers:
-            self._handlers[name] = load_handler(stage)(self._context)
+            made = load_handler(stage)(self._context)
+            if isinstance(made, GroupHandler):
+                raise TypeError(f"stage {name} judges whole groups")
+            self._handlers[name] = made
         return self._handlers[name]
 
     def close(self) -> None:

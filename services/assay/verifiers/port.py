@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict, Field
 
 from assay.config.settings import SandboxSettings, VerifierSettings
+from assay.core.ids import StageName
 from assay.core.outcome import Outcome
 from assay.core.pipeline import PipelineSpec, StageSpec
 from assay.core.verdict import Ended, Evidence, ResourceUse, StageVerdict
@@ -47,6 +48,9 @@ class PipelineSettings(BaseModel):
     """Reward of a response that broke a limit (time, memory, output, length)."""
     reference_audit: ReferenceAudit = ReferenceAudit.REFUSE
     """What happens to a reference that fails its own controls."""
+    reuse_results: bool = False
+    """Judge the same request once, where the pipeline is deterministic: its verdict is kept for a
+    while, and what is judged at the moment is not judged beside it."""
 
 
 class Reference(BaseModel):
@@ -73,6 +77,17 @@ class Work:
     of its last message of the assistant."""
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     """Files that came with the request, by name; see `PipelineDefinition.takes_artifacts`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWork:
+    """A group as the handler of a stage that gathers sees it."""
+
+    works: Sequence[Work]
+    """Its requests that reached this stage, in order of arrival; at least one. A request that ended
+    earlier, was cancelled or could not be judged is not among them."""
+    submitted: int
+    """Requests of the group, with those that are not in `works`."""
 
 
 class Artifacts(Protocol):
@@ -116,6 +131,26 @@ class StageHandler(Protocol):
 
 
 @runtime_checkable
+class GroupHandler(Protocol):
+    """Judges whole groups, for a stage that gathers (`StageSpec.gathers`); from the main thread of
+    one worker process only."""
+
+    def run_groups(self, groups: Sequence[GroupWork]) -> Sequence[Sequence[StageVerdict]]:
+        """Judge 1 to `StageSpec.batch_max` groups: for each, one verdict per work, in order.
+
+        A member that cannot be judged while the others can is `Ended` as `INFRA_FAILED` with its
+        error in the evidence: it leaves the group without a reward.
+
+        Raises:
+            Exception: an infrastructure failure; the whole group counts as a failed attempt and is
+                judged again, all members together.
+        """
+
+    def close(self) -> None:
+        """Release the handler's resources; called once, on drain."""
+
+
+@runtime_checkable
 class AuditingHandler(StageHandler, Protocol):
     """A handler whose passing verdicts may depend on an audit of the reference
     (`Ended.unaudited`)."""
@@ -131,7 +166,8 @@ class StageDefinition:
 
     spec: StageSpec
     handler: str
-    """`module:callable` taking a `HandlerContext` and returning a `StageHandler`."""
+    """`module:callable` taking a `HandlerContext` and returning a `StageHandler`; a `GroupHandler`
+    where `spec.gathers`."""
     confined: bool = False
     """The worker process itself drops privileges, network and file access once warm, because the
     handler reads hostile text without running it. Such a handler is created once and inherited by
@@ -184,8 +220,15 @@ class PipelineDefinition:
     and cheap: it creates text and judges nothing."""
     takes_artifacts: bool = False
     """Requests may come with artifacts; they are refused where no stage would read them."""
+    deterministic: bool = False
+    """The same request gets the same verdict by the same version, so that it may be judged once."""
     tools: Tools = Tools()
     """Part of the pipeline's version; see `assay.verifiers.version`."""
+
+    @property
+    def group_stage(self) -> StageName | None:
+        """The stage that judges whole groups; at most one, `None`: each response by itself."""
+        return next((stage.spec.name for stage in self.stages if stage.spec.gathers), None)
 
 
 def scored(

@@ -16,15 +16,19 @@ from assay.verifiers import noop
 from assay.verifiers.code import definition as code_definition
 from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
+from assay.verifiers.judged import definition as judged_definition
 from assay.verifiers.languages import definition as languages_definition
 from assay.verifiers.math import definition as math_definition
 from assay.verifiers.port import (
     ENTRY_POINT_GROUP,
+    GroupHandler,
     HandlerContext,
     PipelineDefinition,
     StageDefinition,
     StageHandler,
 )
+from assay.verifiers.relative import definition as relative_definition
+from assay.verifiers.sql import definition as sql_definition
 from assay.verifiers.text import definition as text_definition
 
 DefinePipelines = Callable[[VerifierSettings], Iterable[PipelineDefinition]]
@@ -33,9 +37,12 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     noop.define_pipelines,
     text_definition.define_pipelines,
     math_definition.define_pipelines,
+    relative_definition.define_pipelines,
     code_definition.define_pipelines,
     execution_definition.define_pipelines,
     languages_definition.define_pipelines,
+    judged_definition.define_pipelines,
+    sql_definition.define_pipelines,
     function_definition.define_pipelines,
 )
 
@@ -86,7 +93,9 @@ def stages_of(
     )
 
 
-def load_handler(stage: StageDefinition) -> Callable[[HandlerContext], StageHandler]:
+def load_handler(
+    stage: StageDefinition,
+) -> Callable[[HandlerContext], StageHandler | GroupHandler]:
     """Import the stage's handler factory; called in worker processes only.
 
     Raises:
@@ -101,7 +110,7 @@ def load_handler(stage: StageDefinition) -> Callable[[HandlerContext], StageHand
     if not callable(factory):
         message = f"stage {stage.spec.name}: handler {stage.handler} cannot be called"
         raise PipelineMalformed(message)
-    made: Callable[[HandlerContext], StageHandler] = factory
+    made: Callable[[HandlerContext], StageHandler | GroupHandler] = factory
     return made
 
 
@@ -146,6 +155,10 @@ def _check_form(definition: PipelineDefinition, source: str) -> None:
     name = definition.spec.name
     if not names or names != definition.spec.stages or len(set(names)) != len(names):
         message = f"pipeline {name} of {source}: spec.stages and stages name different stages"
+        raise PipelineMalformed(message)
+    gathering = [stage for stage in definition.stages if stage.spec.gathers]
+    if len(gathering) > 1 or any(stage.audits for stage in gathering):
+        message = f"pipeline {name} of {source}: at most one stage gathers, and it does not audit"
         raise PipelineMalformed(message)
     if not all(NAME_FORM.fullmatch(word) for word in (name, *names)):
         message = f"pipeline {name} of {source}: names are {NAME_FORM.pattern}"

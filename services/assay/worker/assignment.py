@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.core.records import Claim
+from assay.core.records import Claim, Member, payload_bytes
 from assay.sandbox.accounting.blocked import BlockedTime
+from assay.worker.slots.messages import WireWork
 
 RERUNS_MAX: Final = 3
 ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2
@@ -37,6 +38,10 @@ class HeldClaim:
     """The lease is lost; its result will be discarded."""
     is_reported: bool = False
     """Its end is being reported to the store."""
+    reuse_key: str = ""
+    """See `assay.worker.reuse`; empty: its verdict is for it alone."""
+    leads: bool = False
+    """Others wait for its verdict, or may."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -80,6 +85,25 @@ class Blame:
     again: tuple[HeldClaim, ...]
 
 
+def bytes_of(claim: Claim) -> int:
+    """Size of what a slot gets for the claim."""
+    parts = claim.members or (claim,)
+    return sum(payload_bytes(one) + len(one.handover) for one in parts)
+
+
+def wire_work(claim: Claim, task: int) -> WireWork:
+    """The claim for a slot; `task`: its place among the tasks of the assignment."""
+    if not claim.members:
+        return _wire(claim, task)
+    members = [_wire(member, task) for member in claim.members]
+    return WireWork(task, b"", b"", b"", members=members, submitted=claim.submitted)
+
+
+def _wire(one: Claim | Member, task: int) -> WireWork:
+    files = [(file.name, file.content) for file in one.artifacts]
+    return WireWork(task, one.response, one.reference, one.handover, one.messages, files)
+
+
 def blame_for_end(assignment: Assignment) -> Blame:
     """The slot was killed for a limit, died, or broke the protocol."""
     blamed = assignment.current
@@ -94,6 +118,14 @@ def blame_for_end(assignment: Assignment) -> Blame:
             held.reruns += 1
             held.alone = True
     return Blame(blamed=blamed, again=others)
+
+
+def works_in_vain(assignment: Assignment) -> bool:
+    """Whether the current work of the slot, or every work that may be current, is lost."""
+    current = assignment.current
+    if current is not None:
+        return current.is_lost
+    return bool(assignment.open) and all(held.is_lost for held in assignment.open.values())
 
 
 def no_blame(assignment: Assignment) -> Blame:

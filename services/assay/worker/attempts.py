@@ -51,6 +51,11 @@ class Attempts:
         """A slot judged the request."""
         self._report(held, report, finish_of(held.claim, said))
 
+    def judged_before(self, held: HeldClaim, said: Said) -> None:
+        """The same request was judged, so it took no time."""
+        report = StageReport(worker=self._worker, started_after_ns=0, finished_after_ns=0)
+        self._report(held, report, finish_of(held.claim, said))
+
     def failed(self, slot_number: int, held: HeldClaim, why: str) -> None:
         """The attempt failed with its slot."""
         self.log_failure(held, why)
@@ -85,6 +90,8 @@ class Attempts:
         return StageReport(worker=worker, started_after_ns=0, finished_after_ns=held_ns)
 
     def _limit_finish(self, claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
+        if claim.members:  # which of them is to blame is not known
+            return FailAttempt(error=f"{limit}: {error}")
         version = self._version_of(claim.task.pipeline, claim.task.settings_json)
         try:
             return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s, version=version)

@@ -10,6 +10,7 @@ from assay.core.records import (
     EndRequest,
     FailAttempt,
     Finish,
+    FinishGroup,
     HandOver,
     StageReport,
 )
@@ -17,7 +18,14 @@ from assay.core.verdict import SECOND_JUDGE, Ended, Evidence, ResourceUse
 from assay.verifiers.audit import audit_setting, refused
 from assay.verifiers.port import reward_at_limit
 from assay.verifiers.version import version_after
-from assay.worker.slots.messages import Said, SaidEnded, SaidHandedOver, Verdict
+from assay.worker.slots.messages import (
+    Said,
+    SaidEnded,
+    SaidFailed,
+    SaidGroup,
+    SaidHandedOver,
+    Verdict,
+)
 
 ERROR_CHARS_MAX: Final = 4_000
 _OPINIONS: Final = ("agrees", "disagrees", "abstains")
@@ -25,14 +33,45 @@ _OPINIONS: Final = ("agrees", "disagrees", "abstains")
 
 def finish_of(claim: Claim, said: Said) -> Finish:
     """Return the effect of a slot's verdict on the request."""
-    if isinstance(said, SaidEnded):
-        return EndRequest(outcome=said.outcome, reward=said.reward, body=said.body)
-    if isinstance(said, SaidHandedOver):
-        following = claim.task.stages.index(claim.stage) + 1
-        if following < len(claim.task.stages):
-            return HandOver(next_stage=claim.task.stages[following], handover=said.handover)
-        return FailAttempt(error=f"stage {claim.stage} hands over, but it is the last one")
-    return FailAttempt(error=said.error[-ERROR_CHARS_MAX:])
+    if isinstance(said, SaidFailed):
+        return FailAttempt(error=said.error[-ERROR_CHARS_MAX:])
+    if isinstance(said, SaidGroup):
+        return _finish_of_group(claim, said)
+    if claim.members:
+        return FailAttempt(error=f"stage {claim.stage} gave one verdict for a whole group")
+    return _finish_of_request(claim, said)
+
+
+def _finish_of_request(claim: Claim, said: Said) -> EndRequest | HandOver | FailAttempt:
+    match said:
+        case SaidEnded():
+            return EndRequest(outcome=said.outcome, reward=said.reward, body=said.body)
+        case SaidFailed():
+            return FailAttempt(error=said.error[-ERROR_CHARS_MAX:])
+        case SaidGroup():
+            return FailAttempt(error=f"stage {claim.stage} gave verdicts in verdicts")
+        case SaidHandedOver():
+            following = claim.task.stages.index(claim.stage) + 1
+            if following == len(claim.task.stages):
+                return FailAttempt(error=f"stage {claim.stage} hands over, but it is the last one")
+            next_stage = claim.task.stages[following]
+            gathers = next_stage == claim.task.group_stage
+            return HandOver(next_stage=next_stage, handover=said.handover, gathers=gathers)
+
+
+def _finish_of_group(claim: Claim, said: SaidGroup) -> Finish:
+    """If no member could be judged, the attempt has failed, as if the handler had raised."""
+    if len(said.members) != len(claim.members):
+        counts = f"{len(said.members)} verdicts about {len(claim.members)} requests"
+        return FailAttempt(error=f"stage {claim.stage} gave {counts}")
+    if any(isinstance(one, SaidEnded) and one.unaudited for one in said.members):
+        return FailAttempt(error=f"stage {claim.stage} judges groups, so nothing audits it")
+    finishes = [_finish_of_request(claim, one) for one in said.members]
+    failures = [finish for finish in finishes if isinstance(finish, FailAttempt)]
+    if len(failures) == len(finishes):
+        return failures[0]
+    jobs = (member.job_id for member in claim.members)
+    return FinishGroup(members=tuple(zip(jobs, finishes, strict=True)))
 
 
 def second_opinion(said: Said) -> str | None:

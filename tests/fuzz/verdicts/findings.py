@@ -20,6 +20,7 @@ from tests.fuzz.verdicts.lies import lie_case
 from tests.fuzz.verdicts.notations import notation_case
 from tests.fuzz.verdicts.python import python_case, stdio_case
 from tests.fuzz.verdicts.spellings import spelling_case
+from tests.fuzz.verdicts.statements import statement_case
 from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
 from tests.fuzz.verdicts.unusual import unusual_case
 
@@ -40,6 +41,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "spellings": (spelling_case, 16),
     "notations": (notation_case, 16),
     "disguises": (disguise_case, 12),
+    "statements": (statement_case, 14),
     "bombs": (bomb_case, 0.5),
     "choice": (choice_case, 8),
     "labels": (label_case, 8),

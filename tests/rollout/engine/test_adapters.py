@@ -161,6 +161,22 @@ def test_the_order_of_pieces_changes_no_bit(families: dict[str, Model]) -> None:
         assert np.array_equal(made[0], made[2])
 
 
+@pytest.mark.parametrize("ranks", [(2, 1), (1, 2), (40, 17)])
+def test_what_an_adapter_leaves_in_the_memory_of_the_next_one_changes_no_bit(
+    ranks: tuple[int, int], families: dict[str, Model]
+) -> None:
+    """Ranks are padded, so that both have the same memory; the rows of the first go beyond."""
+    model = families["llama"]
+    ids, [old, new] = ids_for(model, 9), ranks
+    with Engine.create(model, settings()) as engine:
+        fresh = decode_logits(adapted(engine, lora(model, 2, [new])), ids)
+    with Engine.create(model, settings()) as engine:
+        stage(engine, lora(model, 1, [old]))
+        stage(engine, lora(model, 2, [new]))
+        assert swap(engine, 1) == 0
+        assert np.array_equal(decode_logits(engine, ids), fresh)
+
+
 def test_adapters_and_weights_take_turns_in_the_slots(families: dict[str, Model]) -> None:
     """Random stagings and swaps, among them full weights, against fresh engines of each version."""
     seed = random.randrange(1 << 32)

@@ -272,6 +272,72 @@ async def test_versions_and_checksums_of_a_push_are_checked(run_rollouts: RunRol
     await nothing_to_activate(own)
 
 
+def lora_head(name: str, shape: tuple[int, ...], **more: Any) -> rollout_pb2.TensorHead:
+    return rollout_pb2.TensorHead(name=name, dtype="F32", shape=shape, **more)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ("too few bytes", "data"),
+        ("too many bytes", "data"),
+        ("a checksum", "tensors.{last}"),
+        ("a dtype", "tensors.{last}"),
+        ("a shape", "tensors.{last}"),
+        ("a negative shape", "tensors.{last}"),
+        ("a scalar", "tensors[1].shape"),
+        ("a name twice", "tensors.{first}"),
+        ("an unknown name", "tensors.no.such"),
+        ("a tensor of its own too", "tensors"),
+        ("another tensor has not ended", ""),
+    ],
+)
+async def test_tensors_that_come_together_are_checked_one_by_one(
+    run_rollouts: RunRollouts, wrong: str, field: str
+) -> None:
+    own = await run_rollouts()
+    config, arrays = CASES["lora"]
+    (first, a), (last, b) = list(arrays.items())[:2]
+    heads = [lora_head(first, a.shape), lora_head(last, b.shape)]
+    data = a.tobytes() + b.tobytes()
+    message = adapter_push(1, config, None, 0.0)
+    before: list[rollout_pb2.PushWeightsRequest] = []
+    if wrong.startswith("too"):
+        data = data[:-1] if wrong == "too few bytes" else data + b"\0"
+    elif wrong == "a checksum":
+        heads[1].sha256 = "0" * 64
+    elif wrong == "a dtype":
+        heads[1].dtype = "I8"
+    elif wrong in {"a shape", "a negative shape", "a scalar"}:
+        sizes = {
+            "a shape": (b.size,),
+            "a negative shape": (-b.shape[0], -b.shape[1]),
+            "a scalar": (),
+        }
+        heads[1] = lora_head(last, sizes[wrong])
+    elif wrong == "a name twice":
+        heads, data = [heads[0], heads[0]], 2 * a.tobytes()
+    elif wrong == "an unknown name":
+        heads[1].name = "no.such"
+    elif wrong == "a tensor of its own too":
+        message.tensor.CopyFrom(heads[0])
+    else:
+        message.tensor.CopyFrom(heads[0])
+        message.data = a.tobytes()[:-1]
+        before, message = [message], rollout_pb2.PushWeightsRequest()
+    message.tensors.extend(heads)
+    message.data = data
+
+    async def sent() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
+        for one in (*before, message):
+            yield one
+
+    with pytest.raises((InvalidRequest, FailedPrecondition)) as refused:
+        await own.client._push(sent())
+    assert refused.value.field == field.format(first=first, last=last)
+    await nothing_to_activate(own)
+
+
 async def test_one_push_at_a_time(run_rollouts: RunRollouts) -> None:
     own = await run_rollouts()
     begun = asyncio.Event()

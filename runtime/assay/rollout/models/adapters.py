@@ -22,7 +22,7 @@ from assay.rollout.models.hugging_face import layer_tensor_name, read_safetensor
 from assay.rollout.models.model import TensorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from assay.rollout.models.model import ModelConfig, Tensor, TensorKey
@@ -144,7 +144,7 @@ def adapter_of(
     kind = str(config.get("peft_type"))
     if kind not in {"LORA", "OFT"}:
         raise UnsupportedModel(f"{CONFIG}: peft_type {kind}: LORA and OFT are supported")
-    shapes = _shapes(model)
+    shapes = projection_shapes(model)
     found = _modules(tensors, ("lora_A", "lora_B") if kind == "LORA" else ("oft_R", ""), shapes)
     if not found:
         raise CorruptModel(f"{WEIGHTS}: no adapter tensor found")
@@ -154,7 +154,8 @@ def adapter_of(
         return Adapter(tuple(make(config, one, shapes[one.key]) for one in found))
 
 
-def _shapes(model: ModelConfig) -> dict[TensorKey, tuple[int, int]]:
+def projection_shapes(model: ModelConfig) -> dict[TensorKey, tuple[int, int]]:
+    """(rows, cols) of every matrix that an adapter may change."""
     return {
         (kind, layer): (shape[0], shape[1])
         for kind, layer, shape in model.tensor_shapes()
@@ -162,8 +163,8 @@ def _shapes(model: ModelConfig) -> dict[TensorKey, tuple[int, int]]:
     }
 
 
-def adapted_key(name: str, model: ModelConfig) -> TensorKey:
-    """The projection that the tensor of this name adapts.
+def adapted_key(name: str, shapes: Collection[TensorKey]) -> TensorKey:
+    """The projection that the tensor of this name adapts; `shapes`: those that the model has.
 
     Raises:
         UnsupportedModel: the name is not that of an adapter's tensor.
@@ -175,7 +176,7 @@ def adapted_key(name: str, model: ModelConfig) -> TensorKey:
         raise UnsupportedModel(f"{WEIGHTS}: tensor {name} is of a kind that is not supported")
     if key is None or key[0] not in PROJECTIONS:
         raise UnsupportedModel(f"{WEIGHTS}: tensor {name} does not adapt a projection of a layer")
-    if key not in _shapes(model):
+    if key not in shapes:
         raise CorruptModel(f"{WEIGHTS}: tensor {name}: the model has no such layer")
     return key
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -71,6 +71,8 @@ class Tensor:
 
     data: NDArray[Any]
     dtype: DType
+    sha256: str = field(default="", compare=False)
+    """SHA-256 of its bytes, hex, if it was computed already; see `digest`."""
 
     def __post_init__(self) -> None:
         if not self.data.flags.c_contiguous or self.data.itemsize != self.dtype.bytes:
@@ -81,6 +83,10 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.data.shape)
+
+    def digest(self) -> str:
+        """SHA-256 of its bytes, hex."""
+        return self.sha256 or hashlib.sha256(self.data.reshape(-1).view(np.uint8).data).hexdigest()
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Tensor:

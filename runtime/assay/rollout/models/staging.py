@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 1 << 16
 VERSIONS_MAX: Final = 4096
 SHARE_MIN: Final = 0.001
+REST_AFTER_S: Final = 0.0005
+"""CPU time of staging between two rests: each rest ends by interrupting a thread that decodes."""
 _NO_MEMORY, _NOT_FINITE = -2, -11
 _KEPT_AS = {DType.F32: np.float32, DType.F16: np.float16, DType.BF16: np.uint16}
 
@@ -150,6 +152,22 @@ class Versions:
             self._forgotten_max = max(self._forgotten_max, oldest)
 
 
+class _Share:
+    """Keeps a thread to its share of a core."""
+
+    def __init__(self, share_max: float, pause: Callable[[float], None]) -> None:
+        self._rest = 1.0 / check_number("share_max", share_max, SHARE_MIN, 1.0) - 1.0
+        self._pause = pause
+        self._owed_s = 0.0
+
+    def worked(self, work_s: float) -> None:
+        """Rest for this much CPU time, and for what was not rested for before."""
+        self._owed_s += work_s
+        if self._rest > 0 and self._owed_s >= REST_AFTER_S:
+            self._pause(self._owed_s * self._rest)
+            self._owed_s = 0.0
+
+
 class Staging:
     """One run that stages tensors into the second slot of the engine at `address`."""
 
@@ -166,8 +184,7 @@ class Staging:
         self._address = address
         self._missing = {(kind, layer): shape for kind, layer, shape in config.tensor_shapes()}
         self._known = frozenset(self._missing)
-        self._rest = 1.0 / check_number("share_max", share_max, SHARE_MIN, 1.0) - 1.0
-        self._pause = pause
+        self._share = _Share(share_max, pause)
         self._digest = Digest()
         self._bytes, self._work_s = 0, 0.0
 
@@ -204,7 +221,9 @@ class Staging:
             part = data[start : start + rows]
             checksum.update(_bytes_of(part))
             self._stage(one, part, start, data.shape, where)
-            self._rest_after(time.thread_time() - begun)
+            work_s = time.thread_time() - begun
+            self._work_s += work_s
+            self._share.worked(work_s)
         if one.sha256 is not None and checksum.hexdigest() != one.sha256.lower():
             raise InvalidWeights(
                 where, WeightsProblem.CHECKSUM, "the checksum of its bytes differs"
@@ -249,11 +268,6 @@ class Staging:
         if status != 0:
             raise InvalidWeights(where, WeightsProblem.SHAPE, "the engine has no room for it")
 
-    def _rest_after(self, work_s: float) -> None:
-        self._work_s += work_s
-        if self._rest > 0:
-            self._pause(work_s * self._rest)
-
 
 class AdapterStaging:
     """Stages one adapter over the active matrices, in the engine's second slot."""
@@ -267,8 +281,7 @@ class AdapterStaging:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._library, self._address = library, address
-        self._rest = 1.0 / check_number("share_max", share_max, SHARE_MIN, 1.0) - 1.0
-        self._pause = pause
+        self._share = _Share(share_max, pause)
 
     def run(self, version: int, adapter: Adapter, matrices: str) -> StagedWeights:
         """Stage it; `matrices` is the digest of the active slot's whole weights.
@@ -282,12 +295,12 @@ class AdapterStaging:
         whole = (AdapterPiece * max(1, len(pieces)))(*pieces)
         begin = self._library.assay_engine_stage_adapter_begin
         _check_piece(begin(self._address, whole, len(pieces)), "adapter")
+        self._share.worked(time.thread_time() - begun)
         digest, size = hashlib.sha256(f"adapter over {matrices}\n".encode()), 0
         for one in adapter.projections:
             started = time.thread_time()
             size += self._stage(one, digest)
-            if self._rest > 0:
-                self._pause((time.thread_time() - started) * self._rest)
+            self._share.worked(time.thread_time() - started)
         return StagedWeights(
             version=version,
             digest=digest.hexdigest() if adapter.projections else matrices,
@@ -305,9 +318,9 @@ class AdapterStaging:
         _check_piece(status, _name(one.tensor, one.layer))
         digest.update(f"{_name(one.tensor, one.layer)} {one.kind.name} {one.size} ".encode())
         digest.update(f"{one.scale!r} {one.terms}\n".encode())
-        for part in (a, b):
+        for part in (one.a, one.b):
             if part is not None:
-                digest.update(_bytes_of(part))
+                digest.update(f"{part.dtype.name} {part.shape} {part.digest()}\n".encode())
         return a.nbytes + (0 if b is None else b.nbytes)
 
 

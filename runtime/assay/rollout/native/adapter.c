@@ -223,15 +223,27 @@ static void fill_sources(assay_adapted *m, assay_weights *w, uint32_t layer,
     }
 }
 
-static int take_memory(assay_adapter *ad, assay_weights *w) {
-    assay_arena count = {NULL, 0};
+/* Takes `old`, the pages of the slot's last adapter, if they have the size: mapping pages and giving
+ * them back stops every thread of the process for a moment, those that decode too. */
+static int take_pages(assay_adapter *ad, size_t bytes, void *old, size_t old_bytes) {
     uint32_t huge;
+    if (old != NULL && old_bytes == bytes) {
+        memset(old, 0, bytes);
+        ad->pages = old;
+    } else {
+        assay_pages_unmap(old, old_bytes);
+        ad->pages = assay_pages_map(bytes, &huge);
+    }
+    ad->bytes = ad->pages == NULL ? 0 : bytes;
+    return ad->pages == NULL ? ASSAY_ENGINE_NO_MEMORY : ASSAY_ENGINE_OK;
+}
+
+static int take_memory(assay_adapter *ad, assay_weights *w, void *old, size_t old_bytes) {
+    assay_arena count = {NULL, 0};
     lay_out(ad, &count);
-    ad->pages = assay_pages_map(count.used, &huge);
-    if (ad->pages == NULL) {
+    if (take_pages(ad, count.used, old, old_bytes) != ASSAY_ENGINE_OK) {
         return ASSAY_ENGINE_NO_MEMORY;
     }
-    ad->bytes = count.used;
     assay_arena arena = {ad->pages, 0};
     lay_out(ad, &arena);
     for (uint32_t i = 0; !ad->lora && i < ad->n_layers * ASSAY_GROUPS; i++) {
@@ -245,19 +257,23 @@ static int take_memory(assay_adapter *ad, assay_weights *w) {
 
 int assay_adapter_begin(assay_adapter *ad, assay_weights *w, const assay_adapter_host *host,
                         const assay_adapter_piece *pieces, uint32_t n_pieces) {
-    assay_adapter_drop(ad);
+    void *old = ad->pages;
+    const size_t old_bytes = ad->bytes;
     if (n_pieces == 0) {
+        assay_adapter_drop(ad);
         return ASSAY_ENGINE_OK;
     }
+    free(ad->matrices);
+    memset(ad, 0, sizeof *ad);
     ad->host = *host;
     ad->n_layers = w->shape.n_layers;
     ad->matrices = calloc((size_t)ad->n_layers * ASSAY_GROUPS, sizeof *ad->matrices);
-    if (ad->matrices == NULL) {
-        return ASSAY_ENGINE_NO_MEMORY;
-    }
-    int status = list_parts(ad, w, pieces, n_pieces);
+    int status = ad->matrices == NULL ? ASSAY_ENGINE_NO_MEMORY
+                                      : list_parts(ad, w, pieces, n_pieces);
     if (status == ASSAY_ENGINE_OK) {
-        status = take_memory(ad, w);
+        status = take_memory(ad, w, old, old_bytes);
+    } else {
+        assay_pages_unmap(old, old_bytes);
     }
     if (status != ASSAY_ENGINE_OK) {
         assay_adapter_drop(ad);
@@ -274,19 +290,37 @@ void assay_adapter_drop(assay_adapter *ad) {
 /* ------------------------------------------------------------------------------------------------
  * Data */
 
-static void put(const assay_matrix *m, uint8_t *data, uint32_t output, uint32_t k, float value) {
-    uint8_t *panel = data + (size_t)(output / ASSAY_PANEL) * m->panel_bytes;
-    memcpy(panel + ((size_t)k * ASSAY_PANEL + output % ASSAY_PANEL) * sizeof value, &value,
-           sizeof value);
+/* Where output `output` has its value for input 0; that of input k is k * ASSAY_PANEL further. */
+static float *column(const assay_matrix *m, uint8_t *data, uint32_t output) {
+    return (float *)(void *)(data + (size_t)(output / ASSAY_PANEL) * m->panel_bytes) +
+           output % ASSAY_PANEL;
+}
+
+/* Adapters come as float32 nearly always: no call per value for those. */
+static float value_at(const void *data, uint32_t dtype, size_t i) {
+    float value;
+    if (dtype != ASSAY_F32) {
+        return assay_element(data, dtype, i);
+    }
+    memcpy(&value, (const uint8_t *)data + i * sizeof value, sizeof value);
+    return value;
 }
 
 static int all_finite(const void *data, uint32_t dtype, size_t n) {
+    int finite = 1;
     for (size_t i = 0; i < n; i++) {
-        if (!is_finite(assay_element(data, dtype, i))) {
-            return 0;
-        }
+        finite &= is_finite(value_at(data, dtype, i));
     }
-    return 1;
+    return finite;
+}
+
+/* Row `from` of a (rows, n) tensor becomes the inputs first .. first + n of one output. */
+static void put_row(float *to, uint32_t first, const void *data, uint32_t dtype, uint32_t from,
+                    uint32_t n) {
+    to += (size_t)first * ASSAY_PANEL;
+    for (uint32_t k = 0; k < n; k++) {
+        to[(size_t)k * ASSAY_PANEL] = value_at(data, dtype, (size_t)from * n + k);
+    }
 }
 
 static int load_lora(assay_adapted *m, const assay_adapter_part *part,
@@ -300,16 +334,11 @@ static int load_lora(assay_adapted *m, const assay_adapter_part *part,
     }
     for (uint32_t r = 0; r < p->size; r++) {
         m->scales[part->first + r] = p->scale;
-        for (uint32_t k = 0; k < p->cols; k++) {
-            put(&m->a, m->a.data, part->first + r, k,
-                assay_element(p->a, p->dtype, (size_t)r * p->cols + k));
-        }
+        put_row(column(&m->a, m->a.data, part->first + r), 0, p->a, p->dtype, r, p->cols);
     }
     for (uint32_t n = 0; n < p->rows; n++) {
-        for (uint32_t r = 0; r < p->size; r++) {
-            put(&m->b, m->b.data, output_at(&part->place, n), part->first + r,
-                assay_element(p->b, p->dtype, (size_t)n * p->size + r));
-        }
+        put_row(column(&m->b, m->b.data, output_at(&part->place, n)), part->first, p->b, p->dtype,
+                n, p->size);
     }
     return ASSAY_ENGINE_OK;
 }
@@ -333,7 +362,7 @@ static int load_rotation(const assay_adapter_part *part, const assay_adapter_pie
     uint8_t *data = part->rotation.data + block * rotation_bytes(&part->rotation);
     for (uint32_t k = 0; k < n; k++) {
         for (uint32_t c = 0; c < n; c++) {
-            put(&part->rotation, data, c, k, (float)r[(size_t)k * n + c]);
+            column(&part->rotation, data, c)[(size_t)k * ASSAY_PANEL] = (float)r[(size_t)k * n + c];
         }
     }
     return ASSAY_ENGINE_OK;

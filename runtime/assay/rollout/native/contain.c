@@ -33,6 +33,14 @@ static void install(void) {
     }
 }
 
+void assay_name_thread(const char *name) {
+#if defined(__linux__)
+    (void)pthread_setname_np(pthread_self(), name);
+#else
+    (void)name;
+#endif
+}
+
 int assay_contain(void (*body)(void *argument), void *argument) {
     sigjmp_buf here;
     pthread_once(&installed, install);

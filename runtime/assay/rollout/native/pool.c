@@ -428,6 +428,7 @@ static void join_runs(void *argument) {
 static void *thread_main(void *argument) {
     assay_walker *walker = argument;
     pin(walker->pool, walker->index);
+    assay_name_thread("assay-decode");
     note_clock(&walker->pool->threads[walker->index]);
     (void)read_usage(walker); /* touches its pages before a watched window counts faults */
     assay_guard_thread_enter();

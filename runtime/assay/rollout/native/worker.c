@@ -698,6 +698,7 @@ static void work(void *worker) {
 void *assay_worker_run(void *worker) {
     assay_worker *w = worker;
     pin(w->settings.cpu);
+    assay_name_thread("assay-decode");
     assay_guard_thread_enter();
     int number = assay_contain(work, w);
     if (number != 0) {

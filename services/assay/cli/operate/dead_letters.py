@@ -40,7 +40,7 @@ def dlq_list(
             letter.stage,
             letter.tenant,
             letter.batch_id,
-            letter.request_id,
+            letter.request_id or f"group {letter.group_id}",
             str(letter.attempts),
             letter.error,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.client import wire
@@ -11,12 +12,17 @@ from assay.core.errors import InvalidRequest
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from assay.client.rollouts.types import Weight
 
+    _Tensor = tuple[rollout_pb2.TensorHead, memoryview]
+
 PIECE_BYTES: Final = 4 * 1024**2
-"""Weights are sent in messages of this size."""
+"""Largest data of a message; larger tensors are sent in pieces."""
+TOGETHER_BYTES: Final = 512 * 1024
+"""Tensors below this size are sent together, up to this size."""
+WIDTHS: Final = {"F32": 4, "F16": 2, "BF16": 2}
 ADAPTER_KINDS: Final = {
     "LORA": rollout_pb2.WEIGHTS_KIND_LORA,
     "OFT": rollout_pb2.WEIGHTS_KIND_OFT,
@@ -63,17 +69,44 @@ def pieces(
 
 
 async def _messages(
-    first: rollout_pb2.PushWeightsRequest,
-    tensors: Sequence[tuple[rollout_pb2.TensorHead, memoryview]],
+    first: rollout_pb2.PushWeightsRequest, tensors: Sequence[_Tensor]
 ) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
-    for head, data in tensors:
-        head.sha256 = await asyncio.to_thread(_sha256, data)
-        first.tensor.CopyFrom(head)
+    message = first
+    for together in _bundles(tensors):
+        sums = await asyncio.to_thread(_checksums, together)
+        for (head, _), sha256 in zip(together, sums, strict=True):
+            head.sha256 = sha256
+        if len(together) > 1:
+            message.tensors.extend(head for head, _ in together)
+            message.data = b"".join(data for _, data in together)
+            yield message
+            message = rollout_pb2.PushWeightsRequest()
+            continue
+        [(head, data)] = together
+        message.tensor.CopyFrom(head)
         for start in range(0, max(1, len(data)), PIECE_BYTES):
-            first.data = bytes(data[start : start + PIECE_BYTES])
-            yield first
-            first = rollout_pb2.PushWeightsRequest()
+            message.data = bytes(data[start : start + PIECE_BYTES])
+            yield message
+            message = rollout_pb2.PushWeightsRequest()
 
 
-def _sha256(data: memoryview) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _bundles(tensors: Sequence[_Tensor]) -> Iterator[Sequence[_Tensor]]:
+    """Tensors that fit into one message, and others by themselves; in their order.
+
+    One whose bytes are not those of its head goes by itself: the service then names it.
+    """
+    together: list[_Tensor] = []
+    size = 0
+    for head, data in tensors:
+        alone = len(data) != math.prod(head.shape) * WIDTHS.get(head.dtype, 0)
+        if together and (alone or size + len(data) > TOGETHER_BYTES):
+            yield together
+            together, size = [], 0
+        together.append((head, data))
+        size = TOGETHER_BYTES if alone else size + len(data)
+    if together:
+        yield together
+
+
+def _checksums(together: Sequence[_Tensor]) -> list[str]:
+    return [hashlib.sha256(data).hexdigest() for _, data in together]

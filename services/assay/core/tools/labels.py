@@ -7,9 +7,12 @@ number, an object, or JSON.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from assay.core.errors import InvalidRequest
+
+ROW_LABELS: Final = ("reference", "verifier_metadata", "expected_answer", "answer", "label")
+"""Fields of a NeMo-Gym row that hold what to judge by, in this order."""
 
 
 def reference_of(label: object) -> Mapping[str, Any]:
@@ -59,6 +62,29 @@ def _content(content: object) -> str:
         texts = (part.get("text") for part in content if isinstance(part, Mapping))
         return "".join(text for text in texts if isinstance(text, str))
     raise InvalidRequest(f"response: content is {type(content).__name__}", field="response")
+
+
+def row_label(row: Mapping[str, Any]) -> object:
+    """Return the first of `ROW_LABELS` that a row has; `None` if it has none."""
+    return next((row[name] for name in ROW_LABELS if row.get(name) is not None), None)
+
+
+def output_text(output: object) -> str:
+    """Return the text of the assistant's last message in a response's output items.
+
+    Raises:
+        InvalidRequest: it is not a list of items.
+    """
+    if not isinstance(output, Sequence) or isinstance(output, str | bytes):
+        raise InvalidRequest("response.output: a list of items", field="response.output")
+    messages = [
+        item
+        for item in output
+        if isinstance(item, Mapping)
+        and item.get("type", "message") == "message"
+        and item.get("role", "assistant") == "assistant"
+    ]
+    return response_text([messages[-1]]) if messages else ""
 
 
 def group_of(prompt: object) -> str:

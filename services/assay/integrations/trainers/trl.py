@@ -14,8 +14,9 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.client import Outcome
 from assay.core.errors import InvalidRequest
-from assay.integrations.judgement import Judgement, unscored_share
+from assay.integrations.judgement import Judgement, unscored, unscored_share
 from assay.integrations.sample import Sample, group_of, reference_of, response_text
 from assay.integrations.scorer import Scorer, Scoring
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 OtherReward = tuple["Callable[..., Any]", float]
 """A reward function of TRL's form, and its weight."""
 METRIC: Final = "assay"
+FAILED: Final = "rollout_failed"
+"""Column of a `rollout_func`: true where there is no response to judge (`trl_rollouts`)."""
 
 
 class Reward:
@@ -56,8 +59,9 @@ class Reward:
         self, prompts: Sequence[object], completions: Sequence[object], **columns: Any
     ) -> list[float | None]:
         """Return a reward or None per completion."""
-        samples = self._samples(prompts, completions, columns)
-        rewards = self._told(self.scorer.judge(samples), columns)
+        samples, at = self._samples(prompts, completions, columns)
+        judged = self.scorer.judge(samples) if samples else []
+        rewards = self._told(_placed(judged, at, len(completions)), columns)
         for function, weight in self.also:
             found = function(prompts=prompts, completions=completions, **columns)
             rewards = _added(rewards, found, weight)
@@ -65,16 +69,20 @@ class Reward:
 
     def _samples(
         self, prompts: Sequence[object], completions: Sequence[object], columns: Mapping[str, Any]
-    ) -> list[Sample]:
+    ) -> tuple[list[Sample], list[int]]:
+        """The samples, and the place of each: a rollout that failed has no response to judge."""
         labels = self._labels(columns, len(completions))
-        return [
+        failed = columns.get(FAILED) or [False] * len(completions)
+        at = [place for place, one in enumerate(failed) if not one]
+        samples = [
             Sample(
-                response=response_text(completion),
-                reference=reference_of(label),
-                group_id=group_of(prompt),
+                response=response_text(completions[place]),
+                reference=reference_of(labels[place]),
+                group_id=group_of(prompts[place]),
             )
-            for prompt, completion, label in zip(prompts, completions, labels, strict=True)
+            for place in at
         ]
+        return samples, at
 
     def _labels(self, columns: Mapping[str, Any], count: int) -> Sequence[object]:
         if callable(self.reference):
@@ -103,8 +111,9 @@ class AsyncReward(Reward):
         self, prompts: Sequence[object], completions: Sequence[object], **columns: Any
     ) -> list[float | None]:
         """Return a reward or None per completion."""
-        samples = self._samples(prompts, completions, columns)
-        rewards = self._told(await self.scorer.judge_async(samples), columns)
+        samples, at = self._samples(prompts, completions, columns)
+        judged = await self.scorer.judge_async(samples) if samples else []
+        rewards = self._told(_placed(judged, at, len(completions)), columns)
         for function, weight in self.also:
             if inspect.iscoroutinefunction(function):
                 found = await function(prompts=prompts, completions=completions, **columns)
@@ -114,6 +123,13 @@ class AsyncReward(Reward):
                 )
             rewards = _added(rewards, found, weight)
         return rewards
+
+
+def _placed(judged: Sequence[Judgement], at: Sequence[int], count: int) -> list[Judgement]:
+    """Judgements of all completions, in their order."""
+    found = dict(zip(at, judged, strict=True))
+    lost = unscored(Outcome.INFRA_FAILED.value, "the rollout failed")
+    return [found.get(place, lost) for place in range(count)]
 
 
 def _added(

@@ -1,8 +1,11 @@
-"""verl: `compute_score` for its reward loop, and a baseline without fake zeros.
+"""verl: `compute_score` for its reward loop, agent loops that score, a baseline without fake zeros.
 
     reward.custom_reward_function.path=pkg://assay.integrations.trainers.verl
     reward.custom_reward_function.name=compute_score
     +reward.custom_reward_function.reward_kwargs.pipeline=math
+
+`Scored` is mixed in before an agent loop, whose output then has its `reward_score` and passes the
+reward loop by; `verl_manager` is a reward manager.
 
 verl has no word for "not judged". Such a response scores `UNSCORED` with `infra_failed` 1.0, and
 every sample has the same keys, which verl reads from the first one. `fill_unscored`, installed by
@@ -12,20 +15,27 @@ the module `verl_baseline`, then gives it the mean of what was judged in its gro
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from assay.core.errors import InvalidRequest
 from assay.integrations.sample import Sample, group_of, reference_of
 from assay.integrations.scorer import shared_scorer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from assay.integrations.judgement import Judgement
 
 UNSCORED: Final = 0.0
 """The number in place of a reward; `infra_failed` tells that it is none."""
+FILL: Final = -65_536.0
+"""In place of a reward that is missing, for trainers on verl that have one number for it and no
+key (Agent Lightning's `reward_fillna_value`): exact in every float of 16 bits or more."""
 
 
 async def compute_score(
@@ -45,13 +55,69 @@ async def compute_score(
         extra_info: the row's own; its `index` names the group.
         options: of `Scoring`; what verl adds beside them is ignored.
     """
-    group = (extra_info or {}).get("index")
+    row = {
+        "data_source": data_source,
+        "reward_model": {"ground_truth": ground_truth},
+        "extra_info": extra_info,
+    }
+    return await score_row(row, solution_str, options)
+
+
+async def score_row(
+    row: Mapping[str, Any], response: str, options: Mapping[str, Any]
+) -> dict[str, float | str]:
+    """Score the response to a row of verl's data set; see `keys`.
+
+    Args:
+        row: its columns. `uid`, or the index in `extra_info`, names the group.
+        response: what the model wrote.
+        options: of `Scoring`.
+
+    Raises:
+        InvalidRequest: the row has no `reward_model.ground_truth`.
+    """
+    spec = row.get("reward_model")
+    if not isinstance(spec, Mapping) or "ground_truth" not in spec:
+        name = "reward_model.ground_truth"
+        raise InvalidRequest(f"{name}: the row has none", field=name)
+    group = row.get("uid")
+    if group is None:
+        group = (row.get("extra_info") or {}).get("index")
     sample = Sample(
-        response=solution_str,
-        reference=reference_of(ground_truth),
-        group_id="" if group is None else group_of([data_source, str(group)]),
+        response=response,
+        reference=reference_of(spec["ground_truth"]),
+        group_id="" if group is None else group_of([str(row.get("data_source")), str(group)]),
     )
     return keys(await shared_scorer(options).judge_one_async(sample))
+
+
+class Scored:
+    """To be mixed in before an agent loop of verl: its trajectory is scored where it was made."""
+
+    assay_scoring: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Options of `Scoring`; the variables of docs/integrations hold without a pipeline."""
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        """Run the loop; its output, of several the last one, gets `reward_score`."""
+        outputs = await super().run(sampling_params, **row)  # type: ignore[misc]
+        last = outputs[-1] if isinstance(outputs, list) else outputs
+        if last.reward_score is not None:
+            return outputs
+        tokenizer = self.tokenizer  # type: ignore[attr-defined]
+        text = await asyncio.to_thread(
+            tokenizer.decode, written_ids(last), skip_special_tokens=True
+        )
+        found = await score_row(row, text, self.assay_scoring)
+        last.reward_score = found["score"]
+        last.extra_fields["reward_extra_info"] = found
+        return outputs
+
+
+def written_ids(output: Any) -> list[int]:
+    """What the model wrote last: the tokens after the last one of a tool or of the user."""
+    mask = list(output.response_mask)
+    tools = [at for at, ours in enumerate(mask) if not ours]
+    return list(output.response_ids[tools[-1] + 1 if tools else 0 :])
 
 
 def keys(judged: Judgement) -> dict[str, float | str]:
@@ -86,15 +152,20 @@ def group_mean_filled(
 def fill_unscored(data: Any) -> Any:
     """Fill the unscored samples of a `DataProto` in place, before advantages are computed.
 
-    Their loss is switched off too, where the group gives them no advantage of exactly 0.
+    Unscored is what has `infra_failed`, or `FILL` for its score.
     """
-    failed = data.non_tensor_batch.get("infra_failed")
-    if failed is None or not failed.any():
-        return data
     rewards = data.batch["token_level_rewards"]
-    sums = rewards.sum(dim=-1).tolist()
+    names = data.batch.keys()
+    scores = data.batch["token_level_scores"] if "token_level_scores" in names else rewards
+    marked = data.non_tensor_batch.get("infra_failed")
+    failed = [score == FILL for score in scores.float().sum(dim=-1).tolist()]
+    if marked is not None:
+        failed = [one or bool(mark) for one, mark in zip(failed, marked, strict=True)]
+    if not any(failed):
+        return data
+    sums = rewards.float().sum(dim=-1).tolist()
     groups = data.non_tensor_batch["uid"].tolist()
-    filled = group_mean_filled(sums, [bool(one) for one in failed], groups)
+    filled = group_mean_filled(sums, failed, groups)
     last = (data.batch["response_mask"].cumsum(dim=-1)).argmax(dim=-1)
     for row, is_failed in enumerate(failed):
         if is_failed:

@@ -7,17 +7,14 @@ itself: one that is refused is unscored and stops no other.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from assay.core.errors import InvalidRequest
 from assay.core.response import response_bytes
-from assay.core.tools.labels import group_of, reference_of, response_text
+from assay.core.tools.labels import group_of, output_text, reference_of, row_label
 from assay.reward.drafts import Message, RequestDraft, ScoreDraft
-
-NEMO_GYM_LABELS: Final = ("reference", "verifier_metadata", "expected_answer", "answer", "label")
-"""Fields of a NeMo-Gym row that hold what to judge by, in this order."""
 
 
 class _Body(BaseModel):
@@ -94,8 +91,8 @@ def nemo_gym_message(body: object) -> Message:
     """One sample: the text of the assistant's messages in the response's output."""
     asked = NemoGymBody.model_validate(body)
     row = asked.model_extra or {}
-    label = next((row[name] for name in NEMO_GYM_LABELS if row.get(name) is not None), None)
-    text = _output_text(asked.response.get("output"))
+    label = row_label(row)
+    text = output_text(asked.response.get("output"))
     draft = _draft(0, text, label, asked.responses_create_params.get("input", ""))
     echoed = {
         **row,
@@ -103,19 +100,6 @@ def nemo_gym_message(body: object) -> Message:
         "response": asked.response,
     }
     return _message([draft], context=json.dumps(echoed))
-
-
-def _output_text(output: object) -> str:
-    if not isinstance(output, Sequence) or isinstance(output, str):
-        raise InvalidRequest("response.output: a list of items", field="response.output")
-    messages = [
-        item
-        for item in output
-        if isinstance(item, Mapping)
-        and item.get("type", "message") == "message"
-        and item.get("role", "assistant") == "assistant"
-    ]
-    return response_text([messages[-1]]) if messages else ""
 
 
 def _draft(at: int, response: str, label: object, prompt: object) -> RequestDraft:

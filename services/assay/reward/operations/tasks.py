@@ -157,4 +157,5 @@ def _record(tenant: Tenant, definition: PipelineDefinition, draft: TaskDraft) ->
         batch_size=draft.batch_size,
         delay_budget_ms=draft.delay_budget_ms,
         trainer_cost_rate=draft.trainer_cost_rate,
+        group_stage=definition.group_stage,
     )

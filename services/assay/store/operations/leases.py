@@ -6,12 +6,12 @@ its lease is already lost and it is left out.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown
 from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId, WorkerId
-from assay.core.records import Artifact, Claim, FinishStatus, Lease, TaskRecord
+from assay.core.records import Artifact, Claim, FinishStatus, Lease, Member, TaskRecord
 from assay.core.store_limits import LEASE_RAN_OUT
 from assay.core.tools.lru import LruCache
 from assay.store import codec
@@ -70,11 +70,13 @@ class Leases:
         if not claims:
             return [], 0
         tasks = await self._tasks_of(batches)
-        payloads = [codec.payload(claim[5]) for claim in claims]
-        blobs = await self._payloads.download(part for one in payloads for part in one.parts)
+        contents = [_contents(claim) for claim in claims]
+        blobs = await self._payloads.download(
+            part for some in contents for one in some for part in one.payload.parts
+        )
         made = (
-            _claim(claim, one, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
-            for claim, one in zip(claims, payloads, strict=True)
+            _claim(claim, some, stage, batches[claim[0]], tasks[claim[0]], blobs, now_us)
+            for claim, some in zip(claims, contents, strict=True)
         )
         return [claim for claim in made if claim is not None], len(claims)
 
@@ -156,22 +158,60 @@ def _content(part: codec.Part, blobs: Mapping[str, bytes]) -> bytes | None:
     return blobs.get(part) if isinstance(part, str) else part
 
 
+class _Content(NamedTuple):
+    """What the claim script says about one request."""
+
+    job: bytes
+    static: bytes
+    payload: codec.Payload
+    handover: bytes
+
+
+def _contents(claim: Reply) -> list[_Content]:
+    """Of the request of a claim, or of the members of a group."""
+    if len(claim) == 8:
+        return [_Content(claim[1], claim[4], codec.payload(claim[5]), claim[6])]
+    flat = claim[8]
+    fields = zip(flat[::4], flat[1::4], flat[2::4], flat[3::4], strict=True)
+    return [_Content(job, static, codec.payload(packed), o) for job, static, packed, o in fields]
+
+
+def _member(content: _Content, blobs: Mapping[str, bytes]) -> Member | None:
+    """`None`: the request ended while its parts were fetched."""
+    _, static, payload, handover = content
+    contents = [found for part in payload.parts if (found := _content(part, blobs)) is not None]
+    if len(contents) < len(payload.parts):
+        return None
+    response, reference, *more = contents
+    return Member(
+        job_id=JobId(content.job.decode()),
+        request_id=codec.job_names(static)[0],
+        response=response,
+        reference=reference,
+        handover=handover,
+        messages=more[0] if more else b"",
+        artifacts=tuple(map(Artifact, payload.names, more[1:])),
+    )
+
+
 def _claim(
     reply: Reply,
-    payload: codec.Payload,
+    contents: Sequence[_Content],
     stage: StageName,
     batch: Reply,
     task: TaskRecord | None,
     blobs: Mapping[str, bytes],
     now_us: int,
 ) -> Claim | None:
-    """`None`: the request ended while its parts were fetched; its lease is already lost."""
-    _, job, fence, attempt, static, _, handover, enqueued = reply
-    contents = [content for part in payload.parts if (content := _content(part, blobs)) is not None]
-    if task is None or len(contents) < len(payload.parts):
+    """`None`: what was leased ended while its parts were fetched; the lease is already lost."""
+    found = [_member(content, blobs) for content in contents]
+    members = [member for member in found if member is not None]
+    if task is None or not members:
         return None
-    response, reference, *more = contents
+    _, job, fence, attempt, static, _, _, enqueued, *rest = reply
+    is_group = bool(rest)
     request_id, group_id = codec.job_names(static)
+    one = members[0]
     return Claim(
         lease=Lease(job_id=JobId(job.decode()), fence=fence),
         stage=stage,
@@ -180,12 +220,14 @@ def _claim(
         request_id=request_id,
         group_id=group_id,
         attempt=attempt,
-        response=response,
-        reference=reference,
-        handover=handover,
+        response=b"" if is_group else one.response,
+        reference=b"" if is_group else one.reference,
+        handover=b"" if is_group else one.handover,
         enqueued_ns=enqueued * codec.US,
         claimed_ns=now_us * codec.US,
         deadline_ns=int(batch[4]) * codec.US,
-        messages=more[0] if more else b"",
-        artifacts=tuple(map(Artifact, payload.names, more[1:])),
+        messages=b"" if is_group else one.messages,
+        artifacts=() if is_group else one.artifacts,
+        members=tuple(members) if is_group else (),
+        submitted=codec.group_size(static) if is_group else 0,
     )

@@ -35,6 +35,7 @@ class Opening:
         reply = await self._link.run(
             self._put_task,
             *(task.tenant, task.task_id, codec.pack_task(task), task.stages[0]),
+            task.group_stage or "",
             *(quota.tasks_max, int(TASK_KEPT_S * 1000)),
         )
         if reply[0] == b"SATURATED":
@@ -48,10 +49,12 @@ class Opening:
     ) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
         task: tuple[Argument, ...] = ("", "", 0, 0)
+        gathers = ""
         if implicit is not None:
             kept_ms = int(self._settings.implicit_tasks_kept_s * 1000)
             packed, first = codec.pack_task(implicit), implicit.stages[0]
             task = (packed, first, quota.tasks_max, kept_ms)
+            gathers = implicit.group_stage or ""
         reply = await self._link.run(
             self._open_batch,
             *(spec.tenant, spec.batch_id, spec.task_id, spec.size, spec.group_size),
@@ -63,7 +66,7 @@ class Opening:
             quota.results_kept_max,
             *(spec.requests_reserved, spec.bytes_reserved),
             *(quota.requests_open_max, quota.bytes_open_max, *task),
-            spec.deadline_ns // codec.US,
+            *(spec.deadline_ns // codec.US, gathers),
         )
         if reply[0] not in {b"NEW", b"THERE"}:
             _refuse_batch(reply, spec, quota)

@@ -17,6 +17,7 @@ from assay.core.store_limits import (
     batch_full,
     group_full,
     no_batch,
+    no_group,
     other_request,
     too_many_bytes,
     too_many_requests,
@@ -126,6 +127,8 @@ def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> 
             raise batch_full(batch_id)
         case b"OVER_GROUP":
             raise group_full(requests[reply[1]].group_id, reply[1])
+        case b"NO_GROUP":
+            raise no_group(reply[1])
         case b"CONFLICT":
             raise other_request(requests[reply[1]].request_id, reply[1])
         case b"QUOTA_REQUESTS":

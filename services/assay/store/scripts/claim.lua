@@ -4,12 +4,14 @@
 -- Returns {now_us, batches, claims}
 --   batches: {tenant, batch, task, task_number, deadline_us, weight} each
 --   claims:  {index in batches from 0, job, fence, attempt, static, payload, handover,
---             enqueued_us} each
+--             enqueued_us, members} each
+--   members: {job, static, payload, handover} each, in one list; only of a group's own job
 -- With claims_max 0 nothing is leased: work that waits wakes the next sleeper.
 -- With one tenant, a plain pop. Otherwise a heap of the tenants with the smallest virtual times: at
 -- most `claims_max` of them can be served.
 --@include requests.lua
 --@include shares.lua
+--@include gathering.lua
 
 local stage, claims_max, worker = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local waiting, shares = P .. 's:' .. stage, P .. 'sv:' .. stage
@@ -25,7 +27,7 @@ end
 local fence -- before the first of these claims
 local expiry = NOW_MS + tonumber(ARGV[3])
 local leases, claims, batches, index, running = {}, {}, {}, {}, {}
-local wanted, handed = {}, {} -- keys of contents; which claims have a hand-over
+local wanted, places = {}, {} -- keys of contents; the table and index that each belongs to
 
 local function batch_of(uid)
   if not index[uid] then
@@ -36,6 +38,22 @@ local function batch_of(uid)
   return batches[index[uid] + 1]
 end
 
+local function want(key, into, at)
+  wanted[#wanted + 1], places[#places + 1] = key, { into, at }
+end
+
+-- The requests of a group, each with what it brings.
+local function lease_members(j)
+  local members = {}
+  for _, name in ipairs(members_of(j)) do
+    local member, at = read_job(name, true), #members
+    members[at + 1], members[at + 2], members[at + 3], members[at + 4] = name, member.static, '', ''
+    want(P .. 'p:' .. name, members, at + 3)
+    if member.stages_gone > 0 then want(P .. 'o:' .. name, members, at + 4) end
+  end
+  return members
+end
+
 local function lease(job, j)
   local n = #claims + 1
   batch_of(j.uid)
@@ -43,23 +61,26 @@ local function lease(job, j)
   j.attempts, j.claims = j.attempts + 1, j.claims + 1
   write_job(job, j)
   leases[2 * n - 1], leases[2 * n] = expiry, job
-  running[j.uid] = (running[j.uid] or 0) + 1
-  claims[n] = { index[j.uid], job, j.fence, j.attempts, j.static, '', '', j.enqueued }
-  wanted[#wanted + 1] = P .. 'p:' .. job
-  if j.stages_gone > 0 then wanted[#wanted + 1] = P .. 'o:' .. job end
-  handed[n] = j.stages_gone > 0
+  local claim = { index[j.uid], job, j.fence, j.attempts, j.static, '', '', j.enqueued }
+  claims[n] = claim
+  local requests = 1
+  if is_group(job) then
+    claim[9] = lease_members(j)
+    requests = #claim[9] / 4
+  else
+    want(P .. 'p:' .. job, claim, 6)
+    if j.stages_gone > 0 then want(P .. 'o:' .. job, claim, 7) end
+  end
+  running[j.uid] = (running[j.uid] or 0) + requests
 end
 
--- Payloads and hand-overs, all in one command.
+-- Payloads and hand-overs, all in one command, or few.
 local function read_contents()
-  if #wanted == 0 then return end
-  local contents, at = call('MGET', unpack(wanted)), 0
-  for n, claim in ipairs(claims) do
-    at = at + 1
-    claim[6] = contents[at]
-    if handed[n] then
-      at = at + 1
-      claim[7] = contents[at]
+  for from = 1, #wanted, SLICE do
+    local contents = call('MGET', unpack(wanted, from, math.min(from + SLICE - 1, #wanted)))
+    for i, content in ipairs(contents) do
+      local place = places[from + i - 1]
+      place[1][place[2]] = content
     end
   end
 end

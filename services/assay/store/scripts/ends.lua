@@ -1,5 +1,5 @@
 -- Requests that end or wait again, their groups and their batches. Included after requests.lua,
--- shares.lua, task_use.lua and letters.lua.
+-- shares.lua, task_use.lua, gathering.lua and letters.lua.
 
 local function array_head(count)
   return '\220' .. string.char(math.floor(count / 256), count % 256)
@@ -19,7 +19,7 @@ local function touch(uid)
   local t = touched[uid]
   if not t then
     t = { log = {}, jobs = {}, history = {}, outcomes = {}, groups = {}, rewards = {},
-      ended = 0, running = 0, bytes = 0 }
+      gathered = {}, ended = 0, running = 0, bytes = 0 }
     touched[uid] = t
     order[#order + 1] = uid
   end
@@ -51,22 +51,27 @@ local function timing(j, started_ns, finished_ns)
     NOW_US, j.attempts, j.worker)
 end
 
-local function service(j, started_ns, finished_ns)
-  return cmsgpack.pack(j.stage, tonumber(finished_ns) - tonumber(started_ns))
+-- The share of one of `requests` that were served together.
+local function service(j, started_ns, finished_ns, requests)
+  return cmsgpack.pack(j.stage,
+    math.floor((tonumber(finished_ns) - tonumber(started_ns)) / (requests or 1)))
 end
 
-local function sum_of_services(packed)
+local function every_second(_, ns, ...)
+  if select('#', ...) == 0 then return ns end
+  return ns + every_second(...)
+end
+
+local function sum_of_services(packed) -- stage, ns, stage, ns ...
   if packed == '' then return 0 end
-  local values, sum = { cmsgpack.unpack(packed) }, 0 -- stage, ns, stage, ns ...
-  for i = 2, #values, 2 do sum = sum + values[i] end
-  return sum
+  return every_second(cmsgpack.unpack(packed))
 end
 
 -- A request ends: `last` and `served` are the timing and service of its last stage, or ''. The
 -- caller takes it from its queue or lease set.
 local function end_request(job, j, outcome, reward, body, err, last, served)
   local t = touch(j.uid)
-  local static = cmsgpack.unpack(j.static)
+  local static = static_of(j)
   local group = static[2]
   local stages = j.stages_gone + (last == '' and 0 or 1)
   t.log[#t.log + 1] = array_head(7 + stages) .. '\0' .. j.static
@@ -89,9 +94,19 @@ local function end_request(job, j, outcome, reward, body, err, last, served)
   end
 end
 
--- A request that ran out of attempts ends, and is kept for the operator.
+-- A request, or a group, that ran out of attempts ends, and is kept for the operator.
 local function bury(job, j, err, last, served, letters_max, own_max)
-  end_request(job, j, 'INFRA_FAILED', '', '', err, last, served)
+  if is_group(job) then
+    local members = members_of(j)
+    touch(j.uid).running = touch(j.uid).running - #members
+    for _, name in ipairs(members) do
+      local member = read_job(name)
+      member.claims = member.claims + j.claims
+      end_request(name, member, 'INFRA_FAILED', '', '', err, last, served)
+    end
+  else
+    end_request(job, j, 'INFRA_FAILED', '', '', err, last, served)
+  end
   local letters = P .. 'dlq:' .. j.stage
   j.state, j.error = 'D', err
   write_job(job, j)
@@ -108,12 +123,51 @@ local function bury(job, j, err, last, served, letters_max, own_max)
   end
 end
 
--- A lease ends and the request waits again, in its old place in the queue.
+-- A lease ends and the request, or the group, waits again, in its old place in the queue.
 local function deliver_again(job, j, err)
-  touch(j.uid).running = touch(j.uid).running - 1
+  touch(j.uid).running = touch(j.uid).running - requests_of(job, j)
   j.state, j.error = 'Q', err
   write_job(job, j)
   enqueue(j.stage, job, j.uid)
+end
+
+-- A request, whose lease has ended, reaches the stage that judges its group.
+local function arrive(job, j)
+  local t, group = touch(j.uid), group_of(j)
+  t.running = t.running - 1
+  j.state, j.error = 'G', ''
+  if gather(j.uid, group, job) then
+    write_job(job, j)
+    t.gathered[group] = true
+  else
+    end_request(job, j, 'INFRA_FAILED', '', '', JUDGED_WITHOUT, '', '')
+    drop_job(job, j)
+  end
+end
+
+-- Queue the own jobs of those of these groups (in any order) none of whose requests can still come.
+local function open_if_complete(uid, b, groups)
+  if b.closing ~= '' then return end
+  table.sort(groups)
+  for _, group in ipairs(groups) do
+    local members = call('SCARD', members_key(uid, group))
+    local live = tonumber(call('HGET', P .. 'gn:' .. uid, group) or 0)
+    local submitted = tonumber(call('HGET', P .. 'gs:' .. uid, group))
+    local is_open = call('HEXISTS', P .. 'gg:' .. uid, group) == 1
+    local is_whole = b.state ~= 'OPEN' or submitted == tonumber(b.k)
+    if members > 0 and members == live and is_whole and not is_open then
+      local job = string.format('g%015.0f', call('INCR', P .. 'seq'))
+      call('HSET', P .. 'j:' .. job, 'S', cmsgpack.pack({ '', group, submitted, '' }),
+        'D', pack_job({ uid = uid, stage = b.gathers, state = 'Q', attempts = 0, claims = 0,
+          fence = 0, enqueued = NOW_US, claimed = 0, arrived = NOW_US, worker = '', stages_gone = 0,
+          replayed = 0, error = '', charged = 0, weight = 1 }))
+      call('HSET', P .. 'gg:' .. uid, group, job)
+      call('SREM', P .. 'gw:' .. uid, group)
+      call('ZADD', P .. 'q:' .. b.gathers .. ':' .. tenant_of(uid), score(b.deadline, b.rank), job)
+      join(b.gathers, tenant_of(uid))
+      mark(b.gathers)
+    end
+  end
 end
 
 -- Groups ------------------------------------------------------------------------------------------
@@ -293,7 +347,8 @@ local function write_quotas()
 end
 
 local BATCH_FACTS = { 'tenant', 'batch', 'task', 'state', 'closing', 'k', 'opened', 'deadline',
-  'submitted', 'ended', 'running', 'kept', 'history', 'natural', 'results_max', 'reserved' }
+  'submitted', 'ended', 'running', 'kept', 'history', 'natural', 'results_max', 'reserved', 'rank',
+  'gathers' }
 
 -- A batch as a table, with its counts of these outcomes; `change` and `write_batch` write it.
 local function batch_facts(uid, outcomes)
@@ -371,9 +426,21 @@ local function write_ends(uid, t, b)
   if #t.groups > 0 then
     settle_touched_groups(uid, t, b.state == 'OPEN', tonumber(b.k))
   end
+  if b.gathers then
+    for _, group in ipairs(t.groups) do
+      count_live(uid, group, -#t.rewards[group])
+      t.gathered[group] = true
+    end
+  end
   in_slices('RPUSH', P .. 'r:' .. uid, t.log)
   in_slices('SREM', P .. 'live:' .. uid, t.jobs)
   release_quota(b.tenant, t.ended, t.bytes, 0)
+end
+
+local function keys_of(set)
+  local keys = {}
+  for key in pairs(set) do keys[#keys + 1] = key end
+  return keys
 end
 
 -- Write what was collected. Until then `live`, the queues and the counters are as they were before.
@@ -394,11 +461,15 @@ local function write_touched()
     if t.ended > 0 then
       local b = batch_facts(uid, t.outcomes)
       write_ends(uid, t, b)
+      open_if_complete(uid, b, keys_of(t.gathered))
       finish_batch_if_done(uid, b)
       if b.requests ~= '' then call('APPEND', P .. 'hb:' .. uid, b.requests) end
       tell(uid)
-    elseif t.running ~= 0 then
-      call('HINCRBY', P .. 'b:' .. uid, 'running', t.running)
+    else
+      if t.running ~= 0 then call('HINCRBY', P .. 'b:' .. uid, 'running', t.running) end
+      if next(t.gathered) then
+        open_if_complete(uid, batch_facts(uid, {}), keys_of(t.gathered))
+      end
     end
   end
   write_quotas()

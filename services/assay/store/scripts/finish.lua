@@ -2,12 +2,17 @@
 -- Report the ends of claims. Keys: requests.lua.
 -- ARGV: stage attempts_max letters_max letters_per_tenant_max, then for each report
 --       kind job fence started_ns finished_ns first second third
---   END      outcome reward body        GIVEBACK
---   HANDOVER next_stage handover        FAIL      error
+--   END      outcome reward body              GIVEBACK
+--   HANDOVER next_stage handover gathers      FAIL      error
+--   GROUP    members (of a group's own job)
+--   gathers: '1' if the next stage judges whole groups
+--   members: packed {job, kind, first, second, third} each, in one list; kind is END, HANDOVER, or
+--     FAIL: that one could not be judged, so it ends
 -- Returns {statuses (1 done, 0 stale), completed: {slack_ms, HGETALL b} each}
 --@include requests.lua
 --@include shares.lua
 --@include task_use.lua
+--@include gathering.lua
 --@include letters.lua
 --@include ends.lua
 
@@ -44,9 +49,57 @@ function act.HANDOVER(job, j, at)
     'v', j.services .. service(j, started, finished))
   call('SET', P .. 'o:' .. job, ARGV[at + 6])
   account(job, j, at)
+  j.timings = j.timings .. timing(j, started, finished)
+  j.services = j.services .. service(j, started, finished)
   j.stage, j.stages_gone = ARGV[at + 5], j.stages_gone + 1
   j.attempts, j.enqueued, j.charged = 0, NOW_US, 0
-  deliver_again(job, j, '')
+  if ARGV[at + 7] == '1' then arrive(job, j) else deliver_again(job, j, '') end
+end
+
+local function member_ends(name, j, kind, said, last, served)
+  if kind == 'END' then
+    end_request(name, j, said[1], said[2], said[3], '', last, served)
+  else
+    end_request(name, j, 'INFRA_FAILED', '', '', said[1], last, served)
+  end
+  drop_job(name, j)
+end
+
+local function member_continues(name, j, said, last, served)
+  call('HSET', P .. 'j:' .. name, 'm', j.timings .. last, 'v', j.services .. served)
+  call('SET', P .. 'o:' .. name, said[2])
+  j.stage, j.stages_gone, j.state, j.error = said[1], j.stages_gone + 1, 'Q', ''
+  j.attempts, j.enqueued, j.charged = 0, NOW_US, 0
+  write_job(name, j)
+  enqueue(j.stage, name, j.uid)
+end
+
+function act.GROUP(job, group, at)
+  local started, finished = ARGV[at + 3], ARGV[at + 4]
+  account(job, group, at)
+  local there, members = {}, members_of(group)
+  for _, name in ipairs(members) do there[name] = true end
+  local last, served = timing(group, started, finished), service(group, started, finished, #members)
+  touch(group.uid).running = touch(group.uid).running - #members
+  local said = cmsgpack.unpack(ARGV[at + 5])
+  for _, name in ipairs(members) do -- about those that are not named before
+    for _, value in ipairs({ name, 'FAIL', JUDGED_WITHOUT, '', '' }) do said[#said + 1] = value end
+  end
+  for i = 1, #said, 5 do
+    local name, kind = said[i], said[i + 1]
+    if there[name] then -- else it was cancelled meanwhile
+      there[name] = nil
+      local j = read_job(name)
+      j.claims = j.claims + group.claims
+      local three = { said[i + 2], said[i + 3], said[i + 4] }
+      if kind == 'HANDOVER' then
+        member_continues(name, j, three, last, served)
+      else
+        member_ends(name, j, kind, three, last, served)
+      end
+    end
+  end
+  drop_group_job(job, group, true)
 end
 
 function act.FAIL(job, j, at)
@@ -55,8 +108,8 @@ function act.FAIL(job, j, at)
   else
     local started, finished = ARGV[at + 3], ARGV[at + 4]
     account(job, j, at)
-    bury(job, j, ARGV[at + 5], timing(j, started, finished), service(j, started, finished),
-      letters_max, own_max)
+    bury(job, j, ARGV[at + 5], timing(j, started, finished),
+      service(j, started, finished, requests_of(job, j)), letters_max, own_max)
   end
 end
 

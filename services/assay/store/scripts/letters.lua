@@ -1,4 +1,4 @@
--- What goes when a job goes; dead letters. Included after requests.lua.
+-- What goes when a job goes; dead letters. Included after gathering.lua.
 
 local function drop_blobs(hashes)
   for hash in string.gmatch(hashes, '%S+') do
@@ -9,7 +9,7 @@ local function drop_blobs(hashes)
 end
 
 local function drop_job(job, j)
-  local hashes = cmsgpack.unpack(j.static)[4]
+  local hashes = static_of(j)[4]
   if hashes ~= '' then drop_blobs(hashes) end
   doomed[#doomed + 1] = P .. 'j:' .. job
   doomed[#doomed + 1] = P .. 'p:' .. job
@@ -26,7 +26,9 @@ end
 local function drop_letter(job)
   local j = read_job(job)
   unlist_letter(job, j)
-  drop_job(job, j)
+  if not is_group(job) then return drop_job(job, j) end
+  for _, member in ipairs(members_of(j)) do drop_job(member, read_job(member)) end
+  drop_group_job(job, j, call('EXISTS', P .. 'b:' .. j.uid) == 1)
 end
 
 local function drop_letters(uid, letters_max)

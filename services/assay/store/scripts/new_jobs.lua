@@ -5,8 +5,8 @@ local function job_name(number)
 end
 
 -- The changing part of a job that has just arrived; requests of one call share it.
-local function pack_new_job(uid, stage)
-  return pack_job({ uid = uid, stage = stage, state = 'Q', attempts = 0, claims = 0, fence = 0,
+local function pack_new_job(uid, stage, gathers)
+  return pack_job({ uid = uid, stage = stage, state = stage == gathers and 'G' or 'Q', attempts = 0, claims = 0, fence = 0,
     enqueued = NOW_US, claimed = 0, arrived = NOW_US, worker = '', stages_gone = 0, replayed = 0,
     error = '', charged = 0, weight = 1 })
 end

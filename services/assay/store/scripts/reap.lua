@@ -9,6 +9,7 @@
 --@include shares.lua
 --@include task_use.lua
 --@include new_jobs.lua
+--@include gathering.lua
 --@include letters.lua
 --@include ends.lua
 --@include settling.lua

@@ -1,11 +1,12 @@
 -- Shared by the scripts that move requests; put in place of their `--@include requests.lua` line.
 -- Each call creates all functions of its script, so a script includes only the parts it needs:
--- shares.lua, task_use.lua, new_jobs.lua, letters.lua, ends.lua and settling.lua, in this order.
+-- shares.lua, task_use.lua, new_jobs.lua, gathering.lua, letters.lua, ends.lua and settling.lua, in this
+-- order.
 --
 -- One hash tag per shard: KEYS[1] is the prefix `assay:{<shard>}:`, every key below begins with it,
 -- so all are in one slot. A batch is called `<tenant>:<batch>` (<uid>), a request `%016d` (<job>).
 --
---   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)  batches (opened so far)
+--   t:<tenant>:<task>  HASH    rec  n (its number)  first (stage)  gathers (stage, if any)  batches (opened so far)
 --                              kept (ms after its last use)  done (batches with requests)
 --                              until, refreshed (ms: see `use_task`)
 --                              span0 ... span4 (ns: `natural` of the last five of them)
@@ -20,6 +21,8 @@
 --                              grouped (requests of the groups in the log)  shift (sum over
 --                              them, in millionths: see `zero_shift`)
 --                              risk (0 | 1)  natural (ns: arrival + services of those ended, most)
+--                              gathers (the stage that judges whole groups, if one does; their keys:
+--                              gathering.lua)
 --                              reserved ('<requests> <bytes>' of the tenant's quota that were taken
 --                              for requests to come)
 --   d:<uid>            HASH    request id -> digest of its content
@@ -64,7 +67,7 @@
 --   closing            ZSET    uid -> since when (ms) its end is in progress, in chunks
 --   used               ZSET    <tenant>:<task> -> when it was last used (us)
 --   hints              HASH    <tenant>:<task> -> packed [size, when (us)]; until a batch opens
---   hinted             ZSET    <tenant>:<task> -> when its hint expires (ms)
+--   hinted             ZSET    <tenant>:<task> -> when its hint expires (ms, to the microsecond)
 --   lead               STRING  the planner that leads, until its lease expires
 --   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)
 --   bl:<sha256>        STRING  a payload part that is too large for its job
@@ -91,11 +94,12 @@ local EXTRA_PART = 16 -- of the time that a task is kept: how much longer it may
 local TASKS_LISTED_MAX = 10000
 local BATCH_REQUESTS_MAX = 1000000
 local RESULTS_KEPT_MAX = 1000000 -- of a tenant whose batch has no value
+local GROUP_JUDGED_MAX = 64 -- as in core/store_limits.py
 local FORGOTTEN_MAX = 16 -- batches per call
 local SPANS_KEPT = 5 -- as in core/store_limits.py
 local COST_US_MIN, LEARNT_FROM = 1000, 16 -- as in core/ordering.py
 local DEVIATION_MIN = 1e-8 -- as in core/advantages.py
-local KEPT_KINDS = { 'b:', 'd:', 'gs:', 'g:', 'r:', 'pl:' } -- of a batch, as long as its results
+local KEPT_KINDS = { 'b:', 'd:', 'gs:', 'g:', 'gg:', 'r:', 'pl:' } -- of a batch, as long as its results
 
 local function in_slices(command, key, list)
   for first = 1, #list, SLICE do
@@ -149,8 +153,21 @@ local function tell_planners()
   call('XADD', P .. 'pev', 'MAXLEN', '~', PLANNING_EVENTS_MAX, '*', 't', 'planning')
 end
 
+local tenants_of = {}
+
 local function tenant_of(uid)
-  return string.match(uid, '^[^:]*')
+  local tenant = tenants_of[uid]
+  if not tenant then
+    tenant = string.match(uid, '^[^:]*')
+    tenants_of[uid] = tenant
+  end
+  return tenant
+end
+
+-- What never changes of a job, unpacked once.
+local function static_of(j)
+  if not j.facts then j.facts = cmsgpack.unpack(j.static) end
+  return j.facts
 end
 
 local function tell(uid)

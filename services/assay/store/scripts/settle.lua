@@ -6,6 +6,7 @@
 --@include requests.lua
 --@include shares.lua
 --@include task_use.lua
+--@include gathering.lua
 --@include letters.lua
 --@include ends.lua
 --@include settling.lua

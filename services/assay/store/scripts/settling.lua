@@ -38,9 +38,29 @@ local function tell_waiting_groups(uid, groups_max)
   return #waiting
 end
 
+local withdraw
+
+-- A member leaves its group; with the last one the group's own job goes.
+local function leave_group(job, j, tenant)
+  local group = group_of(j)
+  local key, own_job = members_key(j.uid, group), call('HGET', P .. 'gg:' .. j.uid, group)
+  call('SREM', key, job)
+  local left = call('SCARD', key)
+  if not own_job then
+    if left == 0 then call('SREM', P .. 'gw:' .. j.uid, group) end
+    return
+  end
+  local own = read_job(own_job)
+  if own.state == 'L' then touch(j.uid).running = touch(j.uid).running - 1 end
+  if left > 0 then return end
+  withdraw(own_job, own, tenant)
+  drop_group_job(own_job, own, false)
+end
+
 -- Take a job out of its queue, or away from its worker; the time that it held the worker is charged
 -- in whole seconds, where that is more than it was charged before.
-local function withdraw(job, j, tenant)
+function withdraw(job, j, tenant)
+  if j.state == 'G' then return leave_group(job, j, tenant) end
   if j.state ~= 'L' then
     if call('ZREM', P .. 'q:' .. j.stage .. ':' .. tenant, job) == 0 then
       call('ZREM', P .. 'held:' .. j.uid, job)
@@ -51,6 +71,15 @@ local function withdraw(job, j, tenant)
   call('ZREM', P .. 'l:' .. j.stage, job)
   local held_us = math.floor((NOW_US - j.claimed) / 1000000) * 1000000
   correct(j.stage, tenant, math.max(correction_us(j, held_us), 0))
+end
+
+-- Queue the groups of a sealed batch that waited for requests to be submitted; returns how many
+-- were looked at.
+local function open_waiting_groups(uid, b, groups_max)
+  if not b.gathers then return 0 end
+  local waiting = call('SPOP', P .. 'gw:' .. uid, groups_max)
+  open_if_complete(uid, b, waiting)
+  return #waiting
 end
 
 -- Continue with the end of a batch, at most `steps_max` requests and groups at once; the rest is
@@ -75,6 +104,7 @@ local function settle_groups(uid, steps_max)
   local told = tell_waiting_groups(uid, steps_max)
   local left = told == steps_max and call('EXISTS', P .. 'gp:' .. uid) == 1
   local b = batch_facts(uid, {})
+  left = open_waiting_groups(uid, b, steps_max) == steps_max or left
   finish_batch_if_done(uid, b)
   write_quotas()
   local ending = b.closing ~= '' and call('EXISTS', P .. 'live:' .. uid) == 1

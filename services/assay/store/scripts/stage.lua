@@ -8,12 +8,12 @@
 --@include new_jobs.lua
 
 local uid = ARGV[1] .. ':' .. ARGV[2]
-local stage = call('HGET', P .. 'b:' .. uid, 'first')
+local stage, gathers = unpack(call('HMGET', P .. 'b:' .. uid, 'first', 'gathers'))
 if not stage then return { 'NOT_FOUND' } end
 local rows = cmsgpack.unpack(ARGV[4])
 local count = #rows / 2
 local first = call('INCRBY', P .. 'seq', count) - count + 1
-local packed = pack_new_job(uid, stage)
+local packed = pack_new_job(uid, stage, gathers)
 for i = 1, count do
   store_new_job(job_name(first + i - 1), packed, rows[2 * i - 1], rows[2 * i])
 end

@@ -8,11 +8,12 @@
 -- Returns {'DONE', accepted, duplicates, sealed, more_to_settle}
 --      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'NO_BLOB' |
 --          'NOT_STAGED'}
---      or {'CONFLICT' | 'OVER_GROUP', index}
+--      or {'CONFLICT' | 'OVER_GROUP' | 'NO_GROUP', index}
 --@include requests.lua
 --@include shares.lua
 --@include task_use.lua
 --@include new_jobs.lua
+--@include gathering.lua
 --@include letters.lua
 --@include ends.lua
 --@include settling.lua
@@ -24,8 +25,9 @@ if ARGV[6] ~= '' then ranges = cmsgpack.unpack(ARGV[6]) end
 local WIDTH = 7
 local count = #rows / WIDTH
 local facts = call('HMGET', P .. 'b:' .. uid, 'state', 'size', 'submitted', 'k', 'first', 'deadline',
-  'rank', 'reserved')
+  'rank', 'reserved', 'gathers')
 local state, size, submitted, k = facts[1], tonumber(facts[2]), tonumber(facts[3]), tonumber(facts[4])
+if k == 0 and facts[9] then k = GROUP_JUDGED_MAX end
 if not state then return { 'NOT_FOUND' } end
 
 local ids, numbers = {}, {} -- numbers: of the rows that are staged
@@ -56,6 +58,8 @@ for i = 1, count do
         groups[#groups + 1] = group
       end
       table.insert(members[group], i)
+    elseif facts[9] then
+      return { 'NO_GROUP', i - 1 }
     end
   end
 end
@@ -95,9 +99,9 @@ for _, i in ipairs(fresh) do
 end
 
 -- Accept them.
-local stage = facts[5]
+local stage, gathers = facts[5], facts[9]
 local place = score(facts[6], facts[7])
-local packed = pack_new_job(uid, stage)
+local packed = pack_new_job(uid, stage, gathers)
 local sequence = 0
 if #ranges == 0 then sequence = call('INCRBY', P .. 'seq', #fresh) - #fresh end
 local jobs, queue, digest_writes, group_writes = {}, {}, {}, {}
@@ -123,6 +127,13 @@ delete(doomed)
 for i, group in ipairs(groups) do
   group_writes[2 * i - 1], group_writes[2 * i] = group, sizes[i]
 end
+if gathers then
+  for i, group in ipairs(groups) do count_live(uid, group, #members[group]) end
+end
+if stage == gathers then -- they wait for their groups, not in the queue
+  for n, i in ipairs(fresh) do gather(uid, rows[(i - 1) * WIDTH + 2], jobs[n]) end
+  queue = {}
+end
 local queue_max = 2 * tonumber(ARGV[7])
 if #queue > queue_max then
   local held = {}
@@ -131,18 +142,21 @@ if #queue > queue_max then
   in_slices('ZADD', P .. 'held:' .. uid, held)
   call('ZADD', P .. 'holding', NOW_MS, uid)
 end
-in_slices('ZADD', P .. 'q:' .. stage .. ':' .. tenant, queue)
-join(stage, tenant)
+if #queue > 0 then
+  in_slices('ZADD', P .. 'q:' .. stage .. ':' .. tenant, queue)
+  join(stage, tenant)
+  mark(stage)
+end
 in_slices('HSET', P .. 'd:' .. uid, digest_writes)
 in_slices('HSET', P .. 'gs:' .. uid, group_writes)
 in_slices('SADD', P .. 'live:' .. uid, jobs)
-mark(stage)
 local sealed, more = size > 0 and submitted + #fresh == size, false
 call('HSET', P .. 'b:' .. uid, 'submitted', submitted + #fresh, 'state', sealed and 'SEALED' or state,
   'reserved', string.format('%.0f %.0f', left_requests, left_bytes))
 if held then
   call('HSET', quota, 'requests', held[1] + more_requests, 'bytes', held[2] + more_bytes)
 end
+if stage == gathers then open_if_complete(uid, batch_facts(uid, {}), groups) end
 if submitted == 0 then tell_planners() end
 if sealed then
   more = settle_groups(uid, SLICE)

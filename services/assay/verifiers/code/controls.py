@@ -40,7 +40,7 @@ _ECHO_CPP: Final = "#include <iostream>\nint main() { std::cout << std::cin.rdbu
 def python_controls(reference: "PythonReference", settings: "PythonSettings") -> Sequence[Control]:
     """Return the data set's solution, if given, an empty program, and stubs."""
     return [
-        Control(name=name, response=_response(text, settings.extraction, "python"), passes=passes)
+        Control(name=name, response=response_of(text, settings.extraction, "python"), passes=passes)
         for name, text, passes in _python_programs(reference)
     ]
 
@@ -65,14 +65,14 @@ def language_controls(
     if reference.solution:
         programs.insert(0, (GOLD, reference.solution, True))
     return [
-        Control(name=kind, response=_response(text, settings.extraction, name), passes=passes)
+        Control(name=kind, response=response_of(text, settings.extraction, name), passes=passes)
         for kind, text, passes in programs
     ]
 
 
 def empty_program(settings: "CodeSettings") -> str:
     """Return the response that must fail any tests; the cheapest control."""
-    return _response("", settings.extraction, "python")
+    return response_of("", settings.extraction, "python")
 
 
 def _python_programs(reference: "PythonReference") -> Iterator[tuple[str, str, bool]]:
@@ -115,8 +115,8 @@ def _says_more_than_its_input(reference: "CppReference | PythonReference") -> bo
     return any(test.stdin.split() != test.stdout.split() for test in reference.tests)
 
 
-def _response(program: str, extraction: Extraction, language: str) -> str:
-    """The program as a model would send it."""
+def response_of(program: str, extraction: Extraction, language: str) -> str:
+    """The program as a model would send it, in a block of `language`."""
     if extraction is Extraction.RAW:
         return program
     fence = "`" * 3

@@ -8,6 +8,7 @@ from typing import Final
 
 from assay.sandbox.port import MIB
 from assay.verifiers.languages.java_source import java_file
+from assay.verifiers.languages.language import Language
 from assay.verifiers.languages.toolchains import Toolchain, node_major
 
 WRAPPER: Final = "wrapper.sh"
@@ -43,6 +44,38 @@ class Flags:
 
     standard: str = ""
     optimize: str = ""
+    headers: tuple[tuple[str, bytes], ...] = ()
+    """Files beside a source of C or C++: name and content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileLimits:
+    """Bounds of a compilation, from a task's settings."""
+
+    cpu_s: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A program as text, and how it is compiled."""
+
+    language: Language
+    text: bytes
+    flags: Flags
+    limits: CompileLimits
+
+
+def default_flags(language: Language) -> Flags:
+    """Flags for a program of Assay's own."""
+    match language.name:
+        case "c":
+            return Flags(standard="gnu17", optimize="0")
+        case "cpp":
+            return Flags(standard="gnu++17", optimize="0")
+        case "rust":
+            return Flags(standard="2021", optimize="0")
+    return Flags()
 
 
 def build_of(
@@ -52,7 +85,9 @@ def build_of(
     tools = {name: str(path) for name, path in toolchain.programs.items()}
     match toolchain.language.name:
         case "c":
-            return _c(tools["gcc"], source, flags)
+            return _c(tools["gcc"], source, flags, "program.c", ("-lm",))
+        case "cpp":
+            return _c(tools["g++"], source, flags, "program.cpp", ())
         case "java":
             return _java(tools["javac"], source, flags)
         case "rust":
@@ -80,6 +115,8 @@ def run_argv(toolchain: Toolchain, memory_bytes: int) -> tuple[str, ...]:
             detects = node_major(toolchain) in _DETECTS_MODULES
             module = ("--experimental-detect-module",) if detects else ()
             return (tools["node"], "--no-warnings", *bounds, *module, language.file)
+        case "python":
+            return (tools["python"], "-I", language.file)
         case "bash":
             return (tools["bash"], language.file)
     return (f"./{language.file}",)
@@ -92,12 +129,12 @@ def run_env(toolchain: Toolchain, memory_bytes: int) -> Mapping[str, str]:
     return {}
 
 
-def _c(gcc: str, source: bytes, flags: Flags) -> Build:
+def _c(compiler: str, source: bytes, flags: Flags, name: str, libraries: tuple[str, ...]) -> Build:
     wrapped = ("-wrapper", f"/bin/sh,{WRAPPER}")
     options = (f"-std={flags.standard}", f"-O{flags.optimize}", "-pipe", "-s", "-w")
     return Build(
-        argv=(gcc, *options, *wrapped, "-o", "program", "program.c", "-lm"),
-        files={"program.c": source, WRAPPER: _WRAPPER_TEXT.encode()},
+        argv=(compiler, *options, *wrapped, "-o", "program", name, *libraries),
+        files={**dict(flags.headers), name: source, WRAPPER: _WRAPPER_TEXT.encode()},
         output="program",
     )
 

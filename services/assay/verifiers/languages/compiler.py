@@ -15,7 +15,14 @@ from assay.core.verdict import ResourceUse
 from assay.sandbox.port import MIB, CommandLauncher, CommandRun, Limits, RunResult, RunStatus
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import PASS, text_tail, use_of
-from assay.verifiers.languages.commands import CLASSES, KILLED, Build, Flags, build_of
+from assay.verifiers.languages.commands import (
+    CLASSES,
+    KILLED,
+    Build,
+    CompileLimits,
+    Flags,
+    build_of,
+)
 from assay.verifiers.languages.java_source import NoMain, jar_of
 from assay.verifiers.languages.toolchains import Toolchain
 from assay.verifiers.port import Artifacts
@@ -28,14 +35,6 @@ _ADDRESS_BYTES: Final = 8 * 1_024 * MIB
 _KILLED_BY: Final = b"137\n"
 _GOOD: Final = b"P"
 _BAD: Final = b"E"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileLimits:
-    """Bounds of a compilation, from a task's settings."""
-
-    cpu_s: float
-    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

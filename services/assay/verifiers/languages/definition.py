@@ -17,8 +17,7 @@ from assay.sandbox.port import MIB
 from assay.verifiers.code.controls import language_controls
 from assay.verifiers.code.definition import CodeSettings, CppReference
 from assay.verifiers.execution.definition import ProgramRun
-from assay.verifiers.languages.commands import Flags
-from assay.verifiers.languages.compiler import CompileLimits
+from assay.verifiers.languages.commands import CompileLimits, Flags
 from assay.verifiers.languages.language import (
     BASH,
     GO,
@@ -46,7 +45,11 @@ _RUN_TIMEOUT_S: Final = 4_200.0
 class LanguageSettings(CodeSettings):
     """Settings of a language whose source is run."""
 
-    language: ClassVar[Language]
+    LANGUAGE: ClassVar[Language]
+
+    def own_language(self) -> Language:
+        """The language of the response."""
+        return self.LANGUAGE
 
     def flags(self) -> Flags:
         """What the settings choose of the compiler."""
@@ -73,7 +76,7 @@ class CompiledSettings(LanguageSettings):
 class CSettings(CompiledSettings):
     """Settings of `code.c`."""
 
-    language: ClassVar[Language] = C
+    LANGUAGE: ClassVar[Language] = C
     standard: str = Field(default="gnu17", pattern=r"^(c|gnu)(90|99|11|17|2x)$")
     """`-std=` of the compiler."""
     optimize: str = Field(default="2", pattern=r"^[0123s]$")
@@ -87,7 +90,7 @@ class CSettings(CompiledSettings):
 class JavaSettings(CompiledSettings):
     """Settings of `code.java`."""
 
-    language: ClassVar[Language] = JAVA
+    LANGUAGE: ClassVar[Language] = JAVA
     release: str = Field(default="", pattern=r"^(8|11|17|21|25)?$")
     """`--release` of the compiler; empty: that of the installed one."""
 
@@ -99,7 +102,7 @@ class JavaSettings(CompiledSettings):
 class RustSettings(CompiledSettings):
     """Settings of `code.rust`."""
 
-    language: ClassVar[Language] = RUST
+    LANGUAGE: ClassVar[Language] = RUST
     edition: str = Field(default="2021", pattern=r"^(2015|2018|2021|2024)$")
     """`--edition` of the compiler."""
     optimize: str = Field(default="2", pattern=r"^[0123s]$")
@@ -113,25 +116,25 @@ class RustSettings(CompiledSettings):
 class GoSettings(CompiledSettings):
     """Settings of `code.go`."""
 
-    language: ClassVar[Language] = GO
+    LANGUAGE: ClassVar[Language] = GO
 
 
 class TypeScriptSettings(CompiledSettings):
     """Settings of `code.typescript`."""
 
-    language: ClassVar[Language] = TYPESCRIPT
+    LANGUAGE: ClassVar[Language] = TYPESCRIPT
 
 
 class JavaScriptSettings(LanguageSettings):
     """Settings of `code.javascript`."""
 
-    language: ClassVar[Language] = JAVASCRIPT
+    LANGUAGE: ClassVar[Language] = JAVASCRIPT
 
 
 class BashSettings(LanguageSettings):
     """Settings of `code.bash`."""
 
-    language: ClassVar[Language] = BASH
+    LANGUAGE: ClassVar[Language] = BASH
 
 
 class LanguageReference(CppReference):
@@ -141,11 +144,11 @@ class LanguageReference(CppReference):
 class RunSettings(PipelineSettings):
     """Settings of `run.LANGUAGE`."""
 
-    language: ClassVar[Language]
+    LANGUAGE: ClassVar[Language]
 
 
 CODE_SETTINGS: Final[dict[str, type[LanguageSettings]]] = {
-    one.language.name: one
+    one.LANGUAGE.name: one
     for one in (
         *(CSettings, JavaSettings, JavaScriptSettings, TypeScriptSettings),
         *(GoSettings, RustSettings, BashSettings),
@@ -153,7 +156,7 @@ CODE_SETTINGS: Final[dict[str, type[LanguageSettings]]] = {
 }
 RUN_SETTINGS: Final[dict[str, type[RunSettings]]] = {
     name: type(
-        f"{one.__name__}Run", (RunSettings,), {"language": one.language, "__module__": __name__}
+        f"{one.__name__}Run", (RunSettings,), {"LANGUAGE": one.LANGUAGE, "__module__": __name__}
     )
     for name, one in CODE_SETTINGS.items()
 }
@@ -181,7 +184,7 @@ def stages_for(language: Language) -> tuple[StageDefinition, ...]:
 
 
 def _controls(reference: LanguageReference, settings: LanguageSettings) -> list[Control]:
-    language = settings.language
+    language = settings.own_language()
     return list(
         language_controls(
             reference,
@@ -197,7 +200,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
     """Two pipelines per language."""
     del settings
     for name, own in CODE_SETTINGS.items():
-        language = own.language
+        language = own.LANGUAGE
         stages = stages_for(language)
         names = tuple(stage.spec.name for stage in stages)
         tools = Tools(programs=language.tools)

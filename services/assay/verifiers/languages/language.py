@@ -151,6 +151,29 @@ BASH: Final = Language(
     empty=":\n",
     echo="cat\n",
 )
+CPP: Final = Language(
+    name="cpp",
+    title="C++",
+    words=frozenset({"cpp", "c++", "cc", "cxx", "cpp17", "cpp20"}),
+    tools=("g++",),
+    source="program.cpp",
+    built="program",
+    empty="int main() { return 0; }\n",
+    echo="#include <iostream>\nint main() { std::cout << std::cin.rdbuf(); }\n",
+)
+PYTHON: Final = Language(
+    name="python",
+    title="Python",
+    words=frozenset({"python", "py", "python3", "py3"}),
+    tools=(),
+    source="program.py",
+    empty="pass\n",
+    echo="import sys\nsys.stdout.write(sys.stdin.read())\n",
+)
 LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
     {one.name: one for one in (C, JAVA, JAVASCRIPT, TYPESCRIPT, GO, RUST, BASH)}
+)
+"""The languages with pipelines here; those of Python and C++ are in `assay.verifiers.code`."""
+ALL_LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
+    {**LANGUAGES, CPP.name: CPP, PYTHON.name: PYTHON}
 )

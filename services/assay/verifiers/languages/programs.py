@@ -6,7 +6,6 @@ program of the language can be judged here.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from assay.config.settings import SandboxSettings
@@ -16,10 +15,15 @@ from assay.sandbox.launchers.order import Inside
 from assay.sandbox.launchers.zygote import ZygoteLauncher
 from assay.sandbox.port import CommandLauncher, CommandRun, Limits, RunResult
 from assay.verifiers.code.scoring import PASS, text_tail
-from assay.verifiers.languages.commands import Flags, run_argv, run_env
+from assay.verifiers.languages.commands import (
+    CompileLimits,
+    Source,
+    default_flags,
+    run_argv,
+    run_env,
+)
 from assay.verifiers.languages.compiler import (
     Compiled,
-    CompileLimits,
     LanguageCompiler,
     read_artifact,
 )
@@ -29,16 +33,6 @@ from assay.verifiers.languages.toolchains import Toolchain, ToolMissing, find_to
 from assay.verifiers.port import Artifacts
 
 OpenLauncher = Callable[[Inside], CommandLauncher]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A program as text, and how it is compiled."""
-
-    language: Language
-    text: bytes
-    flags: Flags
-    limits: CompileLimits
 
 
 class Programs:
@@ -53,11 +47,13 @@ class Programs:
         self._proved: set[tuple[str, int]] = set()
 
     def key(self, source: Source) -> str:
-        """The key of the compiled program.
+        """The key of the compiled program; empty for a language that is run as it is.
 
         Raises:
             ToolMissing: the language's tools are not on this machine.
         """
+        if not source.language.is_compiled:
+            return ""
         return self._compiler(source.language).key(source.text, source.flags, source.limits)
 
     def compiled(self, source: Source, key: str = "") -> Compiled:
@@ -84,7 +80,8 @@ class Programs:
             SandboxError: the compilation could not run.
             RuntimeError: the tools are missing, or compile nothing.
         """
-        self._compiler(source.language).check(source.flags, source.limits)
+        if source.language.is_compiled:
+            self._compiler(source.language).check(source.flags, source.limits)
 
     def run(
         self,
@@ -104,7 +101,7 @@ class Programs:
             SandboxError: it could not be run.
             RuntimeError: no program of the language runs under this memory limit.
         """
-        self._prove(language, limits)
+        self.check_once(language, limits)
         command = self.command(language, program, limits=limits, arguments=arguments)
         return self.launcher.run(
             CommandRun(
@@ -157,7 +154,13 @@ class Programs:
             ended = f"{result.status.value} {text_tail(result.stderr or result.stdout)}"
             raise RuntimeError(f"{language.title} runs no program: {ended}")
 
-    def _prove(self, language: Language, limits: Limits) -> None:
+    def check_once(self, language: Language, limits: Limits) -> None:
+        """As `check`, once for each amount of memory.
+
+        Raises:
+            SandboxError: it could not be run.
+            RuntimeError: it fails, so nothing can be said about other programs.
+        """
         proof = (language.name, limits.memory_bytes)
         if proof not in self._proved:
             self.check(language, Limits(memory_bytes=limits.memory_bytes))
@@ -211,13 +214,3 @@ def present() -> Mapping[str, Toolchain]:
         except ToolMissing:
             continue
     return found
-
-
-def default_flags(language: Language) -> Flags:
-    """Flags for a program of Assay's own."""
-    match language.name:
-        case "c":
-            return Flags(standard="gnu17", optimize="0")
-        case "rust":
-            return Flags(standard="2021", optimize="0")
-    return Flags()

@@ -26,9 +26,10 @@ from assay.verifiers.code.scoring import (
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import Step
 from assay.verifiers.execution.runs import not_compiled, ran_and_reported
-from assay.verifiers.languages.compiler import Compiled, CompileLimits
+from assay.verifiers.languages.commands import CompileLimits, Source, default_flags
+from assay.verifiers.languages.compiler import Compiled
 from assay.verifiers.languages.definition import LanguageReference, LanguageSettings, RunSettings
-from assay.verifiers.languages.programs import Programs, Source, default_flags
+from assay.verifiers.languages.programs import Programs
 from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.total import total
 
@@ -43,9 +44,9 @@ def source_to_run(work: Work) -> Source:
     settings: RunSettings = work.settings
     run: ProgramRun = work.reference
     return Source(
-        language=settings.language,
+        language=settings.LANGUAGE,
         text=encoded(work.response),
-        flags=default_flags(settings.language),
+        flags=default_flags(settings.LANGUAGE),
         limits=CompileLimits(cpu_s=run.compile_cpu_s, memory_bytes=2 * 1024**3),
     )
 
@@ -53,7 +54,7 @@ def source_to_run(work: Work) -> Source:
 def source_to_judge(work: Work) -> Source | None:
     """The program in the response of `code.LANGUAGE`."""
     settings: LanguageSettings = work.settings
-    language = settings.language
+    language = settings.own_language()
     text = program_of(work.response, settings.extraction, settings.block, language.words)
     if text is None:
         return None

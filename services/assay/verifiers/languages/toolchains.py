@@ -10,13 +10,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from assay.verifiers.languages.language import LANGUAGES, Language
+from assay.verifiers.languages.language import ALL_LANGUAGES, LANGUAGES, Language
 
 _VERSION_S: Final = 20.0
 _VERSION_ARGUMENTS: Final = MappingProxyType(
@@ -65,7 +66,9 @@ def toolchains() -> Mapping[str, Toolchain | ToolMissing]:
 
 @functools.lru_cache(maxsize=64)
 def _find(name: str, path: str) -> Toolchain:
-    language = LANGUAGES[name]
+    language = ALL_LANGUAGES[name]
+    if name == "python":
+        return _python(language)
     programs, readable, versions = {}, set[Path](), []
     for tool in language.tools:
         found = shutil.which(tool, path=path)
@@ -79,6 +82,16 @@ def _find(name: str, path: str) -> Toolchain:
         programs=MappingProxyType(programs),
         readable=tuple(sorted(readable)),
         version="\n".join(versions),
+    )
+
+
+def _python(language: Language) -> Toolchain:
+    """This process's own interpreter, which every box shows."""
+    return Toolchain(
+        language=language,
+        programs=MappingProxyType({"python": Path(os.path.realpath(sys.executable))}),
+        readable=(),
+        version=sys.version.replace("\n", " "),
     )
 
 

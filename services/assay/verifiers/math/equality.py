@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
+from typing_extensions import TypeIs
+
 from assay.verifiers.math import agreement, algebra, grammar, numeric
 from assay.verifiers.math.definition import MathSettings
 from assay.verifiers.math.grammar import (
@@ -31,7 +33,10 @@ from assay.verifiers.math.grammar import (
 from assay.verifiers.math.lexicon import units
 
 _Rows = Sequence[Sequence[Answer]]
-_SUBSCRIPT: Final = re.compile(r"(?a)\d\}?\s*_")
+_BY_FORM: Final = (
+    re.compile(r"(?a)\d\}?\s*_"),  # the subscript of a number
+    re.compile(r"\\(?:l|c|d)?dots(?:[bcmo])?(?![A-Za-z])"),
+)
 _AXES: Final = frozenset({"x", "y", "z"})
 _SMALL: Final = Fraction(1, 1_000)
 _PLACES_MAX: Final = 1_000
@@ -56,6 +61,8 @@ class Comparison:
             return True
         if isinstance(gold, Chain) or isinstance(answer, Chain):
             return self._chains(gold, answer)
+        if _is_nothing(gold) and _is_nothing(answer):
+            return True
         answer = _single(answer)
         if Matrix in (type(gold), type(answer)) and Named not in (type(gold), type(answer)):
             return self._matrices(gold, answer)
@@ -108,8 +115,8 @@ class Comparison:
         left, right = _text_of(gold), _text_of(answer)
         if left is None or right is None or not _units_fit(gold, answer):
             return False
-        if _SUBSCRIPT.search(left) or _SUBSCRIPT.search(right):
-            return False  # equal only in form: math-verify ignores the subscript of a number
+        if any(pattern.search(text) for pattern in _BY_FORM for text in (left, right)):
+            return False  # equal only in form: math-verify ignores these parts
         self.elements += 1
         if self.elements > _COMPARISONS_MAX:
             return False
@@ -192,6 +199,10 @@ class Comparison:
         if isinstance(answer, Items) and answer.decimal and isinstance(gold, Number):
             fits = gold.is_decimal or not answer.decimal.is_decimal
             return fits and numbers_equal(gold, answer.decimal, self.settings)
+        if _is_region(gold) and isinstance(answer, Element | Named):
+            bounds = _as_region(answer)
+            if bounds is not None:
+                return self._in_order(gold, bounds)
         if Union in (type(gold), type(answer)):
             one, other = _regions(gold), _regions(answer)
             if one and other:
@@ -368,15 +379,27 @@ def _units_fit(gold: Answer, answer: Answer) -> bool:
 def _word(answer: Answer) -> str:
     match answer:
         case Words():
-            return grammar.words_form(answer.text)
+            return grammar.meaning(answer.text)
         case Element():
-            return grammar.words_form(answer.text) if answer.text.isalpha() else ""
+            return grammar.meaning(answer.text) if answer.text.isalpha() else ""
     return ""
+
+
+def _is_nothing(answer: Answer) -> bool:
+    """The empty set, in symbols or in words."""
+    match answer:
+        case Items(kind="set", items=()):
+            return True
+        case Words(text=text):
+            return grammar.meaning(text) == "no solution"
+    return False
 
 
 def _same_name(gold: str, answer: str) -> bool:
     """`W(n)` and `W(x)` name the same function, and `y` the values of a function of `x`."""
     if gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != ""):
+        return True
+    if "(" not in answer and answer.partition("_")[0] == gold:  # `x_1 = 2` for `x = 2`
         return True
     return "y" in (gold, answer) and (gold.endswith("(x)") or answer.endswith("(x)"))
 
@@ -465,8 +488,15 @@ def _otherwise(answer: Answer) -> Answer:
     return answer.otherwise if isinstance(answer, Chain) else answer
 
 
-def _is_region(answer: Answer) -> bool:
+def _is_region(answer: Answer) -> TypeIs[Items]:
     return isinstance(answer, Items) and answer.kind == "tuple" and len(answer.items) == 2
+
+
+def _as_region(answer: Element | Named) -> Items | None:
+    """The interval that an inequality in one name describes."""
+    said = grammar.region(answer.text)
+    found = None if said is None else grammar.read(said[1])
+    return found if isinstance(found, Items) and found.kind == "tuple" else None
 
 
 def _regions(answer: Answer) -> tuple[Answer, ...]:

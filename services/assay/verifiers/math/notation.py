@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from assay.verifiers.math.lexicon.spellings import SPELLINGS
 from assay.verifiers.math.lexicon.unicode import ascii_of
 
 CURRENCY: Final = "\N{CURRENCY SIGN}"
@@ -119,71 +120,14 @@ _THOUSANDS: Final = re.compile(
 )
 
 
-def _listed_cases(match: re.Match[str]) -> str:
-    """Systems of equations, as a list."""
-    if "=" not in match[1]:
-        return match[0]
-    return ", ".join(row.strip() for row in match[1].split("\\\\") if row.strip())
-
-
-_CURRENCIES: Final = {"USD": "\\$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
-_PLAIN_TEXT: Final = (
-    (
-        re.compile(r"\\(?:thin|med|thick|negthin|no|en)(?:break)?space(?![A-Za-z])\s*"),
-        lambda _: "\\,",
-    ),
-    (re.compile(r"\\num\s*\{([^{}]*)\}"), lambda m: m[1]),
-    (
-        re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{([^{}]*)\}"),
-        lambda m: f"{m[1]} \\text{{{m[2]}}}",
-    ),
-    (re.compile(r"\\ang\s*\{([^{};]*)\}"), lambda m: f"{m[1]}^\\circ "),
-    (re.compile(r"(?a)(?<![A-Za-z])US\s?(?=\\?\$)"), lambda _: ""),
-    (
-        re.compile(r"(?a)(?<![A-Za-z])(USD|EUR|GBP|JPY|INR)\s*(?=\d)"),
-        lambda m: _CURRENCIES[m[1]],
-    ),
-    (re.compile(r"(?a)(?:\^|(?<!\s))\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
-    (re.compile(r"\\textcolor\s*\{\w+\}|\\color\s*\{\w+\}|\\phantom\s*\{[^{}]*\}"), lambda _: ""),
-    (re.compile(r"\\(?:mathrm|text|operatorname)\s*\{([ei])\}"), lambda m: m[1]),
-    (re.compile(r"(?<!\\)\\ "), lambda _: " "),
-    (re.compile(r"(?<!\\)\\$"), lambda _: ""),
-    (re.compile(r"(?:\\cdot|(?<=\d)\s*\*)\s*i(?![A-Za-z])"), lambda _: " i"),
-    (
-        re.compile(r"\\begin\{cases\}((?:(?!\\(?:begin|end)\{cases\})[^&])*+)\\end\{cases\}"),
-        _listed_cases,
-    ),
-    (re.compile(r"\\not\s*="), lambda _: "\\neq "),
-    (re.compile(r"\\cr(?![A-Za-z])"), lambda _: "\\\\"),
-    (re.compile(r"\\\\\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]"), lambda _: "\\\\"),
-    (re.compile(r"\{([^{}]*)\\choose([^{}]*)\}"), lambda m: f"\\binom{{{m[1]}}}{{{m[2]}}}"),
-    (re.compile(r"(?a)(?<=[\w)\]}])\*\*(?=[\w({-])"), lambda _: "^"),
-    (re.compile(r"\+\s?/\s?-"), lambda _: "\\pm "),
-    (
-        re.compile(
-            r"(?a)(?<![\\A-Za-z])(ln|log|exp|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan)"
-            r"(?=\s?[({^_\d])"
-        ),
-        lambda m: f"\\{m[1]}",
-    ),
-    (re.compile(r"(?a)(?<![\\A-Za-z])sqrt(?=\s?[({\d])"), lambda _: "\\sqrt"),
-    (
-        re.compile(
-            r"(?a)\\(?:text|math|mbox)\w{0,6}\s*\{\s*[Ii]nfinity\s*\}"
-            r"|(?<![\\A-Za-z])(?:[Ii]nfinity|infty)(?![A-Za-z])"
-        ),
-        lambda _: "\\infty ",
-    ),
-    (re.compile(r"(?a)(?<![\\A-Za-z])pi(?![A-Za-z])"), lambda _: "\\pi "),
-    (re.compile(r"(?a)(?<=[)\]])\s*U\s*(?=[(\[])"), lambda _: "\\cup "),
-    (re.compile(r"(?a)\\log_(?:e|\{e\})(?![A-Za-z])"), lambda _: "\\ln "),
-    (re.compile(r"(?ai)(?<=\d)\s+(?:\\text\s*\{\s*)?to(?:\s*\})?\s+(?=\d)"), lambda _: ":"),
-)
-"""Spellings in plain text and rarer LaTeX, with the normalised spelling of each."""
 _REPEATED_IN: Final = re.compile(
     r"(?a)(?<!\d)(\d*\.\d*)(?:\\(?:bar|dot|overline)\s*\{?|\()(\d+)(?:\}|\)|(?<=\d)(?![\d}]))"
 )
 _SHOWN: Final = re.compile(r"(?a)(?<!\d)(\d*\.)(\d+)\s?(?:\.{3}|\u2026|\\[lc]?dots)")
+_DECIMAL_DOTS: Final = re.compile(
+    r"(?a)(?<![\d.])(\d{0,400}\.\d{1,400})\s?(?:\.{3}|\u2026|\\[lc]?dots(?![A-Za-z]))"
+)
+"""The first digits of a decimal that is not periodic."""
 _SHOWN_TIMES_MIN: Final = 3
 _ROOT_OF: Final = re.compile(r"\\sqrt\s?\(")
 _FRAC_HEAD: Final = re.compile(r"\\[dtc]?frac(?![A-Za-z])")
@@ -243,9 +187,9 @@ class Token(NamedTuple):
 def tidy(text: str) -> str:
     """The normalised `text`: no math delimiters, no sizes, one minus, one fraction."""
     text = undoubled(ascii_of(text)).replace("!=", "\\neq ")
-    for pattern, replacement in _PLAIN_TEXT:
+    for pattern, replacement in SPELLINGS:
         text = pattern.sub(replacement, text)
-    text = _repeating(text)
+    text = _DECIMAL_DOTS.sub(r"\1", _repeating(text))
     text = _THOUSANDS.sub("", peel(text))
     text = _AND_OR.sub(r" \1 ", _COMMAND.sub(_respell, text).replace("~", " "))
     text = _BRACED_MARK.sub(r"\1", _TEXT_NUMBER.sub(r"\1", text))

@@ -4,12 +4,13 @@ A reference that is itself a worked solution is read like a response. A short on
 searched.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from assay.verifiers.math import agreement, grammar, notation, search
-from assay.verifiers.math.grammar import Answer, Chain, Named, Prose, Words
+from assay.verifiers.math.grammar import Answer, Chain, Named, Prose, Words, leads
 from assay.verifiers.text.answers import Strategy, extract
 
 _REMEMBERED_MAX: Final = 2_048
@@ -18,6 +19,7 @@ _OPTION_WORDS_MAX: Final = 1_000
 """Words from the end that are searched for an option."""
 _SOLUTION_CHARS_MIN: Final = 60
 """A longer reference in sentences may be a solution, which is searched for its answer."""
+_LABEL: Final = re.compile("[A-J]")
 _MARKED: Final = (
     Strategy.TAG,
     Strategy.BOXED,
@@ -33,6 +35,8 @@ class Read:
 
     form: str
     answer: Answer
+    condition: str = ""
+    """What the text says about the names in the answer: `k \\in Z`."""
 
 
 def read_gold(text: str, options: tuple[str, ...] = ()) -> Read | None:
@@ -58,9 +62,43 @@ def read_answer(text: str, options: tuple[str, ...] = ()) -> Read:
 def _read(text: str, options: tuple[str, ...], *, is_gold: bool) -> Read:
     text = notation.unstruck(notation.undoubled(text))
     if not is_gold:
-        text = grammar.without_remark(text)
+        text = grammar.without_remark(_without_lead(leads.without_decoration(text)))
     answer = _option(text, options) or grammar.read(text)
     form = answer.form
+    condition = ""
+    conditioned = None if options else leads.conditioned(text)
+    if conditioned is not None:
+        main = grammar.read(conditioned.main)
+        if not isinstance(main, Prose | Words):
+            answer, condition = main, conditioned.condition
+    return replace(_resolved(text, answer, form, options, is_gold=is_gold), condition=condition)
+
+
+def _without_lead(text: str) -> str:
+    """Without the words that announce the answer, if what they announce is one."""
+    rest = leads.without_lead(text)
+    return text if rest == text or isinstance(grammar.read(rest), Prose) else rest
+
+
+def read_labelled(text: str) -> tuple[Read, Read] | None:
+    """The label of a choice, and the answer that it stands for: both are stated."""
+    found = leads.labelled(notation.unstruck(notation.undoubled(text)))
+    if found is None:
+        return None
+    rest = read_answer(found.rest)
+    if isinstance(rest.answer, Prose):
+        return None
+    return read_answer(found.label), rest
+
+
+def is_label(gold: Read) -> bool:
+    """Whether a reference is the label of a choice."""
+    return _LABEL.fullmatch(getattr(gold.answer, "text", "")) is not None
+
+
+def _resolved(
+    text: str, answer: Answer, form: str, options: tuple[str, ...], *, is_gold: bool
+) -> Read:
     chain = answer.value if isinstance(answer, Named) else answer
     if isinstance(chain, Chain) and isinstance(chain.otherwise, Prose):
         found = agreement.values(chain)
@@ -90,7 +128,9 @@ def _searched(text: str, answer: Answer, options: tuple[str, ...], *, is_gold: b
     if is_gold:
         found = search.find(text)
     else:
-        found = None if search.is_denied(text) else search.find_affirmed(text)
+        bare = leads.without_lead(text)
+        is_denied = search.is_denied(text) or search.is_denied(bare)
+        found = None if is_denied else search.find_affirmed(text)
     return Read(form, _last_option(text, options) or found or answer)
 
 

@@ -47,6 +47,11 @@ _REJECTED: Final = re.compile(
     re.IGNORECASE,
 )
 """A value with words directly before or after it that reject it."""
+_ALTERED: Final = re.compile(
+    rf"(?a){_SAID}\s+(?:squared|cubed|factorial|tenths?|hundredths?|thousandths?|halves)(?![A-Za-z])",
+    re.IGNORECASE,
+)
+"""A value that the next word makes another one."""
 _BOUND: Final = re.compile(
     r"(?a)[\s({$\\]*(?:text\s*\{\s*)?"
     r"(?:(?:no )?(?:more|less|greater|fewer|larger|smaller|higher|lower)"
@@ -77,7 +82,7 @@ def find_affirmed(text: str) -> Answer | None:
         rejected.extend(grammar.read(one[0]) for one in _RUN.finditer(match[0]))
         return " ; "
 
-    found = find(_REJECTED.sub(withdrawn, text))
+    found = find(_REJECTED.sub(withdrawn, _ALTERED.sub(" ; ", text)))
     if found is None or any(grammar.are_same(found, one) for one in rejected):
         return None
     return found

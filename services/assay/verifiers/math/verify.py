@@ -26,12 +26,12 @@ from assay.core.verdict import (
     ResourceUse,
     StageVerdict,
 )
-from assay.verifiers.math import numeric, warm
+from assay.verifiers.math import notation, numeric, warm
 from assay.verifiers.math.audit import Audits
 from assay.verifiers.math.definition import MathReference, MathSettings
 from assay.verifiers.math.equality import Comparison
 from assay.verifiers.math.extract import unpack
-from assay.verifiers.math.reading import Read, read_answer, read_gold
+from assay.verifiers.math.reading import Read, is_label, read_answer, read_gold, read_labelled
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored
 from assay.verifiers.text.answers import Strategy
 
@@ -146,6 +146,8 @@ class VerifyHandler:
 def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
     """Compare one extracted answer with the golds; total, except for out of memory."""
     answer = read_answer(text, settings.option_strings)
+    peeled = notation.peel(text)
+    labelled = None if settings.option_strings else read_labelled(text)
     first: Read | None = None
     error = ""
     for said in golds:
@@ -153,7 +155,12 @@ def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
         if gold is None:
             continue
         first = first or gold
+        if notation.peel(said) == peeled:  # the same words, whatever they mean
+            return Judged(passed=True, answer=answer, gold=gold, error=error)
         passed, failed = _equal(gold, answer, settings)
+        if not passed and labelled is not None:
+            label, rest = labelled
+            passed, failed = _equal(gold, label if is_label(gold) else rest, settings)
         error = error or failed
         if passed:
             return Judged(passed=True, answer=answer, gold=gold, error=error)
@@ -168,6 +175,8 @@ def _passes(reference: MathReference, text: str, settings: MathSettings) -> bool
 def _equal(gold: Read, answer: Read, settings: MathSettings) -> tuple[bool, str]:
     if gold.form and gold.form == answer.form:
         return True, ""
+    if gold.condition and answer.condition and gold.condition != answer.condition:
+        return False, ""
     comparison = Comparison(settings)
     try:
         return comparison.equal(gold.answer, answer.answer), comparison.error

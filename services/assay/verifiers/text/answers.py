@@ -69,6 +69,7 @@ _STATEMENTS_MAX: Final = 16
 _STATEMENT_LINES_MAX: Final = 40
 _SENTENCES_MAX: Final = 16
 _AFTER_HASHES_MAX: Final = 2
+_SHOWN_CHARS_MAX: Final = 50
 _GAP_CHARS_MAX: Final = 60
 _FILLER: Final = (
     r"and|or|also|either|maybe|perhaps|possibly|alternatively|again|the|final|so|thus|hence|"
@@ -95,7 +96,9 @@ _HASHES: Final = re.compile(r"####")
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)])[-\u2212])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)%?"
 )
-_SENTENCE_END: Final = re.compile(r"(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=\s|$)")
+_SENTENCE_END: Final = re.compile(r"(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=[*_`]*(?:\s|$))")
+_SHOWN_DIGITS: Final = re.compile(r"(?a)\d?\.\d{1,40}\s?\.\.$")
+"""Before the last of three dots of a decimal, which ends no sentence."""
 _LEAD_IN: Final = re.compile(
     rf"(?:[\s.,;:!?*]|(?<![A-Za-z])(?:{_FILLER}|my|possible)(?![A-Za-z]))*$", re.IGNORECASE
 )
@@ -275,7 +278,7 @@ def _answer_is(response: str) -> str | None:
     texts: list[str] = []
     for at in range(len(matches) - 1, -1, -1):
         if at == len(matches) - 1:
-            texts.append(_sentence(_lines_at(response, matches[at].end())))
+            texts.append(_sentence(_lines_at(response, matches[at].end())).strip("*_ "))
             continue
         between = response[matches[at].end() : matches[at + 1].start()]
         text = (
@@ -302,6 +305,8 @@ def _sentence(text: str) -> str:
     """
     for end in islice(_SENTENCE_END.finditer(text), _SENTENCES_MAX):
         sentence = text[: end.start()]
+        if _SHOWN_DIGITS.search(sentence[-_SHOWN_CHARS_MAX:]):
+            continue
         if not sentence.count("$$") % 2 and sentence.count("\\(") <= sentence.count("\\)"):
             return sentence
     return text

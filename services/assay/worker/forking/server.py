@@ -27,7 +27,7 @@ from assay.config.settings import SandboxSettings, VerifierSettings
 from assay.core.codec import pack, unpack
 from assay.core.ids import StageName
 from assay.core.verdict import TEXT_CHARS_MAX
-from assay.verifiers.port import HandlerContext, StageHandler
+from assay.verifiers.port import GroupHandler, HandlerContext, StageHandler
 from assay.verifiers.registry import load_handler, load_pipelines, stages_of
 from assay.worker.artifacts.client import SlotArtifacts
 from assay.worker.forking import processes
@@ -163,7 +163,7 @@ class RootServer:
                 )
             )
 
-            def inherited(_context: HandlerContext) -> StageHandler:
+            def inherited(_context: HandlerContext) -> StageHandler | GroupHandler:
                 return made
 
             make_handler = inherited

@@ -21,7 +21,7 @@ from assay.core.codec import unpack_handover
 from assay.core.ids import PipelineName
 from assay.core.response import response_text
 from assay.core.tools.lru import LruCache
-from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse
+from assay.core.verdict import TEXT_CHARS_MAX, Evidence, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
 from assay.sandbox.confine import confine_process
 from assay.verifiers.intake import (
@@ -32,6 +32,8 @@ from assay.verifiers.intake import (
 )
 from assay.verifiers.port import (
     AuditingHandler,
+    GroupHandler,
+    GroupWork,
     HandlerContext,
     PipelineDefinition,
     PipelineSettings,
@@ -69,7 +71,7 @@ class Workshop:
     pipelines: Mapping[PipelineName, PipelineDefinition]
     settings: SlotSettings
     artifacts: SlotArtifacts
-    make_handler: Callable[[HandlerContext], StageHandler]
+    make_handler: Callable[[HandlerContext], StageHandler | GroupHandler]
 
 
 class _Retire(Exception):
@@ -88,7 +90,11 @@ class SlotWorker:
     """Processes assignments. Used from one thread."""
 
     def __init__(
-        self, workshop: Workshop, handler: StageHandler, frames: BlockingFrames, clock: Clock
+        self,
+        workshop: Workshop,
+        handler: StageHandler | GroupHandler,
+        frames: BlockingFrames,
+        clock: Clock,
     ) -> None:
         self._workshop = workshop
         self._handler = handler
@@ -157,7 +163,7 @@ class SlotWorker:
     ) -> tuple[object, ...]:
         started_ns = self._clock.monotonic_ns()
         try:
-            said = self._judge([self._open(wire, task)])[0]
+            said = self._judge([wire], [task])[0]
         except MemoryError:
             if self._served or not self._workshop.stage.confined:
                 raise _Retire from None
@@ -170,6 +176,8 @@ class SlotWorker:
     def _out_of_memory(
         self, wire: messages.WireWork, task: messages.WireTask
     ) -> tuple[object, ...]:
+        if wire.members:  # which of them is to blame is not known
+            return messages.failed("memory ran out")
         settings = self._settings_of(self._pipeline_of(task), task)
         evidence = Evidence(verdict="memory_limit", error="memory ran out")
         carried = unpack_handover(wire.handover)
@@ -187,7 +195,7 @@ class SlotWorker:
         """One call of the handler for all; if it raises, one call for each, to find the cause."""
         started_ns = self._clock.monotonic_ns()
         try:
-            said = self._judge([self._open(wire, tasks[wire.task]) for wire in works])
+            said = self._judge(works, [tasks[wire.task] for wire in works])
         except MemoryError:
             raise _Retire from None
         except Exception:  # noqa: BLE001 - raised again for the work that causes it, and reported then
@@ -196,15 +204,27 @@ class SlotWorker:
         self._served += len(works)
         return [(index, started_ns, finished_ns, each) for index, each in enumerate(said)]
 
-    def _judge(self, opened: Sequence[_Opened]) -> list[tuple[object, ...]]:
-        verdicts = self._handler.run([one.work for one in opened])
-        if len(verdicts) != len(opened):
-            message = f"{len(verdicts)} verdicts about {len(opened)} requests"
-            raise RuntimeError(message)
-        return [
-            messages.said_by(verdict, one.before, version=one.version)
-            for verdict, one in zip(verdicts, opened, strict=True)
+    def _judge(
+        self, works: Sequence[messages.WireWork], tasks: Sequence[messages.WireTask]
+    ) -> list[tuple[object, ...]]:
+        """Call the handler for these works, each with its task."""
+        handler = self._handler
+        if not isinstance(handler, GroupHandler):
+            opened = list(map(self._open, works, tasks))
+            return _said(handler.run([one.work for one in opened]), opened)
+        groups = [
+            [self._open(messages.WireWork(*member), task) for member in wire.members]
+            for wire, task in zip(works, tasks, strict=True)
         ]
+        verdicts = handler.run_groups(
+            [
+                GroupWork(works=[one.work for one in group], submitted=wire.submitted)
+                for wire, group in zip(works, groups, strict=True)
+            ]
+        )
+        if len(verdicts) != len(groups):
+            raise RuntimeError(f"verdicts about {len(verdicts)} of {len(groups)} groups")
+        return [messages.said_of_group(_said(*one)) for one in zip(verdicts, groups, strict=True)]
 
     # -- payloads ------------------------------------------------------------------------------
 
@@ -244,6 +264,15 @@ class SlotWorker:
             kept = (weight, parse_reference(pipeline, packed))
             self._references.put(key, kept)
         return kept[1]
+
+
+def _said(verdicts: Sequence[StageVerdict], opened: Sequence[_Opened]) -> list[tuple[object, ...]]:
+    if len(verdicts) != len(opened):
+        raise RuntimeError(f"{len(verdicts)} verdicts about {len(opened)} requests")
+    return [
+        messages.said_by(verdict, one.before, version=one.version)
+        for verdict, one in zip(verdicts, opened, strict=True)
+    ]
 
 
 def be_slot(workshop: Workshop, channel: socket.socket, number: str) -> Never:

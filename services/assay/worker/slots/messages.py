@@ -21,7 +21,7 @@ bounded).
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from assay.core.codec import CodecError, pack_body, pack_handover, unpack_body, unpack_handover
 from assay.core.outcome import Outcome
@@ -58,6 +58,7 @@ _ENDED: Final = "ended"
 _UNAUDITED: Final = "unaudited"
 _HANDED_OVER: Final = "handed_over"
 _FAILED: Final = "failed"
+_GROUP: Final = "group"
 _OUTCOMES: Final = {
     outcome.value: outcome
     for outcome in (Outcome.SCORED, Outcome.RESOURCE_LIMIT, Outcome.REJECTED_INVALID)
@@ -75,6 +76,10 @@ class WireWork(NamedTuple):
     handover: bytes
     messages: bytes = b""
     artifacts: Sequence[tuple[str, bytes]] = ()
+    members: Sequence[Sequence[Any]] = ()
+    """Of a whole group: the fields of each request's own `WireWork`; the fields above are empty."""
+    submitted: int = 0
+    """Requests of the group, with those that are not among the members."""
 
 
 class WireTask(NamedTuple):
@@ -111,7 +116,14 @@ class SaidFailed:
     error: str
 
 
-Said = SaidEnded | SaidHandedOver | SaidFailed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidGroup:
+    """The verdicts on a group, one per member, in order."""
+
+    members: tuple[SaidEnded | SaidHandedOver | SaidFailed, ...]
+
+
+Said = SaidEnded | SaidHandedOver | SaidFailed | SaidGroup
 
 
 class Verdict(NamedTuple):
@@ -202,6 +214,11 @@ def _unfit_components(components: Sequence[Component]) -> str | None:
     return None
 
 
+def said_of_group(members: Sequence[tuple[object, ...]]) -> tuple[object, ...]:
+    """The verdicts on a group in wire form; `members`: each as `said_by` returns it."""
+    return (_GROUP, members)
+
+
 def failed(error: str) -> tuple[object, ...]:
     """The wire form of a handler's exception."""
     return (_FAILED, error[-TEXT_CHARS_MAX:])
@@ -232,6 +249,13 @@ def _verdict(fields: object, works: int) -> Verdict:
 
 
 def _said(said: list[object]) -> Said:
+    match said:
+        case ["group", list() as members]:
+            return SaidGroup(members=tuple(map(_said_of_member, members)))
+    return _said_of_member(said)
+
+
+def _said_of_member(said: object) -> SaidEnded | SaidHandedOver | SaidFailed:
     match said:
         case ["ended", str() as word, None | float() | int() as reward, bytes() as body]:
             return _ended(word, reward, body)

@@ -49,7 +49,7 @@ def difference(model: QueueModel, raw: Raw) -> Iterator[tuple[str, object, objec
 
 def of_model(model: QueueModel) -> State:
     """The model's state; empty values have no key."""
-    state: State = {"seq": model.sequence}
+    state: State = {"seq": model.batch_book.sequence}
     for batch in model.batch_book.batches.values():
         state |= _batch(batch)
     for tenant, held in model.batch_book.held.items():

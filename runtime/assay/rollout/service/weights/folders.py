@@ -33,7 +33,7 @@ from assay.rollout.service.weights.parts import Assembly, Head, PushKind, PushSp
 from assay.rollout.service.weights.shared import tensors_in
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from assay.rollout.service.weights.parts import Part
 
@@ -101,8 +101,8 @@ class ServerFolder:
                 if push.shared_file:
                     await asyncio.to_thread(files.take_all, shared_dir)
                 else:
-                    async for assembly in whole_tensors(parts, files.begin):
-                        await asyncio.to_thread(files.take, assembly)
+                    async for found in whole_tensors(parts, files.begin):
+                        await asyncio.to_thread(files.take_each, found)
                 await asyncio.to_thread(files.finish, self._config)
                 await asyncio.to_thread(self._server.stage, push.version, str(place))
             except BaseException:
@@ -184,6 +184,11 @@ class _Files:
     def take_all(self, shared_dir: Path | None) -> None:
         """Copy the tensors of a shared file."""
         for assembly in tensors_in(shared_dir, self._push.shared_file, self.begin):
+            self.take(assembly)
+
+    def take_each(self, found: Iterable[Assembly]) -> None:
+        """Keep these tensors; see `take`."""
+        for assembly in found:
             self.take(assembly)
 
     def take(self, assembly: Assembly) -> None:

@@ -64,6 +64,19 @@ class Head:
         """The field that errors name."""
         return f"tensors.{self.name}"
 
+    @property
+    def size(self) -> int:
+        """Bytes of the tensor.
+
+        Raises:
+            InvalidWeights: its dtype is not known, or its shape is not one.
+        """
+        if self.dtype not in _DTYPES:
+            raise InvalidWeights(self.where, WeightsProblem.DTYPE, f"one of {', '.join(_DTYPES)}")
+        if min(self.shape, default=0) <= 0:
+            raise InvalidWeights(self.where, WeightsProblem.SHAPE, f"{self.shape}")
+        return math.prod(self.shape) * _DTYPES[self.dtype][1].itemsize
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -71,6 +84,9 @@ class Part:
 
     push: PushSpec = field(default_factory=PushSpec)
     head: Head | None = None
+    """A tensor begins; its bytes are in this message and in those that follow."""
+    together: tuple[Head, ...] = ()
+    """Whole tensors; their bytes follow each other in `data`."""
     data: bytes = b""
 
 
@@ -110,7 +126,7 @@ class Assembly:
         """Whether all its bytes have arrived."""
         return self._filled == len(self._bytes)
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes | memoryview) -> None:
         """Append the next bytes.
 
         Raises:
@@ -132,30 +148,68 @@ class Assembly:
         return Tensor(data=self._values.reshape(self._shape), dtype=self._dtype)
 
 
+class _Receiver:
+    """Puts the tensors of a push together."""
+
+    def __init__(self, begin: Callable[[Head], Assembly | None]) -> None:
+        self._begin = begin
+        self._assembly: Assembly | None = None
+        self._skipping = False
+
+    def take(self, part: Part) -> list[Assembly]:
+        """The tensors that this message completes."""
+        if part.head is not None or part.together:
+            if self._assembly is not None:
+                raise FailedPrecondition("a tensor begins before the last one is complete")
+            self._skipping = False
+        if part.together:
+            return self._together(part)
+        if part.head is not None:
+            self._assembly = self._begin(part.head)
+            self._skipping = self._assembly is None
+        if self._skipping:
+            return []
+        if self._assembly is None:
+            if part.data:
+                raise FailedPrecondition("bytes without a tensor", field="data")
+            return []
+        self._assembly.add(part.data)
+        if not self._assembly.whole:
+            return []
+        assembly, self._assembly = self._assembly, None
+        return [assembly]
+
+    def _together(self, part: Part) -> list[Assembly]:
+        sizes = [head.size for head in part.together]
+        if sum(sizes) != len(part.data):
+            detail = f"{len(part.data)} bytes for tensors of {sum(sizes)}"
+            raise FailedPrecondition(detail, field="data")
+        found, data, at = [], memoryview(part.data), 0
+        for head, size in zip(part.together, sizes, strict=True):
+            assembly = self._begin(head)
+            if assembly is not None:
+                assembly.add(data[at : at + size])
+                found.append(assembly)
+            at += size
+        return found
+
+    def end(self) -> None:
+        """The push has ended."""
+        if self._assembly is not None:
+            raise FailedPrecondition("the push ended within a tensor", field="data")
+
+
 async def whole_tensors(
     parts: AsyncIterator[Part], begin: Callable[[Head], Assembly | None]
-) -> AsyncIterator[Assembly]:
-    """Tensors as they become complete; those for which `begin` returns `None` are skipped.
+) -> AsyncIterator[list[Assembly]]:
+    """Tensors as messages complete them; those for which `begin` returns `None` are skipped.
 
     Raises:
         FailedPrecondition: bytes without a tensor, or an incomplete tensor.
         InvalidWeights: `begin` refuses a tensor, or it has too many bytes.
     """
-    assembly, skipping = None, False
+    receiver = _Receiver(begin)
     async for part in parts:
-        if part.head is not None:
-            if assembly is not None:
-                raise FailedPrecondition("a tensor begins before the last one is complete")
-            assembly = begin(part.head)
-            skipping = assembly is None
-        if skipping:
-            continue
-        if assembly is not None:
-            assembly.add(part.data)
-            if assembly.whole:
-                yield assembly
-                assembly = None
-        elif part.data:
-            raise FailedPrecondition("bytes without a tensor", field="data")
-    if assembly is not None:
-        raise FailedPrecondition("the push ended within a tensor", field="data")
+        if found := receiver.take(part):
+            yield found
+    receiver.end()

@@ -16,19 +16,22 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 import queue
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
-
-import numpy as np
 
 from assay.core.errors import FailedPrecondition
 from assay.rollout.checks import U32_MAX, check_integer, check_number
 from assay.rollout.errors import InvalidWeights, WeightsNotReady, WeightsProblem
-from assay.rollout.models.adapters import Adapter, adapted_key, adapter_of, parse_config
+from assay.rollout.models.adapters import (
+    Adapter,
+    adapted_key,
+    adapter_of,
+    parse_config,
+    projection_shapes,
+)
 from assay.rollout.models.errors import CorruptModel, ModelError
 from assay.rollout.models.hugging_face import tensor_key
 from assay.rollout.models.model import TensorKind
@@ -197,8 +200,8 @@ async def _receive_whole(
         asyncio.to_thread(slots.stage, push.version, hand.tensors(), share_max=_share(push))
     )
     try:
-        async for assembly in whole_tensors(parts, _beginning(slots.config)):
-            if not await _given(hand, _staged(assembly), staging):
+        async for found in whole_tensors(parts, _beginning(slots.config)):
+            if not await _all_given(hand, found, staging):
                 break
         else:
             await _given(hand, None, staging)
@@ -249,6 +252,16 @@ def _staged(assembly: Assembly) -> StagedTensor:
     )
 
 
+async def _all_given(
+    hand: _Hand, found: Iterable[Assembly], staging: asyncio.Task[StagedWeights]
+) -> bool:
+    """As `_given`, one after the other."""
+    for assembly in found:
+        if not await _given(hand, _staged(assembly), staging):
+            return False
+    return True
+
+
 async def _given(
     hand: _Hand, one: StagedTensor | None, staging: asyncio.Task[StagedWeights]
 ) -> bool:
@@ -276,7 +289,9 @@ class _AdapterParts:
     def __init__(self, slots: WeightSlots, push: PushSpec) -> None:
         self._slots, self._push = slots, push
         self._tensors: dict[str, Tensor] = {}
+        self._begun: set[str] = set()
         self._left = ADAPTER_BYTES_MAX
+        self._shapes = projection_shapes(slots.config)
         with _typed("adapter.config_json"):
             given = parse_config(push.config_json)
             self._config = {"peft_type": push.kind.upper(), **given}
@@ -287,24 +302,28 @@ class _AdapterParts:
     def begin(self, head: Head) -> Assembly:
         """Check a tensor before its bytes."""
         with _typed(head.where):
-            adapted_key(head.name, self._slots.config)
-        if head.name in self._tensors:
+            adapted_key(head.name, self._shapes)
+        if head.name in self._begun:
             raise InvalidWeights(head.where, WeightsProblem.REPEATED, "came twice")
         self._left -= 4 * math.prod(head.shape)
         if len(head.shape) != 2 or self._left < 0:
             detail = f"two dimensions; an adapter has at most {ADAPTER_BYTES_MAX} bytes"
             raise InvalidWeights(head.where, WeightsProblem.SHAPE, detail)
+        self._begun.add(head.name)
         return Assembly(head, head.shape)
 
-    def add(self, assembly: Assembly) -> None:
-        """Keep a complete tensor, if its checksum is right."""
+    def add(self, found: Iterable[Assembly]) -> None:
+        """Keep complete tensors, if their checksums are right."""
+        for assembly in found:
+            self._add(assembly)
+
+    def _add(self, assembly: Assembly) -> None:
         head, tensor = assembly.head, assembly.tensor()
-        if head.sha256:
-            found = hashlib.sha256(tensor.data.reshape(-1).view(np.uint8).data).hexdigest()
-            if found != head.sha256.lower():
-                detail = "the checksum of its bytes differs"
-                raise InvalidWeights(head.where, WeightsProblem.CHECKSUM, detail)
-        self._tensors[head.name] = tensor
+        found = tensor.digest()
+        if head.sha256 and found != head.sha256.lower():
+            detail = "the checksum of its bytes differs"
+            raise InvalidWeights(head.where, WeightsProblem.CHECKSUM, detail)
+        self._tensors[head.name] = replace(tensor, sha256=found)
 
     def stage(self) -> StagedWeights:
         """Stage them all."""
@@ -322,15 +341,15 @@ async def _receive_adapter(
     slots: WeightSlots, push: PushSpec, parts: AsyncIterator[Part]
 ) -> StagedWeights:
     adapter = _AdapterParts(slots, push)
-    async for assembly in whole_tensors(parts, adapter.begin):
-        await asyncio.to_thread(adapter.add, assembly)
+    async for found in whole_tensors(parts, adapter.begin):
+        await asyncio.to_thread(adapter.add, found)
     return await asyncio.to_thread(adapter.stage)
 
 
 def _stage_adapter_file(slots: WeightSlots, push: PushSpec, folder: Path | None) -> StagedWeights:
     adapter = _AdapterParts(slots, push)
     for assembly in tensors_in(folder, push.shared_file, adapter.begin):
-        adapter.add(assembly)
+        adapter.add([assembly])
     return adapter.stage()
 
 

@@ -26,7 +26,7 @@ from assay.verifiers.math.grammar.tree import (
     Words,
     are_same,
 )
-from assay.verifiers.math.grammar.words import words_form
+from assay.verifiers.math.grammar.words import meaning, words_form
 
 __all__ = [
     "ITEMS_MAX",
@@ -45,6 +45,7 @@ __all__ = [
     "Union",
     "Words",
     "are_same",
+    "meaning",
     "read",
     "region",
     "without_remark",

@@ -16,6 +16,7 @@ from assay.verifiers.math.grammar.tree import (
     Reader,
     Union,
 )
+from assay.verifiers.math.grammar.words import RELATION
 
 _MATRIX: Final = re.compile(
     r"(?:\(|\[)?\s*\\begin\s*\{(?:[pbB]?matrix|smallmatrix|array)\}(?:\{[clr| ]*\})?(?P<rows>.*)"
@@ -28,6 +29,11 @@ _EMPTY: Final = re.compile(
     re.IGNORECASE,
 )
 _SET_BUILDER: Final = re.compile(r"(?a)(?<!\\)\||\\mid(?![A-Za-z])|:|\\vert")
+_SOLUTIONS: Final = re.compile(
+    r"(?a)(?P<name>[A-Za-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\||\\mid(?![A-Za-z])|:|\\vert)"
+    r"(?P<said>[^|:]*(?<![A-Za-z\\])(?P=name)(?![A-Za-z])[^|:]*)"
+)
+"""The real values of one name for which something holds."""
 _CUP: Final = frozenset({"\\cup"})
 
 
@@ -87,6 +93,9 @@ def _set(text: str, inside: str, reader: Reader) -> Answer | None:
     if not inside:
         return Items(kind="set", items=(), brackets="{}", form="{}")
     if _SET_BUILDER.search(inside) and not read_ratio(inside, reader):
+        built = _SOLUTIONS.fullmatch(inside)
+        if built and RELATION.search(built["said"]):
+            return reader.part(built["said"].strip())
         return Element(text=text, form=notation.form(text))
     inside = inside.replace(";", ",") if "," not in inside else inside
     parts = comma_parts(inside, bracketed=True)

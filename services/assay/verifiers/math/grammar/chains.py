@@ -27,7 +27,7 @@ _JOINED: Final = re.compile(
 )
 """Words and brackets that join two spellings of one value."""
 _BRACKETS_AS_TEXT: Final = re.compile(r"\\text\s*\{\s*([)\].,]*)\s*\}")
-_RESTATED: Final = re.compile(r"(?a)\s\(\s?(-?[\d.,/]+\s?(?:\\?%)?)\s?\)$")
+_RESTATED: Final = re.compile(r"(?a)\s\(\s?(-?[\d.,/]+(?:\\overline\{\d+\})?\s?(?:\\?%)?)\s?\)$")
 """`3/4 (75\\%)`; `3 (4)` is a product, whose sides do not agree."""
 _DOTS: Final = re.compile(r"(?a)(?<=\.\d)(\d*)\s?(?:\.{3}|\\[lc]?dots)$")
 _OTHER_RELATION: Final = re.compile(

@@ -16,7 +16,10 @@ _LISTED: Final = re.compile(
 _JOINER: Final = re.compile(notation.JOINERS)
 _INDIAN: Final = re.compile(r"(?a)-?[1-9]\d?(?:,\d{2})+,\d{3}")
 _THOUSANDS: Final = re.compile(r"(?a)(?<![\d,.])[1-9]\d{0,2}(?:,\d{3})+(?!,?\d)")
-_COMMA_DECIMAL: Final = re.compile(r"(?a)-?\s*\d+,\d+")
+_COMMA_DECIMAL: Final = re.compile(
+    r"(?a)-?\s*(?:\d+|[1-9]\d{0,2}(?: \d{3})+),\d+(?=$|\s*[A-Za-z\\%\u00a4\u20ac])[^\d,]*"
+)
+"""Also with a percent sign or a unit, and with spaced thousands."""
 _SPACED_NUMBERS: Final = re.compile(r"(?a)-?[\d.,/]*\d(?:\s+-?[\d.,/]*\d)+")
 _MIXED: Final = re.compile(r"(?a)-?\s*\d+ \d+/\d+")
 _SPACED_THOUSANDS: Final = re.compile(r"(?a)-?[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?")
@@ -26,8 +29,8 @@ SEMICOLON: Final = frozenset({";"})
 
 def read_list(text: str, reader: Reader) -> Answer | None:
     """A list without brackets: parts between `;`, `,`, `and`, `or`, or spaces between numbers."""
-    if _SPACED_NUMBERS.fullmatch(text) and not (
-        _MIXED.fullmatch(text) or _SPACED_THOUSANDS.fullmatch(text)
+    if _SPACED_NUMBERS.fullmatch(text) and not any(
+        one.fullmatch(text) for one in (_MIXED, _SPACED_THOUSANDS, _COMMA_DECIMAL)
     ):
         return read_items("list", text.split(), text, reader)
     parts = non_empty(notation.split(text, SEMICOLON))

@@ -9,7 +9,7 @@ from assay.verifiers.math.lexicon import units
 
 _UNIT_COMMANDS: Final = re.compile(r"\\text\s*\{[^{}]*\}|\\circ|\\cdot|\\%")
 _WORDS: Final = re.compile(r"[a-z']+")
-_UNIT_CHARS: Final = re.compile(r"(?a)[A-Za-z.°/ ^{}\d-]*")
+_UNIT_CHARS: Final = re.compile(r"(?a)[A-Za-z.°/ ^{}\d-]*|'{1,2}")
 _UNIT_PART: Final = rf"(?:\\text ?\{{[^{{}}]*\}}|{notation.CURRENCY})(?: ?\^ ?\{{? ?-?\d ?\}}?)?"
 _TRAILING_TEXT: Final = re.compile(
     rf"(?a)(?P<core>.*?[^\s\\({{\[,=:+*/^_-]) ?(?P<unit>{_UNIT_PART}(?: ?/? ?{_UNIT_PART}){{0,4}})",
@@ -19,6 +19,12 @@ _UNIT_FRACTION: Final = re.compile(
     rf"\\frac ?\{{ ?(?P<value>-?[\d.]* ?)(?P<top>{_UNIT_PART}) ?\}}"
     rf" ?\{{ ?(?P<below>{_UNIT_PART}) ?\}}$"
 )
+_NUMBER_WITHIN: Final = re.compile(r"(?a)(?<![\^\da-z])(?<!\^[{-])(?<!\^\{-)\d|\s-\s")
+"""A number that is no power of a unit: `2 pairs of 3`, `10 to 1`."""
+_SAYS_TEXT: Final = re.compile(r"\\text\s*\{[^{}]*\}|\\[a-z]+")
+_LOOSE_LETTER: Final = re.compile(r"(?a)(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
+"""Behind words a letter is a name: `\\frac12 \\text{ of } x`."""
+_MINUTES: Final = frozenset({"'", "''"})
 _DEGREES: Final = re.compile(r"(?a)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*$")
 _TRAILING_WORD: Final = re.compile(r"(?a)(?P<core>.*[\d})\]])\s+(?P<unit>[A-Za-z]{2,})$", re.DOTALL)
 
@@ -36,8 +42,12 @@ def read_unit(text: str) -> str | None:
         return None
     in_text = "\\text" in text
     said = notation.words_of(text).strip().rstrip(".").lower()
-    if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)):
+    if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)) or _NUMBER_WITHIN.search(said):
         return None
+    if in_text and _LOOSE_LETTER.search(_SAYS_TEXT.sub("", text)):
+        return None
+    if said in _MINUTES:
+        return said
     if not in_text and (re.search(r"(?a)[\d^{}_\\]", said) and not units.is_plain(said)):
         return None
     if (
@@ -46,7 +56,7 @@ def read_unit(text: str) -> str | None:
         and not all(len(word) >= 3 for word in re.findall(r"[a-z]+", said))
     ):
         return None
-    if len(said.split()) > 4 or not re.search(r"[a-z°]", said):
+    if len(said.split()) > 4 or not re.search(r"[a-z°']", said):
         return None if said else ""
     return units.unit_form(said)
 

@@ -35,6 +35,7 @@ from assay.verifiers.math.grammar.relations import (
     read_ratio,
 )
 from assay.verifiers.math.grammar.tree import Answer, Element, Prose, Reader
+from assay.verifiers.math.grammar.vectors import read_vector
 from assay.verifiers.math.grammar.words import read_expression, read_reals, read_words
 
 DEPTH_MAX: Final = 12
@@ -54,6 +55,7 @@ _RULES: Final[tuple[Callable[[str, Reader], Answer | None], ...]] = (
     # Several elements.
     read_list,
     # One element.
+    read_vector,
     read_based,
     read_number,
     read_matrix,

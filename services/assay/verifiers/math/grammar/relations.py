@@ -49,6 +49,11 @@ _ORDER: Final = re.compile(
     r"[<>]|\\(?:le|ge|neq|equiv|sim|pmod|theta|alpha|beta|gamma|text)(?![A-Za-z])"
 )
 _NAME: Final = re.compile(r"(?a)[\w\s(),.'|{}\\:;^*/\[\]<>-]*[A-Za-z][\w\s(),.'|{}\\:;^*/\[\]<>-]*")
+_CONGRUENT: Final = re.compile(
+    r"(?a)(?P<name>[A-Za-z])\s*\\equiv\s*(?P<value>-?\d+\s*\(?\\(?:pmod|mod|bmod|text\s*\{\s*mod\s*\}).*)",
+    re.DOTALL,
+)
+"""`x \\equiv 3 \\pmod 7`."""
 _COLON: Final = frozenset({":"})
 _SIDES_MAX: Final = 16
 _ROUNDING: Final = Fraction(1, 20)
@@ -130,6 +135,10 @@ def read_named(text: str, reader: Reader) -> Answer | None:
         if name and len(name) <= 12 and value is not None and is_region:
             return Named(name=notation.form(name), value=value, text=text, form=notation.form(text))
         return None
+    congruent = _CONGRUENT.fullmatch(text)
+    if congruent:
+        value = reader.part(congruent["value"])
+        return Named(congruent["name"], value, text, notation.form(text))
     sides = _EQUALS.split(text)
     if len(sides) != 2 or RELATION.search(text):
         return None
@@ -182,7 +191,7 @@ def read_computed(text: str, reader: Reader) -> Answer | None:
 
 
 def _is_plain_name(name: str) -> bool:
-    return re.fullmatch(r"(?a)\\?[A-Za-z]+(?:_\{?\w+\}?)?'?", name) is not None
+    return re.fullmatch(r"(?a)\\?[A-Za-z]+(?:_\{?\w+\}?)?'?(?:\([a-z]\))?", name) is not None
 
 
 def is_name(name: str) -> bool:

@@ -18,6 +18,13 @@ _REAL: Final = re.compile(
     re.IGNORECASE,
 )
 _WORDS_ONLY: Final = re.compile(r"(?a)\(?[A-Za-z][A-Za-z\s'.\-,()!?\"&]*")
+_DNE: Final = frozenset(
+    ["dne", "does not exist", "the limit does not exist", "limit does not exist", "doesn t exist"]
+)
+_NOTHING: Final = re.compile(
+    r"(?:(?:there (?:is|are)|the (?:equation|system|inequality) has|it has|has) )?"
+    r"no (?:real )?(?:solution|root)s?(?: exists?)?|(?:the )?(?:empty|null) set"
+)
 _FUNCTIONS: Final = frozenset(
     [
         "sin",
@@ -77,6 +84,14 @@ def read_words(text: str, _reader: Reader) -> Answer | None:
     if not (long or known or in_text):
         return None
     return Words(text=words_form(said), form=notation.form(text))
+
+
+def meaning(said: str) -> str:
+    """Words that have one meaning as an answer, in one spelling."""
+    form = words_form(said)
+    if form in _DNE:
+        return "does not exist"
+    return "no solution" if _NOTHING.fullmatch(form) else form
 
 
 def words_form(said: str) -> str:

@@ -50,20 +50,32 @@ _UNITS: Final = {
     "t": "ton tons tonne tonnes",
     "°c": "celsius degreescelsius degc",
     "°f": "fahrenheit degreesfahrenheit degf",
+    "ohm": "ohms",
+    "'": "arcminute arcminutes",
+    "''": "arcsecond arcseconds",
+    "micrometer": "microm micron microns",
 }
 _UNIT_OF: Final = {
     alias: unit for unit, aliases in _UNITS.items() for alias in (unit, *aliases.split())
 }
-PLAIN: Final = frozenset(unit for unit in _UNIT_OF if len(unit) > 1 and unit.isalpha())
+PLAIN: Final = frozenset(unit for unit in _UNIT_OF if len(unit) > 1 and unit.isalpha()) | {
+    "unit",
+    "units",
+}
 NOT_UNITS: Final = frozenset(
     [
         *("is", "are", "was", "were", "be", "isn't", "aren't", "not", "no", "nor", "or", "never"),
         *("if", "else", "otherwise", "but", "maybe", "perhaps", "possibly", "either", "neither"),
         *("wrong", "incorrect", "false", "untrue", "impossible", "invalid", "unless", "except"),
         *("versus", "vs", "alternatively", "instead", "rather"),
+        *("to", "plus", "minus", "times", "over", "divided", "multiplied", "mod", "modulo", "out"),
+        *("squared", "cubed", "half", "halves", "tenth", "tenths", "hundredth", "hundredths"),
+        *("thousandth", "thousandths", "fifth", "fifths", "sixth", "sixths", "eighth", "eighths"),
+        *("hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion"),
+        *("billions", "trillion", "trillions", "factorial", "between"),
     ]
 )
-"""Words that say something about a number; none of them is part of a unit."""
+"""Words that say something about a number or change it; none of them is part of a unit."""
 _POWER_WORDS: Final = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
 _SCALES: Final = (
     {"s": 1, "min": 60, "h": 3_600, "day": 86_400, "week": 604_800},

@@ -1,0 +1,41 @@
+"""Rewards from Assay in NeMo-Gym: a resources server whose `/verify` asks the platform.
+
+    pip install assay nemo-gym   # where the server runs
+    assay up                     # on the machine that scores
+    ASSAY_URL=HOST:8470 ASSAY_PIPELINE=math ng_run "+config_paths=[...]"   # with this as entrypoint
+
+A response that the platform could not judge has `mask_sample`. docs/integrations/nemo.md
+"""
+
+from nemo_gym.base_resources_server import (
+    BaseVerifyRequest,
+    BaseVerifyResponse,
+    SimpleResourcesServer,
+)
+from pydantic import ConfigDict
+
+from assay.integrations.environments.nemo_gym import Scored
+
+
+class VerifyRequest(BaseVerifyRequest):
+    """A row, whatever its fields, and the response."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class VerifyResponse(BaseVerifyResponse):
+    """The row, the reward, and whether it counts."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Server(Scored, SimpleResourcesServer):
+    """A resources server of NeMo-Gym with rewards from Assay."""
+
+    async def verify(self, body: VerifyRequest) -> VerifyResponse:
+        """Judge a response."""
+        return VerifyResponse.model_validate(await self.assay(body.model_dump()))
+
+
+if __name__ == "__main__":
+    Server.run_webserver()

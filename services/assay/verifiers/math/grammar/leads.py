@@ -1,0 +1,150 @@
+r"""What surrounds an answer without being part of it: words in front, labels, conditions behind.
+
+`So, the answer is 5`, `\textbf{(C) } 5`, `2\pi k, k \in \mathbb{Z}`. Text to text. Invariants: what
+is taken away says nothing about the value; what is left reads as an answer by itself. Linear in the
+length, which is bounded.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from assay.verifiers.math import notation
+from assay.verifiers.math.lexicon.unicode import ascii_of
+from assay.verifiers.math.lexicon.units import NOT_UNITS
+
+CHARS_MAX: Final = 300
+"""A longer text is not searched."""
+_SPACE: Final = r"(?:\s|\\[,;:! ]|~|\\q?quad(?![A-Za-z]))"
+_OPEN: Final = r"(?:\\(?:text(?:bf|it|rm|normal)?|mathrm|mathbf|mbox|bf)\s?\{\s*|\*\*|__)?"
+_CLOSE: Final = r"(?:\s*\}|\*\*|__)?"
+_CONNECTIVE: Final = (
+    r"(?:so|thus|hence|therefore|then|finally|consequently|overall|altogether|accordingly"
+    r"|in total|in conclusion|as a result|this means(?: that)?|we conclude that|it follows that)"
+)
+_STATES: Final = (
+    r"(?:is|are|was|equals?|becomes?|would be|will be|must be)(?![A-Za-z])"
+    r"(?:\s+(?:therefore|thus|then|equal to|given by|exactly|just|simply|found to be))*"
+)
+_SUBJECT: Final = r"(?:the|our|my|its|this|a)(?:\s+(?!not\b|n't)\$?[a-z]{1,20}\$?){1,6}?"
+_LEAD: Final = re.compile(
+    rf"(?ai)(?:{_SPACE}|[>#]\s)*{_OPEN}(?:(?P<so>{_CONNECTIVE}){_CLOSE}(?:{_SPACE}|,)+{_OPEN})?"
+    rf"(?:(?:(?P<verb>{_SUBJECT}\s+{_STATES})|(?P<answer>(?:final\s+)?answer\s*(?:is)?))\s*:?{_CLOSE}"
+    rf"|(?P<noun>the\s+(?:points?|values?|numbers?|pairs?|sets?|intervals?|solutions?|roots?)))?"
+    rf"{_CLOSE}(?:{_SPACE}|[:=])*"
+)
+_LABEL: Final = re.compile(
+    rf"(?a){_OPEN}(?:\(\s*{_OPEN}(?P<a>[A-J]){_CLOSE}\s*\)"
+    rf"|{_OPEN}(?P<b>[A-J]){_CLOSE}\s?(?:\)|[.:](?=[\s}}\\])))"
+    rf"{_SPACE}*{_CLOSE}{_SPACE}*(?=\S)"
+)
+_DECORATION: Final = re.compile(
+    r"</?(?:b|strong|i|em|u|p|span|div|code|br)\s?/?>|<\|[\w ]{1,40}\|>|```\w{0,12}\n?"
+    r"|^\s*(?:#{1,6}\s+|>\s+(?=\*\*))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BOLD: Final = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]+)(?<=\S)\*\*(?![\w(*])")
+_SYMBOLS: Final = "\u2705\u2714\ufe0f\u2611\U0001f389\U0001f44d\U0001f60a\U0001f642\U0001f680\u2728"
+_BULLET: Final = re.compile(r"(?m)^\s{0,3}[-*\u2022]\s+(?=\S)")
+_HEADING: Final = re.compile(r"^[A-Za-z ]{1,40}:\s*\n")
+_BULLETS_MAX: Final = 16
+_GAP: Final = r"(?:\s|\}|\$)"
+_KIND: Final = (
+    r"(?:non-?negative\s+|positive\s+|arbitrary\s+)?(?P<kind%d>integer|constant|real)s?"
+    r"(?:\s+numbers?|\s+of integration)?"
+)
+_CONDITION: Final = re.compile(
+    rf"(?ai)(?:{_SPACE}|[,;(\[]|\\text\s*\{{|\$)+"
+    r"(?:(?:and\s+)?(?:for|where|when|if|with|such that|provided(?: that)?)(?![A-Za-z]))?"
+    rf"{_GAP}*(?:(?:all|any|every|each|some|an?)\s+)*"
+    rf"(?:{_KIND % 1}{_GAP}+(?P<x1>[A-Za-z])"
+    rf"|(?P<x2>[A-Za-z]){_GAP}*(?:is|denotes)\s+(?:any|an?|some)\s+{_KIND % 2}"
+    rf"|(?P<x3>[A-Za-z]){_GAP}*(?P<said>\\in\s*\\mathbb\s*\{{?\s*[ZNRQC]\s*\}}?[\s^{{}}+*]*"
+    r"|\\neq?(?![A-Za-z])[-\d\w\\{}/., ]{1,30}"
+    r"|(?:>=?|\\ge(?:q|qslant)?(?![A-Za-z]))\s*[01](?![\d.])))"
+    r"(?:\s|[.)\]}$])*$"
+)
+"""Behind an expression: which values a name in it has."""
+_KINDS: Final = {"integer": "\\in\\mathbbZ", "constant": "\\in\\mathbbR", "real": "\\in\\mathbbR"}
+_RELATION: Final = re.compile(r"[<>,]|\\(?:le|ge|neq?|in)(?![A-Za-z])")
+
+
+class Labelled(NamedTuple):
+    """`(C) 5`: the label of a choice, and what it stands for."""
+
+    label: str
+    rest: str
+
+
+class Conditioned(NamedTuple):
+    """`2n + 1, n \\ge 1`: an expression, and what its names are."""
+
+    main: str
+    condition: str
+
+
+def without_decoration(text: str) -> str:
+    """Without tags, bold type, code fences, headings, cheerful symbols; bullets as a list."""
+    text = _DECORATION.sub(" ", text).strip().rstrip(_SYMBOLS).rstrip().removesuffix("</s>")
+    text = _BOLD.sub(r"\1", text).strip()
+    bullets = _BULLET.findall(text)
+    if not 1 < len(bullets) <= _BULLETS_MAX:
+        return text
+    lines = _HEADING.sub("", text).splitlines()
+    if len(bullets) != len(lines):
+        return text
+    return ", ".join(_BULLET.sub("", line).rstrip(" .,;") for line in lines)
+
+
+def without_lead(text: str) -> str:
+    """`text` behind the words that announce it; `text` itself if there are none."""
+    if len(text) > CHARS_MAX:
+        return text
+    if text.count("$") == 2 and text.startswith("$") and text.endswith("$"):
+        text = text.strip("$")
+    match = _LEAD.match(text)
+    if match is None or not any(match.groups()):
+        return text
+    rest = text[match.end() :].strip()
+    opened = text.count("{") - text.count("}") == 0 and rest.count("}") - rest.count("{") == 1
+    if opened:
+        rest = rest[:-1] if rest.endswith("}") else rest.replace("}", "", 1)
+    if rest.count("**") == 1 and text.count("**") == 2:
+        rest = rest.replace("**", "")
+    return rest or text
+
+
+def labelled(text: str) -> Labelled | None:
+    """The label in front of an answer; a label alone is none."""
+    text = notation.peel(text)
+    if len(text) > CHARS_MAX:
+        return None
+    match = _LABEL.match(text)
+    if match is None:
+        return None
+    rest = text[match.end() :].strip()
+    if rest.startswith((",", ";", "/", "&", "+", "-")) or _LABEL.match(f"{rest} ."):
+        return None
+    if not NOT_UNITS.isdisjoint(re.findall(r"[a-z']+", rest.lower())):
+        return None
+    if rest.count("}") - rest.count("{") == 1 and rest.endswith("}"):
+        rest = rest[:-1].strip()
+    if rest.count("(") != rest.count(")") and not rest.startswith(("(", "[")):
+        return None
+    return Labelled(match["a"] or match["b"], rest) if rest.strip(" .})$*") else None
+
+
+def conditioned(text: str) -> Conditioned | None:
+    """The condition behind an expression that uses the name."""
+    if len(text) > CHARS_MAX:
+        return None
+    text = ascii_of(notation.peel(text)).replace("!=", "\\neq ")
+    match = _CONDITION.search(text)
+    if match is None:
+        return None
+    name = match["x1"] or match["x2"] or match["x3"]
+    main = text[: match.start()].strip().rstrip(",;")
+    if not re.search(rf"(?<![A-Za-z]){name}(?![A-Za-z])", re.sub(r"\\[A-Za-z]+", " ", main)):
+        return None
+    kind = (match["kind1"] or match["kind2"] or "").lower()
+    said = _KINDS.get(kind) or re.sub(r"(?a)\\text|[\s{}$.]", "", match["said"])
+    return None if _RELATION.search(main) else Conditioned(main, f"{name}{said}")

@@ -1,0 +1,120 @@
+r"""Spellings in plain text and rarer LaTeX, with the normalised spelling of each.
+
+Regular expressions that are applied in this order; all are linear in the text.
+"""
+
+import re
+from typing import Final
+
+_SYSTEM: Final = re.compile(
+    r"(?:\\\{\s*)?\\begin\{(?P<kind>cases|aligned|align\*?|gathered|split|array)\}(?:\{[clr| ]*\})?"
+    r"(?P<rows>(?:(?!\\(?:begin|end)\{).)*+)\\end\{(?P=kind)\}",
+    re.DOTALL,
+)
+_CONTINUES: Final = re.compile(r"=|<|>|\\(?:approx|le|ge|leq|geq)(?![A-Za-z])")
+_BASIS: Final = re.compile(
+    r"\\(?:mathbf|boldsymbol|bm|textbf|vec|hat|widehat|overrightarrow|mathbf)\s*"
+    r"(?:\{\s*(?:\\(?:mathbf|boldsymbol|bm|vec|hat)\s*\{?\s*)?\\?([ijk])(?:math)?\s*\}(?:\s*\})?"
+    r"|\s\\?([ijk])(?:math)?(?![A-Za-z]))"
+)
+"""Unit vectors; `\\imath` and `\\jmath` too."""
+
+
+def _listed(match: re.Match[str]) -> str:
+    """A system of equations as a list; a row that begins with a sign continues the last one."""
+    rows = match["rows"].replace("\\&", " ").replace("&", " ")
+    if "=" not in rows or (match["kind"] == "cases" and "&" in match["rows"]):
+        return match[0]
+    parts: list[str] = []
+    for row in filter(None, (row.strip(" ,;\n") for row in rows.split("\\\\"))):
+        if parts and _CONTINUES.match(row):
+            parts[-1] = f"{parts[-1]} {row}"
+        else:
+            parts.append(row)
+    return ", ".join(parts)
+
+
+_CURRENCIES: Final = {"USD": "\\$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
+SPELLINGS: Final = (
+    (
+        re.compile(r"\\(?:thin|med|thick|negthin|no|en)(?:break)?space(?![A-Za-z])\s*"),
+        lambda _: "\\,",
+    ),
+    (re.compile(r"\\num\s*\{([^{}]*)\}"), lambda m: m[1]),
+    (
+        re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{([^{}]*)\}"),
+        lambda m: f"{m[1]} \\text{{{m[2]}}}",
+    ),
+    (re.compile(r"\\ang\s*\{([^{};]*)\}"), lambda m: f"{m[1]}^\\circ "),
+    (re.compile(r"(?a)(?<![A-Za-z])US\s?(?=\\?\$)"), lambda _: ""),
+    (
+        re.compile(r"(?a)(?<![A-Za-z])(USD|EUR|GBP|JPY|INR)\s*(?=\d)"),
+        lambda m: _CURRENCIES[m[1]],
+    ),
+    (re.compile(r"(?a)(?:\^|(?<!\s))\s*\\degree(?![A-Za-z])"), lambda _: "^\\circ "),
+    (re.compile(r"\\textcolor\s*\{\w+\}|\\color\s*\{\w+\}|\\phantom\s*\{[^{}]*\}"), lambda _: ""),
+    (re.compile(r"\\(?:mathrm|text|operatorname)\s*\{([ei])\}"), lambda m: m[1]),
+    (re.compile(r"(?<!\\)\\ "), lambda _: " "),
+    (re.compile(r"(?<!\\)\\$"), lambda _: ""),
+    (re.compile(r"(?:\\cdot|(?<=\d)\s*\*)\s*i(?![A-Za-z])"), lambda _: " i"),
+    (_SYSTEM, _listed),
+    (re.compile(r"\\mathbb\s+([A-Z])(?![A-Za-z])"), lambda m: f"\\mathbb{{{m[1]}}}"),
+    (_BASIS, lambda m: f"\\basis{m[1] or m[2]} "),
+    (
+        re.compile(r"(?a)(?:\{\s*\})?(?:_\{?(\d+)\}?|\^\{?(\d+)\}?)\s?C_\{?(\d+)\}?"),
+        lambda m: f"\\binom{{{m[1] or m[2]}}}{{{m[3]}}}",
+    ),
+    (re.compile(r"(?a)\\sqrt\s?\[(\d+)\]\s?(\w)"), lambda m: f"\\sqrt[{m[1]}]{{{m[2]}}}"),
+    (re.compile(r"(?a)\u221b\s?(\d+|[A-Za-z])"), lambda m: f"\\sqrt[3]{{{m[1]}}}"),
+    (re.compile(r"(?a)(?<![\\A-Za-z])cbrt\s?\(([^()]*)\)"), lambda m: f"\\sqrt[3]{{{m[1]}}}"),
+    (re.compile(r"\\abs\s?\{([^{}]*)\}"), lambda m: f"|{m[1]}|"),
+    (re.compile(r"(?<![\^_A-Za-z])\{\s?-\s?\}"), lambda _: "-"),
+    (re.compile(r"(?a)(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))"), lambda _: "."),
+    (
+        re.compile(r"(?a)(?<=\d)\s*\\?\s?[Oo]hms?(?![A-Za-z])|(?<=[\d ,;}~])\\Omega(?![A-Za-z])"),
+        lambda _: " \\text{ohm}",
+    ),
+    (
+        re.compile(
+            r"(?<=[\d ,;}~])\\mu\s?(?:\\(?:text|mathrm)\s*\{)?\s?(m|s|g|F|A|L|C|V|W)(?![A-Za-z])\}?"
+        ),
+        lambda m: f" \\text{{micro{m[1]}}}",
+    ),
+    (
+        re.compile(
+            r"(?a)(\d|\})(?:\s|\\,)*\$?\s*(?:\u00b0|\^\s*\{?\\circ\}?)\s*(?:\\(?:text|mathrm)\s*\{)?\s?([CF])(?![A-Za-z]|\s*[\^_])\}?"
+        ),
+        lambda m: f"{m[1]} \\text{{deg{m[2]}}}",
+    ),
+    (
+        re.compile(r"(?a)(?<![\w.])(\d{1,15})\s+out\s+of\s+(\d{1,15})(?![\w.]|\s*\w)"),
+        lambda m: f"\\frac{{{m[1]}}}{{{m[2]}}}",
+    ),
+    (re.compile(r"(?<=[,+])\s*(?:\.{3}|\u2026)"), lambda _: " \\ldots "),
+    (re.compile(r"\\not\s*="), lambda _: "\\neq "),
+    (re.compile(r"\\cr(?![A-Za-z])"), lambda _: "\\\\"),
+    (re.compile(r"\\\\\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]"), lambda _: "\\\\"),
+    (re.compile(r"\{([^{}]*)\\choose([^{}]*)\}"), lambda m: f"\\binom{{{m[1]}}}{{{m[2]}}}"),
+    (re.compile(r"(?a)(?<=[\w)\]}])\*\*(?=[\w({-])"), lambda _: "^"),
+    (re.compile(r"\+\s?/\s?-"), lambda _: "\\pm "),
+    (
+        re.compile(
+            r"(?a)(?<![\\A-Za-z])(ln|log|exp|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan)"
+            r"(?=\s?[({^_\d])"
+        ),
+        lambda m: f"\\{m[1]}",
+    ),
+    (re.compile(r"(?a)(?<![\\A-Za-z])sqrt(?=\s?[({\d])"), lambda _: "\\sqrt"),
+    (
+        re.compile(
+            r"(?a)\\(?:text|math|mbox)\w{0,6}\s*\{\s*[Ii]nfinity\s*\}"
+            r"|(?<![\\A-Za-z])(?:[Ii]nfinity|infty)(?![A-Za-z])"
+        ),
+        lambda _: "\\infty ",
+    ),
+    (re.compile(r"(?a)(?<![\\A-Za-z])pi(?![A-Za-z])"), lambda _: "\\pi "),
+    (re.compile(r"(?a)(?<=[)\]])\s*U\s*(?=[(\[])"), lambda _: "\\cup "),
+    (re.compile(r"(?a)\\log_(?:e|\{e\})(?![A-Za-z])"), lambda _: "\\ln "),
+    (re.compile(r"(?ai)(?<=\d)\s+(?:\\text\s*\{\s*)?to(?:\s*\})?\s+(?=\d)"), lambda _: ":"),
+)
+"""Spellings in plain text and rarer LaTeX, with the normalised spelling of each."""

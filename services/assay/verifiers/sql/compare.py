@@ -1,0 +1,226 @@
+"""Compares two results of queries, outside of every box. Pure, and total on any rows.
+
+A value is text with a letter for its type, as the harness writes it. Numbers of any type are equal
+within the tolerance; everything else has to be the same. NULL equals NULL only.
+"""
+
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+Row = Sequence[str]
+_NUMBERS: Final = frozenset("if")
+_TRIES_MAX: Final = 2_000_000
+"""Pairs of rows that are tried to find partners for rows with inexact numbers."""
+PERMUTED_COLUMNS_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Rows of `columns` values each."""
+
+    columns: int
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRule:
+    """What counts."""
+
+    ordered: bool
+    duplicates: bool
+    column_order: bool
+    tolerance: float
+
+
+def results_equal(actual: Result, expected: Result, rule: ResultRule) -> bool:
+    """Whether two results are the same under `rule`."""
+    if actual.columns != expected.columns:
+        return False
+    if rule.column_order or actual.columns > PERMUTED_COLUMNS_MAX:
+        return _rows_equal(actual.rows, expected.rows, rule)
+    wanted = _column_keys(expected)
+    given = _column_keys(actual)
+    for order in itertools.permutations(range(actual.columns)):
+        # A column can stand for another only if the exact values in it are the same.
+        if all(given[at] == wanted[place] for place, at in enumerate(order)):
+            rows = [[row[at] for at in order] for row in actual.rows]
+            if _rows_equal(rows, expected.rows, rule):
+                return True
+    return False
+
+
+def _column_keys(result: Result) -> list[Counter[str]]:
+    """Of each column: its values that are compared exactly, and how many are numbers."""
+    return [
+        Counter("number" if row[at][:1] in _NUMBERS else row[at] for row in result.rows)
+        for at in range(result.columns)
+    ]
+
+
+def _rows_equal(actual: Sequence[Row], expected: Sequence[Row], rule: ResultRule) -> bool:
+    if rule.ordered:
+        if not rule.duplicates:
+            actual, expected = _distinct(actual), _distinct(expected)
+        return len(actual) == len(expected) and all(
+            _row_close(one, other, rule.tolerance)
+            for one, other in zip(actual, expected, strict=True)
+        )
+    if rule.duplicates:
+        return len(actual) == len(expected) and _matched(actual, expected, rule.tolerance)
+    return _covered(actual, expected, rule.tolerance) and _covered(expected, actual, rule.tolerance)
+
+
+def _distinct(rows: Sequence[Row]) -> list[Row]:
+    return list({tuple(row): row for row in rows}.values())
+
+
+def _row_close(one: Row, other: Row, tolerance: float) -> bool:
+    return len(one) == len(other) and all(
+        value_close(a, b, tolerance) for a, b in zip(one, other, strict=True)
+    )
+
+
+def value_close(one: str, other: str, tolerance: float) -> bool:
+    """Whether two values are equal."""
+    if one == other:
+        return True
+    if one[:1] not in _NUMBERS or other[:1] not in _NUMBERS:
+        return False
+    a, b = _number(one), _number(other)
+    if a is None or b is None:
+        return _special(one) == _special(other) != ""
+    if a == b:
+        return True
+    if not tolerance:
+        return False
+    error = abs(a - b)
+    allowed = Fraction(tolerance)
+    return error <= allowed or error <= allowed * max(abs(a), abs(b))
+
+
+def _number(value: str) -> Fraction | None:
+    """An exact number; `None` for infinity and not-a-number."""
+    text = value[1:]
+    try:
+        return Fraction(text) if len(text) < 400 else Fraction(float(text))
+    except (ValueError, OverflowError, ZeroDivisionError):
+        return None
+
+
+def _special(value: str) -> str:
+    try:
+        number = float(value[1:])
+    except (ValueError, OverflowError):
+        return ""
+    return "nan" if math.isnan(number) else str(number) if math.isinf(number) else ""
+
+
+def _exact_key(row: Row) -> tuple[str, ...]:
+    """What two rows must share to be equal, whatever the tolerance."""
+    return tuple("#" if value[:1] in _NUMBERS else value for value in row)
+
+
+def _buckets(rows: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
+    found: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[_exact_key(row)].append(row)
+    return found
+
+
+def _matched(actual: Sequence[Row], expected: Sequence[Row], tolerance: float) -> bool:
+    """Whether the rows can be paired."""
+    given, wanted = _buckets(actual), _buckets(expected)
+    if {key: len(rows) for key, rows in given.items()} != {
+        key: len(rows) for key, rows in wanted.items()
+    }:
+        return False
+    budget = [_TRIES_MAX]
+    return all(_paired(given[key], wanted[key], tolerance, budget) for key in wanted)
+
+
+def _paired(given: list[Row], wanted: list[Row], tolerance: float, budget: list[int]) -> bool:
+    """Pair identical rows first, then the others by search (Kuhn's algorithm)."""
+    rest = Counter(map(tuple, wanted))
+    rest.subtract(map(tuple, given))
+    left = [row for row, count in rest.items() for _ in range(max(0, count))]
+    over = [row for row, count in rest.items() for _ in range(max(0, -count))]
+    left.sort(key=_sort_key)
+    over.sort(key=_sort_key)
+    if all(_row_close(a, b, tolerance) for a, b in zip(over, left, strict=True)):
+        return True
+    partner: dict[int, int] = {}
+    return all(_find_partner(at, over, left, tolerance, partner, budget) for at in range(len(over)))
+
+
+def _find_partner(
+    start: int,
+    over: list[tuple[str, ...]],
+    left: list[tuple[str, ...]],
+    tolerance: float,
+    partner: dict[int, int],
+    budget: list[int],
+) -> bool:
+    """An augmenting path from `start`, without recursion; `partner` maps `left` to `over`."""
+    seen, came_from = set[int](), dict[int, int]()
+    waiting = [start]
+    while waiting:
+        at = waiting.pop()
+        for place, row in enumerate(left):
+            if place in seen:
+                continue
+            budget[0] -= 1
+            if budget[0] < 0:
+                return False
+            if not _row_close(over[at], row, tolerance):
+                continue
+            seen.add(place)
+            came_from[place] = at
+            if place in partner:
+                waiting.append(partner[place])
+                continue
+            _flip(place, start, partner, came_from)
+            return True
+    return False
+
+
+def _flip(place: int, start: int, partner: dict[int, int], came_from: dict[int, int]) -> None:
+    held = {owner: owned for owned, owner in partner.items()}
+    while True:
+        owner = came_from[place]
+        before = held.get(owner)
+        partner[place] = owner
+        if owner == start or before is None:
+            return
+        place = before
+
+
+def _sort_key(row: Sequence[str]) -> tuple[float, ...]:
+    return tuple(_rough(value) for value in row if value[:1] in _NUMBERS)
+
+
+def _rough(value: str) -> float:
+    try:
+        number = float(value[1:])
+    except (ValueError, OverflowError):
+        return 0.0
+    return 0.0 if math.isnan(number) else number
+
+
+def _covered(rows: Sequence[Row], by: Sequence[Row], tolerance: float) -> bool:
+    """Whether each row is one of `by`."""
+    known = _buckets(_distinct(by))
+    exact = set(map(tuple, by))
+    budget = _TRIES_MAX
+    for row in _distinct(rows):
+        if tuple(row) in exact:
+            continue
+        found = known.get(_exact_key(row), [])
+        budget -= len(found)
+        if budget < 0 or not any(_row_close(row, other, tolerance) for other in found):
+            return False
+    return True

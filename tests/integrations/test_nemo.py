@@ -1,0 +1,94 @@
+"""NeMo-RL's environment and baseline, NeMo-Gym's answer; called as they call them, without them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.integrations.stand_in import (
+    ADVANTAGES,
+    BASELINE,
+    FAILS,
+    RIGHT,
+    WRONG,
+    Judge,
+    honest_advantages,
+    injected,
+)
+
+from assay.core.errors import InvalidRequest
+from assay.integrations.environments.nemo_gym import Scored
+from assay.integrations.environments.nemo_rl import Environment, UnscoredError, filled
+from assay.integrations.scorer import close
+
+
+def log(text: str, prompt: str = "2 + 3?") -> list[dict[str, Any]]:
+    """A message log as `calculate_rewards` hands it over: roles and contents only."""
+    return [{"role": "user", "content": prompt}, {"role": "assistant", "content": text}]
+
+
+async def test_a_step_is_one_batch_and_the_unjudged_have_their_groups_mean(judge: Judge) -> None:
+    environment = Environment({"pipeline": "math", "num_workers": 8})
+    logs = [log(text) for text in BASELINE] + [log(FAILS, "7?"), log(FAILS, "7?")]
+    rows = [{"ground_truth": "5"}] * 6
+    rewards = await asyncio.to_thread(environment.rewards, logs, rows)
+    assert rewards == pytest.approx([1, 1 / 3, 0, 0, 0, 0])
+    assert len(judge.batches) == 1
+    assert len({claim.group_id for claim in judge.claims}) == 2
+    # NeMo-RL's baseline leaves the sample itself out: the same proportion, larger by n / (n - 1).
+    group = rewards[:4]
+    left_out = [one - (sum(group) - one) / 3 for one in group]
+    assert [one * 3 / 4 for one in left_out] == pytest.approx([ADVANTAGES[0], 0.0, *ADVANTAGES[1:]])
+    _, metrics = environment.global_post_process_and_metrics({})
+    assert metrics["unscored_share/INFRA_FAILED"] == pytest.approx(0.5)
+    with pytest.raises(InvalidRequest, match="ground_truth"):
+        environment.rewards([log(RIGHT)], [{"answer": "5"}])
+    await asyncio.to_thread(close)
+
+
+async def test_a_sample_that_comes_alone_fails_as_infrastructure(judge: Judge) -> None:
+    """Its group is elsewhere, so there is no mean to fill in; NeMo-RL generates it again."""
+    environment = Environment({"pipeline": "math", "reference_key": "gold", "quiet_s": 0.1})
+    row = [{"gold": "5"}]
+    assert await asyncio.to_thread(environment.rewards, [log(WRONG)], row) == [0.0]
+    with pytest.raises(UnscoredError, match="INFRA_FAILED") as caught:
+        await asyncio.to_thread(environment.rewards, [log(FAILS)], row)
+    assert isinstance(caught.value, ConnectionError)  # what NeMo-RL takes for infrastructure
+    await asyncio.to_thread(close)
+
+
+def test_injected_failures_change_no_advantage_of_the_others() -> None:
+    for texts in injected(groups=200, size=8, share=0.1):
+        rewards = [None if text == FAILS else float(text == RIGHT) for text in texts]
+        found = filled(rewards, ["g"] * 8)
+        mean = sum(found) / 8
+        fair = [advantage or 0.0 for advantage in honest_advantages(texts)]
+        assert [one - mean for one in found] == pytest.approx(fair)
+
+
+def body(text: str, **row: Any) -> dict[str, Any]:
+    """What NeMo-Gym's agent sends to `/verify`."""
+    message = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    }
+    return {
+        "responses_create_params": {"input": [{"role": "user", "content": "2 + 3?"}]},
+        "response": {"output": [{"type": "reasoning", "summary": []}, message]},
+        **row,
+    }
+
+
+async def test_nemo_gyms_server_masks_what_was_not_judged(judge: Judge) -> None:
+    server = type("Server", (Scored,), {"assay_scoring": {"pipeline": "math", "step_size": 5}})()
+    rows = [body(text, expected_answer="5", instance_config={"seed": 1}) for text in BASELINE]
+    found = await asyncio.gather(*map(server.assay, rows), server.assay(body(RIGHT)))
+    assert [one["reward"] for one in found] == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert [one.get("mask_sample", False) for one in found] == [False, True, False, False, True]
+    assert found[1]["instance_config"] == {"seed": 1, "mask_sample": True}
+    assert found[1]["_ng_failure_class"] == "INFRA_FAILED"
+    assert found[1]["_ng_failure_terminal"] is False
+    assert found[4]["_ng_failure_terminal"] is True  # no label: another attempt ends alike
+    assert all(one["response"] == row["response"] for one, row in zip(found, rows, strict=False))
+    assert len(judge.batches) == 1
+    await asyncio.to_thread(close)

@@ -1,0 +1,262 @@
+"""`code.checked` and `code.interactive`: programs of the reference judge, out of reach."""
+
+from typing import Any
+
+import pytest
+
+from assay.core.errors import InvalidRequest
+from assay.core.outcome import Outcome
+
+CHECKER = """
+import sys
+text, output, answer = (open(name).read() for name in sys.argv[1:4])
+try:
+    a, b = map(int, output.split())
+except ValueError:
+    print("not two numbers", file=sys.stderr)
+    sys.exit(2)
+if a + b != int(text):
+    print(f"{a} + {b} is not {text.strip()}", file=sys.stderr)
+    sys.exit(1)
+"""
+SPLITS: dict[str, Any] = {
+    "tests": [{"stdin": f"{n}\n", "answer": f"{n} 0\n"} for n in (5, 17, 40)],
+    "checker": {"language": "python", "source": CHECKER},
+}
+PYTHON = {"language": "python", "extraction": "raw"}
+SPLITTER = "n = int(input())\nprint(n - 3, 3)\n"
+
+CPP_CHECKER = """
+#include "tiny.h"
+int main(int argc, char **argv) {
+  std::ifstream in(argv[1]), out(argv[2]);
+  long n, a, b;
+  in >> n;
+  if (!(out >> a >> b)) return 2;
+  return a + b == n ? 0 : 1;
+}
+"""
+
+GUESS = """
+import sys
+n = int(open(sys.argv[1]).read())
+for _ in range(12):
+    try:
+        guess = int(input())
+    except (EOFError, ValueError):
+        print("no number", file=sys.stderr)
+        sys.exit(2)
+    if guess == n:
+        print("=", flush=True)
+        sys.exit(0)
+    print("<" if n < guess else ">", flush=True)
+print("too many questions", file=sys.stderr)
+sys.exit(1)
+"""
+GUESSES: dict[str, Any] = {
+    "tests": [{"stdin": f"{n}\n"} for n in (1, 500, 1000)],
+    "interactor": {"language": "python", "source": GUESS},
+}
+BISECTION = """
+low, high = 1, 1000
+while True:
+    middle = (low + high) // 2
+    print(middle, flush=True)
+    told = input()
+    if told == "=":
+        break
+    if told == "<":
+        high = middle - 1
+    else:
+        low = middle + 1
+"""
+BISECTION_CPP = """
+#include <iostream>
+#include <string>
+int main() {
+  int low = 1, high = 1000;
+  std::string told;
+  for (;;) {
+    int middle = (low + high) / 2;
+    std::cout << middle << std::endl;
+    if (!(std::cin >> told) || told == "=") return 0;
+    if (told == "<") high = middle - 1; else low = middle + 1;
+  }
+}
+"""
+TIGHT = {"cpu_s": 0.4, "blocked_s": 0.5, "memory_bytes": 64 * 1024**2, "output_bytes": 100_000}
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict"),
+    [
+        (SPLITTER, "pass"),
+        ("n = int(input())\nprint(0, n)\n", "pass"),
+        ("n = int(input())\nprint(n, n)\n", "wrong_answer"),
+        ("print('a b')", "wrong_answer"),
+        ("raise SystemExit(3)", "runtime_error"),
+    ],
+)
+def test_a_checker_decides_where_several_outputs_are_right(
+    bench: Any, program: str, verdict: str
+) -> None:
+    ended = bench.judge("code.checked", program, SPLITS, **PYTHON)
+    assert ended.evidence.verdict == verdict
+    assert ended.reward == float(verdict == "pass")
+
+
+def test_the_message_of_the_checker_is_evidence(bench: Any) -> None:
+    ended = bench.judge("code.checked", "print(1, 1)", SPLITS, **PYTHON)
+    assert "1 + 1 is not 5" in ended.evidence.error
+
+
+def test_a_checker_in_cpp_with_a_header_is_compiled_once(bench: Any) -> None:
+    reference = {
+        **SPLITS,
+        "checker": {"source": CPP_CHECKER, "headers": {"tiny.h": "#include <fstream>\n"}},
+    }
+    assert bench.judge("code.checked", SPLITTER, reference, **PYTHON).reward == 1.0
+    made = bench.artifacts.made
+    assert bench.judge("code.checked", "print(1, 1)", reference, **PYTHON).reward == 0.0
+    assert bench.artifacts.made == made
+
+
+def test_partial_credit_counts_the_tests_that_the_checker_accepts(bench: Any) -> None:
+    program = "n = int(input())\nprint(n if n < 30 else n + 1, 0)\n"
+    ended = bench.judge("code.checked", program, SPLITS, **PYTHON, partial_credit=True)
+    assert ended.reward == pytest.approx(2 / 3)
+
+
+SNOOPS = [
+    # the jury's answer, the checker and its files
+    "import os\nprint(' '.join(f for f in os.listdir('.') + os.listdir('/tmp')))",
+    "import os, signal\nos.kill(-1, signal.SIGKILL)",
+    "open('output', 'w').write('5 0')\nopen('checker', 'w').write('')\n",
+    "import os\nos.symlink('answer', 'output')\nprint(open('output').read())",
+]
+
+
+@pytest.mark.parametrize("program", SNOOPS)
+def test_a_program_reaches_neither_the_checker_nor_its_files(bench: Any, program: str) -> None:
+    ended = bench.judge("code.checked", program, SPLITS, **PYTHON)
+    assert ended.outcome is Outcome.SCORED
+    assert ended.reward == 0.0
+
+
+CRASHES = "import sys\nif 'bomb' in open(sys.argv[2]).read(): raise MemoryError\n"
+HANGS = "import sys\nwhile 'bomb' in open(sys.argv[2]).read(): pass\n"
+
+
+@pytest.mark.parametrize("source", [CRASHES.replace("raise MemoryError", "sys.exit(3)"), HANGS])
+def test_an_output_that_breaks_the_checker_is_refused_by_it(bench: Any, source: str) -> None:
+    reference = {**SPLITS, "checker": {"language": "python", "source": source}}
+    ended = bench.judge("code.checked", "print('bomb')", reference, **PYTHON, judge_cpu_s=0.5)
+    assert (ended.outcome, ended.reward) == (Outcome.SCORED, 0.0)
+    assert ended.evidence.verdict == "wrong_answer"
+    assert "the checker cannot judge it" in ended.evidence.error
+
+
+@pytest.mark.parametrize(
+    ("checker", "message"),
+    [
+        ({"language": "python", "source": "raise SystemExit(3)"}, "reference.checker: test 0"),
+        ({"source": "int main() { return x; }"}, "reference.checker.source: compile_error"),
+    ],
+)
+def test_a_checker_that_works_for_no_output_is_the_references_fault(
+    bench: Any, checker: dict[str, str], message: str
+) -> None:
+    ended = bench.judge("code.checked", SPLITTER, {**SPLITS, "checker": checker}, **PYTHON)
+    assert (ended.outcome, ended.reward) == (Outcome.REJECTED_INVALID, None)
+    assert message in ended.evidence.error
+
+
+def test_a_checker_that_accepts_silence_is_refused(bench: Any) -> None:
+    reference = {**SPLITS, "checker": {"language": "python", "source": "pass"}}
+    ended = bench.judge("code.checked", SPLITTER, reference, **PYTHON)
+    assert ended.outcome is Outcome.REJECTED_INVALID
+    kept = bench.judge("code.checked", SPLITTER, reference, **PYTHON, reference_audit="off")
+    assert kept.reward == 1.0
+
+
+@pytest.mark.parametrize(("program", "language"), [(BISECTION, "python"), (BISECTION_CPP, "cpp")])
+def test_a_program_that_asks_well_passes(bench: Any, program: str, language: str) -> None:
+    ended = bench.judge("code.interactive", program, GUESSES, language=language, extraction="raw")
+    assert (ended.evidence.verdict, ended.evidence.tests_passed) == ("pass", 3)
+    assert ended.reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict"),
+    [
+        ("for n in range(999, 0, -1):\n    print(n, flush=True)\n    input()\n", "wrong_answer"),
+        ("print('x', flush=True)\ninput()\n", "wrong_answer"),
+        ("pass", "wrong_answer"),
+        ("input()\n", "blocked_limit"),  # each waits for the other
+        ("while True: pass", "cpu_limit"),
+        ("import time\ntime.sleep(60)", "blocked_limit"),
+        ("while True: print(1001)", None),
+        ("import sys\nsys.stdout.write('1' * 10_000_000)", "output_limit"),
+        ("raise SystemExit(5)", "runtime_error"),
+        ("import os\nos.kill(os.getpid(), 9)", "crashed"),
+        ("x = bytearray(1 << 30)", "runtime_error"),
+        ("import os\nwhile True: os.fork()", None),
+        ("import os, signal\nos.kill(-1, 9)\nos.kill(1, 9)", None),
+    ],
+)
+def test_how_a_conversation_can_fail(bench: Any, program: str, verdict: str | None) -> None:
+    ended = bench.judge("code.interactive", program, GUESSES, **PYTHON, **TIGHT)
+    assert ended.outcome in {Outcome.SCORED, Outcome.RESOURCE_LIMIT}
+    assert ended.reward == 0.0
+    if verdict == "runtime_error" and "bytearray" in program:
+        assert ended.evidence.verdict in {"runtime_error", "memory_limit", "crashed"}
+    elif verdict:
+        assert ended.evidence.verdict == verdict, ended.evidence
+
+
+THIEVES = [
+    # the number is in a file of the interactor, in its memory and in its descriptors
+    "import os\nfor root, _, names in (x for top in ('/box', '/tmp', '/scratch') "
+    "for x in os.walk(top)):\n"
+    "    for name in names:\n"
+    "        try: text = open(f'{root}/{name}').read(10)\n"
+    "        except Exception: continue\n"
+    "        if text.strip() in ('1', '500', '1000'): print(text, flush=True)\n",
+    "import os\nfor pid in os.listdir('/proc'):\n"
+    "    if pid.isdigit() and int(pid) != os.getpid():\n"
+    "        print(open(f'/proc/{pid}/cmdline').read(), flush=True)\n",
+    "import os\nfor fd in range(3, 300):\n"
+    "    try: print(os.read(fd, 100).decode(), flush=True)\n"
+    "    except OSError: pass\n",
+    "import gc\nfor each in gc.get_objects():\n"
+    "    if isinstance(each, dict) and 'interactor' in each: print(each, flush=True)\n",
+]
+
+
+@pytest.mark.parametrize("program", THIEVES)
+def test_a_program_finds_nothing_of_the_interactor(bench: Any, program: str) -> None:
+    one = {**GUESSES, "tests": [{"stdin": "500\n"}]}
+    ended = bench.judge("code.interactive", program, one, **PYTHON)
+    assert ended.reward == 0.0
+    assert ended.outcome in {Outcome.SCORED, Outcome.RESOURCE_LIMIT}
+
+
+def test_an_interactor_that_fails_for_every_program_is_the_references_fault(bench: Any) -> None:
+    reference = {**GUESSES, "interactor": {"language": "python", "source": "1 / 0"}}
+    crashed = bench.judge("code.interactive", BISECTION, reference, **PYTHON)
+    assert crashed.reward == 0.0  # Python's own exit code 1 refuses
+    reference = {**GUESSES, "interactor": {"language": "python", "source": "exit(3)"}}
+    ended = bench.judge("code.interactive", BISECTION, reference, **PYTHON)
+    assert ended.outcome is Outcome.REJECTED_INVALID
+    assert "reference.interactor: test 0: exit code 3" in ended.evidence.error
+
+
+def test_an_interactor_that_accepts_silence_is_refused(bench: Any) -> None:
+    reference = {**GUESSES, "interactor": {"language": "python", "source": "pass"}}
+    ended = bench.judge("code.interactive", "print(1)", reference, **PYTHON)
+    assert ended.outcome is Outcome.REJECTED_INVALID
+
+
+def test_a_reference_without_a_judge_is_named(bench: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"reference\.checker"):
+        bench.judge("code.checked", "1", {"tests": [{"stdin": "1"}]})

@@ -1,0 +1,243 @@
+"""`sql`: the result decides; a query is as hostile as a program."""
+
+import importlib.util
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.core.errors import InvalidRequest
+from assay.core.outcome import Outcome
+from assay.verifiers.sql.compare import Result, ResultRule, results_equal, value_close
+from assay.verifiers.sql.definition import SqlReference, SqlSettings
+from assay.verifiers.sql.stage import rule_of
+
+SETUP = (
+    "CREATE TABLE people(name TEXT, age INT, weight DOUBLE);"
+    "INSERT INTO people VALUES ('Ann', 30, 61.5), ('Bob', 30, NULL), ('Cid', NULL, 80.25);"
+)
+REFERENCE: dict[str, Any] = {
+    "databases": [{"setup": SETUP}],
+    "query": "SELECT name, age FROM people WHERE age = 30",
+}
+TIGHT = {"cpu_s": 1.0, "blocked_s": 1.0, "memory_bytes": 64 * 1024**2, "rows_max": 1_000}
+
+
+@pytest.fixture(params=["sqlite", "duckdb"])
+def engine(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    if name == "duckdb" and importlib.util.find_spec("duckdb") is None:
+        pytest.skip("duckdb is not installed")
+    return name
+
+
+@pytest.mark.parametrize(
+    ("query", "verdict"),
+    [
+        ("SELECT name, age FROM people WHERE age = 30", "pass"),
+        (
+            "Thus:\n```sql\nSELECT name, 30 FROM people WHERE age >= 30 ORDER BY 1 DESC;\n```",
+            "pass",
+        ),
+        ("SELECT name, 30.0000001 FROM people WHERE age = 30", "pass"),
+        ("SELECT name, age FROM people", "wrong_answer"),
+        ("SELECT age, name FROM people WHERE age = 30", "wrong_answer"),
+        ("SELECT name FROM people WHERE age = 30", "wrong_answer"),
+        ("SELECT name, age FROM people WHERE age = 30 UNION ALL SELECT 'Ann', 30", "wrong_answer"),
+        ("SELECT nothing FROM people", "sql_error"),
+        ("this is no query", "sql_error"),
+        ("SELECT name, '30' FROM people WHERE age = 30", "wrong_answer"),
+        ("", "no_program"),
+    ],
+)
+def test_a_query_is_judged_by_its_result(bench: Any, engine: str, query: str, verdict: str) -> None:
+    ended = bench.judge("sql", query, REFERENCE, engine=engine)
+    assert ended.evidence.verdict == verdict, ended.evidence
+    assert ended.reward == float(verdict == "pass")
+
+
+def test_every_database_of_the_reference_counts(bench: Any, engine: str) -> None:
+    other = SETUP.replace("'Bob', 30", "'Bob', 31")
+    reference = {**REFERENCE, "databases": [{"setup": SETUP}, {"setup": other}]}
+    lucky = "SELECT name, 30 FROM people WHERE age IS NOT NULL"
+    ended = bench.judge("sql", lucky, reference, engine=engine)
+    assert (ended.reward, ended.evidence.tests_passed) == (0.0, 1)
+
+
+def test_order_counts_where_the_reference_orders(bench: Any, engine: str) -> None:
+    reference = {**REFERENCE, "query": "SELECT name FROM people ORDER BY name DESC"}
+    right, wrong = "SELECT name FROM people ORDER BY 1 DESC", "SELECT name FROM people ORDER BY 1"
+    assert bench.judge("sql", right, reference, engine=engine).reward == 1.0
+    assert bench.judge("sql", wrong, reference, engine=engine).reward == 0.0
+    assert bench.judge("sql", wrong, reference, engine=engine, row_order="no").reward == 1.0
+
+
+def test_a_result_may_be_given_as_rows(bench: Any, engine: str) -> None:
+    reference = {"databases": [{"setup": SETUP}], "rows": [["Cid", None]]}
+    query = "SELECT name, age FROM people WHERE age IS NULL"
+    assert bench.judge("sql", query, reference, engine=engine).reward == 1.0
+    assert bench.judge("sql", query + " AND 1 = 0", reference, engine=engine).reward == 0.0
+
+
+def test_statements_that_change_data_are_judged_by_a_query_afterwards(
+    bench: Any, engine: str
+) -> None:
+    reference = {
+        "databases": [{"setup": SETUP}],
+        "query": "DELETE FROM people WHERE age IS NULL; SELECT 1;",
+        "check": "SELECT name FROM people",
+    }
+    right = "DELETE FROM people WHERE name = 'Cid'; SELECT count(*) FROM people;"
+    assert bench.judge("sql", right, reference, engine=engine).reward == 1.0
+    shadow = "CREATE TEMP VIEW people AS SELECT 'Ann' AS name UNION ALL SELECT 'Bob'; SELECT 1;"
+    assert bench.judge("sql", shadow, reference, engine=engine).reward == 0.0
+
+
+BOMBS = {
+    "endless recursion": (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
+    ),
+    "many rows": (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+        "SELECT i FROM n"
+    ),
+    "product": "SELECT count(*) FROM " + ", ".join(f"people p{n}" for n in range(40)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BOMBS))
+def test_a_query_without_an_end_breaks_a_limit(bench: Any, engine: str, name: str) -> None:
+    ended = bench.judge("sql", BOMBS[name], REFERENCE, engine=engine, **TIGHT)
+    assert ended.reward == 0.0
+    assert ended.outcome in {Outcome.RESOURCE_LIMIT, Outcome.SCORED}
+    assert ended.evidence.verdict in {"cpu_limit", "memory_limit", "output_limit", "sql_error"}
+
+
+HOSTILE = [
+    "ATTACH 'other.db' AS o; SELECT name, age FROM people WHERE age = 30",
+    "PRAGMA writable_schema = 1; SELECT name, age FROM people WHERE age = 30",
+    "SELECT load_extension('x'), 30",
+    "SELECT readfile('/etc/passwd'), 30",
+    "COPY people TO '/tmp/x.csv'; SELECT 'Ann', 30 UNION ALL SELECT 'Bob', 30",
+    "INSTALL httpfs; LOAD httpfs; SELECT 'Ann', 30 UNION ALL SELECT 'Bob', 30",
+    "SET enable_external_access = true; SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_text('/proc/self/environ')",
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+def test_a_query_reaches_nothing_but_its_database(bench: Any, engine: str, query: str) -> None:
+    ended = bench.judge("sql", query, REFERENCE, engine=engine)
+    assert (ended.reward, ended.evidence.verdict) == (0.0, "sql_error"), ended.evidence
+
+
+def test_a_zero_blob_is_bounded(bench: Any) -> None:
+    ended = bench.judge("sql", "SELECT zeroblob(40000000), 30", REFERENCE, **TIGHT)
+    assert ended.reward == 0.0
+    assert ended.outcome in {Outcome.RESOURCE_LIMIT, Outcome.SCORED}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"query": "SELECT x FROM people"}, "reference.query: database 0"),
+        ({"databases": [{"setup": "CREATE nothing"}]}, "reference.databases[0].setup"),
+        ({"check": "SELECT x FROM nothing"}, "reference.check"),
+        ({"query": "SELECT 1 WHERE 0"}, "no row on any database"),
+    ],
+)
+def test_a_reference_that_cannot_judge_is_refused_by_name(
+    bench: Any, engine: str, change: dict[str, Any], field: str
+) -> None:
+    ended = bench.judge("sql", "SELECT 1", {**REFERENCE, **change}, engine=engine)
+    assert (ended.outcome, ended.reward) == (Outcome.REJECTED_INVALID, None)
+    assert field in ended.evidence.error
+
+
+def test_a_reference_has_one_result(bench: Any) -> None:
+    with pytest.raises(InvalidRequest, match="exactly one of query, rows"):
+        bench.judge("sql", "SELECT 1", {**REFERENCE, "rows": [[1]]})
+
+
+@pytest.mark.parametrize(
+    ("query", "ordered"),
+    [
+        ("SELECT a FROM t ORDER BY a", True),
+        ("SELECT a FROM t ORDER BY a LIMIT 3", True),
+        ("SELECT * FROM (SELECT a FROM t ORDER BY a)", False),
+        ("SELECT rank() OVER (ORDER BY a) FROM t", False),
+        ("SELECT 'x ORDER BY a' FROM t -- ORDER BY a", False),
+    ],
+)
+def test_only_an_order_of_the_whole_result_counts(query: str, ordered: bool) -> None:
+    assert rule_of(SqlReference(query=query), SqlSettings()).ordered is ordered
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("i1", "f1.0", True),
+        ("i1", "t1", False),
+        ("n", "n", True),
+        ("n", "i0", False),
+        ("n", "t", False),
+        ("f0.1", "f0.10000001", True),
+        ("f0.1", "f0.11", False),
+        ("fnan", "fnan", True),
+        ("finf", "f-inf", False),
+        ("i9007199254740993", "i9007199254740992", True),
+        ("tAnn", "tann", False),
+    ],
+)
+def test_values(one: str, other: str, equal: bool) -> None:
+    assert value_close(one, other, 1e-6) is equal
+
+
+VALUES = st.one_of(
+    st.just("n"),
+    st.integers(-3, 3).map(lambda n: f"i{n}"),
+    st.sampled_from([0.1, 0.5, 2.0, 0.1 + 1e-9]).map(lambda x: f"f{x!r}"),
+    st.sampled_from(["ta", "tb", "t1"]),
+)
+ROWS = st.lists(st.lists(VALUES, min_size=2, max_size=2), max_size=7)
+
+
+def rule(*, ordered: bool = False, columns: bool = True, tolerance: float = 1e-6) -> ResultRule:
+    return ResultRule(ordered=ordered, duplicates=True, column_order=columns, tolerance=tolerance)
+
+
+@settings(max_examples=300)
+@given(ROWS, st.randoms(use_true_random=False))
+def test_rows_in_any_order_are_the_same_unless_order_counts(rows: Any, random: Any) -> None:
+    mixed = random.sample(rows, len(rows))
+    one, other = Result(columns=2, rows=rows), Result(columns=2, rows=mixed)
+    assert results_equal(one, other, rule())
+    assert results_equal(one, other, rule(ordered=True)) == all(
+        value_close(a, b, 1e-6)
+        for left, right in zip(rows, mixed, strict=True)
+        for a, b in zip(left, right, strict=True)
+    )
+    swapped = Result(columns=2, rows=[list(reversed(row)) for row in mixed])
+    assert results_equal(one, swapped, rule(columns=False))
+
+
+@settings(max_examples=300)
+@given(ROWS, ROWS)
+def test_without_tolerance_rows_are_equal_as_bags(rows: Any, others: Any) -> None:
+    def bag(of: Any) -> list[tuple[Any, ...]]:
+        def norm(value: str) -> tuple[str, object]:
+            return ("#", float(value[1:])) if value[0] in "if" else ("x", value)
+
+        return sorted((tuple(norm(value) for value in row) for row in of), key=repr)
+
+    equal = results_equal(
+        Result(columns=2, rows=rows), Result(columns=2, rows=others), rule(tolerance=0)
+    )
+    assert equal == (bag(rows) == bag(others))
+
+
+def test_partners_are_found_where_a_sort_would_pair_wrongly() -> None:
+    wanted = [["f1.0", "i1"], ["f1.0000001", "i9"]]
+    given_rows = [["f1.0000001", "i1"], ["f1.0", "i9"]]
+    assert results_equal(Result(columns=2, rows=given_rows), Result(columns=2, rows=wanted), rule())
