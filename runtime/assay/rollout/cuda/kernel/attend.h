@@ -2,7 +2,7 @@
  *
  * A chunk's keys and values are read once for all rows that share them: the rows of a prompt's chunk, and
  * the rollouts of a group over their common prefix. Each (row, head, chunk) gives a partial result
- * by the same operations in the same order, whoever shares the read; the block that finishes a row's
+ * by the same operations in the same order, whichever rows share the read; the block that finishes a row's
  * last chunk joins its partial results in the order of positions.
  */
 #ifndef ASSAY_ATTEND_H

@@ -5,7 +5,7 @@
  *   - an admitted rollout holds every KV block it can still need, so that no step allocates;
  *   - KV blocks: free + those of prefixes with a reference + those of admitted rollouts == all;
  *   - a shared prefix is whole blocks of one group's prompt, computed once, by weights of one version for
- *     those that join it; its rows stand beside each other in the plan;
+ *     those that join it; its rows are adjacent in the plan;
  *   - the rows of one step are a function of the rollouts alone, never of the host's timing within it.
  */
 #ifndef ASSAY_SCHEDULE_H
@@ -71,7 +71,7 @@ typedef struct {
     uint32_t *active;       /* A_ROWS slots, groups together */
     uint32_t *parked;       /* decoded, without a reward or trajectory credit */
     uint32_t table_width, n_free, n_waiting, waiting_first, n_active, n_parked;
-    uint32_t dirty;    /* the plan has to be made anew from the lists */
+    uint32_t dirty;    /* the plan has to be made again from the lists */
     uint32_t steps_planned;
     uint64_t hold, weights;
     uint64_t decode_begin;
