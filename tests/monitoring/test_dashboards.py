@@ -66,7 +66,7 @@ def rows(folder: Path) -> dict[str, Path]:
         {"request_id": f"m{n}", "response": f"\\boxed{{{n % 3}}}", "reference": {"answers": ["1"]}}
         for n in range(ROWS)
     ]
-    tests = {"tests": [{"input": "2", "output": "4"}]}
+    tests = {"tests": [{"stdin": "2", "stdout": "4"}]}
     code = [
         {"request_id": f"c{n}", "response": f"print(int(input()) * {n % 3})", "reference": tests}
         for n in range(ROWS // 8)
