@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Sequence,
@@ -46,10 +45,11 @@ from assay.reward.service import RewardService
 
 PATHS: Final = http_edge.Paths(
     prefix="/v1/",
-    payload=re.compile(rf"/v1/(score|batches/[^/]+/requests|{mounting.PAYLOADS})"),
+    payload=re.compile(rf"/v1/(score|batches/[^/]+/requests|artifacts/[^/]+|{mounting.PAYLOADS})"),
     stream=re.compile(r"/v1/batches/[^/]+/results/stream"),
 )
 JSON: Final = "application/json"
+OCTETS: Final = "application/octet-stream"
 RESULTS_AT_ONCE: Final = 8
 """Results converted without a pause: half a millisecond."""
 NDJSON = "application/x-ndjson"
@@ -189,6 +189,24 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
             answer = await service.submit(_tenant(), batch_id, reading.requests)
         return bodies.SubmittedBody.of(answer)
 
+    @router.put(
+        "/artifacts/{sha256}",
+        name="PutArtifact",
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
+            }
+        },
+    )
+    async def put_artifact(sha256: str, request: Request) -> bodies.UploadedBody:
+        """Keep a file for requests that will refer to it by its SHA-256 (hex)."""
+        body = [await request.body()]
+        found = await service.put_artifact(_tenant(), body, sha256=sha256)
+        return bodies.UploadedBody(
+            sha256=found.sha256, size=found.size, kept_until_ns=found.kept_until_ns
+        )
+
     @router.post(
         "/score",
         name="Score",
@@ -231,7 +249,7 @@ async def _results_json(records: Sequence[ResultRecord]) -> str:
     results = []
     for first in range(0, len(records), RESULTS_AT_ONCE):
         for result in records[first : first + RESULTS_AT_ONCE]:
-            results.append(bodies.ResultBody.of(result).model_dump_json())
+            results.append(bodies.result_json(result))
         await asyncio.sleep(0)
     return ",".join(results)
 
@@ -286,7 +304,7 @@ def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
         # Errors of the call itself are raised before the first line, while a status can be sent.
         await service.page(tenant, batch_id, cursor=cursor, results_max=1)
         pages = limited(service.stream(tenant, batch_id, cursor=cursor), limits)
-        return StreamingResponse(_ndjson(pages, partial(service.turn, tenant)), media_type=NDJSON)
+        return StreamingResponse(ndjson(pages, partial(service.turn, tenant)), media_type=NDJSON)
 
     return router
 
@@ -323,14 +341,15 @@ def _observation(
     return router
 
 
-async def _ndjson(
+async def ndjson(
     pages: AsyncGenerator[ResultsPage, None], turn: Callable[[], AbstractAsyncContextManager[None]]
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     async with aclosing(pages):
         try:
             async for page in pages:
                 async with turn():
                     line = await _page(page) + "\n"
+                del page  # not held while it is sent: see `lifecycle.Collector`
                 yield line
         except AssayError as error:  # the status line is already sent; the last line reports it
             yield json.dumps(detail_of(error).body()) + "\n"

@@ -8,7 +8,7 @@ Invariants:
   refused it, stayed unreachable until the client gave up, or did not judge it within `wait_s_max`.
   A reward always comes from a judge;
   - a lane that failed or was sealed takes no more responses: the next one of its batch opens
-  another;
+  another, with the deadline of the first;
   - at most `waiting_max` responses wait, over all lanes (`Saturated` beyond).
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from assay.core.errors import AssayError, Conflict, Saturated
+from assay.core.errors import AssayError, Conflict, DependencyDown, Saturated
 from assay.rollout.service.records import UNNAMED_MARK
 from assay.rollout.service.rewards.lane import Lane
 from assay.rollout.service.rewards.port import json_object
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 EXPIRE_EVERY_S: Final = 0.5
 RETRY_AFTER_S: Final = 1.0
+OPEN_S_MAX: Final = 10.0
+"""Shorter than the time that callers of OpenSession, and agents' HTTP clients, wait themselves."""
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +51,8 @@ class _Session:
     """Those that take responses."""
     serving: dict[Lane, asyncio.Task[None]] = field(default_factory=dict)
     """Those that have begun; the sealed ones until their last answer."""
+    deadlines: dict[str, int] = field(default_factory=dict)
+    """Monotonic, of the batches that are not sealed: a batch keeps its own when its lane fails."""
     announced: int = 0
     """Responses to announce next; 0: none."""
     announcing: asyncio.Task[None] | None = None
@@ -91,10 +95,15 @@ class RewardServiceDesk:
         return len(self._lane_of)
 
     async def open_session(self, key: SessionKey, plan: RewardPlan, *, token: str | None) -> None:
-        """See `RewardDesk`."""
+        """See `RewardDesk`; a reward service that is away is waited for `OPEN_S_MAX` at most."""
         client = self._connect(token)
         try:
-            task = await _registered(client, key, plan, self._new_id)
+            async with asyncio.timeout(OPEN_S_MAX):
+                task = await _registered(client, key, plan, self._new_id)
+        except TimeoutError:
+            await client.close()
+            message = f"the reward service did not answer within {OPEN_S_MAX} s"
+            raise DependencyDown(message) from None
         except BaseException:
             await client.close()
             raise
@@ -104,9 +113,12 @@ class RewardServiceDesk:
 
     def open_batch(self, key: SessionKey, batch_id: str, *, deadline_s: float | None) -> None:
         """Set the deadline of a batch before its first response."""
-        lane = self._lane(self._sessions[key], batch_id)
+        session = self._sessions[key]
+        lane = self._lane(session, batch_id)
         if deadline_s is not None:
-            lane.set_deadline(deadline_s)
+            deadline_ns = self._clock.monotonic_ns() + round(deadline_s * 1e9)
+            session.deadlines[batch_id] = deadline_ns
+            lane.set_deadline(deadline_ns)
 
     def announce(self, key: SessionKey, responses: int) -> None:
         """Hint to the reward service; while one hint is in progress, only the last is kept."""
@@ -140,7 +152,10 @@ class RewardServiceDesk:
     def seal(self, key: SessionKey, batch_id: str) -> None:
         """No more responses of this batch will come."""
         session = self._sessions.get(key)
-        lane = session.lanes.pop(batch_id, None) if session else None
+        if session is None:
+            return
+        session.deadlines.pop(batch_id, None)
+        lane = session.lanes.pop(batch_id, None)
         if lane is not None:
             lane.seal()
 
@@ -177,6 +192,7 @@ class RewardServiceDesk:
                 on_answer=self._answer,
                 on_ended=functools.partial(_remove, session, batch_id),
                 clock=self._clock,
+                deadline_ns=session.deadlines.get(batch_id),
             )
         return lane
 
