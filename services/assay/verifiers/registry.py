@@ -14,6 +14,7 @@ from assay.config.settings import VerifierSettings
 from assay.core.ids import NAME_FORM, PipelineName, StageName
 from assay.verifiers import noop
 from assay.verifiers.code import definition as code_definition
+from assay.verifiers.composite import definition as composite_definition
 from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
 from assay.verifiers.judged import definition as judged_definition
@@ -28,6 +29,7 @@ from assay.verifiers.port import (
     StageHandler,
 )
 from assay.verifiers.relative import definition as relative_definition
+from assay.verifiers.shaping import definition as shaping_definition
 from assay.verifiers.sql import definition as sql_definition
 from assay.verifiers.text import definition as text_definition
 
@@ -43,6 +45,8 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     languages_definition.define_pipelines,
     judged_definition.define_pipelines,
     sql_definition.define_pipelines,
+    shaping_definition.define_pipelines,
+    composite_definition.define_pipelines,
     function_definition.define_pipelines,
 )
 
