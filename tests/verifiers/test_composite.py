@@ -9,7 +9,7 @@ import pytest
 from assay.config.settings import VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
-from assay.core.verdict import Evidence, StageVerdict
+from assay.core.verdict import Ended, Evidence, StageVerdict
 from assay.verifiers.composite import isolation
 from assay.verifiers.port import HandlerContext, Work, scored
 from assay.verifiers.shaping.stage import ShapeHandler
@@ -149,6 +149,7 @@ def test_a_confined_stage_is_confined_inside_of_a_composite_too(bench: Any) -> N
     verdict = child.run(bench.work("shape", "x", {"length": 1}, length_max=5))
     os.close(reader)
     os.close(writer)
+    assert isinstance(verdict, Ended)
     assert verdict.evidence.verdict == "nothing"
 
 
@@ -169,4 +170,5 @@ def test_a_confined_stage_without_an_end_is_a_limit(
     context: HandlerContext = bench._context
     child = isolation.ConfinedChild(stage, Spin(context), context.sandbox)
     verdict = child.run(bench.work("shape", "x", {"length": 1}, length_max=5))
+    assert isinstance(verdict, Ended)
     assert verdict.outcome is Outcome.RESOURCE_LIMIT
