@@ -43,6 +43,8 @@ from assay.client.joining import JOIN_S
 ROOT = Path(__file__).resolve().parents[1]
 READY_S_MAX = 60.0
 STOP_S_MAX = 60.0
+IDLE_CPU_S_MAX = 0.04
+"""Of an idle platform in a second; a slot that is warmed up takes most of one."""
 WINDOW = 8
 SINGLES_IN_FLIGHT = 16
 MESSAGE = 64
@@ -184,6 +186,7 @@ async def platform_of(checkout: Path, *, join_s: float = 0.0) -> AsyncIterator[P
                 Client(addresses["grpc"], join_s=join_s) as client,
                 Redis.from_url(f"unix://{_socket_in(Path(data_dir))}") as store,
             ):
+                await _settled(process.pid)
                 yield Platform(client=client, store=store, pid=process.pid)
         finally:
             process.terminate()
@@ -205,6 +208,16 @@ async def _ready(run: Path, process: asyncio.subprocess.Process) -> Mapping[str,
             return addresses
         await asyncio.sleep(0.1)
     raise SystemExit("the platform was not ready in time")
+
+
+async def _settled(pid: int) -> None:
+    """Wait until the platform is idle: slots are warmed up after it is ready."""
+    deadline_s = now_s() + READY_S_MAX
+    spent_s = float("inf")
+    while spent_s > IDLE_CPU_S_MAX and now_s() < deadline_s:
+        before_s = sum(cpu_s(pid).values())
+        await asyncio.sleep(1.0)
+        spent_s = sum(cpu_s(pid).values()) - before_s
 
 
 def cpu_s(pid: int) -> Mapping[str, float]:

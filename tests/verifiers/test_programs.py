@@ -21,7 +21,18 @@ LAST, FIRST = BlockChoice.LAST, BlockChoice.FIRST
         ("```Python3 title=x\nx\n```", AUTO, LAST, "x\n"),
         ("```\nx\n```", AUTO, LAST, "x\n"),
         ("~~~py\nx\n~~~", AUTO, LAST, "x\n"),
-        ("  ```python\n  x\n  ```", AUTO, LAST, "  x\n"),
+        ("  ```python\n  x\n    y\n  ```", AUTO, LAST, "x\n  y\n"),
+        ("  ```python\n x\n  ```", AUTO, LAST, "x\n"),
+        ("```python\n\ufeffx\n```", AUTO, LAST, "x\n"),
+        ("\ufeffx", AUTO, LAST, "x"),
+        ("<code>\nx\n  y\n</code>", AUTO, LAST, "x\n  y\n"),
+        ("[PYTHON]\nx\n[/PYTHON]", AUTO, LAST, "x\n"),
+        ("[BEGIN]\n  x\n[DONE]\n", AUTO, LAST, "  x\n"),
+        ("[BEGIN]\nx", AUTO, LAST, "[BEGIN]\nx"),
+        ("  x\n<|eot_id|>", AUTO, LAST, "  x\n"),
+        ("x</s>", AUTO, LAST, "x"),
+        ("```python\nx\n```<|eot_id|>", AUTO, LAST, "x\n"),
+        ("x # </s> y", AUTO, LAST, "x # </s> y"),
         ("```python\na\n```\n```python\nb\n```", AUTO, LAST, "b\n"),
         ("```python\na\n```\n```python\nb\n```", AUTO, FIRST, "a\n"),
         ("```python\na\n```\nOutput:\n```\nb\n```", AUTO, LAST, "a\n"),
@@ -57,7 +68,22 @@ def test_any_text_gives_a_part_of_itself_or_nothing(
     response: str, extraction: Extraction, choice: BlockChoice
 ) -> None:
     program = program_of(response, extraction, choice, PYTHON)
-    assert program is None or program.rstrip("\n") in response
+    assert program is None or all(line in response for line in program.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("response", "program"),
+    [
+        ("```python\ndef f():\n    g\n```\n```python\nprint(f())\n```", "def f():\n    g\n"),
+        ("```python\ndef f(): 1\n```\n```python\ndef f(): 2\n```", "def f(): 2\n"),
+        ("```python\nclass f: 1\n```\n```python\nassert f() == 1\n```", "class f: 1\n"),
+        ("```python\nf = 1\n```\n```python\nf == 1\n```", "f = 1\n"),
+        ("```python\ndef g(): 1\n```\n```python\ndef ff(): 2\n```", "def ff(): 2\n"),
+        ("```python\nasync def f(): 1\n```\n```\nf()\n```", "async def f(): 1\n"),
+    ],
+)
+def test_an_example_of_its_use_is_not_the_program(response: str, program: str) -> None:
+    assert program_of(response, AUTO, LAST, PYTHON, ("f",)) == program
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,33 @@ class PoolSample(_message.Message):
 Global___PoolSample: _TypeAlias = PoolSample  # noqa: Y015
 
 @_typing.final
+class PoolCondition(_message.Message):
+    """"QuotaExhausted", "ImagePullFailed", "Contended" ... and the details in words."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STAGE_FIELD_NUMBER: _builtins.int
+    CONDITION_FIELD_NUMBER: _builtins.int
+    DETAILS_FIELD_NUMBER: _builtins.int
+    stage: _builtins.str
+    condition: _builtins.str
+    details: _builtins.str
+    def __init__(
+        self,
+        *,
+        stage: _builtins.str = ...,
+        condition: _builtins.str = ...,
+        details: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["condition", b"condition", "details", b"details", "stage", b"stage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolCondition: _TypeAlias = PoolCondition  # noqa: Y015
+
+@_typing.final
 class GetPlanRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -291,6 +318,7 @@ class GetPlanResponse(_message.Message):
     WHY_FIELD_NUMBER: _builtins.int
     PLANNING_PROCESS_FIELD_NUMBER: _builtins.int
     PLANNING_PROCESS_RESTARTS_FIELD_NUMBER: _builtins.int
+    CONDITIONS_FIELD_NUMBER: _builtins.int
     leading: _builtins.bool
     """Whether this planner leads, is ready to, and why not."""
     ready: _builtins.bool
@@ -300,6 +328,10 @@ class GetPlanResponse(_message.Message):
     planning_process_restarts: _builtins.int
     @_builtins.property
     def plan(self) -> Global___Plan: ...
+    @_builtins.property
+    def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolCondition]:
+        """What is wrong with pools, as their scaler sees it; only of the planner that leads."""
+
     def __init__(
         self,
         *,
@@ -309,10 +341,11 @@ class GetPlanResponse(_message.Message):
         why: _builtins.str = ...,
         planning_process: _builtins.str = ...,
         planning_process_restarts: _builtins.int = ...,
+        conditions: _abc.Iterable[Global___PoolCondition] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["leading", b"leading", "plan", b"plan", "planning_process", b"planning_process", "planning_process_restarts", b"planning_process_restarts", "ready", b"ready", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "leading", b"leading", "plan", b"plan", "planning_process", b"planning_process", "planning_process_restarts", b"planning_process_restarts", "ready", b"ready", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -751,6 +751,7 @@ class Group(_message.Message):
     ROLLOUT_LOGP_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     STALENESS_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
     group_id: _builtins.str
     prompt_ids: _builtins.bytes
     response_ids: _builtins.bytes
@@ -763,6 +764,13 @@ class Group(_message.Message):
     """Log-prob of each token under the distribution that it was sampled from."""
     staleness: _builtins.int
     """Version at the time of reading minus the oldest version in the group."""
+    records: _builtins.bytes
+    """If the request asked for records: one of 80 bytes per trajectory, in the order of the columns.
+    Little-endian without gaps: int32 member, tokens, attempts; uint8 finish_reason, outcome, 1 if
+    there is a reward, 0; double reward; uint64 seed; int64 policy_version, submitted_ns,
+    decoded_ns, ended_ns, reward_asked_ns, reward_stored_ns. `trajectories` then has those with
+    evidence, several versions or several segments only, and of them these fields and `member`.
+    """
     @_builtins.property
     def trajectories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Trajectory]: ...
     @_builtins.property
@@ -780,10 +788,11 @@ class Group(_message.Message):
         rollout_logp: _builtins.bytes = ...,
         summary: _reward_pb2.GroupSummary | None = ...,
         staleness: _builtins.int = ...,
+        records: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_id", b"group_id", "prompt_ids", b"prompt_ids", "response_ids", b"response_ids", "response_mask", b"response_mask", "rollout_logp", b"rollout_logp", "staleness", b"staleness", "summary", b"summary", "trajectories", b"trajectories"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_id", b"group_id", "prompt_ids", b"prompt_ids", "records", b"records", "response_ids", b"response_ids", "response_mask", b"response_mask", "rollout_logp", b"rollout_logp", "staleness", b"staleness", "summary", b"summary", "trajectories", b"trajectories"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -796,21 +805,25 @@ class StreamGroupsRequest(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     cursor: _builtins.int
     """0, or `cursor` of the last response that was handled: groups up to there are dropped."""
     after: _builtins.int
     """0, or `cursor` of the last response that was received: groups up to there are not sent again."""
+    records: _builtins.bool
+    """Send `Group.records`, which take a fraction of the time of `Group.trajectories`."""
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         cursor: _builtins.int = ...,
         after: _builtins.int = ...,
+        records: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "cursor", b"cursor", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "cursor", b"cursor", "records", b"records", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,12 +2,15 @@
 
 import gc
 
-import uvloop
+from assay.config.extras import needed
 
-from assay.config.settings import load_settings
-from assay.edge import lifecycle, logs
-from assay.rollout.gateway.build import beside
-from assay.rollout.service.build import build
+with needed("demo"):
+    import uvloop
+
+    from assay.config.settings import load_settings
+    from assay.edge import lifecycle, logs
+    from assay.rollout.gateway.build import beside
+    from assay.rollout.service.build import build
 
 
 async def serve() -> None:

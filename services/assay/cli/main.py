@@ -171,13 +171,15 @@ def main() -> None:
     try:
         app()
     except ModuleNotFoundError as error:
-        package = (error.name or "assay").partition(".")[0]
-        if package == "assay":
-            raise  # a bug
+        from assay.config.extras import EXIT_NOT_INSTALLED, missing_package, not_installed
+
+        package = missing_package(error)
+        if package is None:
+            raise
         named = COMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
         extra = "server" if named is None else named.extra
-        sys.stderr.write(f"this command needs {package}: pip install 'assay[{extra}]'\n")
-        sys.exit(2)
+        sys.stderr.write(f"{not_installed(package, extra)}\n")
+        sys.exit(EXIT_NOT_INSTALLED)
     except Exception as error:
         # Imported here: what describes an error needs gRPC and the settings.
         from assay.cli.console import EXIT_BAD_INPUT, err

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from assay.config.access import AuditSettings, OperatorSettings, TenantSettings, TlsBranch
 from assay.config.branch import Branch
 from assay.config.environment import read_tree
+from assay.config.kubernetes import KubernetesSettings
 from assay.config.planning import PlanSettings
 
 ENV_PREFIX = "ASSAY_"
@@ -319,6 +320,10 @@ class PlannerSettings(PlanSettings):
     """Typical time from requesting a slot until it is ready."""
     startup_s_by_stage: dict[str, float] = Field(default_factory=dict)
     """Other values of `startup_s`, by stage."""
+    scaler: Literal["local", "kubernetes", "keda"] = "local"
+    """What the pools are: `local`, the worker host of this machine; `kubernetes`, one Deployment
+    per stage, sized by the planner; `keda`, the same, sized by KEDA as the planner says."""
+    kubernetes: KubernetesSettings = KubernetesSettings()
     lease_s: float = Field(default=10.0, gt=0, allow_inf_nan=False)
     """Duration of the leader's lease; a standby takes over within this time."""
     planning_s_max: float = Field(default=60.0, gt=0, allow_inf_nan=False)

@@ -8,15 +8,16 @@ What to do: depth or age rises -> more slots of that stage (or look at its failu
 `failed` -> the host's log says why, then `assay dlq list`; lease losses -> hosts are overloaded or
 the store is slow; slack below zero -> pools too small for the deadline; batches at risk -> `assay
 plan explain BATCH`, then raise the caps; no planner leads, or its planning process is started again
-and again -> the planner's log; second judge `disagrees` -> look at those verdicts (the evidence has
-details); unjudged of a task rises -> its causes: `INFRA_FAILED` as for attempts, `EXPIRED` pools
-too small or deadlines too tight, `REJECTED_INVALID` its references; bias avoided per grouped
-request says what zeros in their place would do to training; parts replaced -> `data_dir/logs` of
-the part; loop lag above 5 ms -> one call computes too long, or the machine is overloaded; gateway
-turns `started` or `forked` rise against `joined` -> agents rewrite their history, so few turns
-share a trajectory; `released` -> clients give up: look at turns waiting; `drifted` -> the text of
-replies tokenizes to other ids; the sampled ones were kept; store seconds -> its disk; store fit 0
--> the API's log names the setting.
+and again -> the planner's log; condition of a pool -> docs/kubernetes.md has each; start-up times
+of pods rise -> larger images, slow pulls or nodes; second judge `disagrees` -> look at those
+verdicts (the evidence has details); unjudged of a task rises -> its causes: `INFRA_FAILED` as for
+attempts, `EXPIRED` pools too small or deadlines too tight, `REJECTED_INVALID` its references; bias
+avoided per grouped request says what zeros in their place would do to training; parts replaced ->
+`data_dir/logs` of the part; loop lag above 5 ms -> one call computes too long, or the machine is
+overloaded; gateway turns `started` or `forked` rise against `joined` -> agents rewrite their
+history, so few turns share a trajectory; `released` -> clients give up: look at turns waiting;
+`drifted` -> the text of replies tokenizes to other ids; the sampled ones were kept; store seconds
+-> its disk; store fit 0 -> the API's log names the setting.
 """
 
 import contextlib
@@ -177,6 +178,11 @@ class Metrics:
         self._artifacts = new.counter(
             "assay_artifacts_total", "Artifact lookups by result.", ("result",)
         )
+        self._reused = new.counter(
+            "assay_reused_verdicts_total",
+            "Verdicts of tasks that use them again, by how they were obtained.",
+            ("stage", "result"),
+        )
         self._audits = new.counter(
             "assay_reference_audits_total",
             "Audits of references by a host's slots, by result.",
@@ -202,6 +208,20 @@ class Metrics:
         self._at_risk = new.counter(
             "assay_batches_at_risk_total", "Batches whose deadline may be missed.", ("tenant",)
         )
+
+        self._pool_slots = new.gauge(
+            "assay_pool_slots", "Slots of a pool as its scaler sees them.", ("stage", "state"),
+            "mostrecent",
+        )  # fmt: skip
+        self._pool_condition = new.gauge(
+            "assay_pool_condition", "1 = this is wrong with a pool.", ("stage", "condition"),
+            "mostrecent",
+        )  # fmt: skip
+        self._pool_conditions: dict[str, str] = {}
+        self._pool_startup = new.histogram(
+            "assay_pool_startup_seconds", "Time from creation of a pod until it is ready.",
+            ("stage",), _WAIT_S,
+        )  # fmt: skip
 
     def _define_calls(self, new: _Definer) -> None:
         self._store = new.histogram(
@@ -331,6 +351,10 @@ class Metrics:
         """An artifact was `cached` here, `fetched` from the store, `made`, or `missing`."""
         self._artifacts.labels(result).inc()
 
+    def verdict_reused(self, *, stage: str, result: str) -> None:
+        """`kept`, `shared` with one that was judged meanwhile, or `made`."""
+        self._reused.labels(stage, result).inc()
+
     def reference_audited(self, *, stage: str, result: str) -> None:
         """A slot found a reference `sound` or `weak`, or `failed` to audit it."""
         self._audits.labels(stage, result).inc()
@@ -354,6 +378,21 @@ class Metrics:
         self._planning.labels(reason).observe(seconds)
         for stage, count in slots.items():
             self._planned_slots.labels(stage).set(count)
+
+    def pool_seen(self, *, stage: str, desired: int, ready: int, busy: int, condition: str) -> None:
+        """A pool's slots, and the name of what is wrong with it; empty = nothing."""
+        for state, count in (("desired", desired), ("ready", ready), ("busy", busy)):
+            self._pool_slots.labels(stage, state).set(count)
+        before = self._pool_conditions.get(stage, "")
+        if before and before != condition:
+            self._pool_condition.labels(stage, before).set(0)
+        if condition:
+            self._pool_condition.labels(stage, condition).set(1)
+        self._pool_conditions[stage] = condition
+
+    def pool_started(self, *, stage: str, seconds: float) -> None:
+        """A pod became ready `seconds` after it was created (or placed, if that had to wait)."""
+        self._pool_startup.labels(stage).observe(seconds)
 
     def planning_lost(self, *, reason: str) -> None:
         """The planning process `died`, `hung`, did not `start`, or left a question unanswered."""

@@ -2,14 +2,17 @@
 
 import os
 
-import uvloop
-
 # gRPC must not meddle with the fork of the planning process.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-from assay.config.settings import load_settings
-from assay.edge import lifecycle, logs, tracing
-from assay.planner.build import build
+from assay.config.extras import needed
+
+with needed("server"):
+    import uvloop
+
+    from assay.config.settings import load_settings
+    from assay.edge import lifecycle, logs, tracing
+    from assay.planner.build import build
 
 
 async def serve() -> None:

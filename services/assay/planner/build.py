@@ -6,13 +6,14 @@ import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
+from assay.config.environment import SettingError
 from assay.config.ready_files import Part, ready_file
-from assay.config.settings import Settings
-from assay.core.ids import PipelineName
+from assay.config.settings import PlannerSettings, Settings
+from assay.core.ids import PipelineName, StageName
 from assay.edge import lifecycle
 from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import Operator, refuse_open_listener
@@ -41,6 +42,15 @@ CALLS_BYTES_MAX: Final = 16 * 1024**2
 log = structlog.get_logger(__name__)
 
 
+class Listener(Protocol):
+    """Something else that listens beside the planner's own service."""
+
+    async def start(self) -> str:
+        """Listen; returns the address."""
+
+    async def stop(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerService:
     """The planner, its listeners and its store."""
@@ -49,6 +59,8 @@ class PlannerService:
     store: Store
     controller: Controller
     server: PlannerServer
+    keda: Listener | None = None
+    """KEDA's external scaler, where KEDA sizes the pools."""
 
     async def run(self) -> None:
         """Serve until a signal stops it.
@@ -59,7 +71,9 @@ class PlannerService:
         with lifecycle.stop_on_signals() as stop:
             await until_fit(self.store, wait_s=self.settings.store.start_wait_s)
             with lifecycle.starting():
-                addresses = await self.server.start()
+                addresses = dict(await self.server.start())
+                if self.keda is not None:
+                    addresses["keda"] = await self.keda.start()
             log.info("listening", **addresses)
             try:
                 with lifecycle.listening(
@@ -98,6 +112,8 @@ class PlannerService:
         """Change no more pools, give up the lease, close connections."""
         log.info("draining")
         await self.controller.stop()
+        if self.keda is not None:
+            await self.keda.stop()
         await self.server.stop()
         await self.store.close()
         log.info("stopped")
@@ -117,6 +133,7 @@ def build(
 
     Raises:
         OpenToAllError: it would listen on the network without a token.
+        SettingError: see `scaler_of`.
     """
     refuse_open_listener(
         settings.planner.host,
@@ -128,9 +145,10 @@ def build(
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
+    pools = scaler or scaler_of(settings, store=store, clock=clock, metrics=metrics)
     controller = Controller(
         store=store,
-        scaler=scaler or local_scaler(settings),
+        scaler=pools,
         lease=LeaderLease(
             store, planner=this_process(), lease_s=settings.planner.lease_s, clock=clock
         ),
@@ -155,7 +173,10 @@ def build(
         clock=clock,
         metrics=metrics,
     )
-    return PlannerService(settings=settings, store=store, controller=controller, server=server)
+    keda = keda_server(settings.planner, pools, controller)
+    return PlannerService(
+        settings=settings, store=store, controller=controller, server=server, keda=keda
+    )
 
 
 def this_process() -> str:
@@ -181,6 +202,50 @@ def call_guard(
         on_call=metrics.api_called,
         audit=audit,
     )
+
+
+def scaler_of(settings: Settings, *, store: Store, clock: Clock, metrics: Metrics) -> Scaler:
+    """The scaler that the settings name.
+
+    Raises:
+        SettingError: it needs the extra `kubernetes`, or no Deployment is named.
+    """
+    planner = settings.planner
+    if planner.scaler == "local":
+        return local_scaler(settings)
+    if not planner.kubernetes.deployments:
+        message = f"planner.kubernetes.deployments: planner.scaler={planner.scaler} sizes these"
+        raise SettingError(message)
+    try:
+        from assay.planner.kubernetes.keda import KedaScaler
+        from assay.planner.kubernetes.scaler import KubernetesScaler
+    except ImportError as error:
+        message = f"planner.scaler={planner.scaler} needs assay[kubernetes]: {error}"
+        raise SettingError(message) from error
+
+    async def running(stages: Sequence[StageName]) -> Mapping[StageName, int]:
+        return {depth.stage: depth.running for depth in await store.depths(stages)}
+
+    kind = KedaScaler if planner.scaler == "keda" else KubernetesScaler
+    return kind(planner.kubernetes, running=running, clock=clock, metrics=metrics)
+
+
+def keda_server(
+    settings: PlannerSettings, scaler: Scaler, controller: Controller
+) -> Listener | None:
+    """KEDA's door, where KEDA sizes the pools."""
+    if settings.scaler != "keda":
+        return None
+    from assay.planner.kubernetes.keda import (
+        ExternalScaler,
+        KedaScaler,
+        KedaServer,
+    )
+
+    if not isinstance(scaler, KedaScaler):
+        return None
+    servicer = ExternalScaler(scaler, lambda: controller.leading)
+    return KedaServer(servicer, host=settings.host, port=settings.kubernetes.keda_port)
 
 
 def local_scaler(settings: Settings) -> LocalScaler:

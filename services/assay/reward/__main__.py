@@ -4,11 +4,14 @@ import gc
 import sys
 from typing import Final
 
-import uvloop
+from assay.config.extras import needed
 
-from assay.config.settings import load_settings
-from assay.edge import lifecycle, logs, tracing
-from assay.reward.build import build
+with needed("server"):
+    import uvloop
+
+    from assay.config.settings import load_settings
+    from assay.edge import lifecycle, logs, tracing
+    from assay.reward.build import build
 
 SWITCH_S: Final = 0.0005
 """Most time that another thread computes while a call waits."""

@@ -34,6 +34,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
             stages=(STAGE.spec.name,),
         ),
         stages=(STAGE,),
+        deterministic=True,
     )
 
 

@@ -48,6 +48,9 @@ class PipelineSettings(BaseModel):
     """Reward of a response that broke a limit (time, memory, output, length)."""
     reference_audit: ReferenceAudit = ReferenceAudit.REFUSE
     """What happens to a reference that fails its own controls."""
+    reuse_results: bool = False
+    """Judge the same request once, where the pipeline is deterministic: its verdict is kept for a
+    while, and what is judged at the moment is not judged beside it."""
 
 
 class Reference(BaseModel):
@@ -246,6 +249,8 @@ class PipelineDefinition:
     and cheap: it creates text and judges nothing."""
     takes_artifacts: bool = False
     """Requests may come with artifacts; they are refused where no stage would read them."""
+    deterministic: bool = False
+    """The same request gets the same verdict by the same version, so that it may be judged once."""
     tools: Tools = Tools()
     """Part of the pipeline's version; see `assay.verifiers.version`."""
 

@@ -1,10 +1,13 @@
 """`python -m assay.worker`: serve stages until stopped."""
 
-import uvloop
+from assay.config.extras import needed
 
-from assay.config.settings import load_settings
-from assay.edge import lifecycle, logs, tracing
-from assay.worker.build import build
+with needed("server"):
+    import uvloop
+
+    from assay.config.settings import load_settings
+    from assay.edge import lifecycle, logs, tracing
+    from assay.worker.build import build
 
 
 async def serve() -> None:

@@ -38,6 +38,10 @@ class HeldClaim:
     """The lease is lost; its result will be discarded."""
     is_reported: bool = False
     """Its end is being reported to the store."""
+    reuse_key: str = ""
+    """See `assay.worker.reuse`; empty: its verdict is for it alone."""
+    leads: bool = False
+    """Others wait for its verdict, or may."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -114,6 +118,14 @@ def blame_for_end(assignment: Assignment) -> Blame:
             held.reruns += 1
             held.alone = True
     return Blame(blamed=blamed, again=others)
+
+
+def works_in_vain(assignment: Assignment) -> bool:
+    """Whether the current work of the slot, or every work that may be current, is lost."""
+    current = assignment.current
+    if current is not None:
+        return current.is_lost
+    return bool(assignment.open) and all(held.is_lost for held in assignment.open.values())
 
 
 def no_blame(assignment: Assignment) -> Blame:

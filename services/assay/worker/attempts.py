@@ -51,6 +51,11 @@ class Attempts:
         """A slot judged the request."""
         self._report(held, report, finish_of(held.claim, said))
 
+    def judged_before(self, held: HeldClaim, said: Said) -> None:
+        """The same request was judged, so it took no time."""
+        report = StageReport(worker=self._worker, started_after_ns=0, finished_after_ns=0)
+        self._report(held, report, finish_of(held.claim, said))
+
     def failed(self, slot_number: int, held: HeldClaim, why: str) -> None:
         """The attempt failed with its slot."""
         self.log_failure(held, why)

@@ -37,6 +37,7 @@ from assay.worker.forking.client import ForkServers, environment_for_slots
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.parts import HostParts
 from assay.worker.pool_servicer import ControlServer
+from assay.worker.reuse import ReusePolicy
 from assay.worker.slots.main import SlotSettings
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import Supervisor
@@ -143,6 +144,7 @@ def build(
         tasks=Tasks(),
         scratch=settings.data_dir / "scratch" / str(os.getpid()),
         tracer=tracer,
+        reuse=ReusePolicy(known),
     )
     versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
     host = _host(settings, stages, mode, shared, versions)
@@ -172,6 +174,7 @@ class _Shared:
     tasks: Tasks
     scratch: Path
     tracer: Tracer | None
+    reuse: ReusePolicy
 
 
 def _host(
@@ -216,6 +219,7 @@ def _host(
         spawn=shared.tasks.spawn,
         on_wanting=host.on_wanting,
         version_of=versions.of,
+        reuse=shared.reuse,
     )
     supervisors.update({name: Supervisor(stage, parts) for name, stage in stages.items()})
     return host

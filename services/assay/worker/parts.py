@@ -12,6 +12,7 @@ from assay.store.port import Store
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.forking.client import SlotForks
 from assay.worker.reports import REPORTS_MAX
+from assay.worker.reuse import ReusePolicy
 from assay.worker.slots.pool import Spawn
 from assay.worker.store_health import StoreHealth
 
@@ -35,5 +36,7 @@ class HostParts:
     """Called when a stage has idle slots and no known work."""
     version_of: Callable[[PipelineName, bytes], str]
     """Version of a pipeline with a task's settings on this host."""
+    reuse: ReusePolicy
+    """Which tasks want that the same request is judged once."""
     reports_max: int = REPORTS_MAX
     """Maximum number of reports in one call to the store."""

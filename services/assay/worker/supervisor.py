@@ -26,12 +26,14 @@ from assay.worker.assignment import (
     bytes_of,
     no_blame,
     wire_work,
+    works_in_vain,
 )
 from assay.worker.attempts import Attempts
 from assay.worker.auditing.references import ReferenceAudits
 from assay.worker.finish import second_opinion, times
 from assay.worker.parts import HostParts
 from assay.worker.reports import Reports
+from assay.worker.reuse import Reuse
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
 from assay.worker.slots.limits import LimitWatch
@@ -90,6 +92,7 @@ class Supervisor:
             on_limit=self._on_limit,
         )
         self._audits = self._open_audits(definition)
+        self._reuse = self._open_reuse()
         self._artifacts = ArtifactProtocol(parts.broker, health=parts.health, spawn=parts.spawn)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
         self._held: dict[Lease, HeldClaim] = {}
@@ -102,6 +105,18 @@ class Supervisor:
         self._beaten_ns = 0
         self._note_wait = parts.metrics.waits(stage=self.stage)
         self._quiet = asyncio.Event()
+
+    def _open_reuse(self) -> Reuse:
+        parts = self._parts
+        return Reuse(
+            stage=self.stage,
+            store=parts.store,
+            policy=parts.reuse,
+            version_of=parts.version_of,
+            metrics=parts.metrics,
+            now_s=lambda: parts.clock.monotonic_ns() / 1e9,
+            spawn=parts.spawn,
+        )
 
     def _open_audits(self, definition: StageDefinition) -> ReferenceAudits:
         parts = self._parts
@@ -197,6 +212,7 @@ class Supervisor:
                 self._note_store("claim", began_ns)
                 self._wakes_served = wakes
                 self._may_be_work = self._may_be_work or len(claims) >= room
+                await self._reuse.look_up(claims)
                 self._hold(claims)
                 self._give_out()
                 self._give_back_surplus()
@@ -224,10 +240,22 @@ class Supervisor:
         for one in held:
             self._held[one.claim.lease] = one
             self._note_wait(max(0.0, (one.claim.claimed_ns - one.claim.enqueued_ns) / 1e9))
-        self._waiting.add(held)
+            known = self._reuse.admit(one)
+            if known is True:
+                self._waiting.add([one])
+            elif known is not False:
+                self._attempts.judged_before(one, known)
 
     def _on_settled(self, held: HeldClaim) -> None:
         self._held.pop(held.claim.lease, None)
+        self._replace_leader(held)
+
+    def _replace_leader(self, held: HeldClaim) -> None:
+        """A claim is gone; another that waited for its verdict is judged in its place."""
+        following = self._reuse.leave(held)
+        self._waiting.add(following)
+        if following and self._is_draining:
+            self._give_back_waiting()
 
     # -- assignments ---------------------------------------------------------------------------
     def _give_out(self) -> None:
@@ -302,7 +330,7 @@ class Supervisor:
             if opinion := second_opinion(verdict.said):
                 self._parts.metrics.second_judged(pipeline=held.claim.task.pipeline, result=opinion)
             self._conclude(held, report, verdict.said)
-        if assignment.open and _works_in_vain(assignment):
+        if assignment.open and works_in_vain(assignment):
             self._stop_in_vain(slot, assignment)
             self._pump()
         elif assignment.open:
@@ -315,6 +343,8 @@ class Supervisor:
     def _conclude(self, held: HeldClaim, report: StageReport, said: messages.Said) -> None:
         if not (isinstance(said, messages.SaidEnded) and said.unaudited):
             self._attempts.judged(held, report, said)
+            for follower in self._reuse.judged(held, said):
+                self._attempts.judged_before(follower, said)
         elif not held.is_lost:
             self._audits.hold(held, report, said)
 
@@ -392,9 +422,10 @@ class Supervisor:
             held.is_lost = True
             self._waiting.remove(held)
             self._audits.lose(held)
+            self._replace_leader(held)
         for slot in self._pool.busy:
             assignment = slot.assignment
-            if assignment is not None and _works_in_vain(assignment):
+            if assignment is not None and works_in_vain(assignment):
                 self._stop_in_vain(slot, assignment)
         self._pump()
 
@@ -458,6 +489,7 @@ class Supervisor:
 
     def _give_back_waiting(self) -> None:
         self._attempts.give_back(self._waiting.take_surplus(0))
+        self._attempts.give_back(self._reuse.take_followers())
 
     async def close(self) -> None:
         """End the slots and send the remaining reports."""
@@ -465,11 +497,3 @@ class Supervisor:
         await self._pool.close()
         await self._audits.close()
         await self._reports.flush()
-
-
-def _works_in_vain(assignment: Assignment) -> bool:
-    """Whether the current work of the slot, or every work that may be current, is lost."""
-    current = assignment.current
-    if current is not None:
-        return current.is_lost
-    return bool(assignment.open) and all(held.is_lost for held in assignment.open.values())

@@ -13,17 +13,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from assay.core.errors import InvalidRequest
-from assay.model.policy import Policy
-from assay.planner.core.policy import Assay
-from assay.sim.platform.__main__ import main as platform
-from assay.sim.policies.autoscalers import Kpa
-from assay.sim.policies.distrs import Distrs, ZeroQueue
-from assay.sim.policies.large_pools import LARGE_POOLS
-from assay.sim.pools.cluster import Cluster, StartUp
-from assay.sim.pools.faults import Broken, run_seed
-from assay.sim.pools.replay import workload_of
-from assay.sim.pools.runner import Options, simulate
+from assay.config.extras import needed
+
+with needed("server,sim"):
+    from assay.core.errors import InvalidRequest
+    from assay.model.policy import Policy
+    from assay.planner.core.policy import Assay
+    from assay.sim.platform.__main__ import main as platform
+    from assay.sim.policies.autoscalers import Kpa
+    from assay.sim.policies.distrs import Distrs, ZeroQueue
+    from assay.sim.policies.large_pools import LARGE_POOLS
+    from assay.sim.pools.cluster import Cluster, StartUp
+    from assay.sim.pools.faults import Broken, run_seed
+    from assay.sim.pools.replay import workload_of
+    from assay.sim.pools.runner import Options, simulate
 
 
 def policies(cap: int, stages: int) -> dict[str, Callable[[], Policy]]:

@@ -45,6 +45,7 @@ from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.parts import HostParts
+from assay.worker.reuse import ReusePolicy
 from assay.worker.slots import messages
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import Supervisor
@@ -288,6 +289,7 @@ class Platform:
             metrics=metrics, tracer=None, worker=WorkerId(node.name), attempts_max=ATTEMPTS_MAX,
             scratch=Path("/nonexistent"), spawn=tasks.spawn, on_wanting=host.on_wanting,
             version_of=lambda pipeline, _: pipeline,
+            reuse=ReusePolicy({}),
         )  # fmt: skip
         supervisors.update({name: Supervisor(one, parts) for name, one in stages.items()})
         host.start()

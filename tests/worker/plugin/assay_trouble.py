@@ -58,6 +58,7 @@ STAGES = {
     "confined": stage(
         "confined", batch_max=4, confined=True, resources=Resources(memory_bytes=256 * MIB)
     ),
+    "certain": stage("certain"),
     "broken": stage("broken", handler="BrokenHandler"),
     "audited": stage("audited", handler="AuditHandler", audits=True),
     "pretends": stage("pretends", handler="AuditHandler"),
@@ -78,6 +79,7 @@ def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition
                 stages=tuple(each.spec.name for each in stages),
             ),
             stages=stages,
+            deterministic=name == "certain",
             reference=NoReference if stages[0].handler != AUDITS else AuditedReference,
         )
         for name, stages in found
@@ -122,6 +124,19 @@ class TroubleHandler:
     # -- words ---------------------------------------------------------------------------------
     def do_pass(self, *_: str) -> str:
         return str(os.getpid())
+
+    def do_log(self, log: str, go: str = "") -> str:
+        with open(log, "a") as file:
+            file.write("judged\n")
+        while go and not Path(go).exists():
+            time.sleep(0.01)
+        return str(os.getpid())
+
+    def do_log_and_fail_once(self, log: str) -> str:
+        self.do_log(log)
+        if len(Path(log).read_text().splitlines()) == 1:
+            raise ValueError("the handler broke")
+        return ""
 
     def do_raise(self) -> str:
         raise ValueError("the handler broke")

@@ -17,6 +17,7 @@ from assay.edge.calls import current_call
 from assay.edge.grpc_edge import parsed_message
 from assay.rollout.errors import WeightsNotReady
 from assay.rollout.service import wire
+from assay.rollout.service.group_messages import groups
 from assay.rollout.service.records import SessionKey
 from assay.rollout.service.weights import Pushes, ServerFolder
 from assay.v1 import rollout_pb2, rollout_pb2_grpc
@@ -101,7 +102,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         pages = self._service.read(_key(request.session_id), request.cursor, after=request.after)
         async with aclosing(pages):
             async for page in pages:
-                yield wire.groups(page)
+                yield groups(page, records=request.records)
 
     async def CancelRollouts(
         self, request: rollout_pb2.CancelRolloutsRequest, context: Context

@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from assay.core.errors import AssayError, InvalidRequest, NotFound, TooLarge
 from assay.core.ids import NAME_FORM
-from assay.core.outcome import Outcome
-from assay.core.trajectory import NO_VERSION, Speaker, little_endian
-from assay.core.verdict import Evidence
-from assay.edge.wire import OUTCOME, evidence, group_summary
 from assay.rollout.checks import check_integer, check_prompt, check_sampling, check_stops
-from assay.rollout.layout import Event, PauseMode, Stop
+from assay.rollout.layout import Event, PauseMode
 from assay.rollout.rollouts import Sampling
 from assay.rollout.service.inspection import Queue
 from assay.rollout.service.records import (
@@ -29,7 +25,6 @@ from assay.rollout.service.records import (
     RewardBatch,
     RewardPlan,
     SessionSpec,
-    Trajectory,
 )
 from assay.rollout.service.rewards import json_object
 from assay.rollout.service.weights import Head, Part, PushKind, PushSpec
@@ -39,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from assay.core.trajectory import TrajectoryTokens
-    from assay.rollout.service.groups import ReadGroup
     from assay.rollout.service.inspection import Place, TracePage
 
     Histories = Callable[[str, str, Sequence[int]], tuple[TrajectoryTokens, ...]]
@@ -50,12 +44,7 @@ REFERENCE_BYTES_MAX: Final = 1 << 20
 SPAN_MS_MAX: Final = 7 * 24 * 3_600 * 1_000
 """A week: the longest deadline and wait, as in the reward service."""
 SHAPE_DIMENSIONS_MAX: Final = 4
-NO_EVIDENCE: Final = Evidence()
 NO_TOKENIZER: Final = "the model has no tokenizer here: send {}"
-SPEAKER: Final = {
-    Speaker.ENVIRONMENT: rollout_pb2.SPEAKER_ENVIRONMENT,
-    Speaker.POLICY: rollout_pb2.SPEAKER_POLICY,
-}
 PAUSE_MODE: Final = {
     rollout_pb2.PAUSE_MODE_UNSPECIFIED: PauseMode.IN_PLACE,
     rollout_pb2.PAUSE_MODE_IN_PLACE: PauseMode.IN_PLACE,
@@ -74,11 +63,6 @@ PUSH_KIND: Final = {
     rollout_pb2.WEIGHTS_KIND_FULL: PushKind.FULL,
     rollout_pb2.WEIGHTS_KIND_LORA: PushKind.LORA,
     rollout_pb2.WEIGHTS_KIND_OFT: PushKind.OFT,
-}
-FINISH: Final = {
-    Stop.LENGTH: rollout_pb2.FINISH_REASON_LENGTH,
-    Stop.ID: rollout_pb2.FINISH_REASON_STOP_ID,
-    Stop.STRING: rollout_pb2.FINISH_REASON_STOP_STRING,
 }
 
 
@@ -406,56 +390,6 @@ def _push(message: rollout_pb2.PushWeightsRequest) -> PushSpec:
 
 
 # -- out -----------------------------------------------------------------------------------------
-def groups(page: Sequence[ReadGroup]) -> rollout_pb2.StreamGroupsResponse:
-    """Groups with their columns.
-
-    Every message is made in its place: one that is added to another is copied with all its parts.
-    """
-    response = rollout_pb2.StreamGroupsResponse(cursor=page[-1].position)
-    for read in page:
-        ended = read.group
-        made = [trajectory.tokens for trajectory in ended.trajectories]
-        message = response.groups.add(
-            group_id=ended.spec.group_id,
-            prompt_ids=little_endian([made[0].prompt_ids], "i"),
-            response_ids=little_endian([one.response_ids for one in made], "i"),
-            response_mask=little_endian([one.response_mask for one in made], "B"),
-            rollout_logp=little_endian([one.rollout_logp for one in made], "f"),
-            summary=group_summary(ended.summary),
-            staleness=read.staleness,
-        )
-        for one in ended.trajectories:
-            _add_trajectory(message, one)
-    return response
-
-
-def _add_trajectory(group: rollout_pb2.Group, one: Trajectory) -> None:
-    judged, tokens = one.judged, one.tokens
-    message = group.trajectories.add(
-        member=one.member,
-        tokens=tokens.tokens,
-        finish_reason=_finish_reason(one),
-        outcome=None if judged.outcome is None else OUTCOME[judged.outcome],
-        reward=judged.reward,
-        evidence=None if judged.evidence == NO_EVIDENCE else evidence(judged.evidence),
-        seed=one.seed,
-        submitted_ns=one.submitted_ns,
-        decoded_ns=one.decoded_ns,
-        ended_ns=one.ended_ns,
-        attempts=one.attempts,
-        reward_asked_ns=judged.asked_ns,
-        reward_stored_ns=judged.stored_ns,
-    )
-    if len(tokens.versions) == 1 and tokens.versions[0].policy_version != NO_VERSION:
-        message.policy_version = tokens.versions[0].policy_version
-    else:
-        for version, n in tokens.versions:
-            message.versions.add(policy_version=version, tokens=n)
-    if len(tokens.segments) != 1 or tokens.segments[0].speaker is not Speaker.POLICY:
-        for speaker, n in tokens.segments:
-            message.segments.add(speaker=SPEAKER[speaker], tokens=n)
-
-
 def place(one: Place) -> rollout_pb2.RolloutPlace:
     """Where a rollout is."""
     return rollout_pb2.RolloutPlace(
@@ -484,14 +418,6 @@ def trace_page(page: TracePage) -> rollout_pb2.StreamTraceResponse:
         ),
         lost=page.lost,
     )
-
-
-def _finish_reason(one: Trajectory) -> rollout_pb2.FinishReason.ValueType:
-    if one.stop in FINISH:
-        return FINISH[one.stop]
-    if one.judged.outcome is Outcome.CANCELLED:
-        return rollout_pb2.FINISH_REASON_CANCELLED
-    return rollout_pb2.FINISH_REASON_FAILED
 
 
 def _from_little_endian(code: str, data: bytes) -> array.array[int]:

@@ -36,6 +36,8 @@ def plan_show(data_dir: DataDir = None, *, as_json: AsJson = False) -> None:
         return
     process = f"planning process {answer.planning_process}"
     out.print(f"{answer.why}; {process}", highlight=False)
+    for one in answer.conditions:
+        out.print(f"{one.stage}: {one.condition}: {one.details}", highlight=False, markup=False)
     if not answer.plan.made_ns:
         out.print("nothing to plan: all open work fits into the slots that stay warm")
         return

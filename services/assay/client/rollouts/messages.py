@@ -10,6 +10,8 @@ from assay.client import wire
 from assay.client.rollouts.types import RolloutGroup, Trajectory
 from assay.client.types import Evidence
 from assay.core.errors import InvalidRequest
+from assay.core.tools.building import builder
+from assay.core.tools.trajectory_record import TrajectoryRecord, records_in
 from assay.core.trajectory import (
     Segment,
     Speaker,
@@ -21,9 +23,10 @@ from assay.core.trajectory import (
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from assay.client.rollouts.types import Prompt, SamplingParams, StepBatch
+    from assay.client.types import Outcome
 
 PAUSE_MODES: Final = {
     "in_place": rollout_pb2.PAUSE_MODE_IN_PLACE,
@@ -31,10 +34,11 @@ PAUSE_MODES: Final = {
     "retract": rollout_pb2.PAUSE_MODE_RETRACT,
 }
 
-FINISH_REASONS: Final = {
+FINISH_REASONS: Final[Mapping[int, str]] = {
     number: name.removeprefix("FINISH_REASON_").lower()
     for name, number in rollout_pb2.FinishReason.items()
 }
+OUTCOMES: Final[Mapping[int, Outcome]] = {int(n): one for n, one in wire.OUTCOME.items()}
 NO_EVIDENCE: Final = Evidence()
 KEPT_MAX: Final = 4_096
 """Versions and turns of whole responses, which are the same for many."""
@@ -113,19 +117,22 @@ def group(message: rollout_pb2.Group, position: int) -> RolloutGroup:
         view(message.response_mask, "B"),
         view(message.rollout_logp, "f"),
     )
+    more = {one.member: one for one in message.trajectories}
     trajectories, start = [], 0
-    for one in message.trajectories:
-        part = slice(start, start + one.tokens)
-        tokens = TrajectoryTokens(
-            prompt_ids=prompt,
-            response_ids=ids[part],
-            response_mask=mask[part],
-            rollout_logp=logp[part],
-            versions=_versions(one),
-            segments=_segments(one),
+    for record in _records(message):
+        end = start + record.tokens
+        further = more.get(record.member)
+        tokens = _tokens(
+            prompt,
+            ids[start:end],
+            mask[start:end],
+            logp[start:end],
+            _versions(further, record),
+            _segments(further, record),
+            None,
         )
-        trajectories.append(_trajectory(one, tokens))
-        start += one.tokens
+        trajectories.append(_trajectory(record, further, tokens))
+        start = end
     return RolloutGroup(
         group_id=message.group_id,
         cursor=position,
@@ -136,16 +143,44 @@ def group(message: rollout_pb2.Group, position: int) -> RolloutGroup:
     )
 
 
-def _versions(message: rollout_pb2.Trajectory) -> tuple[VersionRun, ...]:
-    if runs := message.versions:
+def _records(message: rollout_pb2.Group) -> Iterator[TrajectoryRecord]:
+    """Of every trajectory; a service that is older than records sends messages alone."""
+    if message.records:
+        return records_in(message.records)
+    return map(_record_of, message.trajectories)
+
+
+def _record_of(message: rollout_pb2.Trajectory) -> TrajectoryRecord:
+    return TrajectoryRecord(
+        member=message.member,
+        tokens=message.tokens,
+        attempts=message.attempts,
+        finish_reason=message.finish_reason,
+        outcome=message.outcome,
+        rewarded=message.HasField("reward"),
+        reward=message.reward,
+        seed=message.seed,
+        policy_version=message.policy_version,
+        submitted_ns=message.submitted_ns,
+        decoded_ns=message.decoded_ns,
+        ended_ns=message.ended_ns,
+        reward_asked_ns=message.reward_asked_ns,
+        reward_stored_ns=message.reward_stored_ns,
+    )
+
+
+def _versions(
+    more: rollout_pb2.Trajectory | None, record: TrajectoryRecord
+) -> tuple[VersionRun, ...]:
+    if more is not None and (runs := more.versions):
         return tuple(VersionRun(run.policy_version, run.tokens) for run in runs)
-    return _one_version(message.policy_version, message.tokens)
+    return _one_version(record.policy_version, record.tokens)
 
 
-def _segments(message: rollout_pb2.Trajectory) -> tuple[Segment, ...]:
-    if segments := message.segments:
+def _segments(more: rollout_pb2.Trajectory | None, record: TrajectoryRecord) -> tuple[Segment, ...]:
+    if more is not None and (segments := more.segments):
         return tuple(Segment(Speaker(s.speaker), s.tokens) for s in segments)
-    return _one_turn(message.tokens)
+    return _one_turn(record.tokens)
 
 
 @functools.lru_cache(maxsize=KEPT_MAX)
@@ -158,19 +193,26 @@ def _one_turn(tokens: int) -> tuple[Segment, ...]:
     return (Segment(Speaker.POLICY, tokens),) if tokens else ()
 
 
-def _trajectory(message: rollout_pb2.Trajectory, tokens: TrajectoryTokens) -> Trajectory:
-    return Trajectory(
-        member=message.member,
-        tokens=tokens,
-        finish_reason=FINISH_REASONS[message.finish_reason],
-        outcome=wire.OUTCOME.get(message.outcome),
-        reward=message.reward if message.HasField("reward") else None,
-        evidence=wire.evidence(message.evidence) if message.HasField("evidence") else NO_EVIDENCE,
-        seed=message.seed,
-        attempts=message.attempts,
-        submitted_ns=message.submitted_ns,
-        decoded_ns=message.decoded_ns,
-        reward_asked_ns=message.reward_asked_ns,
-        reward_stored_ns=message.reward_stored_ns,
-        ended_ns=message.ended_ns,
+_tokens: Final = builder(TrajectoryTokens)
+_made: Final = builder(Trajectory)
+
+
+def _trajectory(
+    record: TrajectoryRecord, more: rollout_pb2.Trajectory | None, tokens: TrajectoryTokens
+) -> Trajectory:
+    judged = more is not None and more.HasField("evidence")
+    return _made(
+        record.member,
+        tokens,
+        FINISH_REASONS[record.finish_reason],
+        OUTCOMES.get(record.outcome),
+        record.reward if record.rewarded else None,
+        wire.evidence(more.evidence) if judged and more is not None else NO_EVIDENCE,
+        record.seed,
+        record.attempts,
+        record.submitted_ns,
+        record.decoded_ns,
+        record.reward_asked_ns,
+        record.reward_stored_ns,
+        record.ended_ns,
     )

@@ -77,7 +77,7 @@ class RolloutSession:
 
         def request_from(received: int) -> rollout_pb2.StreamGroupsRequest:
             return rollout_pb2.StreamGroupsRequest(
-                session_id=self.session_id, cursor=self._cursor, after=received
+                session_id=self.session_id, cursor=self._cursor, after=received, records=True
             )
 
         async def again(cursor: int) -> int:

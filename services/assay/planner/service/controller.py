@@ -96,6 +96,8 @@ class Controller:
         self.store_unfit = ""
         """Why the store cannot be trusted with work; empty = it is fit."""
         self._planning_s = 0.0
+        self.pools: Sequence[PoolState] = ()
+        """As last seen, while it leads."""
         self.plan: PlanView | None = None
         """The present plan; `None` = there is nothing to plan."""
 
@@ -186,7 +188,7 @@ class Controller:
             await self._lease.renew()  # the leader may just have resigned
         self._metrics.planner_seen(leading=self.leading)
         if not self.leading:
-            self._why, self.plan = self._lease.lost_store, None
+            self._why, self.plan, self.pools = self._lease.lost_store, None, ()
             await self._process.rest()
             return IDLE_STEP_S
         try:
@@ -200,7 +202,7 @@ class Controller:
         return RETRY_S
 
     async def _act(self) -> float:
-        pools = await self._scaler.pools()
+        pools = self.pools = await self._scaler.pools()
         work = await self._store.open_work(batches_max=BATCHES_MAX, requests_max=REQUESTS_MAX)
         hints = await self._hints()
         stages = self._facts_of(pools)

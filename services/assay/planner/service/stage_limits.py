@@ -1,7 +1,7 @@
 """Limits of each stage from settings and pipelines: floors, caps, costs. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.config.settings import PlannerSettings, WorkerSettings
 from assay.core.ids import StageName
@@ -27,12 +27,20 @@ def stage_limits(
 ) -> tuple[StageLimits, ...]:
     """All stages that have a pool, in the order in which requests pass them. A stage whose pipeline
     is not installed here is left as it is."""
-    there = {pool.stage for pool in pools}
+    there = {pool.stage: pool for pool in pools}
     return tuple(
-        limits_of_stage(specs[stage], planner, worker, machine)
+        as_found(limits_of_stage(specs[stage], planner, worker, machine), there[stage])
         for stage in order
         if stage in there and stage in specs
     )
+
+
+def as_found(limits: StageLimits, pool: PoolState) -> StageLimits:
+    """The settings' limits, less what its hosts cannot give, with the start-up time measured."""
+    most = limits.slots_max if pool.slots_max is None else min(limits.slots_max, pool.slots_max)
+    startup_ns = limits.startup_ns if pool.startup_ns is None else pool.startup_ns
+    least = min(limits.slots_min, most)
+    return replace(limits, slots_min=least, slots_max=most, startup_ns=startup_ns)
 
 
 def limits_of_stage(

@@ -1,7 +1,9 @@
 """Conversion between protobuf messages and plans; the only planner module that knows both."""
 
+from collections.abc import Sequence
+
 from assay.core.errors import InvalidRequest
-from assay.planner.session.messages import Change
+from assay.planner.session.messages import Change, PoolState
 from assay.planner.session.plan_view import BatchView, PlanView, PoolSample, StageView
 from assay.v1 import planner_pb2
 
@@ -110,3 +112,15 @@ def nanoseconds(seconds: float, field: str) -> int:
     if not 0 <= seconds <= SECONDS_MAX:
         raise InvalidRequest(f"{field}: {seconds} is not a valid time", field=field)
     return round(seconds * 1e9)
+
+
+def condition_messages(pools: Sequence[PoolState]) -> list[planner_pb2.PoolCondition]:
+    """What is wrong with which pool."""
+    messages = []
+    for pool in pools:
+        name, _, details = pool.condition.partition(":")
+        if name:
+            messages.append(
+                planner_pb2.PoolCondition(stage=pool.stage, condition=name, details=details.strip())
+            )
+    return messages

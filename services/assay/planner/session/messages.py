@@ -44,6 +44,13 @@ class PoolState:
     desired: int
     ready: int
     busy: int
+    slots_max: int | None = None
+    """What the pool's hosts can give at present; `None` = not known to be less than the settings'
+    cap."""
+    startup_ns: int | None = None
+    """Measured time from asking for a slot until it is ready; `None` = too few were measured."""
+    condition: str = ""
+    """What is wrong with it, `NAME: details`; empty = nothing that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

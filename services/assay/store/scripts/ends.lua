@@ -57,18 +57,21 @@ local function service(j, started_ns, finished_ns, requests)
     math.floor((tonumber(finished_ns) - tonumber(started_ns)) / (requests or 1)))
 end
 
-local function sum_of_services(packed)
+local function every_second(_, ns, ...)
+  if select('#', ...) == 0 then return ns end
+  return ns + every_second(...)
+end
+
+local function sum_of_services(packed) -- stage, ns, stage, ns ...
   if packed == '' then return 0 end
-  local values, sum = { cmsgpack.unpack(packed) }, 0 -- stage, ns, stage, ns ...
-  for i = 2, #values, 2 do sum = sum + values[i] end
-  return sum
+  return every_second(cmsgpack.unpack(packed))
 end
 
 -- A request ends: `last` and `served` are the timing and service of its last stage, or ''. The
 -- caller takes it from its queue or lease set.
 local function end_request(job, j, outcome, reward, body, err, last, served)
   local t = touch(j.uid)
-  local static = cmsgpack.unpack(j.static)
+  local static = static_of(j)
   local group = static[2]
   local stages = j.stages_gone + (last == '' and 0 or 1)
   t.log[#t.log + 1] = array_head(7 + stages) .. '\0' .. j.static

@@ -15,14 +15,14 @@ end
 
 drop(call('ZRANGEBYSCORE', hinted, '-inf', NOW_MS, 'LIMIT', 0, SLICE))
 call('HSET', hints, name, cmsgpack.pack(tonumber(ARGV[3]), NOW_US))
-call('ZADD', hinted, NOW_MS + tonumber(ARGV[4]), name)
+call('ZADD', hinted, NOW_US / 1000 + tonumber(ARGV[4]), name)
 local own = {} -- oldest first
 for _, one in ipairs(call('ZRANGE', hinted, 0, -1)) do
   if tenant_of(one) == ARGV[1] then own[#own + 1] = one end
 end
 drop({ unpack(own, 1, #own - tonumber(ARGV[6])) })
 drop(call('ZRANGE', hinted, 0, -tonumber(ARGV[5]) - 1))
-local last = call('ZRANGE', hinted, -1, -1, 'WITHSCORES')[2]
+local last = math.ceil(tonumber(call('ZRANGE', hinted, -1, -1, 'WITHSCORES')[2]))
 call('PEXPIREAT', hints, last)
 call('PEXPIREAT', hinted, last)
 tell_planners()

@@ -9,7 +9,7 @@ local function drop_blobs(hashes)
 end
 
 local function drop_job(job, j)
-  local hashes = cmsgpack.unpack(j.static)[4]
+  local hashes = static_of(j)[4]
   if hashes ~= '' then drop_blobs(hashes) end
   doomed[#doomed + 1] = P .. 'j:' .. job
   doomed[#doomed + 1] = P .. 'p:' .. job

@@ -67,7 +67,7 @@
 --   closing            ZSET    uid -> since when (ms) its end is in progress, in chunks
 --   used               ZSET    <tenant>:<task> -> when it was last used (us)
 --   hints              HASH    <tenant>:<task> -> packed [size, when (us)]; until a batch opens
---   hinted             ZSET    <tenant>:<task> -> when its hint expires (ms)
+--   hinted             ZSET    <tenant>:<task> -> when its hint expires (ms, to the microsecond)
 --   lead               STRING  the planner that leads, until its lease expires
 --   gone               ZSET    uid -> when the keys of a batch with dead letters expire (ms)
 --   bl:<sha256>        STRING  a payload part that is too large for its job
@@ -152,8 +152,21 @@ local function tell_planners()
   call('XADD', P .. 'pev', 'MAXLEN', '~', PLANNING_EVENTS_MAX, '*', 't', 'planning')
 end
 
+local tenants_of = {}
+
 local function tenant_of(uid)
-  return string.match(uid, '^[^:]*')
+  local tenant = tenants_of[uid]
+  if not tenant then
+    tenant = string.match(uid, '^[^:]*')
+    tenants_of[uid] = tenant
+  end
+  return tenant
+end
+
+-- What never changes of a job, unpacked once.
+local function static_of(j)
+  if not j.facts then j.facts = cmsgpack.unpack(j.static) end
+  return j.facts
 end
 
 local function tell(uid)

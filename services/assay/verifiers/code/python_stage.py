@@ -103,7 +103,9 @@ class PythonRunHandler:
     def _one(self, work: Work) -> Ended:
         settings: PythonSettings = work.settings
         reference: PythonReference = work.reference
-        program = program_of(work.response, settings.extraction, settings.block, PYTHON)
+        program = program_of(
+            work.response, settings.extraction, settings.block, PYTHON, _entry_points(reference)
+        )
         if program is None:
             return no_program(settings)
         reached = _Reached()
@@ -283,6 +285,16 @@ def _with_audit(work: Work, ended: Ended) -> Ended:
 
 class _TestsUnusable(Exception):
     """The referee could not run the tests; a control says whether any program can be judged."""
+
+
+def _entry_points(reference: PythonReference) -> Sequence[str]:
+    """Names by which the tests reach the program; empty for standard input."""
+    if reference.calls is not None:
+        return (reference.calls.function.partition(".")[0], "Solution")
+    if reference.asserts is None:
+        return ()
+    asserts = reference.asserts
+    return names_of(asserts.code, asserts.setup, asserts.functions).program
 
 
 @dataclass(slots=True)

@@ -113,5 +113,6 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
         reference=MathReference,
         example_reference={"answers": ["\\frac{1}{2}"]},
         controls=_controls,
+        deterministic=True,
         tools=Tools(distributions=("math-verify", "latex2sympy2_extended", "sympy")),
     )

@@ -278,5 +278,6 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             reference=reference_model,
             example_reference=example,
             controls=CONTROLS[reference_model],
+            deterministic=True,
             tools=Tools(distributions=("jsonschema", "referencing")),
         )

@@ -17,9 +17,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.edge.clock import Clock
-from assay.sim.platform.faults import Fault
-from assay.sim.platform.run import Report, run_seed, seed_faults, shrunk
+from assay.config.extras import needed
+
+with needed("server"):
+    from assay.edge.clock import Clock
+    from assay.sim.platform.faults import Fault
+    from assay.sim.platform.run import Report, run_seed, seed_faults, shrunk
 
 
 @dataclass(slots=True)

@@ -47,6 +47,7 @@ from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.parts import HostParts
+from assay.worker.reuse import ReusePolicy
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import Supervisor
 
@@ -238,6 +239,7 @@ class World:
             spawn=tasks.spawn,
             on_wanting=host.on_wanting,
             version_of=lambda pipeline, _: pipeline,
+            reuse=ReusePolicy(self._pipelines),
             reports_max=REPORTS_MAX,
         )
         definitions = stages_of(self._pipelines)

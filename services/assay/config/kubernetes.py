@@ -1,0 +1,37 @@
+"""Settings of pools that are pods: which Deployments, and how patient the planner is with them."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from assay.config.branch import Branch
+
+
+class KubernetesSettings(Branch):
+    """The Deployments that a planner with `scaler` `kubernetes` or `keda` sizes, one per stage."""
+
+    namespace: str = "default"
+    """Namespace of the Deployments and their pods."""
+    deployments: dict[str, str] = Field(default_factory=dict)
+    """Name of the Deployment of each stage that is sized: `{"python.run": "assay-python-run"}`."""
+    selector: str = "app.kubernetes.io/name=assay,app.kubernetes.io/component=worker"
+    """Label selector of these Deployments and of their pods."""
+    pool_label: str = "assay.dev/stage"
+    """Label of a pod whose value is the name of its stage."""
+    slots_per_pod: int = Field(default=1, gt=0)
+    """Slots that one pod starts (its `worker.slots`)."""
+    slots_per_pod_by_stage: dict[str, int] = Field(default_factory=dict)
+    """Other values of `slots_per_pod`, by stage."""
+    kubeconfig: Path | None = None
+    """How to reach the API server; absent: the service account of the planner's own pod."""
+    unschedulable_s: float = Field(default=120.0, ge=0, allow_inf_nan=False)
+    """A pod for which no node has room counts as quota only after this long: a cluster autoscaler
+    needs a minute or two to add a node, and sees the need by such pods only."""
+    gated_s: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    """A pod held back by a scheduling gate (Kueue) counts as quota after this long."""
+    quota_hold_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    """After quota was found exhausted, this long passes until more pods are asked for again."""
+    stale_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    """Without news from the API server for this long, pools count as unreachable."""
+    keda_port: int = Field(default=8474, ge=0, le=65_535)
+    """Port of KEDA's external scaler service, on `planner.host`; 0 = any free port."""

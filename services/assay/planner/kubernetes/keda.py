@@ -1,0 +1,146 @@
+"""Pools that KEDA sizes as the planner says: the same watches, but sizes are served, not patched.
+
+KEDA asks for one metric, the planned pods of a stage, with a target of 1 per pod, so that its HPA
+holds exactly that number. A planner that does not lead answers UNAVAILABLE: KEDA's `fallback` then
+keeps what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+
+from assay.core.ids import StageName
+from assay.edge.grpc_edge import server_options, take_port
+from assay.planner.kubernetes.scaler import KubernetesScaler
+from assay.v1 import externalscaler_pb2, externalscaler_pb2_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from assay.planner.kubernetes.pool import Pool, Target
+
+    Context = grpc.aio.ServicerContext[Any, Any]
+
+METRIC: Final = "assay-planned-pods"
+CALLS_MAX: Final = 512
+MESSAGE_BYTES_MAX: Final = 64 * 1024
+DRAIN_S: Final = 1.0
+
+
+class KedaScaler(KubernetesScaler):
+    """Remembers sizes for KEDA to ask."""
+
+    _changed: asyncio.Event | None = None
+
+    def planned_pods(self, stage: str) -> int | None:
+        """Pods that the plan wants; what is there before a plan; `None` = no such pool."""
+        found = self._present().get(StageName(stage))
+        if found is None:
+            return None
+        pool, target = found
+        return pool.replicas(target)
+
+    async def changed(self) -> None:
+        """Wait for the next change of any size."""
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        await self._changed.wait()
+
+    async def _set(self, pool: Pool, replicas: int) -> None:
+        pool.resized(replicas, "", self._clock.now_ns() / 1e9)
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()
+
+    def _deployment_seen(self, target: Target) -> None:
+        """Its size is KEDA's, so no change of it is foreign."""
+
+
+class ExternalScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
+    """KEDA's questions; `scalerMetadata.stage` names the pool."""
+
+    def __init__(self, scaler: KedaScaler, leading: Callable[[], bool]) -> None:
+        self._scaler = scaler
+        self._leading = leading
+
+    async def IsActive(  # noqa: N802 - the proto's names
+        self, request: externalscaler_pb2.ScaledObjectRef, context: Context
+    ) -> externalscaler_pb2.IsActiveResponse:
+        """Whether the plan wants any pod."""
+        planned = await self._planned(request, context)
+        return externalscaler_pb2.IsActiveResponse(result=planned > 0)
+
+    async def StreamIsActive(  # noqa: N802
+        self, request: externalscaler_pb2.ScaledObjectRef, context: Context
+    ) -> AsyncIterator[externalscaler_pb2.IsActiveResponse]:
+        """The same, now and whenever it changes."""
+        before: bool | None = None
+        while True:
+            change = asyncio.ensure_future(self._scaler.changed())
+            try:
+                active = await self._planned(request, context) > 0
+                if active != before:
+                    before = active
+                    yield externalscaler_pb2.IsActiveResponse(result=active)
+                await change
+            finally:
+                change.cancel()
+
+    async def GetMetricSpec(  # noqa: N802
+        self, request: externalscaler_pb2.ScaledObjectRef, context: Context
+    ) -> externalscaler_pb2.GetMetricSpecResponse:
+        """One metric, 1 per pod."""
+        del request, context
+        spec = externalscaler_pb2.MetricSpec(metricName=METRIC, targetSize=1, targetSizeFloat=1.0)
+        return externalscaler_pb2.GetMetricSpecResponse(metricSpecs=[spec])
+
+    async def GetMetrics(  # noqa: N802
+        self, request: externalscaler_pb2.GetMetricsRequest, context: Context
+    ) -> externalscaler_pb2.GetMetricsResponse:
+        """The planned pods."""
+        planned = await self._planned(request.scaledObjectRef, context)
+        value = externalscaler_pb2.MetricValue(
+            metricName=METRIC, metricValue=planned, metricValueFloat=float(planned)
+        )
+        return externalscaler_pb2.GetMetricsResponse(metricValues=[value])
+
+    async def _planned(self, ref: externalscaler_pb2.ScaledObjectRef, context: Context) -> int:
+        if not self._leading():
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this planner does not lead")
+        stage = ref.scalerMetadata.get("stage", "")
+        planned = self._scaler.planned_pods(stage)
+        if planned is None:
+            message = f"scalerMetadata.stage: no pool of stage {stage!r}"
+            await context.abort(grpc.StatusCode.NOT_FOUND, message)
+        assert planned is not None  # noqa: S101 - abort raises
+        return planned
+
+
+class KedaServer:
+    """Listens for KEDA; it reads planned sizes and changes nothing, so it asks for no token."""
+
+    def __init__(self, servicer: ExternalScaler, *, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._grpc = grpc.aio.server(
+            options=server_options(MESSAGE_BYTES_MAX), maximum_concurrent_rpcs=CALLS_MAX
+        )
+        externalscaler_pb2_grpc.add_ExternalScalerServicer_to_server(servicer, self._grpc)
+
+    async def start(self) -> str:
+        """Listen; returns the address.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        setting = "planner.kubernetes.keda_port"
+        address = take_port(self._grpc, self._host, self._port, setting=setting)
+        await self._grpc.start()
+        return address
+
+    async def stop(self) -> None:
+        """End the streams."""
+        await self._grpc.stop(DRAIN_S)

@@ -1,0 +1,152 @@
+"""What a pod's status says about its slots. Pure.
+
+A pod that waits for quota (a scheduling gate, no room on any node) is distinguished from one
+that starts slowly: more patience helps the second, a smaller plan the first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+Json = Mapping[str, Any]
+
+IMAGE: Final = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
+     "ErrImageInspect", "RegistryUnavailable"}
+)  # fmt: skip
+"""Reasons of a container whose image cannot be obtained."""
+BROKEN: Final = frozenset(
+    {"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError",
+     "RunContainerError", "StartError"}
+)  # fmt: skip
+WHY_CHARS_MAX: Final = 200
+
+
+class PodState(StrEnum):
+    """What a pod is to its pool."""
+
+    READY = "ready"
+    STARTING = "starting"
+    GATED = "gated"
+    """Not admitted: a scheduling gate is left (Kueue's quota)."""
+    UNSCHEDULABLE = "unschedulable"
+    """Admitted, and no node has room."""
+    IMAGE_FAILED = "image_failed"
+    BROKEN = "broken"
+    """Its container cannot start or ends again and again."""
+    ENDING = "ending"
+    """Deleted, draining."""
+    LOST = "lost"
+    """Evicted, preempted, ended, or on a node that does not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodView:
+    """One pod. Times are seconds of the API server's clock (whole seconds), 0 = not known."""
+
+    name: str
+    stage: str
+    state: PodState
+    why: str = ""
+    created_s: float = 0.0
+    scheduled_s: float = 0.0
+    ready_s: float = 0.0
+    gated: bool = False
+    """It has, or had when last seen, to wait for its admission or for a node."""
+
+    @property
+    def startup_s(self) -> float | None:
+        """Time from its creation, or from its placement if it had to wait for that, until ready."""
+        begun_s = self.scheduled_s if self.gated and self.scheduled_s else self.created_s
+        if self.state is not PodState.READY or not begun_s or not self.ready_s:
+            return None
+        return max(self.ready_s - begun_s, 0.0)
+
+
+def pod_view(pod: Json, *, pool_label: str, before: PodView | None = None) -> PodView:
+    """Read a pod; `before` = what was known of it."""
+    metadata, status = part(pod, "metadata"), part(pod, "status")
+    conditions = {str(c.get("type")): c for c in parts(status, "conditions")}
+    state, why = _state(metadata, status, conditions)
+    waited = state in {PodState.GATED, PodState.UNSCHEDULABLE}
+    return PodView(
+        name=str(metadata.get("name") or ""),
+        stage=str(part(metadata, "labels").get(pool_label) or ""),
+        state=state,
+        why=why[:WHY_CHARS_MAX],
+        created_s=seconds(metadata.get("creationTimestamp")),
+        scheduled_s=_since(conditions, "PodScheduled"),
+        ready_s=_since(conditions, "Ready"),
+        gated=waited or (before is not None and before.gated),
+    )
+
+
+def _state(metadata: Json, status: Json, conditions: Mapping[str, Json]) -> tuple[PodState, str]:
+    phase = str(status.get("phase") or "Pending")
+    if metadata.get("deletionTimestamp"):
+        return PodState.ENDING, "deleted"
+    if phase in {"Failed", "Succeeded", "Unknown"}:
+        return PodState.LOST, str(status.get("reason") or phase)
+    disrupted = conditions.get("DisruptionTarget", {})
+    if disrupted.get("status") == "True":
+        return PodState.LOST, str(disrupted.get("reason") or "DisruptionTarget")
+    placed = conditions.get("PodScheduled", {})
+    if placed.get("status") == "False":
+        why = f"{placed.get('reason')}: {placed.get('message') or ''}"
+        if placed.get("reason") == "SchedulingGated":
+            return PodState.GATED, why
+        if placed.get("reason") == "Unschedulable":
+            return PodState.UNSCHEDULABLE, why
+    ready = conditions.get("Ready", {})
+    if ready.get("status") == "True":
+        return PodState.READY, ""
+    if ready.get("status") == "Unknown" or ready.get("reason") == "NodeNotReady":
+        return PodState.LOST, str(ready.get("reason") or "NodeNotReady")
+    return _containers(status)
+
+
+def _containers(status: Json) -> tuple[PodState, str]:
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for container in parts(status, kind):
+            waiting = part(part(container, "state"), "waiting")
+            reason = str(waiting.get("reason") or "")
+            why = f"{reason}: {waiting.get('message') or ''}"
+            if reason in IMAGE:
+                return PodState.IMAGE_FAILED, why
+            if reason in BROKEN:
+                return PodState.BROKEN, why
+    return PodState.STARTING, ""
+
+
+def part(of: Json, name: str) -> Json:
+    """A member that should be an object; empty where it is absent, null or something else."""
+    found = of.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def parts(of: Json, name: str) -> Sequence[Json]:
+    """A member that should be a list of objects."""
+    found = of.get(name)
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def whole(value: object, absent: int) -> int:
+    """A count; Kubernetes omits one that has its default."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else absent
+
+
+def seconds(value: object) -> float:
+    """Unix time of an RFC 3339 instant; 0 where there is none."""
+    try:
+        return datetime.fromisoformat(str(value)).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _since(conditions: Mapping[str, Json], name: str) -> float:
+    condition = conditions.get(name, {})
+    if condition.get("status") != "True":
+        return 0.0
+    return seconds(condition.get("lastTransitionTime"))

@@ -1,0 +1,209 @@
+"""One stage's pool, from its Deployment and its pods. Pure: instants are arguments.
+
+Counts are slots: pods times the slots of a pod. `cap` is what the cluster gives at present; it is
+only known while more was asked for, so it holds for `quota_hold_s` after it was last seen.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from assay.config.kubernetes import KubernetesSettings
+from assay.core.ids import StageName
+from assay.planner.kubernetes.pods import Json, PodState, PodView, part, parts, whole
+from assay.planner.session.messages import PoolState
+
+STARTUPS_KEPT: Final = 64
+STARTUPS_MIN: Final = 3
+"""Fewer measured starts than this say nothing."""
+STARTUP_QUANTILE: Final = 0.9
+"""The planner orders this early: a slot that is late costs a deadline, an early one a second."""
+CHANGES_KEPT: Final = 8
+CONTENDED_CHANGES: Final = 3
+CONTENDED_WITHIN_S: Final = 60.0
+CONTENDED_PATCH_S: Final = 15.0
+"""While someone else sizes the pool too, it is set at most this often."""
+PODS_TIMED_MAX: Final = 20_000
+FIELD_MANAGER: Final = "assay-planner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A Deployment's wanted size."""
+
+    name: str
+    replicas: int
+    version: str
+    """Its resource version."""
+    refused: str = ""
+    """Why its controller cannot make pods (a quota, a webhook); empty = it can."""
+    manager: str = ""
+    """Who set the size last, by the managed fields."""
+
+
+def target_view(found: Json, *, before: object = None) -> Target:
+    """Read a Deployment. Absent `replicas` means 1."""
+    del before
+    metadata, spec = part(found, "metadata"), part(found, "spec")
+    refused = next(
+        (
+            str(c.get("message") or c.get("reason") or "refused")
+            for c in parts(part(found, "status"), "conditions")
+            if c.get("type") == "ReplicaFailure" and c.get("status") == "True"
+        ),
+        "",
+    )
+    return Target(
+        name=str(metadata.get("name") or ""),
+        replicas=max(whole(spec.get("replicas"), 1), 0),
+        version=str(metadata.get("resourceVersion") or ""),
+        refused=refused[:200],
+        manager=_owner_of_replicas(metadata),
+    )
+
+
+def _owner_of_replicas(metadata: Json) -> str:
+    for entry in parts(metadata, "managedFields"):
+        if "f:replicas" in part(part(entry, "fieldsV1"), "f:spec"):
+            return str(entry.get("manager") or "")
+    return ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pool:
+    """What is remembered of a stage's pool between two looks."""
+
+    stage: StageName
+    deployment: str
+    slots_per_pod: int
+    asked: int | None = None
+    """Replicas that we set last; `None` = none yet."""
+    asked_version: str = ""
+    asked_s: float = 0.0
+    problem: str = ""
+    """Why the last attempt to size it failed."""
+    cap: int | None = None
+    cap_until_s: float = 0.0
+    cap_why: str = ""
+    startups: deque[float] = field(default_factory=lambda: deque(maxlen=STARTUPS_KEPT))
+    foreign: deque[float] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
+    """Instants at which someone else changed the size."""
+    foreign_by: str = ""
+    _timed: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    # -- events --------------------------------------------------------------------------------
+    def pod_seen(self, pod: PodView) -> float | None:
+        """A pod as it is now; returns its start-up time in seconds, once per pod."""
+        took_s = pod.startup_s
+        if took_s is None or pod.name in self._timed:
+            return None
+        self._timed[pod.name] = None
+        if len(self._timed) > PODS_TIMED_MAX:
+            self._timed.popitem(last=False)
+        self.startups.append(took_s)
+        return took_s
+
+    def resized(self, replicas: int, version: str, now_s: float) -> None:
+        """We set the size."""
+        self.asked, self.asked_version, self.asked_s, self.problem = replicas, version, now_s, ""
+
+    def target_seen(self, target: Target, now_s: float) -> None:
+        """The Deployment as it is now: was its size changed by someone else?"""
+        if self.asked is None or target.replicas == self.asked:
+            return
+        if older(target.version, self.asked_version):
+            return
+        self.foreign.append(now_s)
+        self.foreign_by = target.manager if target.manager != FIELD_MANAGER else ""
+        self.asked, self.asked_version = None, ""
+
+    # -- state ---------------------------------------------------------------------------------
+    def replicas(self, target: Target) -> int:
+        """Wanted pods: ours, as long as only older news arrived."""
+        return target.replicas if self.asked is None else self.asked
+
+    def contended(self, now_s: float) -> bool:
+        """Whether someone else keeps sizing it."""
+        recent = [at for at in self.foreign if now_s - at <= CONTENDED_WITHIN_S]
+        return len(recent) >= CONTENDED_CHANGES
+
+    def pods_for(self, slots: int) -> int:
+        """Pods that hold at least this many slots."""
+        return -(-slots // self.slots_per_pod)
+
+    def state(
+        self,
+        target: Target,
+        pods: Iterable[PodView],
+        *,
+        running: int,
+        now_s: float,
+        patience: KubernetesSettings,
+    ) -> PoolState:
+        """The pool as the planner sees it; `running` = requests of the stage with a lease."""
+        found = list(pods)
+        ready = sum(pod.state is PodState.READY for pod in found) * self.slots_per_pod
+        self._find_cap(target, found, now_s, patience)
+        return PoolState(
+            stage=self.stage,
+            desired=self.replicas(target) * self.slots_per_pod,
+            ready=ready,
+            busy=min(running, ready),
+            slots_max=self.cap,
+            startup_ns=self._startup_ns(),
+            condition=self._condition(found, now_s),
+        )
+
+    def _find_cap(
+        self, target: Target, pods: list[PodView], now_s: float, patience: KubernetesSettings
+    ) -> None:
+        waits = {
+            PodState.GATED: patience.gated_s,
+            PodState.UNSCHEDULABLE: patience.unschedulable_s,
+        }
+        out = [
+            pod for pod in pods if pod.state in waits and now_s - pod.created_s >= waits[pod.state]
+        ]
+        admitted = sum(pod.state in {PodState.READY, PodState.STARTING} for pod in pods)
+        short = admitted < self.replicas(target)
+        if out or (target.refused and short):
+            self.cap = admitted * self.slots_per_pod
+            self.cap_until_s = now_s + patience.quota_hold_s
+            self.cap_why = out[0].why if out else target.refused
+        elif now_s >= self.cap_until_s:
+            self.cap, self.cap_why = None, ""
+
+    def _startup_ns(self) -> int | None:
+        if len(self.startups) < STARTUPS_MIN:
+            return None
+        in_order = sorted(self.startups)
+        return round(in_order[int(STARTUP_QUANTILE * (len(in_order) - 1) + 0.5)] * 1e9)
+
+    def _condition(self, pods: list[PodView], now_s: float) -> str:
+        if self.problem:
+            return self.problem
+        if self.cap is not None:
+            return f"QuotaExhausted: {self.cap} slots are given; {self.cap_why}"
+        for state, name in _BAD.items():
+            bad = [pod for pod in pods if pod.state is state]
+            if bad:
+                return f"{name}: {len(bad)} of {len(pods)} pods; {bad[0].why}"
+        if self.contended(now_s):
+            other = self.foreign_by or "someone else"
+            return f"Contended: {other} sizes it too; give it one owner"
+        return ""
+
+
+_BAD: Final[Mapping[PodState, str]] = {
+    PodState.IMAGE_FAILED: "ImagePullFailed",
+    PodState.BROKEN: "PodsBroken",
+    PodState.LOST: "PodsLost",
+}
+
+
+def older(version: str, than: str) -> bool:
+    """Whether a resource version is known to be the older one (decimal since Kubernetes 1.35)."""
+    if not (version.isdecimal() and than.isdecimal()):
+        return False
+    return int(version) < int(than)

@@ -1,0 +1,192 @@
+"""Pools that are Deployments: sizes are set by the scale subresource, states come from watches.
+
+A step of the control loop calls the API server only to change a size. While the API server cannot
+be reached for longer than `stale_s`, or asks to wait, `DependencyDown`: pools stay as they are.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import structlog
+
+from assay.config.kubernetes import KubernetesSettings
+from assay.core.errors import DependencyDown, InvalidRequest
+from assay.core.ids import StageName
+from assay.edge.clock import Clock
+from assay.edge.metrics import Metrics
+from assay.planner.kubernetes.api import KubernetesApi
+from assay.planner.kubernetes.mirror import NOT_ASKED, Mirror
+from assay.planner.kubernetes.pods import PodView, part, pod_view
+from assay.planner.kubernetes.pool import CONTENDED_PATCH_S, Pool, Target, target_view
+from assay.planner.session.messages import PoolState
+
+SYNC_S_MAX: Final = 15.0
+SYNC_EVERY_S: Final = 0.05
+
+Running = Callable[[Sequence[StageName]], Awaitable[Mapping[StageName, int]]]
+"""Requests with a lease, by stage."""
+
+log = structlog.get_logger(__name__)
+
+
+class KubernetesScaler:
+    """Sizes the Deployments of `settings.deployments`."""
+
+    def __init__(
+        self, settings: KubernetesSettings, *, running: Running, clock: Clock, metrics: Metrics
+    ) -> None:
+        self._settings = settings
+        self._running = running
+        self._clock = clock
+        self._metrics = metrics
+        self._pools = {
+            StageName(stage): Pool(
+                stage=StageName(stage),
+                deployment=name,
+                slots_per_pod=settings.slots_per_pod_by_stage.get(stage, settings.slots_per_pod),
+            )
+            for stage, name in settings.deployments.items()
+        }
+        self._by_deployment = {pool.deployment: pool for pool in self._pools.values()}
+        self._api = KubernetesApi(kubeconfig=settings.kubeconfig, clock=clock)
+        namespace = settings.namespace
+        self._deployments_path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+        self._deployments = Mirror(
+            self._api, self._deployments_path, settings.selector,
+            parse=target_view, seen=self._deployment_seen, clock=clock,
+        )  # fmt: skip
+        self._pods = Mirror(
+            self._api, f"/api/v1/namespaces/{namespace}/pods", settings.selector,
+            parse=partial(_pod_view, pool_label=settings.pool_label), seen=self._pod_seen,
+            clock=clock,
+        )  # fmt: skip
+        self._watching: list[asyncio.Task[None]] = []
+        self._conditions: dict[StageName, str] = {}
+
+    # -- the interface of a scaler -------------------------------------------------------------
+    async def pools(self) -> Sequence[PoolState]:
+        """Current state of all pools that have a Deployment."""
+        await self._synced()
+        present = self._present()
+        running = await self._running(list(present))
+        by_stage: dict[str, list[PodView]] = {}
+        for pod in self._pods.objects.values():
+            by_stage.setdefault(pod.stage, []).append(pod)
+        now_s = self._clock.now_ns() / 1e9
+        found = [
+            pool.state(
+                target, by_stage.get(stage, ()),
+                running=running.get(stage, 0), now_s=now_s, patience=self._settings,
+            )
+            for stage, (pool, target) in present.items()
+        ]  # fmt: skip
+        self._tell(found)
+        return found
+
+    async def resize(self, stage: StageName, slots: int) -> PoolState:
+        """Set the size of a pool; does nothing where it has that size."""
+        await self._synced()
+        pool, target = self._one(stage)
+        replicas = pool.pods_for(slots)
+        if replicas == pool.replicas(target):
+            pool.problem = ""
+        else:
+            await self._set(pool, replicas)
+        return next(state for state in await self.pools() if state.stage == stage)
+
+    async def close(self) -> None:
+        """Stop watching; pools stay as they are."""
+        watching, self._watching = self._watching, []
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+        await self._api.close()
+
+    # -- parts ---------------------------------------------------------------------------------
+    async def _set(self, pool: Pool, replicas: int) -> None:
+        now_s = self._clock.now_ns() / 1e9
+        since_s = now_s - pool.foreign[-1] if pool.foreign else CONTENDED_PATCH_S
+        if pool.contended(now_s) and since_s < CONTENDED_PATCH_S:
+            return
+        path = f"{self._deployments_path}/{pool.deployment}/scale"
+        try:
+            scale = await self._api.scale(path, replicas)
+        except InvalidRequest as error:
+            pool.problem = error.message
+            raise
+        version = str(part(scale, "metadata").get("resourceVersion") or "")
+        pool.resized(replicas, version, now_s)
+        log.info("pool_scaled", stage=pool.stage, deployment=pool.deployment, replicas=replicas)
+
+    def _one(self, stage: StageName) -> tuple[Pool, Target]:
+        found = self._present().get(stage)
+        if found is None:
+            raise InvalidRequest(f"stage {stage!r} has no Deployment here", field="stage")
+        return found
+
+    def _present(self) -> dict[StageName, tuple[Pool, Target]]:
+        there = self._deployments.objects
+        return {
+            stage: (pool, there[pool.deployment])
+            for stage, pool in self._pools.items()
+            if pool.deployment in there
+        }
+
+    async def _synced(self) -> None:
+        if not self._watching:
+            self._watching = [
+                asyncio.create_task(mirror.run(), name="kubernetes watch")
+                for mirror in (self._deployments, self._pods)
+            ]
+        try:
+            async with asyncio.timeout(SYNC_S_MAX):
+                while why := self._why_not_synced():
+                    if why != NOT_ASKED:
+                        raise DependencyDown(why)
+                    await asyncio.sleep(SYNC_EVERY_S)
+        except TimeoutError:
+            raise DependencyDown(NOT_ASKED) from None
+
+    def _why_not_synced(self) -> str:
+        for task in self._watching:
+            if task.done():
+                task.result()  # a bug: raises it
+        patience_ns = self._settings.stale_s * 1e9
+        for mirror in (self._deployments, self._pods):
+            lost_for_ns = self._clock.monotonic_ns() - mirror.lost_ns
+            if mirror.why and (not mirror.listed or lost_for_ns > patience_ns):
+                return mirror.why
+        return ""
+
+    @property
+    def deployments(self) -> Mapping[str, Target]:
+        """The Deployments as last seen, by name."""
+        return self._deployments.objects
+
+    def _deployment_seen(self, target: Target) -> None:
+        pool = self._by_deployment.get(target.name)
+        if pool is not None:
+            pool.target_seen(target, self._clock.now_ns() / 1e9)
+
+    def _pod_seen(self, pod: PodView) -> None:
+        pool = self._pools.get(StageName(pod.stage))
+        took_s = pool.pod_seen(pod) if pool is not None else None
+        if took_s is not None:
+            self._metrics.pool_started(stage=pod.stage, seconds=took_s)
+
+    def _tell(self, pools: Sequence[PoolState]) -> None:
+        for pool in pools:
+            if self._conditions.get(pool.stage, "") != pool.condition:
+                self._conditions[pool.stage] = pool.condition
+                log.warning("pool_condition", stage=pool.stage, condition=pool.condition)
+            self._metrics.pool_seen(
+                stage=pool.stage, desired=pool.desired, ready=pool.ready, busy=pool.busy,
+                condition=pool.condition.partition(":")[0],
+            )  # fmt: skip
+
+
+def _pod_view(found: Mapping[str, object], *, before: object, pool_label: str) -> PodView:
+    known = before if isinstance(before, PodView) else None
+    return pod_view(found, pool_label=pool_label, before=known)

@@ -1,0 +1,39 @@
+"""A scaler under test, with the numbers that a store would give it."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from assay.core.errors import DependencyDown
+from assay.core.ids import StageName
+from assay.edge.metrics import Metrics
+from assay.planner.kubernetes.scaler import KubernetesScaler
+from assay.planner.session.messages import PoolState
+
+
+class Scaling:
+    """A scaler and what it reads beside the API server."""
+
+    scaler: KubernetesScaler
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.busy: dict[StageName, int] = {}
+
+    async def running(self, stages: Sequence[StageName]) -> Mapping[StageName, int]:
+        return {stage: self.busy.get(stage, 0) for stage in stages}
+
+    async def pool(self, stage: str) -> PoolState:
+        """The pool as it is seen now; fails if there is none."""
+        return next(pool for pool in await self.scaler.pools() if pool.stage == stage)
+
+    async def seen(self, stage: str) -> PoolState | None:
+        """The pool, or `None` while the API server does not answer."""
+        try:
+            return await self.pool(stage)
+        except (DependencyDown, StopIteration, RuntimeError):
+            return None
+
+    async def resize(self, stage: str, slots: int) -> PoolState:
+        return await self.scaler.resize(StageName(stage), slots)
+
+
+RunScaler = Callable[..., Scaling]

@@ -1,0 +1,97 @@
+"""KEDA asks the planner for sizes, over gRPC, as its external scaler client does."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.scaling import RunScaler, Scaling
+
+from assay.planner.kubernetes.keda import ExternalScaler, KedaScaler, KedaServer
+from assay.v1 import externalscaler_pb2 as pb
+from assay.v1 import externalscaler_pb2_grpc as pb_grpc
+
+RUN = "python.run"
+REF = pb.ScaledObjectRef(name="so", namespace="assay", scalerMetadata={"stage": RUN})
+
+
+class Asked:
+    """A planner's door for KEDA."""
+
+    leading = True
+
+    def __init__(self, scaling: Scaling, stub: "pb_grpc.ExternalScalerAsyncStub") -> None:
+        self.scaling = scaling
+        self.stub = stub
+
+    async def metric(self) -> float:
+        request = pb.GetMetricsRequest(scaledObjectRef=REF, metricName="assay-planned-pods")
+        answer = await self.stub.GetMetrics(request, timeout=20)
+        return answer.metricValues[0].metricValueFloat
+
+
+async def pushed(stream: Any) -> bool:
+    """The next answer of a stream."""
+    answer = await stream.read()
+    assert isinstance(answer, pb.IsActiveResponse)
+    return answer.result
+
+
+@pytest.fixture
+async def asked(cluster: Cluster, run_scaler: RunScaler) -> AsyncIterator[Asked]:
+    """KEDA's client on a planner's server."""
+    await cluster.deploy(RUN, replicas=2)
+    scaling = run_scaler(RUN, keda=True, slots_per_pod=4)
+    assert isinstance(scaling.scaler, KedaScaler)
+    holder: list[Asked] = []
+    servicer = ExternalScaler(scaling.scaler, lambda: holder[0].leading)
+    server = KedaServer(servicer, host="127.0.0.1", port=0)
+    address = await server.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        holder.append(Asked(scaling, pb_grpc.ExternalScalerStub(channel)))
+        await scaling.pool(RUN)
+        yield holder[0]
+    await server.stop()
+
+
+async def test_keda_is_told_the_planned_pods_and_no_size_is_patched(
+    asked: Asked, server: ApiServer, cluster: Cluster
+) -> None:
+    spec = (await asked.stub.GetMetricSpec(REF, timeout=20)).metricSpecs
+    assert [(one.metricName, one.targetSizeFloat) for one in spec] == [("assay-planned-pods", 1.0)]
+    assert await asked.metric() == 2, "before a plan: what is there"
+    state = await asked.scaling.resize(RUN, 10)
+    assert (state.desired, await asked.metric()) == (12, 3)
+    assert [call for call in server.calls if call.query.get("fieldManager")] == []
+    await cluster.scale("assay-python-run", 3, manager="kube-controller-manager")
+    assert (await asked.scaling.pool(RUN)).condition == "", "KEDA's HPA is the owner"
+
+
+async def test_activity_is_pushed_when_the_plan_wants_the_first_pod(asked: Asked) -> None:
+    await asked.scaling.resize(RUN, 0)
+    stream = asked.stub.StreamIsActive(REF, timeout=60)
+    seen = [await pushed(stream)]
+    await asked.scaling.resize(RUN, 4)
+    seen.append(await pushed(stream))
+    await asked.scaling.resize(RUN, 8)
+    await asked.scaling.resize(RUN, 0)
+    seen.append(await pushed(stream))
+    stream.cancel()
+    assert seen == [False, True, False]
+    assert (await asked.stub.IsActive(REF, timeout=20)).result is False
+
+
+async def test_a_planner_that_stands_by_leaves_the_answer_to_kedas_fallback(asked: Asked) -> None:
+    asked.leading = False
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await asked.metric()
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_an_unknown_stage_is_named(asked: Asked) -> None:
+    wrong = pb.ScaledObjectRef(name="so", scalerMetadata={"stage": "nothing"})
+    with pytest.raises(grpc.aio.AioRpcError, match="'nothing'") as caught:
+        await asked.stub.IsActive(wrong, timeout=20)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND

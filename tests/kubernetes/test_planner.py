@@ -1,0 +1,160 @@
+"""The whole planner on pods: a batch comes, the Deployment grows, the batch goes, it shrinks."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.cluster import Cluster, not_placed, ready, until
+from tests.kubernetes.scaling import RunScaler
+
+from assay.config.environment import SettingError
+from assay.config.settings import PlannerSettings, Settings, StoreSettings
+from assay.core.ids import BatchId, GroupId, PipelineName, RequestId, TaskId, TenantId
+from assay.core.records import BatchSpec, NewRequest, Quota, TaskRecord
+from assay.edge.metrics import Metrics
+from assay.planner.build import PlannerService
+from assay.planner.build import build as build_planner
+from assay.planner.service.wire import condition_messages
+from assay.store.port import Store
+from assay.verifiers.registry import load_pipelines
+
+TENANT = TenantId("default")
+STAGE = "python.run"
+QUICK = {"tick_s": 0.2, "replan_s": 0.5, "search_s": 1.0, "hold_s": 0.2, "lease_s": 2.0}
+RunPlanner = Callable[..., Awaitable[PlannerService]]
+
+
+@pytest.fixture
+async def run_planner(
+    cluster: Cluster, store_settings: StoreSettings, run_scaler: RunScaler, tmp_path: Path
+) -> AsyncIterator[RunPlanner]:
+    """Start planners of Deployments; they end with the test."""
+    run_scaler()  # writes the kubeconfig
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def run(**kubernetes: Any) -> PlannerService:
+            settings = Settings(
+                data_dir=tmp_path / "data",
+                store=store_settings,
+                planner=PlannerSettings.model_validate(
+                    {
+                        "grpc_port": 0, "slots_min": 0, "slots_max": 8, **QUICK,
+                        "scaler": "kubernetes",
+                        "kubernetes": {
+                            "namespace": cluster.namespace,
+                            "kubeconfig": tmp_path / "kubeconfig",
+                            "deployments": {STAGE: "assay-python-run"},
+                            **kubernetes,
+                        },
+                    }
+                ),
+            )  # fmt: skip
+            service = build_planner(settings, metrics=Metrics())
+            await service.server.start()
+            stop = asyncio.Event()
+            running = asyncio.create_task(service.work(stop))
+
+            async def end() -> None:
+                stop.set()
+                await running
+                await service.stop()
+
+            stack.push_async_callback(end)
+            return service
+
+        yield run
+
+
+async def open_batch(store: Store, size: int) -> BatchId:
+    """A batch of Python programs, all submitted."""
+    definition = load_pipelines()[PipelineName("code.python")]
+    task = TaskRecord(
+        tenant=TENANT, task_id=TaskId("t"), pipeline=definition.spec.name,
+        stages=definition.spec.stages,
+        settings_json=definition.settings().model_dump_json().encode(),
+        batch_size=size, trainer_cost_rate=8.0,
+    )  # fmt: skip
+    await store.put_task(task)
+    batch = BatchId("b")
+    spec = BatchSpec(
+        tenant=TENANT, batch_id=batch, task_id=task.task_id, size=size, group_size=0,
+        deadline_after_ms=60_000,
+    )  # fmt: skip
+    await store.open_batch(spec, Quota())
+    requests = [
+        NewRequest(request_id=RequestId(f"r{n}"), group_id=GroupId(""), response=b"print(1)",
+                   reference=b'{"tests": [{"input": "", "output": "1"}]}')
+        for n in range(size)
+    ]  # fmt: skip
+    await store.submit(TENANT, batch, requests, Quota())
+    return batch
+
+
+async def kubelet(server: ApiServer, cluster: Cluster, room: int) -> None:
+    """Make pods as a Deployment wants; those beyond `room` find no place."""
+    pods: list[str] = []
+    while True:
+        spec = server.objects["deployments", "assay-python-run"]["spec"]
+        now_s = time.time()
+        while len(pods) < spec["replicas"]:
+            status = ready(now_s) if len(pods) < room else not_placed("SchedulingGated", now_s)
+            pods.append(await cluster.add_pod(STAGE, status, created_s=now_s))
+        while len(pods) > spec["replicas"]:
+            await cluster.remove_pod(pods.pop())
+        await asyncio.sleep(0.02)
+
+
+async def test_a_batch_scales_its_deployment_from_nothing_and_back(
+    server: ApiServer, cluster: Cluster, store: Store, run_planner: RunPlanner
+) -> None:
+    name = await cluster.deploy(STAGE, replicas=0)
+    node = asyncio.create_task(kubelet(server, cluster, room=100))
+    planner = await run_planner()
+    batch = await open_batch(store, 64)
+
+    async def grown() -> bool:
+        return await cluster.replicas(name) > 0
+
+    await until(grown, f"the pool grows; {planner.controller.why_not_ready}")
+    await store.cancel(TENANT, batch)
+
+    async def gone() -> bool:
+        return await cluster.replicas(name) == 0
+
+    await until(gone, "the pool is given back")
+    node.cancel()
+
+
+async def test_without_room_the_plan_falls_back_to_what_is_given_and_says_why(
+    server: ApiServer, cluster: Cluster, store: Store, run_planner: RunPlanner
+) -> None:
+    name = await cluster.deploy(STAGE, replicas=0)
+    node = asyncio.create_task(kubelet(server, cluster, room=1))
+    planner = await run_planner(gated_s=1.0, quota_hold_s=600.0)
+    await open_batch(store, 256)
+
+    async def fallen_back() -> bool:
+        plan = planner.controller.plan
+        return plan is not None and any(
+            stage.stage == STAGE and stage.slots_max == 1 for stage in plan.stages
+        )
+
+    await until(fallen_back, f"the plan's cap; {planner.controller.why_not_ready}")
+    assert await cluster.replicas(name) >= 1
+    told = condition_messages(planner.controller.pools)
+    assert [(one.stage, one.condition) for one in told] == [(STAGE, "QuotaExhausted")]
+    node.cancel()
+
+
+def test_a_scaler_without_deployments_is_refused_at_the_start(
+    store_settings: StoreSettings, tmp_path: Path
+) -> None:
+    planner = PlannerSettings.model_validate({"scaler": "kubernetes"})
+    settings = Settings(data_dir=tmp_path, store=store_settings, planner=planner)
+    with pytest.raises(SettingError, match=r"planner\.kubernetes\.deployments"):
+        build_planner(settings, metrics=Metrics())
