@@ -14,10 +14,11 @@ from tests.verifiers.judge_server import Exchange, JudgeServer, says_yes_to, sta
 from assay.config.settings import JudgeProvider, VerifierSettings
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
+from assay.core.tools.rate import next_free_s
 from assay.verifiers.judge import asking, provider
 from assay.verifiers.judge.conversation import Unreadable, read_answers, read_better
 from assay.verifiers.judge.pairs import opponents, win_shares
-from assay.verifiers.judge.permits import LocalPermits, next_free_s
+from assay.verifiers.judge.permits import LocalPermits
 from assay.verifiers.judge.rubric import Rubric, judged, questions_of
 from assay.verifiers.port import RateLimits
 
