@@ -18,6 +18,7 @@ from assay.client.types import (
     Result,
     Scores,
     StageTiming,
+    StoredArtifact,
     Submitted,
     Task,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "Result",
     "Scores",
     "StageTiming",
+    "StoredArtifact",
     "Submitted",
     "SyncBatch",
     "SyncClient",

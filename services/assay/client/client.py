@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Pipeline,
         Request,
         Scores,
+        StoredArtifact,
         Task,
     )
 
@@ -142,6 +143,16 @@ class Client:
         with wire.holding("size"):
             request = reward_pb2.HintRequest(task_id=_task_id(task), size=size)
         await self._connection.call(self._stub.Hint, request)
+
+    async def put_artifact(self, content: bytes) -> StoredArtifact:
+        """Send a file ahead, once for all requests that come with it; may be repeated.
+
+        Raises:
+            InvalidRequest, TooLarge: it is empty, or larger than a request's files may be.
+            Saturated: the tenant's `uploads_bytes_max` is used up.
+        """
+        answer = await self._connection.call(self._stub.PutArtifact, wire.pieces(content))
+        return wire.stored_artifact(answer)
 
     async def open_batch(
         self,
@@ -301,6 +312,10 @@ class SyncClient:
     def hint(self, task: Task | str, *, size: int = 0) -> None:
         """See `Client.hint`."""
         self._loop.run(self._client.hint(task, size=size))
+
+    def put_artifact(self, content: bytes) -> StoredArtifact:
+        """See `Client.put_artifact`."""
+        return self._loop.run(self._client.put_artifact(content))
 
     def open_batch(
         self,

@@ -100,8 +100,10 @@ def wire_work(claim: Claim, task: int) -> WireWork:
 
 
 def _wire(one: Claim | Member, task: int, tenant: str) -> WireWork:
-    contents = (one.response, one.reference, one.handover, one.messages, one.artifacts)
-    return WireWork(task, *contents, tenant=tenant)
+    files = [(file.name, file.content) for file in one.artifacts]
+    return WireWork(
+        task, one.response, one.reference, one.handover, one.messages, files, tenant=tenant
+    )
 
 
 def blame_for_end(assignment: Assignment) -> Blame:
