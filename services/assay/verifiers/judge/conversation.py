@@ -1,4 +1,4 @@
-"""What a judge is told, and how its reply is read. Pure.
+"""The prompts of a judge, and how its reply is read. Pure.
 
 The response is data of an opponent. It stands between lines with a random *nonce* that was chosen
 after the response was written, and a verdict counts only in a JSON object that repeats the nonce: a

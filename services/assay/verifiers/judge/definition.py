@@ -39,7 +39,7 @@ class JudgeSettings(PipelineSettings):
     rubric: Rubric = Rubric()
     """Questions about every response; those of a reference replace them."""
     instructions: str = Field(default="", max_length=20_000)
-    """What the judge is told before the questions."""
+    """Text for the judge before the questions."""
     temperature: float = Field(default=0.0, ge=0, le=2)
     """Of the judge."""
     tokens_max: int = Field(default=1_024, gt=0, le=100_000)
