@@ -31,7 +31,10 @@ def entry(monkeypatch: pytest.MonkeyPatch, given: object) -> EntryPoint:
     return EntryPoint(name="user", value="a_users_pipelines:given", group=ENTRY_POINT_GROUP)
 
 
-SETTINGS_REQUIRED = {"python_function", "composite", "shape", "llm_judge", "llm_judge.pairwise"}
+SETTINGS_REQUIRED = {
+    *("python_function", "composite", "shape"),
+    *("llm_judge", "llm_judge.pairwise", "reward_model"),
+}
 """Their tasks have to name a function, components, rules or a provider."""
 
 

@@ -30,6 +30,7 @@ from assay.verifiers.port import (
     StageHandler,
 )
 from assay.verifiers.relative import definition as relative_definition
+from assay.verifiers.reward_model import definition as reward_model_definition
 from assay.verifiers.shaping import definition as shaping_definition
 from assay.verifiers.sql import definition as sql_definition
 from assay.verifiers.text import definition as text_definition
@@ -48,6 +49,7 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     sql_definition.define_pipelines,
     shaping_definition.define_pipelines,
     judge_definition.define_pipelines,
+    reward_model_definition.define_pipelines,
     composite_definition.define_pipelines,
     function_definition.define_pipelines,
 )

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from assay.config.settings import JudgeProvider
@@ -24,6 +24,7 @@ from assay.core.tools.backoff import pause_s
 from assay.edge.clock import Clock
 from assay.verifiers.port import Permits, RateLimits
 
+T = TypeVar("T")
 REPLY_BYTES_MAX: Final = 4 * 1024 * 1024
 _PAUSE_S_FIRST: Final = 0.5
 _PAUSE_S_MAX: Final = 20.0
@@ -123,13 +124,23 @@ class Provider:
         )
         return found
 
-    def post(self, path: str, body: Mapping[str, Any], tenant: str, tokens: int) -> Any:  # noqa: ANN401
-        """Ask another route of the server until there is a reply; returns its JSON.
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        tenant: str,
+        tokens: int,
+        read: Callable[[Any], T],
+    ) -> T:
+        """Ask another route of the server until `read` can read its JSON.
 
         Raises:
-            JudgeError: there is none within the attempts and the time.
+            JudgeError: there is no such answer within the attempts and the time.
         """
-        return self._until_answered(path, body, tenant, tokens, self._json)
+        found: T = self._until_answered(
+            path, body, tenant, tokens, lambda content: read(self._json(content))
+        )
+        return found
 
     def _until_answered(
         self,
