@@ -15,7 +15,7 @@ class WorkerTime:
         self._used_us: dict[TenantId, Counter[int]] = defaultdict(Counter)
 
     def spend(self, tenant: TenantId, cost_us: int, now_ns: int) -> None:
-        """The tenant's requests held workers for so long."""
+        """The tenant's requests held workers for this long."""
         self._used_us[tenant][now_ns // 1_000 // HOUR_US] += cost_us
 
     def rest_s(self, tenant: TenantId, most_s: float, now_ns: int) -> float:
