@@ -22,8 +22,11 @@ history, so few turns share a trajectory; `released` -> clients give up: look at
 
 import contextlib
 import os
-from collections.abc import Callable
+from bisect import bisect_left
+from collections import Counter as TallyOf
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -329,15 +332,13 @@ class Metrics:
         """A slot's process ended."""
         self._slots_ended.labels(stage, reason).inc()
 
-    def waits(self, *, stage: str) -> Callable[[float], None]:
+    def waits(self, *, stage: str) -> Callable[[Sequence[float]], None]:
         """Return a function to call with the seconds that each claim waited."""
-        observe: Callable[[float], None] = self._wait.labels(stage).observe
-        return observe
+        return partial(observe_all, self._wait.labels(stage))
 
-    def services(self, *, stage: str) -> Callable[[float], None]:
+    def services(self, *, stage: str) -> Callable[[Sequence[float]], None]:
         """Return a function to call with the seconds that each claim held its slot."""
-        observe: Callable[[float], None] = self._service.labels(stage).observe
-        return observe
+        return partial(observe_all, self._service.labels(stage))
 
     def attempts_ended(self, *, stage: str, result: str, count: int = 1) -> None:
         """Claims ended: `ended`, `handed_over`, `failed`, `given_back` or `stale`."""
@@ -483,3 +484,14 @@ def open_metrics(data_dir: Path) -> Metrics:
     if reason:
         metrics.part_replaced(part=part, reason=reason)
     return metrics
+
+
+def observe_all(histogram: Histogram, seconds: Sequence[float]) -> None:
+    """As `histogram.observe` for each, with one write per bucket: one takes 4 us, twice for each
+    request that a host runs."""
+    if not seconds:
+        return
+    bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001 no public way
+    for index, count in TallyOf(bisect_left(bounds, one) for one in seconds).items():
+        buckets[index].inc(count)
+    histogram._sum.inc(sum(seconds))  # noqa: SLF001 as above
