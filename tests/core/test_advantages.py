@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.advantages import Estimator, advantages, zero_shift_micro
+from assay.core.errors import InvalidRequest
 
 REWARDS = st.floats(-1e6, 1e6, allow_nan=False)
 GROUPS = st.lists(st.none() | REWARDS, max_size=32)
@@ -39,6 +40,47 @@ def test_the_shift_is_the_distance_between_what_zeros_would_give_and_what_is(
 def test_rewards_beyond_moments_shift_nothing_that_can_be_said() -> None:
     assert zero_shift_micro([1.7e308, 1.6e308, None]) == 0
     assert zero_shift_micro([1.0, 0.0, 0.0, None]) == 1_154_701
+
+
+LARGE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@ALL
+@given(rewards=st.lists(LARGE, min_size=1, max_size=16))
+def test_rewards_of_any_size_have_finite_advantages_or_are_refused(
+    rewards: list[float], estimator: Estimator
+) -> None:
+    try:
+        found = advantages(rewards, estimator)
+    except InvalidRequest:
+        found = []
+        assert estimator is not Estimator.GRPO
+        assert max(map(abs, rewards)) > 1e307
+    assert all(one is not None and math.isfinite(one) for one in found)
+
+
+@ALL
+@given(rewards=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=16))
+def test_advantages_grow_with_their_rewards(rewards: list[float], estimator: Estimator) -> None:
+    """Exactly, since a power of two only moves the exponent."""
+    whole = [float(round(reward)) for reward in rewards]
+    found = advantages([math.ldexp(reward, 900) for reward in whole], estimator)
+    unit = 0 if estimator is Estimator.GRPO else 900
+    assert found == [math.ldexp(one or 0.0, unit) for one in advantages(whole, estimator)]
+
+
+@ALL
+def test_the_largest_rewards_are_told_apart(estimator: Estimator) -> None:
+    found = advantages([1.7e308, 1.6e308, 1.6e308, 1.7e308], estimator)
+    assert [(one or 0.0) > 0 for one in found] == [True, False, False, True]
+
+
+@ALL
+@pytest.mark.parametrize("reward", [math.inf, -math.inf, math.nan])
+def test_a_reward_that_is_not_finite_is_named(reward: float, estimator: Estimator) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        advantages([0.0, None, reward], estimator)
+    assert refused.value.field == "rewards[2]"
 
 
 @ALL

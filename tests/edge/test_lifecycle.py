@@ -15,6 +15,8 @@ import pytest
 from assay.edge.lifecycle import (
     EXIT_CONFIGURATION,
     EXIT_UNAVAILABLE,
+    PARTIAL_LEAST,
+    PAUSE,
     POSTPONED_S_MAX,
     Collector,
     listening,
@@ -175,4 +177,27 @@ def test_full_collections_wait_for_a_moment_with_few_calls() -> None:
         assert hold_much()
     finally:
         gc.callbacks.remove(count)
+        gc.unfreeze()
+
+
+def test_a_full_collection_that_took_long_is_followed_by_a_pause() -> None:
+    """Few calls may hold many objects; each collection then delays the calls of all."""
+    cpu_s = iter([0.0, 0.1, 10.0, 10.001, 20.0, 29.0, 30.0, 30.001])
+    gc.collect()
+    gc.freeze()
+    collector = Collector(lambda: 3, now_s=0.0, cpu_s=lambda: next(cpu_s))
+
+    def look(now_s: float) -> bool:
+        for _ in range(PARTIAL_LEAST + 1):
+            gc.collect(1)
+        return collector.look(now_s)
+
+    try:
+        assert look(1.0)
+        assert not look(0.9 + 0.1 * PAUSE)
+        assert look(1.1 + 0.1 * PAUSE)
+        assert look(2.0 + 0.1 * PAUSE), "the second was short"
+        assert look(2.1 + 0.1 * PAUSE + POSTPONED_S_MAX), "no pause is longer"
+    finally:
+        collector.close()
         gc.unfreeze()

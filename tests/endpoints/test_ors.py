@@ -222,6 +222,52 @@ async def test_a_file_of_tasks_that_cannot_be_used_stops_the_start(
         await run_api(environments={"sums": {"pipeline": "math", "tasks": tasks}})
 
 
+async def test_a_session_goes_on_in_another_api_process(
+    run_api: Any, run_worker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Begun in one, judged in the other; then no other response has a reward in either."""
+    acme, other = "acme-" * 6, "other-" * 6
+    tenants = {
+        name: {"token_sha256": hashlib.sha256(token.encode()).hexdigest()}
+        for name, token in (("acme", acme), ("other", other))
+    }
+    environments = {"sums": {"pipeline": "math", "tasks": str(task_file(tmp_path))}}
+    apis = [await run_api(environments=environments, tenants=tenants) for _ in range(2)]
+    await run_worker(Judge(), stage="extract")
+    async with (
+        httpx.AsyncClient(base_url=apis[0].addresses.http, timeout=300) as one,
+        httpx.AsyncClient(base_url=apis[1].addresses.http, timeout=300) as two,
+    ):
+
+        def headers(token: str = acme, sid: str = "s1") -> dict[str, str]:
+            return {"Authorization": f"Bearer {token}", "X-Session-ID": sid}
+
+        async def submit(http: httpx.AsyncClient, text: str, sid: str = "s1") -> Any:
+            body = {"name": "submit", "input": {"response": text}}
+            answer = await http.post("/sums/call", json=body, headers=headers(sid=sid))
+            return answer.text if answer.status_code == 200 else answer.status_code
+
+        task = {"env_name": "sums", "split": "train", "index": 0}
+        for sid in ("s1", "s2"):
+            begun = await one.post("/create", json=task, headers=headers(sid=sid))
+            assert begun.status_code == 200, begun.text
+        again = await two.post("/create", json=task, headers=headers())
+        assert again.status_code == 409
+        stolen = await two.get("/sums/prompt", headers=headers(other))
+        assert stolen.status_code == 404, "a session is of its tenant in every process"
+        [block] = (await two.get("/sums/prompt", headers=headers())).json()
+        assert block["text"] == "2 + 3?"
+        assert events(await submit(two, FAILS))[-1][0] == "error"
+        assert result(await submit(two, WRONG))["output"]["reward"] == 0.0
+        for http in (one, two):
+            assert result(await submit(http, RIGHT))["reason"] == "episode_finished"
+        assert (await two.post("/delete", headers=headers(sid="s2"))).status_code == 200
+        assert await submit(one, RIGHT, "s2") == 404, "closed there, closed here"
+        monkeypatch.setattr(ors_sessions, "TTL_S", 0.0)
+        await one.post("/create", json=task, headers=headers(sid="s3"))
+        assert (await two.post("/ping", headers=headers(sid="s3"))).status_code == 404
+
+
 async def run_in(program: str, *arguments: str) -> Any:
     """The last line of a program of this folder, run where its packages are; or skip."""
     path = Path(__file__).with_name(program)

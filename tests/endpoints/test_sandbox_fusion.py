@@ -11,6 +11,9 @@ from tests.e2e.commands import platform_up
 from tests.integrations.interpreters import run_program
 from tests.verifiers.benches import SHARED_DATA
 
+from assay.reward.endpoints.sandbox_fusion_bodies import LANGUAGES, NOT_HERE
+from assay.verifiers.languages.toolchains import ToolMissing, toolchains
+
 ROUNDS = """
 #include <bits/stdc++.h>
 int main() { long long a, b; std::cin >> a >> b; std::cout << a * b << std::endl; }
@@ -50,6 +53,7 @@ async def test_sandbox_fusions_clients_over_a_running_platform(tmp_path: Path) -
         assert (await http.get("/v1/ping")).json() == "pong"
         await one_submission_as_verl_sends_it(http, addresses["http"])
         await what_programs_do(http)
+        await languages(http)
         await data_sets(http)
         await labelled_requests(http)
         await the_client_of_pypi(f"{addresses['http']}/v1/sandboxfusion")
@@ -101,6 +105,64 @@ async def what_programs_do(http: httpx.AsyncClient) -> None:
     broken = await run("int main() {", "cpp")
     assert (broken["status"], broken["run_result"]) == ("Failed", None)
     assert broken["compile_result"]["return_code"] == 1
+
+
+PROGRAMS = {
+    "c": """
+#include <stdio.h>
+int main() { int a, b; scanf("%d %d", &a, &b); printf("%d\\n", a + b); }
+""",
+    "java": """
+import java.util.Scanner;
+public class Main { public static void main(String[] a) {
+  Scanner in = new Scanner(System.in); System.out.println(in.nextInt() + in.nextInt()); } }
+""",
+    "nodejs": "const [a, b] = require('fs').readFileSync(0, 'utf8').trim().split(' ').map(Number);"
+    "\nconsole.log(a + b);",
+    "typescript": "const s: string = require('fs').readFileSync(0, 'utf8').trim();\n"
+    "console.log(s.split(' ').map(Number).reduce((a: number, b: number) => a + b));",
+    "go": """
+package main
+import "fmt"
+func main() { var a, b int; fmt.Scan(&a, &b); fmt.Println(a + b) }
+""",
+    "rust": """
+use std::io::*;
+fn main() { let mut s = String::new(); stdin().read_to_string(&mut s).unwrap();
+  println!("{}", s.split_whitespace().map(|x| x.parse::<i64>().unwrap()).sum::<i64>()); }
+""",
+    "bash": "read a b; echo $((a + b))",
+}
+"""Print the sum of two numbers."""
+
+
+async def languages(http: httpx.AsyncClient) -> None:
+    """Judged right and wrong where the tools are; otherwise no verdict at all."""
+    row = {"id": 7, "test": oj(("1 2", "3"), ("2 2", "4"))}
+    for name, program in PROGRAMS.items():
+        missing = isinstance(toolchains()[LANGUAGES[name].name], ToolMissing)
+        run = {"code": program, "language": name, "stdin": "1 2\n", "compile_timeout": 60}
+        answer = await http.post("/run_code", json=run)
+        assert answer.status_code == 200, (name, answer.text)
+        ran = answer.json()
+        wrong = program.replace("sum", "product") if name == "rust" else program.replace("+", "-")
+        submitted = []
+        for code in (program, wrong):
+            config = {"dataset_type": "CommonOJDataset", "language": name, "provided_data": row}
+            block = f"```{LANGUAGES[name].name}\n{code}\n```"
+            body = {"dataset": "mine", "id": 7, "completion": block, "config": config}
+            submitted.append(await http.post("/submit", json=body))
+        if missing:
+            assert ran["status"] == "SandboxError", (name, ran)
+            assert {one.status_code for one in submitted} <= {503, 504}, name
+        else:
+            assert ran["run_result"]["stdout"] == "3\n", (name, ran)
+            assert (ran["compile_result"] is not None) == LANGUAGES[name].compiled
+            assert [one.json()["accepted"] for one in submitted] == [True, False], name
+    for name in NOT_HERE:
+        never = (await http.post("/run_code", json={"code": "", "language": name})).json()
+        assert never["status"] == "SandboxError", name
+        assert name in never["message"]
 
 
 async def data_sets(http: httpx.AsyncClient) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
+from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -18,9 +20,20 @@ from assay.core.codec import pack_body
 from assay.core.errors import DeadlinePassed
 from assay.core.ids import BatchId, TaskId
 from assay.core.outcome import Outcome
-from assay.core.records import BatchState, EndRequest, FailAttempt, Finish
+from assay.core.records import (
+    BatchState,
+    EndRequest,
+    FailAttempt,
+    Finish,
+    Quota,
+    ResultRecord,
+)
 from assay.core.verdict import Component, Evidence, ResourceUse
-from assay.edge.auth import DEFAULT_TENANT
+from assay.edge.auth import DEFAULT_TENANT, Tenant
+from assay.edge.clock import Clock
+from assay.edge.door import DoorLimits, limited
+from assay.reward.http import ndjson
+from assay.reward.operations.results import PAGE_RESULTS_MAX, Results
 from assay.v1 import common_pb2, reward_pb2
 
 if TYPE_CHECKING:
@@ -461,3 +474,20 @@ async def test_a_batch_says_where_its_requests_are(face: Face, api: Running) -> 
     await face.submit(batch, _items(3))
     record = await api.store.get_batch(DEFAULT_TENANT, BatchId(batch))
     assert (record.state, record.submitted, record.queued) == (BatchState.OPEN, 3, 3)
+
+
+async def test_a_page_that_waits_for_its_reader_is_text_only(
+    http_face: HttpFace, api: Running, run_worker: RunWorker
+) -> None:
+    """Every full garbage collection would visit the results of all streams that no one reads."""
+    await http_face.register("task", "noop")
+    batch = await http_face.open("task", size=PAGE_RESULTS_MAX + 1)
+    await run_worker(_numbered)
+    await http_face.submit(batch, _items(PAGE_RESULTS_MAX + 1))
+    await http_face.rewards(batch)
+    results = Results(store=api.store, clock=Clock(), turn=None)
+    pages = results.stream(Tenant(tenant_id=DEFAULT_TENANT, quota=Quota()), batch, cursor=0)
+    lines = ndjson(limited(pages, DoorLimits(calls_max=1, streams_max=1, bytes_max=1)), nullcontext)
+    async with aclosing(lines):
+        assert len(json.loads(await anext(lines))["results"]) == PAGE_RESULTS_MAX
+        assert not [one for one in gc.get_objects() if isinstance(one, ResultRecord)]

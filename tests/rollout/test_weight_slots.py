@@ -217,6 +217,20 @@ def test_a_retracted_rollout_keeps_its_tokens_and_goes_on_as_if_they_were_its_pr
         assert list(c.policy_versions) == [0] * kept + [1] * (24 - kept)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_version_that_is_not_staged_disturbs_no_rollout(engine: Engine, mode: PauseMode) -> None:
+    """It is refused before the engine is held: nothing waits, and nothing is retracted for it."""
+    with Runtime(engine, 8, OPTIONS, start=False) as runtime:
+        submit(runtime, [1, 2, 3], 24, [5, 6])
+        for _ in range(6):
+            runtime.step()
+        before = runtime.stats()
+        with pytest.raises(WeightsNotReady, match="99"):
+            runtime.activate(99, mode=mode)
+        assert runtime.stats() == before
+        runtime.activate(0, mode=PauseMode.IN_PLACE)  # the active one is always there
+
+
 def test_retracted_rollouts_can_be_cancelled_and_every_credit_comes_back(engine: Engine) -> None:
     with Runtime(engine, 8, OPTIONS, start=False) as runtime:
         before = runtime.stats()

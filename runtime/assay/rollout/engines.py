@@ -80,6 +80,10 @@ class AddressedEngine(Protocol):
         """See `Lending`."""
         ...
 
+    def check_ready(self, version: int) -> None:
+        """Refuse what `activate` would refuse now."""
+        ...
+
     def activate(self, version: int) -> None:
         """Decode with this version of the weights; call between steps."""
         ...
@@ -134,6 +138,9 @@ class ProbeEngine(Lending):
     @policy_version.setter
     def policy_version(self, version: int) -> None:
         self.probe.policy_version = version
+
+    def check_ready(self, version: int) -> None:
+        """Every version is ready."""
 
     def activate(self, version: int) -> None:
         """The probe's weights are their version number."""

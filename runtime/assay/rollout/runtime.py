@@ -441,6 +441,7 @@ class Runtime(NativeRuntime):
             WorkerStalled: as `pause`; nothing changed.
         """
         check_integer("version", version, 0, U32_MAX)
+        self.engine.check_ready(version)  # before rollouts are held, drained or retracted for it
         asked = time.perf_counter()
         with self.pause(timeout_s, mode=mode):
             held = time.perf_counter()

@@ -13,8 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
+from assay.core.errors import InvalidRequest
+
 DEVIATION_MIN: Final = 1e-8
 """Smallest useful deviation of a group's rewards; below it all advantages are 0."""
+
+EXPONENT_MAX: Final = 400
+"""Rewards below 2 to this power are estimated as they are: their squares and sums are finite."""
 
 MICRO: Final = 1_000_000
 
@@ -36,12 +41,35 @@ def advantages(
     """Return one advantage for each reward, `None` where there is none.
 
     Args:
-        rewards: of one group, finite; `None` = the response was not judged.
+        rewards: of one group; `None` = the response was not judged.
         estimator: how advantages are computed.
+
+    Raises:
+        InvalidRequest: a reward is not finite, or an advantage would not be (RLOO and Dr. GRPO,
+            of rewards near the largest double).
     """
-    present = [reward for reward in rewards if reward is not None]
-    found = iter(_ESTIMATE[estimator](present))
+    for i, reward in enumerate(rewards):
+        if reward is not None and not math.isfinite(reward):
+            raise InvalidRequest(f"rewards[{i}]: {reward} is not finite", field=f"rewards[{i}]")
+    found = iter(_estimated([reward for reward in rewards if reward is not None], estimator))
     return [None if reward is None else next(found) for reward in rewards]
+
+
+def _estimated(rewards: list[float], estimator: Estimator) -> list[float]:
+    estimate = _ESTIMATE[estimator]
+    _, exponent = math.frexp(max(map(abs, rewards), default=0.0))
+    down = exponent - EXPONENT_MAX
+    if down <= 0:
+        return estimate(rewards)
+    # Sums and squares of these would overflow: estimate them divided by a power of two, and
+    # multiply back what has the rewards' unit.
+    made = estimate([math.ldexp(reward, -down) for reward in rewards])
+    if estimator is Estimator.GRPO:
+        return made
+    try:
+        return [math.ldexp(one, down) for one in made]
+    except OverflowError:
+        raise InvalidRequest("rewards: an advantage overflows", field="rewards") from None
 
 
 def zero_shift_micro(rewards: Sequence[float | None]) -> int:

@@ -439,10 +439,10 @@ async def limited(pages: AsyncGenerator[T, None], limits: DoorLimits) -> AsyncGe
             until_s = min(ends_s, loop.time() + limits.stream_idle_s_max)
             try:
                 async with asyncio.timeout_at(until_s):
-                    page = await anext(pages)
+                    held = [await anext(pages)]
             except StopAsyncIteration:
                 return
             except TimeoutError:
                 message = "the stream was idle or open for too long; resume from your cursor"
                 raise Saturated(message, retry_after_s=RETRY_AFTER_S) from None
-            yield page
+            yield held.pop()  # not held while it is sent: see `lifecycle.Collector`

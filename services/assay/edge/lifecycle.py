@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,8 @@ USAGE: Final = (
 FEW_CALLS: Final = 64
 LOOK_EVERY_S: Final = 5.0
 POSTPONED_S_MAX: Final = 60.0
+PAUSE: Final = 500
+"""Length of the pause after a full collection, in times its CPU time."""
 PARTIAL_LEAST: Final = 10
 """Partial collections after which there may be enough to find for a full one."""
 NEVER: Final = 2**31 - 1
@@ -46,12 +49,22 @@ class Collector:
     A full collection visits all objects of all calls in progress, and every call waits meanwhile: a
     caller that holds a thousand calls would stop all others again and again. So the interpreter
     itself makes only partial collections; a full one is made while few calls are in progress, or
-    when it was postponed for `POSTPONED_S_MAX`.
+    when it was postponed for `POSTPONED_S_MAX`. Few calls may hold many objects (a stream that no
+    one reads holds its page): a collection is followed by a pause in proportion to its cost, so
+    that at most one call in `PAUSE` meets one.
     """
 
-    def __init__(self, calls: Callable[[], int], *, now_s: float) -> None:
-        """`calls` returns the number of calls in progress."""
+    def __init__(
+        self,
+        calls: Callable[[], int],
+        *,
+        now_s: float,
+        cpu_s: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """`calls` returns the number of calls in progress, `cpu_s` the CPU time of this thread."""
         self._calls = calls
+        self._cpu_s = cpu_s
+        self._paused_until_s = now_s
         self._last_s = now_s
         self._thresholds = gc.get_threshold()
         gc.set_threshold(*self._thresholds[:2], NEVER)
@@ -59,10 +72,13 @@ class Collector:
     def look(self, now_s: float) -> bool:
         """Collect if this is a good moment; returns whether it was."""
         few = self._calls() <= FEW_CALLS or now_s >= self._last_s + POSTPONED_S_MAX
-        if not few or gc.get_count()[2] < PARTIAL_LEAST:
+        if not few or now_s < self._paused_until_s or gc.get_count()[2] < PARTIAL_LEAST:
             return False
+        begun_s = self._cpu_s()
         gc.collect()
         self._last_s = now_s
+        pause_s = PAUSE * (self._cpu_s() - begun_s)
+        self._paused_until_s = now_s + min(pause_s, POSTPONED_S_MAX)
         return True
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import NoTracer, Tracer
+from assay.reward.endpoints.ors_sessions import StoreShelf
 from assay.reward.http import build_app
 from assay.reward.readers import Readers
 from assay.reward.server import Addresses, Readiness, RewardServer
@@ -118,6 +119,7 @@ def build(
         metrics_reader=MetricsReader(operator, tenants),
         body_bytes_max=reward.message_bytes_max,
         kept=store.artifact_get,
+        shelf=StoreShelf(store, clock),
         settings=reward,
     )
     server = RewardServer(

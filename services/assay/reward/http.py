@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Sequence,
@@ -38,6 +37,7 @@ from assay.reward import bodies, docs_page
 from assay.reward.drafts import ResultsPage, Scored
 from assay.reward.endpoints import mounting
 from assay.reward.endpoints.calling import Kept, read_message, while_connected
+from assay.reward.endpoints.ors_sessions import Shelf
 from assay.reward.operations.results import PAGE_RESULTS_MAX
 from assay.reward.readers import Readers
 from assay.reward.reading import Form
@@ -66,9 +66,23 @@ def build_app(
     metrics_reader: MetricsReader,
     body_bytes_max: int,
     kept: Kept,
+    shelf: Shelf,
     settings: RewardSettings,
 ) -> FastAPI:
-    """Build the ASGI application; `kept` returns a report that a stage has made."""
+    """Build the ASGI application.
+
+    Args:
+        service: what it serves.
+        readers: read and check messages.
+        guard: admits calls.
+        ping: asks the store.
+        registry: the metrics.
+        metrics_reader: who may read them.
+        body_bytes_max: largest body.
+        kept: returns a report that a stage has made.
+        shelf: where sessions are kept for other API processes.
+        settings: of the service.
+    """
     app = FastAPI(
         title="Assay reward service",
         version="1",
@@ -82,7 +96,7 @@ def build_app(
     app.include_router(_payloads(service, readers))
     app.include_router(_results(service, guard.door.limits))
     app.include_router(_observation(ping, registry, metrics_reader))
-    mounting.mount(app, service, readers, kept, settings)
+    mounting.mount(app, service, readers, kept, shelf, settings)
     docs_page.install(app)
     http_edge.install(app, guard=guard, paths=PATHS, body_bytes_max=body_bytes_max)
     mounting.speak_dialects(app)
@@ -216,7 +230,7 @@ async def _results_json(records: Sequence[ResultRecord]) -> str:
     results = []
     for first in range(0, len(records), RESULTS_AT_ONCE):
         for result in records[first : first + RESULTS_AT_ONCE]:
-            results.append(bodies.ResultBody.of(result).model_dump_json())
+            results.append(bodies.result_json(result))
         await asyncio.sleep(0)
     return ",".join(results)
 
@@ -271,7 +285,7 @@ def _results(service: RewardService, limits: DoorLimits) -> APIRouter:
         # Errors of the call itself are raised before the first line, while a status can be sent.
         await service.page(tenant, batch_id, cursor=cursor, results_max=1)
         pages = limited(service.stream(tenant, batch_id, cursor=cursor), limits)
-        return StreamingResponse(_ndjson(pages, partial(service.turn, tenant)), media_type=NDJSON)
+        return StreamingResponse(ndjson(pages, partial(service.turn, tenant)), media_type=NDJSON)
 
     return router
 
@@ -308,14 +322,15 @@ def _observation(
     return router
 
 
-async def _ndjson(
+async def ndjson(
     pages: AsyncGenerator[ResultsPage, None], turn: Callable[[], AbstractAsyncContextManager[None]]
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     async with aclosing(pages):
         try:
             async for page in pages:
                 async with turn():
                     line = await _page(page) + "\n"
+                del page  # not held while it is sent: see `lifecycle.Collector`
                 yield line
         except AssayError as error:  # the status line is already sent; the last line reports it
             yield json.dumps(detail_of(error).body()) + "\n"

@@ -98,8 +98,9 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
         async with aclosing(pages):
             async for page in pages:
                 async with self._service.turn(tenant):
-                    message = await wire.results_page(page)
-                yield message
+                    held = [await wire.results_page(page)]
+                del page  # not held while it is sent: see `lifecycle.Collector`
+                yield held.pop()
 
     async def Score(  # type: ignore[override]  # see RAW
         self, request: bytes, context: Context

@@ -14,7 +14,9 @@ from tests.rollout.service.test_service import S_MAX, SAMPLED, prompts, scored, 
 
 from assay.client import Batch, Client, Request
 from assay.client.rollouts import StepBatch
+from assay.core.errors import DependencyDown
 from assay.core.ids import TenantId
+from assay.core.outcome import Outcome
 from assay.core.records import BatchState
 from assay.edge.clock import Clock
 from assay.rollout.service.records import Judged, RewardPlan, SessionKey
@@ -106,6 +108,44 @@ async def test_responses_are_sent_beside_each_other_and_the_batch_is_sealed_afte
     await desk.close()
     assert not answers.keys() & {1}
     assert desk.waiting == 0
+
+
+async def test_a_batch_whose_lane_failed_keeps_its_deadline(
+    api: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines: list[float | None] = []
+    open_batch = Client.open_batch
+
+    async def fails_once(client: Client, task: Any, **named: Any) -> Batch:
+        deadlines.append(named["deadline_s"])
+        if len(deadlines) == 1:
+            raise DependencyDown("no reward service")
+        return await open_batch(client, task, **named)
+
+    monkeypatch.setattr(Client, "open_batch", fails_once)
+    answers: dict[int, Judged] = {}
+    ids = itertools.count()
+    desk = RewardServiceDesk(
+        connect=lambda token: Client(api.addresses.grpc, token=token),
+        on_judged=answers.__setitem__,
+        clock=Clock(),
+        new_id=lambda: str(next(ids)),
+        waiting_max=64,
+    )
+    await desk.open_session(KEY, PLAN, token=None)
+    desk.open_batch(KEY, "b", deadline_s=S_MAX)
+    desk.hand_in(KEY, "b", response(1))
+    async with asyncio.timeout(S_MAX):
+        while 1 not in answers:
+            await asyncio.sleep(0.01)
+    assert answers[1].outcome is Outcome.INFRA_FAILED
+    desk.hand_in(KEY, "b", response(2))
+    await batches_when(api, lambda found: any(one.submitted for one in found))
+    first, second = deadlines
+    assert first is not None
+    assert second is not None
+    assert 0 < second <= first <= S_MAX
+    await desk.close()
 
 
 async def test_groups_without_a_batch_share_bounded_ones(

@@ -273,6 +273,16 @@ class Engine(Lending):
             self._staging.release()
         return weights
 
+    def check_ready(self, version: int) -> None:
+        """Refuse what `activate` would refuse now.
+
+        Raises:
+            WeightsNotReady: neither slot has this version.
+        """
+        with self._slots_lock:
+            if version != self._slots.active:
+                self._slots.check_ready(version)
+
     def activate(self, version: int) -> None:
         """Decode with this version from now on; call between steps (see `Runtime.activate`).
 

@@ -22,6 +22,7 @@ from assay.reward.bodies.answers import (
     ScoredBody,
     StageTimingBody,
     SubmittedBody,
+    result_json,
 )
 from assay.reward.bodies.base import (
     Body,
@@ -64,4 +65,5 @@ __all__ = [
     "SubmitBody",
     "SubmittedBody",
     "TaskBody",
+    "result_json",
 ]

@@ -1,7 +1,9 @@
 """Bodies of answers."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from assay.core.codec import unpack_body
 from assay.core.group import GroupSummary
@@ -159,6 +161,45 @@ class ResultBody(Body):
             pipeline_version=body.pipeline_version,
             rescorable=body.rescorable,
         )
+
+
+_EVIDENCE: Final = tuple(EvidenceBody.model_fields)
+_USE: Final = tuple(ResourceUseBody.model_fields)
+_STAGE: Final = tuple(StageTimingBody.model_fields)
+_COMPONENT: Final = tuple(ComponentBody.model_fields)
+
+
+def result_json(record: ResultRecord) -> str:
+    """`ResultBody.of(record)` as JSON, at a quarter of its cost.
+
+    Pages are converted on the event loop, in steps between other tenants' calls, and a tenant that
+    never reads its streams has them made all the time.
+    """
+    body = unpack_body(record.body)
+    evidence = _members(body.evidence, _EVIDENCE)
+    if record.error:
+        evidence["error"] = record.error
+    said = {
+        "request_id": record.request_id,
+        "group_id": record.group_id,
+        "outcome": record.outcome.value,
+        "reward": record.reward,
+        "evidence": evidence,
+        "resource_use": _members(body.use, _USE),
+        "stages": [_members(timing, _STAGE) for timing in record.stages],
+        "attempts": record.attempts,
+        "components": [_members(one, _COMPONENT) for one in body.components],
+        "pipeline_version": body.pipeline_version,
+        "rescorable": body.rescorable,
+    }
+    try:
+        return json.dumps(said, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # JSON has no infinite numbers
+        return ResultBody.of(record).model_dump_json()
+
+
+def _members(value: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 class GroupBody(Body):

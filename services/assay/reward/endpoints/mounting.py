@@ -9,7 +9,8 @@ import asyncio
 import base64
 import binascii
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi import FastAPI
@@ -18,8 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from assay.config.settings import RewardSettings
 from assay.reward.endpoints import ors, sandbox_fusion, trainers
 from assay.reward.endpoints.calling import Calling, Kept
-from assay.reward.endpoints.ors_environments import Environments
-from assay.reward.endpoints.ors_sessions import Sessions
+from assay.reward.endpoints.ors_environments import Environment, Environments, Problem
+from assay.reward.endpoints.ors_sessions import Sessions, Shelf
 from assay.reward.readers import Readers
 from assay.reward.service import RewardService
 
@@ -61,6 +62,7 @@ def mount(
     service: RewardService,
     readers: Readers,
     kept: Kept,
+    shelf: Shelf,
     settings: RewardSettings,
 ) -> None:
     """Add all routes.
@@ -69,7 +71,18 @@ def mount(
         TasksUnusableError: an environment of the settings cannot be used.
     """
     environments = Environments(service.pipelines, settings.environments)
-    sessions = Sessions(start=service.start, tenants=max(1, len(settings.tenants)), now_s=_now_s)
+
+    def problem_of(name: str, spec: Mapping[str, Any]) -> tuple[Environment, Problem]:
+        environment = environments.get(name, "")
+        return environment, environment.problem_of(spec)
+
+    sessions = Sessions(
+        start=service.start,
+        tenants=max(1, len(settings.tenants)),
+        now_s=_now_s,
+        shelf=shelf,
+        problem_of=problem_of,
+    )
     calling = Calling(service, readers)
     for router in (
         sandbox_fusion.routes(calling, kept),

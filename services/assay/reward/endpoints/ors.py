@@ -133,26 +133,26 @@ def _add_sessions(router: APIRouter, environments: Environments, sessions: Sessi
         environment = environments.get(body.env_name or "", deployment)
         if body.toolset_name is not None:
             raise InvalidRequest("toolset_name: there are no tool sets", field="toolset_name")
-        if body.task_spec is not None:
-            problem = environment.problem_of(body.task_spec)
-        elif body.split is not None and body.index is not None:
-            problem = environment.problem(body.split, body.index)
-        else:
-            raise InvalidRequest("task_spec: give it, or split and index", field="task_spec")
-        sessions.open(tenant().tenant_id, _sid(sid), environment, problem)
+        spec = body.task_spec
+        if spec is None:
+            if body.split is None or body.index is None:
+                raise InvalidRequest("task_spec: give it, or split and index", field="task_spec")
+            environment.problem(body.split, body.index)
+            spec = {"split": body.split, "index": body.index}
+        await sessions.open(tenant().tenant_id, _sid(sid), environment.name, spec)
         return _json({"sid": sid})
 
     @router.post("/ping", name="OrsPing")
     async def ping(sid: SessionId) -> Response:
         """Keep a session alive."""
-        sessions.get(tenant().tenant_id, sid)
+        await sessions.get(tenant().tenant_id, sid)
         return _json({"status": "ok"})
 
     @router.post("/delete", name="OrsDelete")
     @router.post("/delete_session", name="OrsDelete")
     async def delete(sid: SessionId) -> Response:
         """End a session and the work in it."""
-        sessions.close(tenant().tenant_id, sid)
+        await sessions.close(tenant().tenant_id, sid)
         return _json({"sid": sid})
 
 
@@ -177,14 +177,14 @@ def _add_prompts(router: APIRouter, sessions: Sessions) -> None:
     @router.get("/{env}/prompt", name="OrsPrompt")
     async def prompt(env: str, sid: SessionId) -> Response:
         """What is asked, as blocks."""
-        asked = sessions.get(tenant().tenant_id, sid).problem.prompt
+        asked = (await sessions.get(tenant().tenant_id, sid)).problem.prompt
         text = "\n\n".join(message["content"] for message in asked)
         return _json([{"text": text, "detail": None, "type": "text"}])
 
     @router.get("/{env}/messages", name="OrsMessages")
     async def messages(env: str, sid: SessionId) -> Response:
         """What is asked, as messages."""
-        asked = sessions.get(tenant().tenant_id, sid).problem.prompt
+        asked = (await sessions.get(tenant().tenant_id, sid)).problem.prompt
         return _json(
             [
                 {
@@ -199,7 +199,7 @@ def _add_prompts(router: APIRouter, sessions: Sessions) -> None:
     @router.get("/{env}/task_tools", name="OrsTaskTools")
     async def task_tools(env: str, sid: SessionId) -> Response:
         """The tools of a session."""
-        return _json(sessions.get(tenant().tenant_id, sid).environment.tools())
+        return _json((await sessions.get(tenant().tenant_id, sid)).environment.tools())
 
 
 def _add_tasks(router: APIRouter, environments: Environments) -> None:
@@ -261,7 +261,7 @@ def _add_calls(
     @router.post("/{env}/call", name="OrsCall")
     async def call(env: str, request: Request, body: CallBody, sid: SessionId) -> Response:
         """Submit a response; the episode is over once it was judged."""
-        session = sessions.get(tenant().tenant_id, sid)
+        session = await sessions.to_submit(tenant().tenant_id, sid)
         if body.task_id is not None:
             return _stream(session, body.task_id)
         refused = _refused(session, body)
@@ -270,13 +270,19 @@ def _add_calls(
         response = body.input[ARGUMENT]
         digest = digest_of(b"call", response.encode("utf-8", "surrogatepass"))
         session.submitted = digest
-        work = _judged(calling, tenant(), session, [response], _tool_output)
-        return _stream(session, sessions.run(session, work, digest))
+        whose = tenant()
+
+        async def work() -> str:
+            told = await _judged(calling, whose, session, [response], _tool_output)
+            await sessions.judged(whose.tenant_id, sid, session, digest)
+            return told
+
+        return _stream(session, sessions.run(session, work(), digest))
 
     @router.post("/{env}/score_group", name="OrsScoreGroup")
     async def score_group(env: str, body: GroupBody, sid: SessionId) -> Response:
         """Judge the last messages of several candidates as one group."""
-        session = sessions.get(tenant().tenant_id, sid)
+        session = await sessions.get(tenant().tenant_id, sid)
         if body.task_id is not None:
             return _stream(session, body.task_id)
         texts = [
@@ -300,9 +306,12 @@ def _refused(session: Session, body: CallBody) -> dict[str, Any] | None:
     if not isinstance(response, str) or set(body.input) != {ARGUMENT}:
         return _failure(f"input: an object with the text {ARGUMENT!r}", "input_validation")
     digest = digest_of(b"call", response.encode("utf-8", "surrogatepass"))
-    if session.submitted not in {None, digest} and any(
-        run.digest == session.submitted and not (run.work.done() and _error(run.work))
-        for run in session.runs.values()
+    if session.submitted not in {None, digest} and (
+        session.begun.submitted
+        or any(
+            run.digest == session.submitted and not (run.work.done() and _error(run.work))
+            for run in session.runs.values()
+        )
     ):
         return _failure("the episode is over: a response was submitted", "episode_finished")
     return None

@@ -20,7 +20,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Evidence
 from assay.reward.drafts import ScoreDraft
 from assay.reward.endpoints.calling import Answer, Calling, Kept, unscored
-from assay.reward.endpoints.sandbox_fusion_bodies import LANGUAGES
+from assay.reward.endpoints.sandbox_fusion_bodies import UNAVAILABLE
 from assay.reward.reading import Form
 from assay.sandbox.port import RunStatus
 from assay.verifiers.code.scoring import LIMITS, PASS
@@ -54,7 +54,12 @@ def routes(calling: Calling, kept: Kept) -> APIRouter:
         async def finish(answer: Answer) -> dict[str, Any]:
             return await _run_answer(answer, kept)
 
-        found = await calling.answer_once(request, Form.SANDBOX_FUSION_RUN, _with_wait, finish)
+        try:
+            found = await calling.answer_once(request, Form.SANDBOX_FUSION_RUN, _with_wait, finish)
+        except InvalidRequest as error:
+            if UNAVAILABLE not in error.message:
+                raise
+            found = _run_body("SandboxError", message=error.message)
         return JSONResponse(found)
 
     @router.post("/submit", name="SandboxFusionSubmit")
@@ -169,7 +174,7 @@ def _submit_answer(answer: Answer) -> dict[str, Any]:
 
 def _tests(context: Mapping[str, Any], evidences: list[Evidence]) -> list[dict[str, Any]]:
     """The tests that ran, in order, as far as the evidence tells."""
-    compiled = context["language"] != "python"
+    compiled = bool(context["compiled"])
     infos = context["tests"]
     if context["each"]:
         return [_test(one, compiled, infos, at) for at, one in enumerate(evidences)]
@@ -206,6 +211,3 @@ def _exec_info(evidence: Evidence, *, compiled: bool) -> dict[str, Any]:
     built = Step(verdict=PASS, exit_code=0) if compiled else None
     found = _report_body(Report(compiled=built, ran=ran))
     return {**found, "status": "Success" if exit_code == 0 and verdict not in LIMITS else "Failed"}
-
-
-assert set(LANGUAGES) == {"python", "cpp"}  # noqa: S101 - `compiled` above

@@ -1,13 +1,15 @@
 """SandboxFusion's `/run_code` and `/submit` as requests. Pure.
 
-A `/run_code` is one request of `run.python` or `run.cpp`. A `/submit` is one request of
-`code.python` or `code.cpp`, or one per test with `run_all_cases`. Fields that are unknown are
+A `/run_code` is one request of `run.LANGUAGE`. A `/submit` is one request of `code.LANGUAGE`, or
+one per test with `run_all_cases`. Fields that are unknown are
 ignored, as SandboxFusion does; what cannot be done is refused by name.
 """
 
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,10 +25,51 @@ from assay.verifiers.code.programs import (
     Extraction,
     program_of,
 )
-from assay.verifiers.execution.definition import RUN_CPP, RUN_PYTHON, ProgramRun
+from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import report_key
+from assay.verifiers.languages.language import LANGUAGES as OTHERS
+from assay.verifiers.languages.language import C
 
-LANGUAGES: Final = {"python": RUN_PYTHON, "cpp": RUN_CPP}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """How a language of SandboxFusion is run here."""
+
+    name: str
+    """In the names of our pipelines."""
+    words: frozenset[str]
+    """Words after the fence of its blocks."""
+    compiled: bool
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of `code.NAME`: SandboxFusion compiles C and C++ without optimization."""
+
+
+_UNOPTIMIZED: Final = MappingProxyType({"optimize": "0"})
+_NAMES: Final = {"nodejs": "javascript"}
+LANGUAGES: Final[Mapping[str, Runs]] = {
+    "python": Runs(name="python", words=PYTHON, compiled=False),
+    "cpp": Runs(name="cpp", words=CPP, compiled=True, settings=_UNOPTIMIZED),
+    **{
+        asked: Runs(
+            name=language.name,
+            words=language.words,
+            compiled=language.is_compiled,
+            settings=_UNOPTIMIZED if language is C else {},
+        )
+        for asked in ("c", "java", "nodejs", "typescript", "go", "rust", "bash")
+        for language in [OTHERS[_NAMES.get(asked, asked)]]
+    },
+}
+"""By SandboxFusion's name; `c` is not one of them, and taken."""
+NOT_HERE: Final = frozenset(
+    {
+        *("go_test", "php", "csharp", "sql", "cuda", "lua", "R", "perl", "D_ut", "ruby", "scala"),
+        *("julia", "pytest", "junit", "kotlin_script", "jest", "verilog", "python_gpu", "lean"),
+        *("swift", "racket"),
+    }
+)
+"""Languages of SandboxFusion that are not run here."""
+UNAVAILABLE: Final = "is a language of SandboxFusion that is not run here"
 TIME_S_MAX: Final = 120.0
 MEMORY_MIB_DEFAULT: Final = 1_024
 MEMORY_MIB_LEAST: Final = 64
@@ -95,9 +138,7 @@ def run_message(body: object) -> Message:
         InvalidRequest: a field is wrong, or the language cannot be run.
     """
     asked = RunCodeBody.model_validate(body)
-    pipeline = LANGUAGES.get(asked.language)
-    if pipeline is None:
-        raise _refused("language", f"{asked.language!r} cannot be run; {_languages()} can")
+    language = _language(asked.language, "language")
     run_s = min(asked.run_timeout, TIME_S_MAX)
     memory_mib = asked.memory_limit_MB if asked.memory_limit_MB > 0 else MEMORY_MIB_DEFAULT
     run = ProgramRun(
@@ -118,7 +159,9 @@ def run_message(body: object) -> Message:
     }
     draft = RequestDraft("run", "", program, run.model_dump_json().encode())
     return Message(
-        score=ScoreDraft(pipeline=pipeline), requests=[draft], context=json.dumps(context)
+        score=ScoreDraft(pipeline=f"run.{language.name}"),
+        requests=[draft],
+        context=json.dumps(context),
     )
 
 
@@ -148,18 +191,20 @@ def submit_message(body: object) -> Message:
 
 
 def _stdio_message(asked: SubmitBody, row: Mapping[str, Any]) -> Message:
-    language = asked.config.language
-    if language not in LANGUAGES:
-        raise _refused("config.language", f"{language!r} cannot be run; {_languages()} can")
+    language = asked.config.language or ""
+    found = _language(language, "config.language")
     tests = _parsed(row, "test")
     if not isinstance(tests, list) or not tests:
         raise _refused("config.provided_data.test", "a list with at least one test")
     cases = [_case(test, at) for at, test in enumerate(tests)]
     several = asked.config.extra.get("run_all_cases") is True
     references = [{"tests": [case]} for case in cases] if several else [{"tests": cases}]
-    settings = {"compare": "lines", "ignore_case": True, "stdout_float_tolerance": FLOAT_TOLERANCE}
-    if language == "cpp":
-        settings["optimize"] = "0"
+    settings = {
+        "compare": "lines",
+        "ignore_case": True,
+        "stdout_float_tolerance": FLOAT_TOLERANCE,
+        **found.settings,
+    }
     return _message(asked, language, references, tests=tests, settings=settings)
 
 
@@ -198,17 +243,17 @@ def _message(
     tests: Sequence[Any],
     settings: Mapping[str, Any],
 ) -> Message:
-    languages = PYTHON if language == "python" else CPP
-    program = program_of(asked.completion, Extraction.AUTO, BlockChoice.FIRST, languages)
+    found = LANGUAGES[language]
+    program = program_of(asked.completion, Extraction.AUTO, BlockChoice.FIRST, found.words)
     run_s = min(asked.config.run_timeout or 20.0, 60.0)
     limits: dict[str, Any] = {"cpu_s": run_s, "blocked_s": run_s, "extraction": "raw"}
-    if language == "cpp":
+    if found.compiled:
         limits["compile_cpu_s"] = min(
             max(asked.config.compile_timeout or 0.0, COMPILE_S_DEFAULT), TIME_S_MAX
         )
     context = {
         "id": asked.id,
-        "language": language,
+        "compiled": found.compiled,
         "extracted": program or "",
         "tests": [] if asked.config.extra.get("return_full_case") else _shortened(tests),
         "each": len(references) > 1,
@@ -217,7 +262,7 @@ def _message(
     response = response_bytes(program or "")
     return Message(
         score=ScoreDraft(
-            pipeline=f"code.{language}",
+            pipeline=f"code.{found.name}",
             settings_json=json.dumps({**settings, **limits}, sort_keys=True).encode(),
         ),
         requests=[
@@ -259,8 +304,13 @@ def _text(value: object, key: str) -> str:
     return value
 
 
-def _languages() -> str:
-    return " and ".join(sorted(LANGUAGES))
+def _language(name: str, field: str) -> Runs:
+    if name in NOT_HERE:
+        raise _refused(field, f"{name!r} {UNAVAILABLE}; {', '.join(sorted(LANGUAGES))} are")
+    found = LANGUAGES.get(name)
+    if found is None:
+        raise _refused(field, f"{name!r} is not one of {', '.join(sorted(LANGUAGES))}")
+    return found
 
 
 def _refused(field: str, message: str) -> InvalidRequest:

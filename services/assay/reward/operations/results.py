@@ -75,9 +75,12 @@ class Results:
                     page = await self._page(tenant, batch, cursor, PAGE_RESULTS_MAX)
                     full = page.cursor - cursor == PAGE_RESULTS_MAX
                     cursor = page.cursor
-                    if page.results or page.groups or page.last:
-                        yield page
-                    if page.last:
+                    is_last, held = page.last, [page]
+                    has_news = bool(page.results or page.groups or is_last)
+                    del page  # not held while it is sent: see `lifecycle.Collector`
+                    if has_news:
+                        yield held.pop()
+                    if is_last:
                         return
                     if full:
                         batch = await self._store.get_batch(tenant.tenant_id, name)

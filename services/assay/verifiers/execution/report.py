@@ -100,12 +100,19 @@ def reported(
     run: ProgramRun,
     settings: PipelineSettings,
 ) -> Ended:
-    """Make the report, keep it if the call has a name, and end the request by it."""
+    """Make the report, keep it if the call has a name, and end the request by it.
+
+    It is made before it is asked who may keep it: a slot makes one artifact at a time, and a run
+    may need another (a trivial program, compiled to prove that the tools work).
+    """
     key = report_key(program.encode("utf-8", "surrogateescape"), run)
+    kept = artifacts.get(key) if key else None
+    if kept is not None:
+        return _ended(unpack_report(kept), program, settings)
+    report = make()
     if key:
-        report = unpack_report(artifacts.get_or_make(key, lambda: pack_report(make())))
-    else:
-        report = make()
+        kept = artifacts.get_or_make(key, lambda: pack_report(report))
+        report = unpack_report(kept)
     return _ended(report, program, settings)
 
 

@@ -8,7 +8,7 @@ Invariants:
   refused it, stayed unreachable until the client gave up, or did not judge it within `wait_s_max`.
   A reward always comes from a judge;
   - a lane that failed or was sealed takes no more responses: the next one of its batch opens
-  another;
+  another, with the deadline of the first;
   - at most `waiting_max` responses wait, over all lanes (`Saturated` beyond).
 """
 
@@ -49,6 +49,8 @@ class _Session:
     """Those that take responses."""
     serving: dict[Lane, asyncio.Task[None]] = field(default_factory=dict)
     """Those that have begun; the sealed ones until their last answer."""
+    deadlines: dict[str, int] = field(default_factory=dict)
+    """Monotonic, of the batches that are not sealed: a batch keeps its own when its lane fails."""
     announced: int = 0
     """Responses to announce next; 0: none."""
     announcing: asyncio.Task[None] | None = None
@@ -104,9 +106,12 @@ class RewardServiceDesk:
 
     def open_batch(self, key: SessionKey, batch_id: str, *, deadline_s: float | None) -> None:
         """Set the deadline of a batch before its first response."""
-        lane = self._lane(self._sessions[key], batch_id)
+        session = self._sessions[key]
+        lane = self._lane(session, batch_id)
         if deadline_s is not None:
-            lane.set_deadline(deadline_s)
+            deadline_ns = self._clock.monotonic_ns() + round(deadline_s * 1e9)
+            session.deadlines[batch_id] = deadline_ns
+            lane.set_deadline(deadline_ns)
 
     def announce(self, key: SessionKey, responses: int) -> None:
         """Hint to the reward service; while one hint is in progress, only the last is kept."""
@@ -140,7 +145,10 @@ class RewardServiceDesk:
     def seal(self, key: SessionKey, batch_id: str) -> None:
         """No more responses of this batch will come."""
         session = self._sessions.get(key)
-        lane = session.lanes.pop(batch_id, None) if session else None
+        if session is None:
+            return
+        session.deadlines.pop(batch_id, None)
+        lane = session.lanes.pop(batch_id, None)
         if lane is not None:
             lane.seal()
 
@@ -177,6 +185,7 @@ class RewardServiceDesk:
                 on_answer=self._answer,
                 on_ended=functools.partial(_remove, session, batch_id),
                 clock=self._clock,
+                deadline_ns=session.deadlines.get(batch_id),
             )
         return lane
 

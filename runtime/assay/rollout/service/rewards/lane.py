@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from assay.edge.clock import Clock
     from assay.rollout.service.rewards.port import Response
 
-MESSAGES_MAX: Final = 4
-"""Messages that are submitted at the same time."""
+MESSAGES_MAX: Final = 8
+"""Messages that are submitted at the same time. With four, a response that ended while they were in
+flight waited for an answer: three of four of the longest waits."""
 CANCEL_S_MAX: Final = 2.0
 CANCELLED_PER_CALL_MAX: Final = 4_096
 DEADLINE_S_LEAST: Final = 0.001
@@ -66,6 +67,7 @@ class Lane:
         on_answer: Callable[[int, Judged], None],
         on_ended: Callable[[Lane], None],
         clock: Clock,
+        deadline_ns: int | None = None,
     ) -> None:
         """Make a lane; it does nothing before `begin`.
 
@@ -75,6 +77,7 @@ class Lane:
             on_answer: called with each answer.
             on_ended: called when it takes no more responses, since its batch is over or failed.
             clock: for deadlines and time stamps.
+            deadline_ns: when its rewards are needed, monotonic; `None`: not known.
         """
         self._name = name
         self._open_batch = open_batch
@@ -86,7 +89,7 @@ class Lane:
         """Submitted, or being submitted, and no longer needed."""
         self._awaited: dict[int, _Awaited] = {}
         self._wake = asyncio.Event()
-        self._deadline_ns: int | None = None
+        self._deadline_ns = deadline_ns
         self._sealed = False
         self._messages = 0
         """In flight."""
@@ -98,9 +101,9 @@ class Lane:
         """Open the batch and serve it, in a task."""
         return asyncio.create_task(self._serve(), name=f"rewards {self._name}")
 
-    def set_deadline(self, deadline_s: float) -> None:
-        """From now; without effect once the batch is being opened."""
-        self._deadline_ns = self._clock.monotonic_ns() + round(deadline_s * 1e9)
+    def set_deadline(self, deadline_ns: int) -> None:
+        """Monotonic; without effect once the batch is being opened."""
+        self._deadline_ns = deadline_ns
 
     def hand_in(self, response: Response, until_ns: int) -> None:
         """Have it judged."""
