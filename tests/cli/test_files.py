@@ -14,7 +14,7 @@ from assay.cli.data.check import check
 from assay.cli.data.convert import convert
 from assay.cli.data.records import read_records
 from assay.cli.files import output_file
-from assay.cli.score.command import _seekable, score
+from assay.cli.score.command import score, seekable
 from assay.cli.score.jsonl import Fields, parse_row, read_lines
 from assay.core.errors import InvalidRequest
 
@@ -30,7 +30,7 @@ def written(path: Path, content: bytes) -> Path:
 
 
 def ids_scored(path: Path) -> list[str]:
-    with _seekable(path) as file:
+    with seekable(path) as file:
         return [parse_row(line, raw, Fields()).request_id for line, _, raw in read_lines(file)]
 
 

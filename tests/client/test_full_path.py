@@ -62,7 +62,7 @@ async def _group_over_grpc(url: str) -> None:
     async with Client(url) as client:
         task = await client.register_task("concise", pipeline="math.concise")
         with pytest.raises(InvalidRequest) as caught:
-            await client.open_batch(task, size=3)
+            await client.open_batch(task)
         assert caught.value.field == "group_size"
         batch = await client.open_batch(task, group_size=4)
         await batch.submit([_concise("short", "\\boxed{2}"), _concise("gone", "\\boxed{2}")])
@@ -145,6 +145,10 @@ async def _transcripts_and_artifacts(grpc_url: str, http_url: str) -> None:
         scores = await client.score([with_file], pipeline="python_function", settings=settings)
         assert scores.rewards == [3_003.0]
         assert scores.results[0].rescorable
+        stored = {"out/a.bin": await client.put_artifact(file)}
+        with_stored = Request(request_id="r", messages=said, artifacts=stored, reference={})
+        scores = await client.score([with_stored], pipeline="python_function", settings=settings)
+        assert scores.rewards == [3_003.0]
         body: dict[str, Any] = {"request_id": "r", "messages": said, "reference": exact}
         sent: dict[str, Any] = {"pipeline": "exact", "requests": [body]}
         answer = await http.post("/v1/score", json=sent, timeout=WAIT_S)

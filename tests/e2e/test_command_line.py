@@ -262,3 +262,32 @@ def test_every_table_also_comes_as_json(tmp_path: Path, command: str) -> None:
     run = assay(command, "--json", data_dir=tmp_path)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)
+
+
+def test_scored_rows_are_judged_again_and_differences_are_told(tmp_path: Path) -> None:
+    rows = [
+        {"request_id": "same", "response": "Paris", "reference": "Paris"},
+        {"request_id": "changed", "response": "paris", "reference": "Paris"},
+        {"request_id": "stateful", "response": "Paris", "reference": "Paris"},
+        {"request_id": "new", "response": "Paris", "reference": "Paris"},
+    ]
+    file, first, second = (tmp_path / name for name in ("rows.jsonl", "first", "second"))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows[:3]))
+    common = ("--pipeline", "exact")
+    loose = ("--settings", '{"ignore_case": true}')
+    scored = assay("score", file, *common, *loose, "--out", first, data_dir=tmp_path / "data")
+    assert scored.returncode == 0, scored.stderr
+    lines = [json.loads(line) for line in first.read_text().splitlines()]
+    for line in lines:
+        line["rescorable"] = line["request_id"] != "stateful"
+    first.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    again = assay(
+        *("rescore", file, first, *common, "--out", second, "--json"),
+        data_dir=tmp_path / "data",
+    )
+    assert again.returncode == 6, again.stderr
+    found = json.loads(again.stdout)
+    assert (found["same"], found["refused"]) == (1, {"state_gone": 1, "no_result": 1})
+    assert found["changes"] == [{"request_id": "changed", "before": 1.0, "now": 0.0}]
+    assert found["versions_before"].keys() != found["versions_now"].keys()

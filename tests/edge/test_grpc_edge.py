@@ -69,7 +69,7 @@ class Puppet(reward_pb2_grpc.RewardServiceServicer):
         return reward_pb2.SubmitResponse(accepted=total)
 
     RegisterTask = OpenBatch = Submit = SealBatch = Score = None  # type: ignore[assignment]
-    SubmitParts = ScoreParts = CancelRequests = None  # type: ignore[assignment]
+    SubmitParts = ScoreParts = CancelRequests = PutArtifact = None  # type: ignore[assignment]
     CancelBatch = ListPipelines = Hint = None  # type: ignore[assignment]
 
 

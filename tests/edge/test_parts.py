@@ -36,7 +36,7 @@ class Service(reward_pb2_grpc.RewardServiceServicer):
         return reward_pb2.SubmitResponse(accepted=sum(map(len, request_iterator)))
 
     RegisterTask = OpenBatch = Submit = SealBatch = Score = None  # type: ignore[assignment]
-    SubmitStream = ScoreParts = CancelRequests = None  # type: ignore[assignment]
+    SubmitStream = ScoreParts = CancelRequests = PutArtifact = None  # type: ignore[assignment]
     CancelBatch = ListPipelines = Hint = StreamResults = GetBatch = None  # type: ignore[assignment]
 
 

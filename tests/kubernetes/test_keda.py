@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 from tests.kubernetes.api_server import ApiServer
-from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.cluster import Cluster, until
 from tests.kubernetes.scaling import RunScaler, Scaling
 
 from assay.planner.kubernetes.keda import ExternalScaler, KedaScaler, KedaServer
@@ -65,8 +65,10 @@ async def test_keda_is_told_the_planned_pods_and_no_size_is_patched(
     state = await asked.scaling.resize(RUN, 10)
     assert (state.desired, await asked.metric()) == (12, 3)
     assert [call for call in server.calls if call.query.get("fieldManager")] == []
-    await cluster.scale("assay-python-run", 3, manager="kube-controller-manager")
-    assert (await asked.scaling.pool(RUN)).condition == "", "KEDA's HPA is the owner"
+    await cluster.scale("assay-python-run", 5, manager="kube-controller-manager")
+    deployments = asked.scaling.scaler.deployments
+    await until(lambda: deployments["assay-python-run"].replicas == 5, "the HPA's own size")
+    assert await asked.metric() == 3, "the plan's"
 
 
 async def test_activity_is_pushed_when_the_plan_wants_the_first_pod(asked: Asked) -> None:

@@ -151,10 +151,13 @@ async def test_start_up_times_are_measured_once_per_pod_and_told_to_the_planner(
     for took_s in (2, 3, 4, 5, 6, 7, 8, 9, 10, 30):
         await cluster.add_pod(RUN, ready(now_s - 60, took_s), created_s=now_s - 60)
     await until(lambda: _ready(scaling, RUN, 10), "all pods")
+    again = await cluster.add_pod(RUN, ready(now_s - 60, 8), created_s=now_s - 60)
+    await cluster.set_status(again, {**ready(now_s - 60, 8), "message": "changed"})
+    await until(lambda: _ready(scaling, RUN, 11), "the pod that changed")
     counts = scaling.metrics.registry.get_sample_value(
         "assay_pool_startup_seconds_count", {"stage": RUN}
     )
-    assert counts == 10
+    assert counts == 11
     assert (await scaling.pool(RUN)).startup_ns == 10 * 10**9
 
 

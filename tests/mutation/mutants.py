@@ -51,8 +51,8 @@ ORDERING: Final = [
         f"{MODEL}/queue_records.py",
         ("return self.prioritized_ns or self.deadline_ns", "return self.deadline_ns"),
         (
-            "deadline_ns=self.batch.order_deadline_ns, sequence=int(self.job_id)",
-            "deadline_ns=self.enqueued_ns, sequence=int(self.job_id)",
+            "deadline_ns=self.batch.order_deadline_ns, sequence=int(self.job_id[1:])",
+            "deadline_ns=self.enqueued_ns, sequence=int(self.job_id[1:])",
         ),
     ),
 ]
@@ -217,8 +217,8 @@ RETRIES: Final = [
         ),
         ("                job.attempts -= 1\n", ""),
         (
-            '                job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""\n',
-            '                job.enqueued_ns, job.error = now_ns, ""\n',
+            'finish.handover\n        job.attempts, job.enqueued_ns, job.error = 0, now_ns, ""\n',
+            'finish.handover\n        job.enqueued_ns, job.error = now_ns, ""\n',
         ),
     ),
     *_of(
@@ -271,16 +271,16 @@ RETRIES: Final = [
     ),
     *_of(
         "retries",
-        f"{REWARD}/service.py",
-        ("            self._cancel_soon(tenant, batch_id)\n", "            pass\n"),
+        f"{REWARD}/operations/scoring.py",
+        ("                self._batches.cancel_soon(tenant, batch_id)\n", "                pass\n"),
     ),
 ]
 COUNTERS: Final = [
     *_of(
         "counters",
         f"{MODEL}/queue_stages.py",
-        ("        job.batch.running += 1\n", ""),
-        ("            job.batch.running -= 1\n", "            pass\n"),
+        ("        job.batch.running += job.requests\n", ""),
+        ("            job.batch.running -= job.requests\n", "            pass\n"),
         ("            self._changes.work.add(job.stage)\n", ""),
         (
             "        if queue:\n            self._changes.work.add(stage)\n        return claims",
@@ -322,7 +322,7 @@ COUNTERS: Final = [
     ),
     *_of(
         "counters",
-        f"{REWARD}/service.py",
+        f"{REWARD}/operations/results.py",
         ("cursor=cursor + len(entries)", "cursor=cursor + len(entries) + 1"),
         ("last=batch.over and len(entries) < results_max", "last=batch.over"),
         ("last=batch.over and len(entries) < results_max", "last=len(entries) < results_max"),

@@ -35,7 +35,7 @@ ACCEPTED: Final = [
     *_of(
         "accepted",
         f"{REFEREE}/equality.py",
-        ("compare", "code_values"),
+        ("rules", "compare", "code_values"),
         (
             "        if type_of(other) is list:\n            if type_of(one) not in _LISTS or len(one) != len(other):",
             "        if type_of(other) is list:\n            if type_of(one) not in _LISTS:",
@@ -67,7 +67,7 @@ ACCEPTED: Final = [
     *_of(
         "accepted",
         f"{REFEREE}/proxies.py",
-        ("referee_shapes", "code_forgery"),
+        ("rules", "referee_shapes", "code_forgery"),
         (
             "            return NotImplemented\n        return _kept(self, self._assay_link",
             "            pass\n        return _kept(self, self._assay_link",
@@ -89,7 +89,7 @@ ACCEPTED: Final = [
     *_of(
         "accepted",
         f"{REFEREE}/errors.py",
-        ("referee_shapes", "code_forgery"),
+        ("rules", "referee_shapes", "code_forgery"),
         ("        if iterates or any(", "        if True or any("),
         (
             "if isinstance(node, ast.stmt | ast.expr) and (asserts or calls):",
@@ -107,16 +107,16 @@ ACCEPTED: Final = [
     *_of(
         "accepted",
         f"{REFEREE}/operations.py",
-        ("referee_shapes", "code_forgery"),
+        ("rules", "referee_shapes", "code_forgery"),
         ("        return not bool(one == object())", "        return True"),
     ),
     *_of(
         "accepted",
         f"{TEXT}/match.py",
-        ("text_pipelines", "text_choice"),
+        ("rules", "text_pipelines", "text_choice"),
         (
             "passed = reading.labels == {reference.answer}",
-            "passed = reference.answer in reading.labels",
+            "passed = bool(reading.labels)",
         ),
         ("if len(reading.labels) > 1:", "if len(reading.labels) > 2:"),
         (
@@ -158,7 +158,7 @@ TOLERANCE: Final = [
     *_of(
         "tolerance",
         f"{REFEREE}/equality.py",
-        ("compare", "code_values"),
+        ("rules", "compare", "code_values"),
         ("return type_of(other) is float and close(", "return close("),
         (
             "scale = max(Fraction(1), abs(exact), abs(wanted))",
@@ -174,7 +174,7 @@ TOLERANCE: Final = [
     *_of(
         "tolerance",
         f"{MATH}/equality.py",
-        ("math_answers", "math"),
+        ("rules", "math_answers", "math"),
         (
             "return round(gold, places) == round(answer, places)",
             "return abs(gold - answer) < Fraction(1, 10**places)",
@@ -189,7 +189,7 @@ ORDER: Final = [
     *_of(
         "order",
         f"{MATH}/equality.py",
-        ("math_answers", "math"),
+        ("rules", "math_answers", "math"),
         (
             "            return self._in_order(gold, answer)\n        names",
             "            return self._any_order(gold.items, answer.items)\n        names",
@@ -200,8 +200,8 @@ ORDER: Final = [
         ),
         ("at in met or any(", "True or any("),
         (
-            "        if len(gold.items) != len(answer.items):\n            return False\n        answer = _coord",
-            "        answer = _coord",
+            '        answer = _coordinates(answer) if gold.kind == "tuple" else answer\n',
+            "",
         ),
         ("and (right[at] > 0) == (left[at] > 0)", ""),
         (
@@ -214,21 +214,21 @@ OUTCOMES: Final = [
     *_of(
         "outcomes",
         f"{CODE}/scoring.py",
-        ("code_python", "code_cpp", "total"),
+        ("rules", "code_python", "code_cpp", "total"),
         ("    if status is RunStatus.SIGNALED:\n", "    if False:\n"),
         ("    if exit_code:\n", "    if exit_code and exit_code > 1:\n"),
         ("failed_at is None and passed < total", "False"),
         ("if is_limit and not (settings.partial_credit and passed):", "if is_limit:"),
         (
-            "if settings.partial_credit and 0 < passed < total:",
-            "if settings.partial_credit and 0 < passed:",
+            "share = passed / total",
+            "share = passed / len(outcomes)",
         ),
         ("    if is_limit and not (", "    if False and not ("),
     ),
     *_of(
         "outcomes",
         "services/assay/verifiers/total.py",
-        ("total", "infrastructure"),
+        ("rules", "total", "infrastructure"),
         ("            control()\n", ""),
         ("            if runs == RUNS_MAX:", "            if runs > 0:"),
         ("        except HeldUp:\n            raise\n", ""),
@@ -253,7 +253,7 @@ OUTCOMES: Final = [
     *_of(
         "outcomes",
         f"{REFEREE}/run.py",
-        ("code_python", "referee_shapes", "code_forgery"),
+        ("rules", "code_python", "referee_shapes", "code_forgery"),
         (
             '    except MemoryError as error:\n        verdict = ("memory_limit", _place(error))\n',
             "",
@@ -262,7 +262,7 @@ OUTCOMES: Final = [
             "    if link.gone is not None:\n        return link.gone.verdict, link.gone.error\n    return verdict",
             "    return verdict",
         ),
-        ("    if link.asked == 0:\n", "    if True:\n"),
+        ("    if link.asked == 0:\n", "    if False:\n"),
         (
             '"an expected failure passed") if result.unexpectedSuccesses else PASS',
             '"") if False else PASS',
@@ -281,7 +281,7 @@ OUTCOMES: Final = [
             'verdict="nesting_limit", error=str(error)[:500], extracted=shown)\n    except',
             'verdict="pass", error=str(error)[:500], extracted=shown)\n    except',
         ),
-        ("    if violation is None:\n", "    if violation is None or not violation.message:\n"),
+        ("    if violation is None:\n", "    if violation is not None:\n"),
     ),
     *_of(
         "outcomes",
@@ -327,7 +327,10 @@ DENIED: Final = [
         "denied",
         f"{MATH}/grammar/quantities.py",
         ("math_disguises",),
-        ("if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)):", "if False:"),
+        (
+            "if not units.NOT_UNITS.isdisjoint(_WORDS.findall(said)) or _NUMBER_WITHIN.search(said):",
+            "if False:",
+        ),
         (
             '_UNIT_FRACTION.sub(r"\\g<value>\\g<top>/\\g<below>", text)',
             "text",
@@ -344,7 +347,10 @@ DENIED: Final = [
         "denied",
         f"{MATH}/equality.py",
         ("math_disguises",),
-        ("        if _SUBSCRIPT.search(left) or _SUBSCRIPT.search(right):", "        if False:"),
+        (
+            "        if any(pattern.search(text) for pattern in _BY_FORM for text in (left, right)):",
+            "        if False:",
+        ),
     ),
     *_of(
         "denied",
@@ -365,7 +371,7 @@ DENIED: Final = [
     *_of(
         "denied",
         f"{TEXT}/match.py",
-        ("text_pipelines",),
+        ("rules", "text_pipelines"),
         ("text.casefold() if settings.ignore_case else text", "text"),
         ('" ".join(text.split()) if settings.ignore_space else text.strip()', "text.strip()"),
     ),
@@ -400,7 +406,10 @@ STATED_TWICE: Final = [
         "stated twice",
         f"{MATH}/search.py",
         ("math_remarks",),
-        ("    found = find(_REJECTED.sub(withdrawn, text))", "    found = find(text)"),
+        (
+            '    found = find(_REJECTED.sub(withdrawn, _ALTERED.sub(" ; ", text)))',
+            "    found = find(text)",
+        ),
     ),
     *_of(
         "stated twice",
@@ -424,12 +433,17 @@ SLOW: Final = [
         f"{MATH}/notation.py",
         ("long_texts",),
         ('r"(?a)(?<!\\d)(\\d*\\.)(\\d+)', 'r"(?a)(\\d*\\.)(\\d+)'),
-        ("(?:\\^|(?<!\\s))\\s*\\\\degree", "\\^?\\s*\\\\degree"),
-        ("(?:(?!\\\\(?:begin|end)\\{cases\\})[^&])*+", "[^&]*?=[^&]*?"),
         (
             "for token in tokens(text, start):",
             "for token in list(tokens(text, start)):",
         ),
+    ),
+    *_of(
+        "slow",
+        f"{MATH}/lexicon/spellings.py",
+        ("long_texts",),
+        ("(?:\\^|(?<!\\s))\\s*\\\\degree", "\\^?\\s*\\\\degree"),
+        ("(?:(?!\\\\(?:begin|end)\\{).)*+)", ".*?=.*?)"),
     ),
     *_of(
         "slow",

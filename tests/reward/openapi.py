@@ -24,7 +24,7 @@ class Operation:
 
     def request(self, given: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """A path and a body in which each field of a name in `given` has that value."""
-        path = self.path.format(**{"batch_id": "x", "task_id": "x", **given})
+        path = self.path.format(**{"batch_id": "x", "task_id": "x", "sha256": "0" * 64, **given})
         if self.schema is None:
             return path, None
         return path, json.dumps(self._filled(self.schema, given)).encode()

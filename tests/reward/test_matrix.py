@@ -116,7 +116,8 @@ async def test_another_tenant_sees_changes_and_learns_nothing(
                 path, body = one.request({**_given(names), "response": "x"})
                 answer = await http.request(one.method, path, content=body)
                 told.append(_words(answer.text))
-                if set(re.findall(r"{(\w+)}", one.path)) or one.name == "OpenBatch":
+                named = set(NONE) & set(re.findall(r"{(\w+)}", one.path))
+                if named or one.name == "OpenBatch":
                     assert answer.status_code == 404, (one.name, answer.text)
             assert told[0] == told[1], one.name
     async with _http(api, "red") as http:

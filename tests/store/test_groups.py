@@ -19,6 +19,7 @@ from assay.core.records import (
     NewRequest,
     ResultRecord,
 )
+from assay.core.store_limits import GROUP_JUDGED_MAX
 from assay.store.valkey import ValkeyStore
 from assay.testing.queue_groups import JUDGED_WITHOUT
 
@@ -134,6 +135,15 @@ async def test_late_members_are_refused_and_name_their_field(grouped: Driver) ->
         await grouped.submit([*group("h", "c"), request("d")])
     assert without.value.field == "requests[1].group_id"
     assert (await grouped.batch()).submitted == 1
+
+
+async def test_a_group_of_unknown_size_is_bounded_too(grouped: Driver) -> None:
+    await grouped.open()
+    names = [f"r{number}" for number in range(GROUP_JUDGED_MAX)]
+    await grouped.submit(group("g", *names))
+    with pytest.raises(FailedPrecondition) as caught:
+        await grouped.submit(group("g", "one-more"))
+    assert caught.value.field == "requests[0].group_id"
 
 
 async def test_a_lost_lease_gives_the_whole_group_to_another(grouped: Driver) -> None:

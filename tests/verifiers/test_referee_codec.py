@@ -172,6 +172,12 @@ def test_any_json_is_a_value_or_malformed(form: Any) -> None:
         return
 
 
+def test_an_object_of_json_is_no_value() -> None:
+    for form in ({}, {"a": 1}, ["l", [{"a": 1}]]):
+        with pytest.raises(Malformed):
+            decode_result(form)
+
+
 @given(JUNK, JUNK)
 def test_any_change_is_carried_out_or_malformed(number: Any, contents: Any) -> None:
     decoder = Decoder(lambda _form: None, [[1], {"a": 1}, {2}, bytearray(b"x")])

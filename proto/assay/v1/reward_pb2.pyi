@@ -379,22 +379,53 @@ class Artifact(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """A relative path of plain names, unique in its request: ([A-Za-z0-9._-]{1,128}/){0,15}..."""
     content: _builtins.bytes
+    sha256: _builtins.str
+    """Of a file that the tenant stored with PutArtifact, 64 hex digits; in place of its content."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         content: _builtins.bytes = ...,
+        sha256: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name", "sha256", b"sha256"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
+
+@_typing.final
+class PutArtifactResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHA256_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    KEPT_UNTIL_NS_FIELD_NUMBER: _builtins.int
+    sha256: _builtins.str
+    """Of the content, in hex. Requests of the same tenant refer to it by this."""
+    size: _builtins.int
+    kept_until_ns: _builtins.int
+    """Unix time by the store's clock; storing it again moves that."""
+    def __init__(
+        self,
+        *,
+        sha256: _builtins.str = ...,
+        size: _builtins.int = ...,
+        kept_until_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kept_until_ns", b"kept_until_ns", "sha256", b"sha256", "size", b"size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PutArtifactResponse: _TypeAlias = PutArtifactResponse  # noqa: Y015
 
 @_typing.final
 class SubmitRequest(_message.Message):
@@ -421,7 +452,7 @@ Global___SubmitRequest: _TypeAlias = SubmitRequest  # noqa: Y015
 
 @_typing.final
 class MessagePart(_message.Message):
-    """Consecutive bytes of one serialized message, 1 MiB at most."""
+    """Consecutive bytes of one serialized message, or of a file; 1 MiB at most."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -59,6 +59,11 @@ class RewardServiceStub(object):
                 request_serializer=assay_dot_v1_dot_reward__pb2.MessagePart.SerializeToString,
                 response_deserializer=assay_dot_v1_dot_reward__pb2.SubmitResponse.FromString,
                 _registered_method=True)
+        self.PutArtifact = channel.stream_unary(
+                '/assay.v1.RewardService/PutArtifact',
+                request_serializer=assay_dot_v1_dot_reward__pb2.MessagePart.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_reward__pb2.PutArtifactResponse.FromString,
+                _registered_method=True)
         self.SealBatch = channel.unary_unary(
                 '/assay.v1.RewardService/SealBatch',
                 request_serializer=assay_dot_v1_dot_reward__pb2.SealBatchRequest.SerializeToString,
@@ -138,6 +143,13 @@ class RewardServiceServicer(object):
 
     def SubmitParts(self, request_iterator, context):
         """Submit for a SubmitRequest that is too large for one message (4 MiB by default).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutArtifact(self, request_iterator, context):
+        """Stores a file, whose content the parts are, ahead of the requests that refer to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -229,6 +241,11 @@ def add_RewardServiceServicer_to_server(servicer, server):
                     servicer.SubmitParts,
                     request_deserializer=assay_dot_v1_dot_reward__pb2.MessagePart.FromString,
                     response_serializer=assay_dot_v1_dot_reward__pb2.SubmitResponse.SerializeToString,
+            ),
+            'PutArtifact': grpc.stream_unary_rpc_method_handler(
+                    servicer.PutArtifact,
+                    request_deserializer=assay_dot_v1_dot_reward__pb2.MessagePart.FromString,
+                    response_serializer=assay_dot_v1_dot_reward__pb2.PutArtifactResponse.SerializeToString,
             ),
             'SealBatch': grpc.unary_unary_rpc_method_handler(
                     servicer.SealBatch,
@@ -411,6 +428,33 @@ class RewardService(object):
             '/assay.v1.RewardService/SubmitParts',
             assay_dot_v1_dot_reward__pb2.MessagePart.SerializeToString,
             assay_dot_v1_dot_reward__pb2.SubmitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutArtifact(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/assay.v1.RewardService/PutArtifact',
+            assay_dot_v1_dot_reward__pb2.MessagePart.SerializeToString,
+            assay_dot_v1_dot_reward__pb2.PutArtifactResponse.FromString,
             options,
             channel_credentials,
             insecure,

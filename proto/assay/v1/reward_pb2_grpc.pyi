@@ -41,6 +41,8 @@ class RewardServiceStub:
     """
     SubmitParts: _grpc.StreamUnaryMultiCallable[_reward_pb2.MessagePart, _reward_pb2.SubmitResponse]
     """Submit for a SubmitRequest that is too large for one message (4 MiB by default)."""
+    PutArtifact: _grpc.StreamUnaryMultiCallable[_reward_pb2.MessagePart, _reward_pb2.PutArtifactResponse]
+    """Stores a file, whose content the parts are, ahead of the requests that refer to it."""
     SealBatch: _grpc.UnaryUnaryMultiCallable[_reward_pb2.SealBatchRequest, _reward_pb2.SealBatchResponse]
     StreamResults: _grpc.UnaryStreamMultiCallable[_reward_pb2.StreamResultsRequest, _reward_pb2.StreamResultsResponse]
     """Pages of results in the order in which requests end, as they end, until the batch is complete."""
@@ -69,6 +71,8 @@ class RewardServiceAsyncStub(RewardServiceStub):
     """
     SubmitParts: _aio.StreamUnaryMultiCallable[_reward_pb2.MessagePart, _reward_pb2.SubmitResponse]  # type: ignore[assignment]
     """Submit for a SubmitRequest that is too large for one message (4 MiB by default)."""
+    PutArtifact: _aio.StreamUnaryMultiCallable[_reward_pb2.MessagePart, _reward_pb2.PutArtifactResponse]  # type: ignore[assignment]
+    """Stores a file, whose content the parts are, ahead of the requests that refer to it."""
     SealBatch: _aio.UnaryUnaryMultiCallable[_reward_pb2.SealBatchRequest, _reward_pb2.SealBatchResponse]  # type: ignore[assignment]
     StreamResults: _aio.UnaryStreamMultiCallable[_reward_pb2.StreamResultsRequest, _reward_pb2.StreamResultsResponse]  # type: ignore[assignment]
     """Pages of results in the order in which requests end, as they end, until the batch is complete."""
@@ -124,6 +128,14 @@ class RewardServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_reward_pb2.SubmitResponse, _abc.Awaitable[_reward_pb2.SubmitResponse]]:
         """Submit for a SubmitRequest that is too large for one message (4 MiB by default)."""
+
+    @_abc_1.abstractmethod
+    def PutArtifact(
+        self,
+        request_iterator: _MaybeAsyncIterator[_reward_pb2.MessagePart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_reward_pb2.PutArtifactResponse, _abc.Awaitable[_reward_pb2.PutArtifactResponse]]:
+        """Stores a file, whose content the parts are, ahead of the requests that refer to it."""
 
     @_abc_1.abstractmethod
     def SealBatch(

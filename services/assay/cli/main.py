@@ -39,6 +39,10 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "score": Entry(
             "assay.cli.score.command:score", "Score a file of responses: the main command."
         ),
+        "rescore": Entry(
+            "assay.cli.score.rescore:rescore",
+            "Judge scored rows again and say which rewards differ.",
+        ),
         "convert": Entry(
             "assay.cli.data.convert:convert",
             "Convert a data set, as its authors publish it, to rows for `check` and `score`.",

@@ -3,6 +3,7 @@
 from assay.client.backoff import Backoff
 from assay.client.batch import Batch, SyncBatch
 from assay.client.client import Client, SyncClient
+from assay.client.connection import Identity
 from assay.client.failures import BatchLost
 from assay.client.types import (
     BatchState,
@@ -18,6 +19,7 @@ from assay.client.types import (
     Result,
     Scores,
     StageTiming,
+    StoredArtifact,
     Submitted,
     Task,
 )
@@ -32,6 +34,7 @@ __all__ = [
     "Component",
     "Evidence",
     "GroupSummary",
+    "Identity",
     "Outcome",
     "Page",
     "Pipeline",
@@ -40,6 +43,7 @@ __all__ = [
     "Result",
     "Scores",
     "StageTiming",
+    "StoredArtifact",
     "Submitted",
     "SyncBatch",
     "SyncClient",

@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
+    from assay.client.connection import Identity
     from assay.client.types import (
         Pipeline,
         Request,
         Scores,
+        StoredArtifact,
         Task,
     )
 
@@ -49,6 +51,7 @@ class Client:
         *,
         token: str | None = None,
         root_certificates: bytes | None = None,
+        identity: Identity | None = None,
         backoff: Backoff | None = None,
         timeout_s: float = 60.0,
         join_s: float = JOIN_S,
@@ -63,6 +66,8 @@ class Client:
             token: the tenant's bearer token; by default that of `ASSAY_TOKEN`.
             root_certificates: PEM of the authorities to trust, in place of the system's; implies
                 TLS.
+            identity: the certificate that stands for the tenant, or that the service asks for;
+                implies TLS.
             backoff: how long to retry when the service cannot be reached or is full.
             timeout_s: timeout of one attempt of a call that does not wait for scoring.
             join_s: how long a small submission that meets another of its batch in progress waits
@@ -75,6 +80,7 @@ class Client:
             url,
             token=token,
             root_certificates=root_certificates,
+            identity=identity,
             backoff=backoff or Backoff(),
             timeout_s=timeout_s,
             sleep=sleep,
@@ -142,6 +148,16 @@ class Client:
         with wire.holding("size"):
             request = reward_pb2.HintRequest(task_id=_task_id(task), size=size)
         await self._connection.call(self._stub.Hint, request)
+
+    async def put_artifact(self, content: bytes) -> StoredArtifact:
+        """Send a file ahead, once for all requests that come with it; may be repeated.
+
+        Raises:
+            InvalidRequest, TooLarge: it is empty, or larger than a request's files may be.
+            Saturated: the tenant's `uploads_bytes_max` is used up.
+        """
+        answer = await self._connection.call(self._stub.PutArtifact, wire.pieces(content))
+        return wire.stored_artifact(answer)
 
     async def open_batch(
         self,
@@ -233,6 +249,7 @@ class SyncClient:
         *,
         token: str | None = None,
         root_certificates: bytes | None = None,
+        identity: Identity | None = None,
         backoff: Backoff | None = None,
         timeout_s: float = 60.0,
         join_s: float = JOIN_S,
@@ -245,6 +262,7 @@ class SyncClient:
                     url,
                     token=token,
                     root_certificates=root_certificates,
+                    identity=identity,
                     backoff=backoff,
                     timeout_s=timeout_s,
                     join_s=join_s,
@@ -301,6 +319,10 @@ class SyncClient:
     def hint(self, task: Task | str, *, size: int = 0) -> None:
         """See `Client.hint`."""
         self._loop.run(self._client.hint(task, size=size))
+
+    def put_artifact(self, content: bytes) -> StoredArtifact:
+        """See `Client.put_artifact`."""
+        return self._loop.run(self._client.put_artifact(content))
 
     def open_batch(
         self,

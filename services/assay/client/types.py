@@ -26,6 +26,7 @@ __all__ = [
     "Result",
     "Scores",
     "StageTiming",
+    "StoredArtifact",
     "Submitted",
     "Task",
 ]
@@ -47,6 +48,18 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredArtifact:
+    """A file that was sent ahead; requests of the same tenant refer to it."""
+
+    sha256: str
+    """In hex."""
+    size: int = 0
+    """Bytes."""
+    kept_until_ns: int = 0
+    """Unix time; sending it again moves that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One response to score."""
 
@@ -61,8 +74,9 @@ class Request:
     """The prompt that it responds to; empty: it is in no group."""
     messages: Sequence[Mapping[str, Any]] = ()
     """The transcript: chat messages, each with its `role`."""
-    artifacts: Mapping[str, bytes] = field(default_factory=dict)
-    """Files that the pipeline judges too, by name, if it takes any."""
+    artifacts: Mapping[str, bytes | StoredArtifact] = field(default_factory=dict)
+    """Files that the pipeline judges too, by name, if it takes any: contents, or what
+    `Client.put_artifact` returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from assay.client.types import (
     Result,
     Scores,
     StageTiming,
+    StoredArtifact,
     Task,
 )
 from assay.core.errors import InvalidRequest
@@ -77,10 +78,15 @@ def _messages(messages: Sequence[Mapping[str, Any]], field: str) -> bytes:
         raise InvalidRequest(f"{field}: not JSON: {error}", field=field) from None
 
 
-def _artifacts(artifacts: Mapping[str, bytes], field: str) -> list[reward_pb2.Artifact]:
+def _artifacts(
+    artifacts: Mapping[str, bytes | StoredArtifact], field: str
+) -> list[reward_pb2.Artifact]:
     with holding(field):
         return [
-            reward_pb2.Artifact(name=name, content=content) for name, content in artifacts.items()
+            reward_pb2.Artifact(name=name, sha256=given.sha256)
+            if isinstance(given, StoredArtifact)
+            else reward_pb2.Artifact(name=name, content=given)
+            for name, given in artifacts.items()
         ]
 
 
@@ -120,11 +126,22 @@ def parts(
     message: reward_pb2.SubmitRequest | reward_pb2.ScoreRequest,
 ) -> list[reward_pb2.MessagePart]:
     """Split one message that is too large for the service to receive at once."""
-    data = message.SerializeToString()
+    return pieces(message.SerializeToString())
+
+
+def pieces(data: bytes) -> list[reward_pb2.MessagePart]:
+    """Split what is too large to be received at once; at least one piece."""
     return [
         reward_pb2.MessagePart(data=data[first : first + PART_BYTES])
-        for first in range(0, len(data), PART_BYTES)
+        for first in range(0, max(1, len(data)), PART_BYTES)
     ]
+
+
+def stored_artifact(message: reward_pb2.PutArtifactResponse) -> StoredArtifact:
+    """A file that was sent ahead."""
+    return StoredArtifact(
+        sha256=message.sha256, size=message.size, kept_until_ns=message.kept_until_ns
+    )
 
 
 def object_bytes(value: Mapping[str, Any] | bytes, field: str) -> bytes:

@@ -70,6 +70,8 @@ class TenantSettings(Branch):
     results_kept_max: int = Field(default=1_000_000, gt=0)
     """Results, and batches, of finished batches that can still be read; beyond that the oldest
     batches are removed before `store.results_kept_s`."""
+    uploads_bytes_max: int = Field(default=1024**3, gt=0)
+    """Files uploaded ahead of their requests (`PutArtifact`), kept for `store.uploads_kept_s`."""
     calls_concurrent_max: int | None = Field(default=None, gt=0)
     """Concurrent calls without streams. Absent: its share of the service's."""
     streams_concurrent_max: int | None = Field(default=None, gt=0)

@@ -249,6 +249,8 @@ class StoreSettings(Branch):
     """Largest artifact (a compiled program)."""
     artifacts_bytes_max: int = Field(default=1024**3, gt=0)
     """Total size of all artifacts; the oldest are removed first."""
+    uploads_kept_s: float = Field(default=86_400.0, gt=0)
+    """How long a file that was uploaded ahead is kept after it was uploaded last."""
     artifacts_kept_s: float = Field(default=3_600.0, gt=0)
     """How long an artifact is kept after it was made."""
     timeout_s: float = Field(default=10.0, gt=0)

@@ -122,6 +122,8 @@ class Artifact(NamedTuple):
 
     name: str
     content: bytes
+    sha256: str = ""
+    """Of one that was uploaded before; admission puts the content in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +164,8 @@ class Quota:
     results_kept_max: int = 1_000_000
     """Results (and as many batches) kept of finished batches; beyond that the oldest batches are
     removed early."""
+    uploads_bytes_max: int = 1024**3
+    """Files that were uploaded ahead of their requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,8 @@ NATURAL_SPANS_KEPT: Final = 5
 """Batches per task from which the deadline of the next is estimated."""
 BATCH_REQUESTS_MAX: Final = 1_000_000
 """Requests per batch, also of a batch without a size."""
+GROUP_JUDGED_MAX: Final = 64
+"""Requests of a group that one stage judges as a whole: a worker gets them all at once."""
 LEASE_RAN_OUT: Final = "the lease ran out"
 """Error of an attempt whose worker was not heard of in time."""
 
@@ -105,6 +107,12 @@ def too_many_bytes() -> Saturated:
     """The tenant has `bytes_open_max`."""
     message = "the tenant's quota of open payload bytes is used up"
     return Saturated(message, retry_after_s=RETRY_AFTER_S)
+
+
+def too_many_uploads(quota: Quota, *, retry_after_s: float) -> Saturated:
+    """The tenant has `uploads_bytes_max`; the first of its files goes after that time."""
+    message = f"uploads_bytes_max: {quota.uploads_bytes_max} bytes of uploaded files are used up"
+    return Saturated(message, retry_after_s=retry_after_s)
 
 
 # -- planners and artifacts ------------------------------------------------------------------------

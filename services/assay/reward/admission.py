@@ -27,8 +27,8 @@ from assay.core.ids import (
     RequestId,
     TaskId,
 )
-from assay.core.records import NewRequest
-from assay.core.store_limits import no_group
+from assay.core.records import Artifact, NewRequest
+from assay.core.store_limits import GROUP_JUDGED_MAX, no_group
 from assay.core.tools.lru import LruCache
 from assay.reward.drafts import BatchDraft, Message, RequestDraft, TaskDraft
 from assay.verifiers.intake import parse_messages, parse_reference
@@ -36,8 +36,6 @@ from assay.verifiers.port import PipelineDefinition
 
 BATCH_SIZE_MAX: Final = 1_000_000
 """Requests per batch; also the bound of a group and of a task's batch size."""
-GROUP_JUDGED_MAX: Final = 64
-"""Requests of a group that one stage judges as a whole: a worker gets them all at once."""
 SPAN_MS_MAX: Final = 7 * 24 * 3600 * 1000
 """A week: the longest deadline and delay budget."""
 INSTANT_NS_MIN: Final = 10**18
@@ -55,6 +53,7 @@ MESSAGES_MAX: Final = 4_096
 ARTIFACTS_MAX: Final = 64
 """Artifacts of one request."""
 _ARTIFACT_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,128}(/[A-Za-z0-9._-]{1,128}){0,15}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _STEPS: Final = frozenset({".", ".."})
 
 
@@ -115,8 +114,9 @@ def check_group_size(draft: BatchDraft, definition: PipelineDefinition) -> None:
     Raises:
         InvalidRequest: it does not, or its groups are too large.
     """
-    if definition.group_stage is not None:
-        bounded(draft.group_size, "group_size", least=1, most=GROUP_JUDGED_MAX)
+    if definition.group_stage is not None:  # a batch with a size is sealed when it is reached
+        least = 0 if draft.size else 1
+        bounded(draft.group_size, "group_size", least=least, most=GROUP_JUDGED_MAX)
 
 
 def instant(value_ns: int, field: str, now_ns: int) -> int:
@@ -333,6 +333,8 @@ def _check_artifacts(
     seen: set[str] = set()
     for index, artifact in enumerate(draft.artifacts):
         name = artifact.name
+        if artifact.sha256:
+            _check_reference_to_upload(artifact, f"{field}[{index}].sha256")
         fault = ""
         if not _ARTIFACT_NAME.fullmatch(name) or not _STEPS.isdisjoint(name.split("/")):
             fault = f"{name[:80]!r} is not a relative path of plain names"
@@ -341,6 +343,13 @@ def _check_artifacts(
         if fault:
             raise InvalidRequest(f"{field}[{index}].name: {fault}", field=f"{field}[{index}].name")
         seen.add(name)
+
+
+def _check_reference_to_upload(artifact: Artifact, field: str) -> None:
+    if artifact.content:
+        raise InvalidRequest(f"{field}: give it or the content, not both", field=field)
+    if not _SHA256.fullmatch(artifact.sha256):
+        raise InvalidRequest(f"{field}: 64 hex digits in lower case", field=field)
 
 
 def _form(text: str, field: str, form: re.Pattern[str]) -> str:

@@ -45,10 +45,11 @@ from assay.reward.service import RewardService
 
 PATHS: Final = http_edge.Paths(
     prefix="/v1/",
-    payload=re.compile(rf"/v1/(score|batches/[^/]+/requests|{mounting.PAYLOADS})"),
+    payload=re.compile(rf"/v1/(score|batches/[^/]+/requests|artifacts/[^/]+|{mounting.PAYLOADS})"),
     stream=re.compile(r"/v1/batches/[^/]+/results/stream"),
 )
 JSON: Final = "application/json"
+OCTETS: Final = "application/octet-stream"
 RESULTS_AT_ONCE: Final = 8
 """Results converted without a pause: half a millisecond."""
 NDJSON = "application/x-ndjson"
@@ -187,6 +188,24 @@ def _payloads(service: RewardService, readers: Readers) -> APIRouter:
         with closing(reading):
             answer = await service.submit(_tenant(), batch_id, reading.requests)
         return bodies.SubmittedBody.of(answer)
+
+    @router.put(
+        "/artifacts/{sha256}",
+        name="PutArtifact",
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
+            }
+        },
+    )
+    async def put_artifact(sha256: str, request: Request) -> bodies.UploadedBody:
+        """Keep a file for requests that will refer to it by its SHA-256 (hex)."""
+        body = [await request.body()]
+        found = await service.put_artifact(_tenant(), body, sha256=sha256)
+        return bodies.UploadedBody(
+            sha256=found.sha256, size=found.size, kept_until_ns=found.kept_until_ns
+        )
 
     @router.post(
         "/score",

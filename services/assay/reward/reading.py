@@ -269,7 +269,7 @@ def _send_part(channel: socket.socket, requests: Sequence[NewRequest]) -> None:
     rows: list[Sequence[object]] = []
     long_fields: list[bytes] = []
     for request in requests:
-        names = [artifact.name for artifact in request.artifacts]
+        names = [(artifact.name, artifact.sha256) for artifact in request.artifacts]
         row: list[object] = [request.request_id, request.group_id, names]
         contents = (one.content for one in request.artifacts)
         for content in (request.response, request.reference, request.messages, *contents):
@@ -307,7 +307,10 @@ def receive_part(channel: socket.socket, rows: Sequence[Sequence[object]]) -> li
             response=response,
             reference=reference,
             messages=messages,
-            artifacts=tuple(map(Artifact, names, contents)),
+            artifacts=tuple(
+                Artifact(name, content, sha256)
+                for (name, sha256), content in zip(names, contents, strict=True)
+            ),
         )
 
     return [request(row) for row in rows]

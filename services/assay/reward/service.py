@@ -18,11 +18,12 @@ from assay.edge.auth import Tenant
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.reward import admission
-from assay.reward.drafts import BatchDraft, ResultsPage, Scored, ScoreDraft, TaskDraft
+from assay.reward.drafts import BatchDraft, ResultsPage, Scored, ScoreDraft, TaskDraft, Uploaded
 from assay.reward.operations.batches import Batches, Checked
 from assay.reward.operations.results import PAGE_RESULTS_MAX, Results, Turn
 from assay.reward.operations.scoring import Scoring
 from assay.reward.operations.tasks import Tasks
+from assay.reward.operations.uploads import Uploads
 from assay.store.port import Pace, Store
 from assay.verifiers.port import PipelineDefinition
 
@@ -53,9 +54,11 @@ class RewardService:
         self._store = store
         self._pipelines = pipelines
         self._tasks = Tasks(store=store, pipelines=pipelines, settings=settings, clock=clock)
+        self._uploads = Uploads(store=store, settings=settings)
         self._batches = Batches(
             store=store,
             tasks=self._tasks,
+            uploads=self._uploads,
             settings=settings,
             clock=clock,
             metrics=metrics,
@@ -66,6 +69,7 @@ class RewardService:
         self._scoring = Scoring(
             store=store,
             tasks=self._tasks,
+            uploads=self._uploads,
             batches=self._batches,
             results=self._results,
             clock=clock,
@@ -99,6 +103,23 @@ class RewardService:
         await self._store.hint(
             tenant.tenant_id, task.record.task_id, size or task.record.batch_size
         )
+
+    async def put_artifact(
+        self, tenant: Tenant, body: list[bytes], *, sha256: str = ""
+    ) -> Uploaded:
+        """Keep a file, to which requests of the tenant may refer by its hash from then on.
+
+        Args:
+            tenant: whose it is; no other can refer to it.
+            body: its content in pieces; the list is emptied.
+            sha256: what the caller takes its hash to be, in hex.
+
+        Raises:
+            InvalidRequest: it is empty, or has another hash.
+            TooLarge: it is larger than a request's artifacts may be.
+            Saturated: the tenant's `uploads_bytes_max` is used up; says for how long.
+        """
+        return await self._uploads.put(tenant, body, sha256)
 
     # -- batches -------------------------------------------------------------------------------
     async def open_batch(self, tenant: Tenant, draft: BatchDraft) -> tuple[BatchRecord, bool]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 RAW: Final = frozenset({"Submit", "SubmitStream", "Score"})
-PARTS: Final = frozenset({"SubmitParts", "ScoreParts"})
+PARTS: Final = frozenset({"SubmitParts", "ScoreParts", "PutArtifact"})
 
 
 class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
@@ -81,6 +81,15 @@ class RewardServicer(reward_pb2_grpc.RewardServiceServicer):
             total.accepted += answer.accepted
             total.duplicates += answer.duplicates
         return total
+
+    async def PutArtifact(  # type: ignore[override]  # see PARTS
+        self, request_iterator: list[bytes], context: Context
+    ) -> reward_pb2.PutArtifactResponse:
+        """Keep a file for requests that will refer to it."""
+        found = await self._service.put_artifact(current_call().tenant, request_iterator)
+        return reward_pb2.PutArtifactResponse(
+            sha256=found.sha256, size=found.size, kept_until_ns=found.kept_until_ns
+        )
 
     async def SealBatch(
         self, request: reward_pb2.SealBatchRequest, context: Context

@@ -71,7 +71,7 @@ def request_drafts(requests: Iterable[reward_pb2.RewardRequest]) -> list[Request
             r.response,
             r.reference_json,
             r.messages_json,
-            tuple(Artifact(one.name, one.content) for one in r.artifacts),
+            tuple(Artifact(one.name, one.content, one.sha256) for one in r.artifacts),
         )
         for r in requests
     ]

@@ -271,6 +271,17 @@ class Store(Protocol):
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
         """Oldest first. Raises NotFound."""
 
+    # -- uploads -------------------------------------------------------------------------------
+    async def upload_put(self, tenant: TenantId, sha256: str, content: bytes, quota: Quota) -> int:
+        """Keep a file of the tenant; putting it again keeps it longer. Returns until when.
+
+        Raises:
+            Saturated: the tenant has `uploads_bytes_max`.
+        """
+
+    async def upload_get(self, tenant: TenantId, sha256: str) -> bytes | None:
+        """Return the tenant's file of that hash; `None`: it has none."""
+
     # -- artifacts -----------------------------------------------------------------------------
     async def artifact_get(self, key: str) -> bytes | None: ...
 

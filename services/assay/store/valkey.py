@@ -59,6 +59,7 @@ from assay.store.operations.open_work import read_open_work
 from assay.store.operations.opening import Opening
 from assay.store.operations.payloads import Payloads
 from assay.store.operations.submitting import RELEASE_SLICE, Submitting
+from assay.store.operations.uploads import Uploads
 from assay.store.port import Finished, Fitness, Pace, Reaped, Report
 from assay.store.script import load_script
 from assay.store.wake import PLANNING, RECHECK_S, Watchers
@@ -113,6 +114,7 @@ class ValkeyStore:
         self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
         self._leases = Leases(self._link, settings, payloads)
         self._artifacts = Artifacts(self._link, settings)
+        self._uploads = Uploads(self._link, settings)
         self._settle = load_script("settle")
         self._cancel_requests = load_script("cancel_requests")
         self._replay = load_script("replay")
@@ -406,6 +408,16 @@ class ValkeyStore:
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
         """See `Store.plans`."""
         return await self._list_of(tenant, batch_id, "pl", 0, PLANS_MAX - 1)
+
+    # -- uploads -------------------------------------------------------------------------------
+
+    async def upload_put(self, tenant: TenantId, sha256: str, content: bytes, quota: Quota) -> int:
+        """See `Store.upload_put`."""
+        return await self._uploads.put(tenant, sha256, content, quota)
+
+    async def upload_get(self, tenant: TenantId, sha256: str) -> bytes | None:
+        """See `Store.upload_get`."""
+        return await self._uploads.get(tenant, sha256)
 
     # -- artifacts -----------------------------------------------------------------------------
 

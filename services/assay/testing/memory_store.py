@@ -40,13 +40,14 @@ from assay.core.records import (
     Submitted,
     TaskRecord,
 )
-from assay.core.store_limits import artifact_too_large
+from assay.core.store_limits import artifact_too_large, too_many_uploads
 from assay.store.port import Fitness, Pace
 from assay.testing.queue_model import QueueLimits, QueueModel
 
 RECHECK_S: Final = 3.0
 ARTIFACT_BYTES_MAX: Final = 64 * 1024**2
 ARTIFACTS_MAX: Final = 4_096
+UPLOADS_KEPT_NS: Final = 86_400 * 10**9
 
 
 class Now(Protocol):
@@ -78,6 +79,7 @@ class MemoryStore:
         self._planners: dict[asyncio.Event, None] = {}
         self._sleepers: list[_Sleeper] = []
         self._artifacts: dict[str, bytes] = {}
+        self._uploads: dict[TenantId, dict[str, tuple[int, bytes]]] = {}
         self._making: dict[str, _Making] = {}
         self._closed = False
 
@@ -362,6 +364,26 @@ class MemoryStore:
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
         """See `Store.plans`."""
         return self._model.plans(tenant, batch_id, self._clock.now_ns())
+
+    # -- uploads -------------------------------------------------------------------------------
+
+    async def upload_put(self, tenant: TenantId, sha256: str, content: bytes, quota: Quota) -> int:
+        """See `Store.upload_put`."""
+        now_ns = self._clock.now_ns()
+        own = self._uploads.setdefault(tenant, {})
+        for old in [name for name, (until_ns, _) in own.items() if until_ns <= now_ns]:
+            del own[old]
+        others = sum(len(kept) for name, (_, kept) in own.items() if name != sha256)
+        if others + len(content) > quota.uploads_bytes_max:
+            first_ns = min((until_ns for until_ns, _ in own.values()), default=now_ns)
+            raise too_many_uploads(quota, retry_after_s=max(0.001, (first_ns - now_ns) / 1e9))
+        own[sha256] = (now_ns + UPLOADS_KEPT_NS, content)
+        return own[sha256][0]
+
+    async def upload_get(self, tenant: TenantId, sha256: str) -> bytes | None:
+        """See `Store.upload_get`."""
+        until_ns, content = self._uploads.get(tenant, {}).get(sha256, (0, None))
+        return content if until_ns > self._clock.now_ns() else None
 
     # -- artifacts -----------------------------------------------------------------------------
 

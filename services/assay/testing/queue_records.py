@@ -26,6 +26,7 @@ from assay.core.records import (
 )
 from assay.core.store_limits import (
     BATCH_REQUESTS_MAX,
+    GROUP_JUDGED_MAX,
     batch_closed,
     batch_full,
     group_full,
@@ -301,7 +302,9 @@ def admit(
     for index, request in fresh.items():
         added[request.group_id] += bool(request.group_id)
         group = batch.groups.get(request.group_id, Group())
-        if 0 < spec.group_size < group.submitted + added[request.group_id]:
+        gathers = batch.task.group_stage is not None
+        most = spec.group_size or (GROUP_JUDGED_MAX if gathers else 0)
+        if 0 < most < group.submitted + added[request.group_id]:
             raise group_full(request.group_id, index)
     more_bytes = size_of(fresh.values()) - batch.bytes_reserved
     more = len(fresh) - batch.requests_reserved

@@ -100,8 +100,8 @@ def wire_work(claim: Claim, task: int) -> WireWork:
 
 
 def _wire(one: Claim | Member, task: int) -> WireWork:
-    contents = (one.response, one.reference, one.handover, one.messages, one.artifacts)
-    return WireWork(task, *contents)
+    files = [(file.name, file.content) for file in one.artifacts]
+    return WireWork(task, one.response, one.reference, one.handover, one.messages, files)
 
 
 def blame_for_end(assignment: Assignment) -> Blame:

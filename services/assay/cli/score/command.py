@@ -9,7 +9,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from gzip import GzipFile
 from importlib.metadata import PackageNotFoundError, entry_points, version
@@ -73,7 +73,10 @@ class Run:
     bar: Any = None
     scored: int = 0
     elapsed_s: float = 0.0
-    shown: int = field(default=0)
+    summary: dict[str, Any] = field(default_factory=dict)
+    """When it has ended."""
+    bad_rows: list[BadRow] = field(default_factory=list)
+    """The first of them, when it has ended."""
 
     def finish(self, results: Sequence[Result]) -> None:
         """See `Ledger.finish`."""
@@ -158,19 +161,28 @@ def score(
         data_dir=data_dir,
         strict=strict,
     )
-    with _seekable(file) as rows:
-        work = Worklist(rows, fields, job.basis)
-        try:
-            run = Run(work=work, strict=strict, progress=_progress())
-            _read(job, work)
-            asyncio.run(_until_stopped(job, run))
-            _tell(run, job.output, as_json=as_json)
-        finally:
-            work.close()
+    with seekable(file) as rows:
+        _tell(score_rows(job, rows, fields), job.output, as_json=as_json)
+
+
+def score_rows(job: Job, rows: IO[bytes], fields: Fields) -> Run:
+    """Score the rows of a seekable file into the job's output.
+
+    Raises:
+        typer.Exit: a signal came first.
+        AssayError, OSError: nothing more can be done.
+    """
+    with closing(Worklist(rows, fields, job.basis)) as work:
+        run = Run(work=work, strict=job.strict, progress=_progress())
+        _read(job, work)
+        asyncio.run(_until_stopped(job, run))
+        run.summary = run.as_json()
+        run.bad_rows = list(work.bad(BAD_ROWS_SHOWN))
+    return run
 
 
 @contextmanager
-def _seekable(path: Path) -> Iterator[IO[bytes]]:
+def seekable(path: Path) -> Iterator[IO[bytes]]:
     """The file; of a pipe or a compressed file, a copy.
 
     Raises:
@@ -333,7 +345,7 @@ def _tell(run: Run, output: Path, *, as_json: bool) -> None:
     Raises:
         typer.Exit: not every row has a reward.
     """
-    summary = run.as_json()
+    summary = run.summary
     if as_json:
         print_json(summary)
     else:
@@ -347,7 +359,7 @@ def _tell(run: Run, output: Path, *, as_json: bool) -> None:
         number = summary["without_reward"]
         err.print(f"{number:,} ended without a reward; the same command tries again")
     if summary["bad_rows"]:
-        bad = list(run.work.bad(BAD_ROWS_SHOWN))
+        bad = run.bad_rows
         err.print(f"{summary['bad_rows']:,} rows are bad:", highlight=False)
         told = first_of(bad, summary["bad_rows"] - len(bad))
         err.print(told, markup=False, highlight=False, soft_wrap=True)

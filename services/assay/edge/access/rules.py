@@ -31,6 +31,7 @@ REWARD: Final[Rules] = {
     "Submit": SUBMIT,
     "SubmitStream": SUBMIT,
     "SubmitParts": SUBMIT,
+    "PutArtifact": SUBMIT,
     "SealBatch": SUBMIT,
     "Score": SUBMIT,
     "ScoreParts": SUBMIT,
@@ -116,7 +117,7 @@ RPC: Final[Mapping[str, Rules]] = {
 }
 METRICS: Final[Rule] = OBSERVE
 PAYLOAD_CALLS: Final = frozenset(
-    {"Submit", "SubmitStream", "SubmitParts", "Score", "ScoreParts"}
+    {"Submit", "SubmitStream", "SubmitParts", "Score", "ScoreParts", "PutArtifact"}
     | {name for name, rule in ENDPOINTS.items() if rule == SUBMIT}
 )
 """Many per second; the audit log has them only if asked."""

@@ -22,6 +22,7 @@ from assay.reward.bodies.answers import (
     ScoredBody,
     StageTimingBody,
     SubmittedBody,
+    UploadedBody,
     result_json,
 )
 from assay.reward.bodies.base import (
@@ -65,5 +66,6 @@ __all__ = [
     "SubmitBody",
     "SubmittedBody",
     "TaskBody",
+    "UploadedBody",
     "result_json",
 ]

@@ -96,6 +96,8 @@ class ArtifactBody(Body):
     content: str | None = None
     content_base64: str | None = None
     """The same as bytes in base64; instead of `content`."""
+    sha256: str = ""
+    """Of a file that was uploaded before (`PutArtifact`), in hex; instead of its content."""
 
 
 class RewardRequestBody(Body):
@@ -182,19 +184,19 @@ def _drafts(requests: Iterable[RewardRequestBody]) -> list[RequestDraft]:
             _json(request.reference, f"requests[{index}].reference"),
             json.dumps(request.messages).encode("ascii") if request.messages else b"",
             tuple(
-                Artifact(
-                    one.name,
-                    _bytes(
-                        None if one.content is None else response_bytes(one.content),
-                        one.content_base64,
-                        f"requests[{index}].artifacts[{number}].content",
-                    ),
-                )
+                _artifact(one, f"requests[{index}].artifacts[{number}].content")
                 for number, one in enumerate(request.artifacts)
             ),
         )
         for index, request in enumerate(requests)
     ]
+
+
+def _artifact(body: ArtifactBody, field: str) -> Artifact:
+    if body.sha256 and body.content is None and body.content_base64 is None:
+        return Artifact(body.name, b"", body.sha256)
+    text = None if body.content is None else response_bytes(body.content)
+    return Artifact(body.name, _bytes(text, body.content_base64, field), body.sha256)
 
 
 def _response(request: RewardRequestBody, field: str) -> bytes:

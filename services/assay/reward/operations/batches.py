@@ -18,6 +18,7 @@ from assay.edge.metrics import Metrics
 from assay.reward import admission
 from assay.reward.drafts import BatchDraft
 from assay.reward.operations.tasks import KnownTask, Tasks
+from assay.reward.operations.uploads import Uploads
 from assay.store.port import Pace, Store
 from assay.verifiers.port import PipelineDefinition
 
@@ -38,6 +39,7 @@ class Batches:
         *,
         store: Store,
         tasks: Tasks,
+        uploads: Uploads,
         settings: RewardSettings,
         clock: Clock,
         metrics: Metrics,
@@ -46,6 +48,7 @@ class Batches:
     ) -> None:
         self._store = store
         self._tasks = tasks
+        self._uploads = uploads
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -99,7 +102,7 @@ class Batches:
         """See `RewardService.submit`."""
         batch = admission.batch_name(batch_id)
         task = await self._tasks.of_batch(tenant, batch)
-        requests = await checked(task.definition)
+        requests = await self._uploads.resolve(tenant, await checked(task.definition))
         if self._pace is None:
             return await self._store.submit(tenant.tenant_id, batch, requests, tenant.quota)
         await self._pace(tenant.tenant_id, 1)  # the rest before it becomes claimable
@@ -117,6 +120,8 @@ class Batches:
         task = await self._tasks.of_batch(tenant, batch_id)
         batch, cancelled = await self._store.cancel(tenant.tenant_id, batch_id)
         self._count_cancelled(tenant, task, cancelled)
+        if cancelled:  # by this call, so once
+            self._metrics.batch_ended(batch)
         return batch, cancelled
 
     async def cancel_requests(

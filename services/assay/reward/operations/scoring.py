@@ -15,6 +15,7 @@ from assay.reward.drafts import BatchDraft, Scored, ScoreDraft
 from assay.reward.operations.batches import Batches, Checked
 from assay.reward.operations.results import Results, next_change
 from assay.reward.operations.tasks import KnownTask, Tasks
+from assay.reward.operations.uploads import Uploads
 from assay.store.port import Store
 
 PART_REQUESTS_MAX: Final = 64
@@ -30,6 +31,7 @@ class Scoring:
         *,
         store: Store,
         tasks: Tasks,
+        uploads: Uploads,
         batches: Batches,
         results: Results,
         clock: Clock,
@@ -37,6 +39,7 @@ class Scoring:
     ) -> None:
         self._store = store
         self._tasks = tasks
+        self._uploads = uploads
         self._batches = batches
         self._results = results
         self._clock = clock
@@ -48,7 +51,7 @@ class Scoring:
         """See `RewardService.score`."""
         timeout_s = self._time_left_s(draft)
         task, is_new = await self._tasks.of_score(tenant, draft)
-        requests = await checked(task.definition)
+        requests = await self._uploads.resolve(tenant, await checked(task.definition))
         _check_in_time(timeout_s)
         opening = BatchDraft(
             task_id=task.record.task_id,

@@ -94,6 +94,7 @@ local EXTRA_PART = 16 -- of the time that a task is kept: how much longer it may
 local TASKS_LISTED_MAX = 10000
 local BATCH_REQUESTS_MAX = 1000000
 local RESULTS_KEPT_MAX = 1000000 -- of a tenant whose batch has no value
+local GROUP_JUDGED_MAX = 64 -- as in core/store_limits.py
 local FORGOTTEN_MAX = 16 -- batches per call
 local SPANS_KEPT = 5 -- as in core/store_limits.py
 local COST_US_MIN, LEARNT_FROM = 1000, 16 -- as in core/ordering.py

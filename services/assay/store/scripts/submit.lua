@@ -27,6 +27,7 @@ local count = #rows / WIDTH
 local facts = call('HMGET', P .. 'b:' .. uid, 'state', 'size', 'submitted', 'k', 'first', 'deadline',
   'rank', 'reserved', 'gathers')
 local state, size, submitted, k = facts[1], tonumber(facts[2]), tonumber(facts[3]), tonumber(facts[4])
+if k == 0 and facts[9] then k = GROUP_JUDGED_MAX end
 if not state then return { 'NOT_FOUND' } end
 
 local ids, numbers = {}, {} -- numbers: of the rows that are staged

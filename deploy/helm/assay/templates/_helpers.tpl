@@ -1,0 +1,114 @@
+{{- define "assay.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "assay.fullname" -}}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-%s" .Release.Name (include "assay.name" .) | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- /* The labels by which pods are selected: (dict "root" $ "component" "api"). */ -}}
+{{- define "assay.selector" -}}
+app.kubernetes.io/name: {{ include "assay.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "assay.labels" -}}
+{{ include "assay.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- define "assay.image" -}}
+{{- $image := .root.Values.image -}}
+{{- $digest := get $image.digests .role -}}
+{{- if $digest }}{{ printf "%s/%s@%s" $image.repository .role $digest }}
+{{- else }}{{ printf "%s/%s:%s" $image.repository .role (default .root.Chart.AppVersion $image.tag) }}{{ end }}
+{{- end }}
+
+{{- define "assay.operatorSecret" -}}
+{{ default (printf "%s-operator" (include "assay.fullname" .)) .Values.operator.existingSecret }}
+{{- end }}
+{{- define "assay.tenantsSecret" -}}
+{{ default (printf "%s-tenants" (include "assay.fullname" .)) .Values.tenants.existingSecret }}
+{{- end }}
+{{- define "assay.storeSecret" -}}
+{{ default (printf "%s-store" (include "assay.fullname" .)) .Values.store.existingSecret }}
+{{- end }}
+
+{{- define "assay.dashed" -}}{{ . | replace "." "-" | replace "_" "-" | lower }}{{- end }}
+{{- define "assay.workerName" -}}
+{{ printf "%s-%s" (include "assay.fullname" .root) (include "assay.dashed" .stage) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* The stages of the chosen pipelines with their settings, as JSON. */ -}}
+{{- define "assay.stages" -}}
+{{- $known := .Files.Get "files/stages.json" | fromJson -}}
+{{- $found := dict -}}
+{{- range $pipeline := .Values.pipelines }}
+{{- range $stage := (get $known.pipelines $pipeline) }}
+{{- $own := default dict (get $.Values.workers.stages $stage) -}}
+{{- $needs := get $known.stages $stage -}}
+{{- $worker := mergeOverwrite (deepCopy (omit $.Values.workers "stages")) (deepCopy (omit $own "resources")) -}}
+{{- if and (not $needs.foreignCode) (not $own.isolation) }}{{ $_ := set $worker "isolation" "hardened" }}{{ end -}}
+{{- $slots := int $worker.slotsPerPod -}}
+{{- $memory := printf "%dMi" (add 256 (mul $slots (int $needs.memoryMiB))) -}}
+{{- $limits := dict "memory" $memory -}}
+{{- if $needs.gpu }}{{ $_ := set $limits "nvidia.com/gpu" (mul $slots (int $needs.gpu)) }}{{ end -}}
+{{- $shape := dict "requests" (dict "cpu" (printf "%dm" (mul $slots (int $needs.cpuMillis))) "memory" $memory) "limits" $limits -}}
+{{- $_ := set $worker "resources" (default $shape $own.resources) -}}
+{{- $_ := set $found $stage $worker -}}
+{{- end }}{{- end }}
+{{- range $stage, $own := .Values.workers.stages }}
+{{- if not (hasKey $found $stage) }}{{ fail (printf "workers.stages.%s: no chosen pipeline has this stage" $stage) }}{{ end }}
+{{- end }}
+{{- $found | toJson -}}
+{{- end }}
+
+{{- /* Environment of every service: settings, store, data directory. */ -}}
+{{- define "assay.environment" -}}
+- {name: ASSAY_DATA_DIR, value: /var/lib/assay}
+- name: ASSAY_STORE__URL
+  valueFrom: {secretKeyRef: {name: {{ include "assay.storeSecret" . }}, key: url}}
+{{- range $name, $value := .Values.settings }}
+- name: ASSAY_{{ $name | replace "." "__" | upper }}
+  value: {{ if or (kindIs "map" $value) (kindIs "slice" $value) }}{{ $value | toJson | quote }}{{ else if kindIs "float64" $value }}{{ $value | toJson | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "assay.restricted" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "assay.podRestricted" -}}
+runAsNonRoot: true
+runAsUser: 64000
+runAsGroup: 64000
+fsGroup: 64000
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "assay.placement" -}}
+{{- with .at.nodeSelector }}
+nodeSelector: {{ toJson . }}
+{{- end }}
+{{- with .at.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets: {{ toJson . }}
+{{- end }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "assay.selector" . | nindent 8 }}
+{{- end }}

@@ -1,0 +1,51 @@
+"""Files that tenants upload ahead of the requests that refer to them, each tenant's by itself.
+
+A file is sent in pieces under a temporary name, so that no call holds the server for long, and is
+visible when it is complete.
+"""
+
+import secrets
+
+from assay.config.settings import StoreSettings
+from assay.core.errors import DependencyDown
+from assay.core.ids import TenantId
+from assay.core.records import Quota
+from assay.core.store_limits import too_many_uploads
+from assay.store.link import Link
+from assay.store.operations.payloads import PIECE_BYTES, UPLOAD_KEPT_S
+from assay.store.script import load_script
+
+
+class Uploads:
+    """Keeps and reads them."""
+
+    def __init__(self, link: Link, settings: StoreSettings) -> None:
+        self._link = link
+        self._kept_ms = int(settings.uploads_kept_s * 1000)
+        self._end = load_script("upload_end")
+
+    async def put(self, tenant: TenantId, sha256: str, content: bytes, quota: Quota) -> int:
+        """See `Store.upload_put`."""
+        limits = (len(content), self._kept_ms, quota.uploads_bytes_max)
+        reply = await self._link.run(self._end, tenant, sha256, "", *limits)
+        if reply[0] == b"GONE":
+            trial = self._link.key("up", secrets.token_hex(16))
+            await self._link.call("SET", trial, content[:PIECE_BYTES], "EX", UPLOAD_KEPT_S)
+            for first in range(PIECE_BYTES, len(content), PIECE_BYTES):
+                await self._link.call("APPEND", trial, content[first : first + PIECE_BYTES])
+            reply = await self._link.run(self._end, tenant, sha256, trial, *limits)
+        if reply[0] == b"FULL":
+            raise too_many_uploads(quota, retry_after_s=reply[1] / 1000)
+        if reply[0] == b"GONE":
+            raise DependencyDown("the uploaded file vanished before it was kept")
+        return int(reply[1]) * 1_000_000
+
+    async def get(self, tenant: TenantId, sha256: str) -> bytes | None:
+        """See `Store.upload_get`."""
+        key = self._link.key("uc", tenant, sha256)
+        pieces: list[bytes] = []
+        while not pieces or len(pieces[-1]) == PIECE_BYTES:
+            first = len(pieces) * PIECE_BYTES
+            piece = await self._link.call("GETRANGE", key, first, first + PIECE_BYTES - 1)
+            pieces.append(piece)
+        return b"".join(pieces) or None

@@ -1,0 +1,320 @@
+"""The Helm chart: what it renders, under both majors of Helm, without a cluster."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+from scripts.generate_chart import CHARTS_OWN, generate
+from tests.kubernetes.api_server import ApiServer, Call
+from tests.kubernetes.chart import (
+    CHART,
+    NAMESPACE,
+    VALUES,
+    Object,
+    ask,
+    component,
+    environment,
+    named,
+    of_kind,
+    pods,
+    rendered,
+    stages_file,
+    workers,
+)
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.scaling import RunScaler
+
+from assay.config.settings import load_settings
+
+RESOURCES_OF_OTHERS = {"ScaledObject", "PodMonitor", "HTTPRoute", "GRPCRoute"}
+"""Their schemas are not Kubernetes' own."""
+OLDEST, NEWEST = "1.30", "1.37"
+STEPS = [Path(v).stem or "defaults" for v in VALUES]
+
+
+def test_what_is_generated_is_fresh(tmp_path: Path) -> None:
+    generate(tmp_path)
+    for name in ("files/stages.json", "values.schema.json", "README.md"):
+        assert (tmp_path / name).read_text() == (CHART / name).read_text(), (
+            f"{name}: python scripts/generate_chart.py"
+        )
+
+
+@pytest.mark.parametrize("major", [3, 4])
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_helm_lints_it(major: int, values: str) -> None:
+    files = ["--values", values] if values else []
+    done = ask(major, "lint", "--strict", str(CHART), *files)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_both_majors_render_the_same_workers(values: str) -> None:
+    assert workers(rendered(values, major=3)) == workers(rendered(values, major=4))
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_objects_are_valid_in_the_oldest_and_the_newest_kubernetes(
+    values: str, version: str
+) -> None:
+    objects = rendered(values)
+    assert objects
+    for one in objects:
+        if one["kind"] not in RESOURCES_OF_OTHERS:
+            kubernetes_validate.validate(one, version, strict=True)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        'settings={"store.attempt_max": 3}', 'settings={"store.attempts_max": "three"}',
+        'settings={"store.url": "redis://elsewhere"}', 'settings={"reward.host": "::"}',
+        'pipelines=["maths"]', 'pipelines=[]', 'scaler="keda2"', 'workers={"slotMax": 3}',
+        'workers={"stages": {"python.ran": {}}}', 'workers={"isolation": "none"}',
+        'workers={"slotsPerPod": 0}', 'image={"digests": {"api": "latest"}}',
+        'api={"replicas": "2"}', 'apis={}', 'workers={"stages": {"cpp.run": {"slotsMax": 3}}}',
+        'store={"existingSecret": "s"}',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("major", [3, 4])
+def test_a_mistake_in_the_values_is_refused(major: int, wrong: str) -> None:
+    done = ask(major, "template", "lab", str(CHART), "--set-json", wrong)
+    assert done.returncode != 0, wrong
+
+
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_the_settings_of_every_pod_are_settings(values: str) -> None:
+    seen = set()
+    for name, template in pods(rendered(values)):
+        if component(template) not in {"api", "planner", "worker"}:
+            continue
+        seen.add(component(template))
+        found = environment(template)
+        if "ASSAY_OPERATOR__TOKENS" in found:
+            found["ASSAY_OPERATOR__TOKENS"] = "[]"
+        settings = load_settings(found)
+        assert settings.store.url == "given", name
+    assert {"api", "worker"} <= seen
+
+
+def test_every_setting_that_the_chart_does_not_set_itself_can_be_set() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    names = set(schema["properties"]["settings"]["properties"])
+    assert {"store.attempts_max", "planner.epsilon", "planner.prior.span_s",
+            "planner.kubernetes.stale_s", "sandbox.cgroup"} <= names  # fmt: skip
+    assert [name for name in names if CHARTS_OWN.match(name)] == []
+
+
+@pytest.mark.parametrize("scaler", ["planner", "keda", "hpa", "none"])
+def test_workers_have_a_fixed_size_only_where_nothing_scales_them(scaler: str) -> None:
+    objects = rendered(more=f'scaler="{scaler}"')
+    sized = {"replicas" in one["spec"] for one in workers(objects)}
+    assert sized == {scaler == "none"}
+    assert bool(of_kind(objects, "ScaledObject")) == (scaler == "keda")
+    assert bool(of_kind(objects, "HorizontalPodAutoscaler")) == (scaler == "hpa")
+    planners = [t for _, t in pods(objects) if component(t) == "planner"]
+    assert bool(planners) == (scaler in {"planner", "keda"})
+
+
+def test_the_stages_of_the_chosen_pipelines_have_a_deployment_each() -> None:
+    known = stages_file()
+    for pipeline, stages in known["pipelines"].items():
+        found = {
+            one["metadata"]["labels"]["assay.dev/stage"]
+            for one in workers(rendered(more=f'pipelines=["{pipeline}"]'))
+        }
+        assert found == set(stages), pipeline
+
+
+@pytest.mark.parametrize("values", ["", VALUES[-1]])
+def test_the_planner_finds_the_pods_of_every_stage(values: str) -> None:
+    objects = rendered(values, more='scaler="planner"')
+    [planner] = [t for _, t in pods(objects) if component(t) == "planner"]
+    settings = load_settings(environment(planner)).planner
+    there = {one["metadata"]["labels"]["assay.dev/stage"]: one for one in workers(objects)}
+    names = {stage: one["metadata"]["name"] for stage, one in there.items()}
+    assert settings.kubernetes.deployments == names
+    wanted = dict(pair.split("=") for pair in settings.kubernetes.selector.split(","))
+    for stage, one in there.items():
+        for labels in (one["metadata"]["labels"], one["spec"]["template"]["metadata"]["labels"]):
+            assert wanted.items() <= labels.items()
+            assert labels[settings.kubernetes.pool_label] == stage
+        worker = load_settings(
+            environment(one["spec"]["template"]) | {"ASSAY_OPERATOR__TOKENS": "[]"}
+        ).worker
+        assert worker.stages == (stage,)
+        assert worker.slots == settings.kubernetes.slots_per_pod_by_stage[stage]
+
+
+# -- who may do what ---------------------------------------------------------------------------
+def needed(call: Call) -> tuple[str, str, str, str]:
+    """The right that a call of the Kubernetes API needs: group, resource, verb, name."""
+    steps = call.path.strip("/").split("/")
+    group = steps[1] if steps[0] == "apis" else ""
+    rest = steps[steps.index("namespaces") + 2 :]
+    assert steps[steps.index("namespaces") + 1] == "assay", "only its own namespace"
+    resource = "/".join([rest[0], *rest[2:]])
+    verb = {"PATCH": "patch", "GET": "get" if len(rest) > 1 else "list"}[call.method]
+    return group, resource, "watch" if call.watch else verb, rest[1] if len(rest) > 1 else ""
+
+
+async def test_the_planners_role_allows_what_its_scaler_calls_and_nothing_else(
+    server: ApiServer, cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    objects = rendered(more='fullnameOverride="assay"')
+    stages = [one["metadata"]["labels"]["assay.dev/stage"] for one in workers(objects)]
+    for stage in stages:
+        await cluster.deploy(stage)
+    server.calls.clear()
+    scaling = run_scaler(*stages)
+    for stage in stages:
+        await scaling.resize(stage, 3)
+    server.cut_watches()
+    await scaling.scaler.close()
+    used = {needed(call) for call in server.calls}
+    [role] = of_kind(objects, "Role")
+    allowed = {
+        (group, resource, verb, name)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+    assert used == allowed
+    assert of_kind(objects, "ClusterRole", "ClusterRoleBinding") == []
+
+
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_only_the_planner_may_call_kubernetes(values: str) -> None:
+    for name, template in pods(rendered(values)):
+        mounted = template["spec"]["automountServiceAccountToken"]
+        assert mounted == (component(template) == "planner"), name
+
+
+def restricted_faults(template: Object) -> list[str]:
+    """What Pod Security's level `restricted` would refuse."""
+    spec = template["spec"]
+    pod = spec.get("securityContext", {})
+    faults = [f"host{x}" for x in ("Network", "PID", "IPC") if spec.get(f"host{x}")]
+    faults += [v["name"] for v in spec.get("volumes", []) if not {"emptyDir", "secret"} & set(v)]
+    for container in spec["containers"] + spec.get("initContainers", []):
+        own = container.get("securityContext", {})
+        both = {**pod, **own}
+        checks = {
+            "runAsNonRoot": both.get("runAsNonRoot") is True and both.get("runAsUser") != 0,
+            "privilege": own.get("allowPrivilegeEscalation") is False,
+            "privileged": not own.get("privileged"),
+            "drop": own.get("capabilities", {}).get("drop") == ["ALL"],
+            "add": not own.get("capabilities", {}).get("add"),
+            "seccomp": both.get("seccompProfile", {}).get("type") == "RuntimeDefault",
+            "procMount": "procMount" not in own,
+        }
+        faults += [name for name, good in checks.items() if not good]
+    return faults
+
+
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_every_pod_is_restricted_except_those_that_box_foreign_code(values: str) -> None:
+    foreign = {name for name, one in stages_file()["stages"].items() if one["foreignCode"]}
+    for name, template in pods(rendered(values)):
+        stage = template["metadata"]["labels"].get("assay.dev/stage")
+        if stage in foreign:
+            boxed = template["spec"]
+            assert boxed.get("hostUsers") is False or boxed.get("runtimeClassName") == "gvisor"
+        else:
+            assert restricted_faults(template) == [], name
+        for container in template["spec"]["containers"]:
+            assert container["securityContext"]["readOnlyRootFilesystem"], name
+            assert container["resources"]["limits"]["memory"], name
+
+
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_workers_hold_no_operators_token(values: str) -> None:
+    objects = rendered(values)
+    for one in workers(objects):
+        spec = one["spec"]["template"]["spec"]
+        assert [v["name"] for v in spec["volumes"] if "secret" in v] == []
+        keys = {
+            variable["valueFrom"]["secretKeyRef"]["key"]
+            for variable in spec["containers"][0]["env"]
+            if "valueFrom" in variable
+        }
+        assert keys == {"url", "tokens.json"}
+    for secret in of_kind(objects, "Secret"):
+        token = secret["stringData"].get("token")
+        hashed = secret["stringData"].get("tokens.json", "")
+        assert not token or token not in hashed
+
+
+def selected(policy: Object, labels: Object) -> bool:
+    """Whether a NetworkPolicy is about a pod."""
+    selector = policy["spec"]["podSelector"]
+    if not selector.get("matchLabels", {}).items() <= labels.items():
+        return False
+    return all(
+        labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", [])
+    )
+
+
+def exits(objects: tuple[Object, ...], labels: Object) -> list[Any]:
+    """Where a pod may connect to, besides name servers."""
+    found = [
+        rule
+        for policy in of_kind(objects, "NetworkPolicy")
+        if selected(policy, labels) and "Egress" in policy["spec"]["policyTypes"]
+        for rule in policy["spec"].get("egress", [])
+    ]
+    return [rule for rule in found if {port["port"] for port in rule["ports"]} != {53}]
+
+
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
+def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_only(values: str) -> None:
+    objects = rendered(values)
+    deny = [
+        one
+        for one in of_kind(objects, "NetworkPolicy")
+        if not one["spec"].get("ingress") and not one["spec"].get("egress")
+    ]
+    assert [set(one["spec"]["policyTypes"]) for one in deny] == [{"Ingress", "Egress"}]
+    for name, template in pods(objects):
+        labels = template["metadata"]["labels"]
+        assert selected(deny[0], labels), name
+        if component(template) in {"worker", "api"}:
+            [rule] = exits(objects, labels)
+            assert {port["port"] for port in rule["ports"]} <= {6379, 6380}, name
+        if component(template) == "store":
+            assert exits(objects, labels) == []
+
+
+def test_keda_is_asked_for_the_metric_that_the_planner_serves() -> None:
+    objects = rendered(more='scaler="keda"')
+    service = named(objects, "Service", "planner")
+    port = next(p["port"] for p in service["spec"]["ports"] if p["name"] == "keda")
+    for one in of_kind(objects, "ScaledObject"):
+        [trigger] = one["spec"]["triggers"]
+        address = f"{service['metadata']['name']}.{NAMESPACE}:{port}"
+        assert trigger["metadata"]["scalerAddress"] == address
+        assert trigger["metadata"]["stage"] in stages_file()["stages"]
+    planner = named(objects, "Deployment", "planner")
+    assert planner["spec"]["replicas"] == 1, "a standby could not answer KEDA"
+
+
+def test_the_test_of_a_release_scores_a_real_batch(tmp_path: Path) -> None:
+    [pod] = [t for n, t in pods(rendered()) if n.endswith("-test")]
+    [container] = pod["spec"]["containers"]
+    script = container["args"][0].replace('--url "$ASSAY_URL" ', "")
+    assert script != container["args"][0], "here it starts a platform of its own"
+    script = script.replace("/tmp/", f"{tmp_path}/")
+    variables = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                 "HOME": str(tmp_path), "ASSAY_DATA_DIR": str(tmp_path / "data")}  # fmt: skip
+    done = subprocess.run(
+        [*container["command"], script], env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

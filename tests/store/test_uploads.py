@@ -1,0 +1,71 @@
+"""Files that are uploaded ahead, on every store: per tenant, bounded, kept for a time."""
+
+import hashlib
+import secrets
+
+import pytest
+from tests.store.driver import TENANT, Driver, eventually
+
+from assay.core.errors import Saturated
+from assay.core.ids import TenantId
+from assay.core.records import Quota
+from assay.store.operations.payloads import PIECE_BYTES
+from assay.store.port import Store
+from assay.store.valkey import ValkeyStore
+
+OTHER = TenantId("other")
+LARGE = secrets.token_bytes(2 * PIECE_BYTES + 1)
+
+
+async def put(store: Store, content: bytes, *, bytes_max: int = 2**30) -> str:
+    name = hashlib.sha256(content).hexdigest()
+    await store.upload_put(TENANT, name, content, Quota(uploads_bytes_max=bytes_max))
+    return name
+
+
+@pytest.mark.parametrize("content", [b"x", LARGE, LARGE[: 2 * PIECE_BYTES]])
+async def test_a_file_is_read_as_it_was_written_by_its_tenant_alone(
+    drive: Driver, content: bytes
+) -> None:
+    name = await put(drive.store, content)
+    assert await drive.store.upload_get(TENANT, name) == content
+    assert await drive.store.upload_get(OTHER, name) is None
+    assert await drive.store.upload_get(TENANT, "0" * 64) is None
+
+
+async def test_the_quota_counts_each_file_once_and_says_when_there_is_room(drive: Driver) -> None:
+    await put(drive.store, b"12345", bytes_max=8)
+    until_ns = await drive.store.upload_put(
+        TENANT, hashlib.sha256(b"12345").hexdigest(), b"12345", Quota(uploads_bytes_max=8)
+    )
+    assert until_ns > 0
+    with pytest.raises(Saturated) as caught:
+        await put(drive.store, b"1234", bytes_max=8)
+    assert 0 < caught.value.retry_after_s <= 86_400
+    await put(drive.store, b"123", bytes_max=8)
+
+
+async def test_another_tenants_files_do_not_count(drive: Driver) -> None:
+    name = await put(drive.store, b"12345", bytes_max=8)
+    await drive.store.upload_put(OTHER, name, b"12345", Quota(uploads_bytes_max=8))
+    assert await drive.store.upload_get(OTHER, name) == b"12345"
+
+
+async def test_a_file_goes_after_its_time_and_its_room_is_free_again(store: Store) -> None:
+    assert isinstance(store, ValkeyStore)
+    store._uploads._kept_ms = 50
+    name = await put(store, b"12345", bytes_max=8)
+
+    async def gone() -> bool:
+        return await store.upload_get(TENANT, name) is None
+
+    await eventually(gone)
+    await put(store, b"12345678", bytes_max=8)
+
+
+async def test_a_file_that_the_server_lost_counts_once_when_it_is_put_again(store: Store) -> None:
+    assert isinstance(store, ValkeyStore)
+    name = await put(store, b"12345", bytes_max=8)
+    await store._link.call("DEL", store._link.key("uc", TENANT, name))
+    await put(store, b"12345", bytes_max=8)
+    assert await store._link.call("HGET", store._link.key("uz", TENANT), "") == b"5"
