@@ -220,7 +220,10 @@ class StoreSettings(Branch):
     """Valkey/Redis."""
 
     url: str = ""
-    """`redis://`, `rediss://` or `unix://`. Empty: an embedded Valkey in `data_dir`."""
+    """`redis://`, `rediss://` or `unix://`. Empty: an embedded Valkey in `data_dir`. With `rediss://`
+    the server's certificate must be of a known authority:
+    `rediss://HOST:PORT?ssl_ca_certs=CA.pem`; `&ssl_certfile=OWN.pem&ssl_keyfile=OWN.key` shows one
+    of our own to a server that asks."""
     shard: str = "0"
     """Hash tag of all keys."""
     appendfsync: str = Field(default="everysec", pattern="^(everysec|always)$")
