@@ -8,7 +8,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +34,17 @@ class Service:
 
     def beside_cpu_s(self) -> float:
         """CPU seconds of its threads, without those that decode."""
-        spent_ns = 0
+        return sum(spent_s for name, spent_s in self._threads() if not name.startswith(DECODING))
+
+    def decoding_cpu_s(self) -> float:
+        """CPU seconds of the busiest thread that decodes."""
+        return max(spent_s for name, spent_s in self._threads() if name.startswith(DECODING))
+
+    def _threads(self) -> Iterator[tuple[str, float]]:
+        """Name and CPU seconds of each."""
         for task in Path(f"/proc/{self.pid}/task").iterdir():
-            if not (task / "comm").read_text().startswith(DECODING):
-                spent_ns += int((task / "schedstat").read_text().split()[0])
-        return spent_ns / 1e9
+            spent_ns = int((task / "schedstat").read_text().split()[0])
+            yield (task / "comm").read_text(), spent_ns / 1e9
 
     def resident_bytes(self) -> int:
         """Its resident memory."""

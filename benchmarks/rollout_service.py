@@ -29,6 +29,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -109,11 +110,39 @@ def direct(runtime: Runtime, chosen: argparse.Namespace) -> float:
     return sum(len(one.tokens) for one in ended) / (time.perf_counter() - began_s)
 
 
+@dataclass(slots=True)
+class Through:
+    """Rounds through gRPC."""
+
+    tokens_s: list[float] = field(default_factory=list)
+    loop_ms: list[float] = field(default_factory=list)
+    """CPU of the event loop per rollout."""
+    beside_share: list[float] = field(default_factory=list)
+    """CPU of everything but decoding, of service and client, percent of a decoding thread's."""
+
+    async def round(
+        self, running: Service, session: RolloutSession, chosen: argparse.Namespace, name: str
+    ) -> None:
+        """Measure one round."""
+        loop_s, decoding_s = running.loop_cpu_s(), running.decoding_cpu_s()
+        beside_s = running.beside_cpu_s() + time.process_time()
+        self.tokens_s.append(await through_grpc(session, chosen, name))
+        beside_s = running.beside_cpu_s() + time.process_time() - beside_s
+        decoding_s = running.decoding_cpu_s() - decoding_s
+        self.loop_ms.append(1e3 * (running.loop_cpu_s() - loop_s) / (chosen.groups * chosen.k))
+        self.beside_share.append(100 * beside_s / decoding_s)
+
+
 async def throughput(chosen: argparse.Namespace) -> None:
-    """Tokens/s of both contenders, and CPU of the event loop."""
+    """Tokens/s of both contenders, and CPU of what is not decoding.
+
+    Every second pair of rounds is in the reverse order. Decoding takes every core, so what gRPC
+    takes from it is at most the CPU beside it, which hardly depends on other load; the ratio of
+    tokens/s does.
+    """
     tokens_max = 2 * chosen.tokens + 64
     settings = EngineSettings(batch_max=chosen.batch, seq_len_max=tokens_max)
-    grpc, alone, cpu_ms = [], [], []
+    grpc, alone = Through(), []
     async with (
         served(chosen, tokens_max) as (running, client),
         opened(client, chosen.tokens) as session,
@@ -127,19 +156,20 @@ async def throughput(chosen: argparse.Namespace) -> None:
         ):
             await asyncio.to_thread(direct, runtime, chosen)
             for turn in range(chosen.rounds):
-                before_s = running.loop_cpu_s()
-                grpc.append(await through_grpc(session, chosen, f"g{turn}"))
-                used_s = running.loop_cpu_s() - before_s
-                cpu_ms.append(1e3 * used_s / (chosen.groups * chosen.k))
-                alone.append(await asyncio.to_thread(direct, runtime, chosen))
+                if turn % 2:
+                    alone.append(await asyncio.to_thread(direct, runtime, chosen))
+                await grpc.round(running, session, chosen, f"g{turn}")
+                if turn % 2 == 0:
+                    alone.append(await asyncio.to_thread(direct, runtime, chosen))
     title = f"Through gRPC: {chosen.groups} groups of {chosen.k}, {chosen.tokens} tokens each"
     report = Report(title=title, columns=("figure", "median (least-most)"))
-    ratios = [100 * a / b for a, b in zip(grpc, alone, strict=True)]
+    ratios = [100 * a / b for a, b in zip(grpc.tokens_s, alone, strict=True)]
     for name, values in (
         ("of the runtime's own tokens/s, %", ratios),
-        ("tokens/s through gRPC", grpc),
+        ("tokens/s through gRPC", grpc.tokens_s),
         ("tokens/s of the runtime alone", alone),
-        ("CPU of the event loop per rollout, ms", cpu_ms),
+        ("CPU beside decoding, % of a decoding thread's", grpc.beside_share),
+        ("CPU of the event loop per rollout, ms", grpc.loop_ms),
     ):
         report.add(figure=name, **{"median (least-most)": Spread.of(values)})
     report.show(as_json=chosen.json)

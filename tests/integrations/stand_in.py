@@ -29,7 +29,7 @@ class Judge:
 
     def __call__(self, claim: Claim) -> Finish:
         self.claims.append(claim)
-        text = claim.response.decode()
+        text = claim.response.decode("utf-8", "replace")
         outcome = Outcome.SCORED
         reward: float | None = float("boxed{5}" in text)
         if FAILS in text:

@@ -15,6 +15,8 @@ import httpx
 import pytest
 from tests.certificates import Authority
 
+from assay.client import Backoff, Client, Identity
+from assay.core.errors import DependencyDown, Unauthenticated
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
 if TYPE_CHECKING:
@@ -67,6 +69,29 @@ async def _over_grpc(
     return "OK"
 
 
+async def _by_our_client(
+    running: Running, authority: Path, shown: tuple[Path, Path] | None, token: str
+) -> str:
+    identity = None
+    if shown is not None:
+        chain, key = (one.read_bytes() for one in shown)
+        identity = Identity(certificate_chain=chain, private_key=key)
+    async with Client(
+        running.addresses.grpc,
+        token=token,
+        root_certificates=authority.read_bytes(),
+        identity=identity,
+        backoff=Backoff(total_s=0.0),
+    ) as client:
+        try:
+            await client.list_pipelines()
+        except Unauthenticated:
+            return "UNAUTHENTICATED"
+        except DependencyDown:
+            return "UNAVAILABLE"
+    return "OK"
+
+
 async def _over_http(
     running: Running, authority: Path, shown: tuple[Path, Path] | None, token: str
 ) -> str:
@@ -83,7 +108,7 @@ async def _over_http(
     return "UNAVAILABLE"
 
 
-@pytest.mark.parametrize("over", [_over_grpc, _over_http])
+@pytest.mark.parametrize("over", [_over_grpc, _over_http, _by_our_client])
 async def test_each_side_believes_its_own_authority_alone(
     run_api: RunApi, parties: Parties, over: Any
 ) -> None:

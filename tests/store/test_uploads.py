@@ -61,3 +61,11 @@ async def test_a_file_goes_after_its_time_and_its_room_is_free_again(store: Stor
 
     await eventually(gone)
     await put(store, b"12345678", bytes_max=8)
+
+
+async def test_a_file_that_the_server_lost_counts_once_when_it_is_put_again(store: Store) -> None:
+    assert isinstance(store, ValkeyStore)
+    name = await put(store, b"12345", bytes_max=8)
+    await store._link.call("DEL", store._link.key("uc", TENANT, name))
+    await put(store, b"12345", bytes_max=8)
+    assert await store._link.call("HGET", store._link.key("uz", TENANT), "") == b"5"

@@ -3,6 +3,7 @@
 from assay.client.backoff import Backoff
 from assay.client.batch import Batch, SyncBatch
 from assay.client.client import Client, SyncClient
+from assay.client.connection import Identity
 from assay.client.failures import BatchLost
 from assay.client.types import (
     BatchState,
@@ -33,6 +34,7 @@ __all__ = [
     "Component",
     "Evidence",
     "GroupSummary",
+    "Identity",
     "Outcome",
     "Page",
     "Pipeline",

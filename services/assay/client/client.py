@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
+    from assay.client.connection import Identity
     from assay.client.types import (
         Pipeline,
         Request,
@@ -50,6 +51,7 @@ class Client:
         *,
         token: str | None = None,
         root_certificates: bytes | None = None,
+        identity: Identity | None = None,
         backoff: Backoff | None = None,
         timeout_s: float = 60.0,
         join_s: float = JOIN_S,
@@ -64,6 +66,8 @@ class Client:
             token: the tenant's bearer token; by default that of `ASSAY_TOKEN`.
             root_certificates: PEM of the authorities to trust, in place of the system's; implies
                 TLS.
+            identity: the certificate that stands for the tenant, or that the service asks for;
+                implies TLS.
             backoff: how long to retry when the service cannot be reached or is full.
             timeout_s: timeout of one attempt of a call that does not wait for scoring.
             join_s: how long a small submission that meets another of its batch in progress waits
@@ -76,6 +80,7 @@ class Client:
             url,
             token=token,
             root_certificates=root_certificates,
+            identity=identity,
             backoff=backoff or Backoff(),
             timeout_s=timeout_s,
             sleep=sleep,
@@ -244,6 +249,7 @@ class SyncClient:
         *,
         token: str | None = None,
         root_certificates: bytes | None = None,
+        identity: Identity | None = None,
         backoff: Backoff | None = None,
         timeout_s: float = 60.0,
         join_s: float = JOIN_S,
@@ -256,6 +262,7 @@ class SyncClient:
                     url,
                     token=token,
                     root_certificates=root_certificates,
+                    identity=identity,
                     backoff=backoff,
                     timeout_s=timeout_s,
                     join_s=join_s,

@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -44,6 +45,16 @@ _OPTIONS: Final = [
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What the client shows of itself over TLS, where the service asks for certificates."""
+
+    certificate_chain: bytes | None
+    """PEM."""
+    private_key: bytes | None
+    """PEM."""
+
+
 class Connection:
     """A gRPC channel and a retry policy."""
 
@@ -53,12 +64,13 @@ class Connection:
         *,
         token: str | None,
         root_certificates: bytes | None,
+        identity: Identity | None = None,
         backoff: Backoff,
         timeout_s: float,
         sleep: Sleep = asyncio.sleep,
         randomness: random.Random | None = None,
     ) -> None:
-        self.channel = _channel(url, root_certificates)
+        self.channel = _channel(url, root_certificates, identity)
         self.metadata = _metadata(os.environ.get(TOKEN_VARIABLE, "") if token is None else token)
         self._backoff = backoff
         self._timeout_s = timeout_s
@@ -160,10 +172,15 @@ class Connection:
         await self._sleep(max(pause_s, asked_s))
 
 
-def _channel(url: str, root_certificates: bytes | None) -> grpc.aio.Channel:
+def _channel(
+    url: str, root_certificates: bytes | None, identity: Identity | None
+) -> grpc.aio.Channel:
     target, tls = _target(url)
-    if tls or root_certificates is not None:
-        credentials = grpc.ssl_channel_credentials(root_certificates=root_certificates)
+    if tls or root_certificates is not None or identity is not None:
+        shown = identity or Identity(certificate_chain=None, private_key=None)
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates, shown.private_key, shown.certificate_chain
+        )
         return grpc.aio.secure_channel(target, credentials, options=_OPTIONS)
     return grpc.aio.insecure_channel(target, options=_OPTIONS)
 

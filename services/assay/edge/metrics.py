@@ -136,15 +136,15 @@ class Metrics:
         )
         of_task = ("tenant", "task_id")
         self._task_requests = new.counter(
-            "assay_task_requests_total", "Requests of completed batches, by task.", of_task
+            "assay_task_requests_total", "Requests of batches that ended, by task.", of_task
         )
         self._unjudged = new.counter(
             "assay_task_unjudged_total",
-            "Requests of completed batches that no judge saw, by cause.",
+            "Requests of batches that ended which no judge saw, by cause.",
             (*of_task, "cause"),
         )
         self._grouped = new.counter(
-            "assay_task_grouped_total", "Requests of completed batches that had a group.", of_task
+            "assay_task_grouped_total", "Requests of batches that ended which had a group.", of_task
         )
         self._bias = new.counter(
             "assay_task_bias_avoided_total",
@@ -299,6 +299,10 @@ class Metrics:
     def batch_completed(self, batch: BatchRecord, *, slack_s: float) -> None:
         """A batch ended `slack_s` before its deadline."""
         self._slack.labels(batch.tenant).observe(slack_s)
+        self.batch_ended(batch)
+
+    def batch_ended(self, batch: BatchRecord) -> None:
+        """A batch ended, by its last result or because it was cancelled."""
         task = self._task_label(batch.tenant, batch.task_id)
         self._task_requests.labels(batch.tenant, task).inc(batch.ended)
         for cause, count in batch.outcomes.items():

@@ -27,7 +27,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -44,15 +45,36 @@ from assay.store.embedded import EmbeddedValkey
 TRAINERS = 3
 SETTLE_S_MAX = 120.0
 POOL_THREADS = 64
+GRPC_THREAD = "event_engine"
 
 
-def held() -> tuple[int, int]:
-    """Open file descriptors and threads of this process."""
-    own = Path("/proc/self")
-    return len(list((own / "fd").iterdir())), len(list((own / "task").iterdir()))
+@dataclass(frozen=True)
+class Held:
+    """What this process holds of the system."""
+
+    files: int
+    threads: Counter[str]
+    """By name."""
+
+    @classmethod
+    def now(cls) -> Held:
+        """Count."""
+        own = Path("/proc/self")
+        threads: Counter[str] = Counter()
+        for task in (own / "task").iterdir():
+            with suppress(OSError):  # it has ended
+                threads[(task / "comm").read_text().strip()] += 1
+        return cls(len(list((own / "fd").iterdir())), threads)
+
+    def more_than(self, before: Held) -> dict[str, int]:
+        """What was not there before. gRPC starts and ends threads of its pool as the load says."""
+        threads = self.threads - before.threads
+        del threads[GRPC_THREAD]
+        named = {f"threads named {name}": count for name, count in threads.items()}
+        return {"file descriptors": max(0, self.files - before.files), **named}
 
 
-async def settled(own: Rollouts, before: tuple[int, int]) -> list[str]:
+async def settled(own: Rollouts, before: Held | None) -> list[str]:
     """What is still missing or left when everything had time to come back."""
     until_s = time.monotonic() + SETTLE_S_MAX
     while True:
@@ -63,8 +85,8 @@ async def settled(own: Rollouts, before: tuple[int, int]) -> list[str]:
         await asyncio.sleep(0.2)
 
 
-def leftovers(own: Rollouts, before: tuple[int, int]) -> list[str]:
-    stats, status, now = own.runtime.stats(), own.service.status(), held()
+def leftovers(own: Rollouts, before: Held | None) -> list[str]:
+    stats, status = own.runtime.stats(), own.service.status()
     found = {
         "rollouts in flight": stats.in_flight,
         "slots": SLOTS - stats.slots_free,
@@ -75,8 +97,7 @@ def leftovers(own: Rollouts, before: tuple[int, int]) -> list[str]:
         "sessions": status.sessions,
         "groups": status.groups_waiting + status.groups_running + status.groups_ended,
         "rewards awaited": status.rewards_waiting,
-        "file descriptors": max(0, now[0] - before[0]),
-        "threads": max(0, now[1] - before[1]),
+        **({} if before is None else Held.now().more_than(before)),
     }
     return [f"{name}: {count}" for name, count in found.items() if count]
 
@@ -100,8 +121,8 @@ async def run(seed: int, seconds: float) -> int:
         # The executor's threads are started before they are counted, with one trainer's round.
         await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.01) for _ in range(POOL_THREADS)))
         await train("warm-up", own, random.Random(seed), record, 0.0)
-        await settled(own, (1 << 30, 1 << 30))
-        before = held()
+        await settled(own, None)
+        before = Held.now()
         breaking = asyncio.create_task(break_things(own, rewards, rng, faults, record))
         async with asyncio.TaskGroup() as training:
             for number in range(TRAINERS):

@@ -25,7 +25,7 @@ from assay.core.records import EndRequest, Finish
 from assay.core.trajectory import unpack
 from assay.core.verdict import Evidence, ResourceUse
 from assay.rollout import ProbeEngine
-from assay.rollout.gateway.bodies import EndBody
+from assay.rollout.gateway.bodies import AgentCompletionBody, ChatBody, EndBody
 from assay.rollout.models import Engine, tensors_of
 from assay.rollout.models.driver import Driver
 from assay.rollout.models.driver import Sampling as DriverSampling
@@ -235,6 +235,22 @@ async def test_completions_of_text_and_of_ids_are_joined(run_gateway: RunGateway
     await own.complete(session, prompt=said + " more", max_tokens=6)
     read = await own.read(session)
     assert [len(one["turns"]) for one in read["trajectories"]] == [2, 2]
+
+
+async def test_null_is_as_absent_as_openais_clients_mean_it(run_gateway: RunGateway) -> None:
+    own = await run_gateway()
+    for body, kind in ((ChatBody, "chat/completions"), (AgentCompletionBody, "completions")):
+        session = await own.open(seed=1)
+        given = {"messages": user("a")} if body is ChatBody else {"prompt": "a"}
+        nulls = dict.fromkeys(body.model_fields.keys() - given.keys() - {"max_tokens"})
+        url = f"{session['base_url']}/{kind}"
+        answers = [
+            await own.http.post(url, json={**given, **more, "max_tokens": 3})
+            for more in ({}, nulls)
+        ]
+        assert [answer.status_code for answer in answers] == [200, 200], answers[1].text
+        whole = await own.http.post(url, json={**nulls, "max_tokens": 3})
+        assert whole.json()["error"]["param"] == next(iter(given))
 
 
 async def test_tokens_carry_the_version_that_made_them(run_gateway: RunGateway) -> None:

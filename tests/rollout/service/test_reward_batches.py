@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -146,6 +147,26 @@ async def test_a_batch_whose_lane_failed_keeps_its_deadline(
     assert second is not None
     assert 0 < second <= first <= S_MAX
     await desk.close()
+
+
+async def test_a_session_is_not_opened_for_ever_while_the_reward_service_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("assay.rollout.service.rewards.desk.OPEN_S_MAX", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"  # answers nothing
+        desk = RewardServiceDesk(
+            connect=lambda token: Client(address, token=token),
+            on_judged=lambda _number, _judged: None,
+            clock=Clock(),
+            new_id=lambda: "0",
+            waiting_max=64,
+        )
+        async with asyncio.timeout(S_MAX):
+            with pytest.raises(DependencyDown, match="reward service"):
+                await desk.open_session(KEY, PLAN, token=None)
+        desk.seal(KEY, "b")  # as if it had never been
+        await desk.close()
 
 
 async def test_groups_without_a_batch_share_bounded_ones(

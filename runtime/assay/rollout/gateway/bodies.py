@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     ValidatorFunctionWrapHandler,
     WrapValidator,
+    model_validator,
 )
 from typing_extensions import TypedDict
 
@@ -91,6 +92,14 @@ class ResponseFormat(Strict):
 
 class AgentBody(SamplingBody):
     """What agents send with both kinds of completion."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: object) -> object:
+        """As in OpenAI's API, where most fields may be null."""
+        if isinstance(data, dict) and None in data.values():
+            return {name: value for name, value in data.items() if value is not None}
+        return data
 
     model: str | None = Field(None, max_length=256)
     """Any name: agents have theirs built in. The answer names the model that is served."""

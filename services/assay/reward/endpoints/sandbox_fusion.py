@@ -7,19 +7,19 @@ once, equal calls that wait at the same time run once.
 """
 
 import base64
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Request, Response
 
 from assay.core.errors import InvalidRequest
 from assay.core.outcome import Outcome
 from assay.core.verdict import Evidence
 from assay.reward.drafts import ScoreDraft
-from assay.reward.endpoints.calling import Answer, Calling, Kept, unscored
+from assay.reward.endpoints.calling import JSON, Answer, Calling, Kept, unscored
 from assay.reward.endpoints.sandbox_fusion_bodies import UNAVAILABLE
 from assay.reward.reading import Form
 from assay.sandbox.port import RunStatus
@@ -48,7 +48,7 @@ def routes(calling: Calling, kept: Kept) -> APIRouter:
         return []
 
     @router.post("/run_code", name="SandboxFusionRunCode")
-    async def run_code(request: Request) -> JSONResponse:
+    async def run_code(request: Request) -> Response:
         """Run a program in the sandbox and return what it did."""
 
         async def finish(answer: Answer) -> dict[str, Any]:
@@ -60,19 +60,24 @@ def routes(calling: Calling, kept: Kept) -> APIRouter:
             if UNAVAILABLE not in error.message:
                 raise
             found = _run_body("SandboxError", message=error.message)
-        return JSONResponse(found)
+        return _json(found)
 
     @router.post("/submit", name="SandboxFusionSubmit")
-    async def submit(request: Request) -> JSONResponse:
+    async def submit(request: Request) -> Response:
         """Judge a completion against the row that comes with it."""
 
         async def finish(answer: Answer) -> dict[str, Any]:
             return _submit_answer(answer)
 
         found = await calling.answer_once(request, Form.SANDBOX_FUSION_SUBMIT, _with_wait, finish)
-        return JSONResponse(found)
+        return _json(found)
 
     return router
+
+
+def _json(value: object) -> Response:
+    """JSON in ASCII: an `id` of the caller's may be no Unicode text, and comes back as it came."""
+    return Response(json.dumps(value), media_type=JSON)
 
 
 def _with_wait(draft: ScoreDraft, context: Mapping[str, Any]) -> ScoreDraft:

@@ -155,7 +155,7 @@ def run_message(body: object) -> Message:
     context = {
         "language": asked.language,
         "report": report_key(program, run),
-        "wait_s": WAIT_S + asked.compile_timeout + asked.run_timeout,
+        "wait_s": WAIT_S + min(asked.compile_timeout, TIME_S_MAX) + run_s,
     }
     draft = RequestDraft("run", "", program, run.model_dump_json().encode())
     return Message(

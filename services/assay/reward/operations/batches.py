@@ -120,6 +120,8 @@ class Batches:
         task = await self._tasks.of_batch(tenant, batch_id)
         batch, cancelled = await self._store.cancel(tenant.tenant_id, batch_id)
         self._count_cancelled(tenant, task, cancelled)
+        if cancelled:  # by this call, so once
+            self._metrics.batch_ended(batch)
         return batch, cancelled
 
     async def cancel_requests(

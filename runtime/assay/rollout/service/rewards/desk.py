@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from assay.core.errors import AssayError, Conflict, Saturated
+from assay.core.errors import AssayError, Conflict, DependencyDown, Saturated
 from assay.rollout.service.records import UNNAMED_MARK
 from assay.rollout.service.rewards.lane import Lane
 from assay.rollout.service.rewards.port import json_object
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 EXPIRE_EVERY_S: Final = 0.5
 RETRY_AFTER_S: Final = 1.0
+OPEN_S_MAX: Final = 10.0
+"""Shorter than the time that callers of OpenSession, and agents' HTTP clients, wait themselves."""
 
 log = structlog.get_logger(__name__)
 
@@ -93,10 +95,15 @@ class RewardServiceDesk:
         return len(self._lane_of)
 
     async def open_session(self, key: SessionKey, plan: RewardPlan, *, token: str | None) -> None:
-        """See `RewardDesk`."""
+        """See `RewardDesk`; a reward service that is away is waited for `OPEN_S_MAX` at most."""
         client = self._connect(token)
         try:
-            task = await _registered(client, key, plan, self._new_id)
+            async with asyncio.timeout(OPEN_S_MAX):
+                task = await _registered(client, key, plan, self._new_id)
+        except TimeoutError:
+            await client.close()
+            message = f"the reward service did not answer within {OPEN_S_MAX} s"
+            raise DependencyDown(message) from None
         except BaseException:
             await client.close()
             raise
