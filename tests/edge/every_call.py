@@ -26,7 +26,8 @@ def services() -> list[ServiceDescriptor]:
     """Every service of `assay.v1`."""
     names = sorted(one.name for one in pkgutil.iter_modules(assay.v1.__path__))
     modules = [importlib.import_module(f"assay.v1.{n}") for n in names if n.endswith("_pb2")]
-    return [one for m in modules for one in m.DESCRIPTOR.services_by_name.values()]
+    found = [one for m in modules for one in m.DESCRIPTOR.services_by_name.values()]
+    return [one for one in found if one.full_name.startswith("assay.v1.")]  # KEDA's is its own
 
 
 def methods() -> list[MethodDescriptor]:

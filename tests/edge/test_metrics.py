@@ -5,14 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from prometheus_client import generate_latest, values
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, generate_latest, values
 
 from assay.config.ready_files import REPLACES
 from assay.core.ids import BatchId, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchRecord, BatchState
 from assay.edge import metrics as metrics_module
-from assay.edge.metrics import Metrics, open_metrics
+from assay.edge.metrics import Metrics, observe_all, open_metrics
 
 OTHER = """
 import sys
@@ -66,7 +68,7 @@ def test_files_of_the_dead_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
 def test_metrics_of_ones_own_need_no_directory() -> None:
     metrics = Metrics()
     metrics.batch_completed(batch(), slack_s=-2.0)
-    metrics.waits(stage="noop")(0.01)
+    metrics.waits(stage="noop")([0.01])
     text = page(metrics)
     assert 'assay_batch_slack_seconds_bucket{le="-1.0",tenant="default"} 1.0' in text
     assert 'assay_wait_seconds_count{stage="noop"} 1.0' in text
@@ -129,3 +131,20 @@ def test_a_part_that_was_started_again_is_counted_by_itself(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     ).stdout
     assert 'assay_parts_replaced_total{part="reward",reason="hung"} 1.0' in told
+
+
+@given(seconds=st.lists(st.sampled_from([0.0, 0.1, 0.25, 1.0, 5.0]) | st.floats(0, 8), max_size=20))
+def test_values_observed_together_count_as_those_observed_one_by_one(seconds: list[float]) -> None:
+    pages = []
+    for together in (True, False):
+        registry = CollectorRegistry()
+        histogram = Histogram("x", "x", registry=registry, buckets=(0.1, 1.0, 5.0))
+        if together:
+            observe_all(histogram, seconds)
+        else:
+            for one in seconds:
+                histogram.observe(one)
+        lines = generate_latest(registry).decode().splitlines()
+        pages.append([line for line in lines if "_sum" not in line and "_created" not in line])
+        assert registry.get_sample_value("x_sum") == pytest.approx(sum(seconds))
+    assert pages[0] == pages[1]

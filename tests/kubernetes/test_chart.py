@@ -9,6 +9,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 from scripts.generate_chart import CHARTS_OWN, generate
 from tests.kubernetes.api_server import ApiServer, Call
 from tests.kubernetes.chart import (
@@ -31,7 +32,7 @@ from tests.kubernetes.scaling import RunScaler
 
 from assay.config.settings import load_settings
 
-RESOURCES_OF_OTHERS = {"ScaledObject", "PodMonitor", "HTTPRoute", "GRPCRoute"}
+RESOURCES_OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule", "HTTPRoute", "GRPCRoute"}
 """Their schemas are not Kubernetes' own."""
 OLDEST, NEWEST = "1.30", "1.37"
 STEPS = [Path(v).stem or "defaults" for v in VALUES]
@@ -132,7 +133,7 @@ def test_the_stages_of_the_chosen_pipelines_have_a_deployment_each() -> None:
         assert found == set(stages), pipeline
 
 
-@pytest.mark.parametrize("values", ["", VALUES[-1]])
+@pytest.mark.parametrize("values", VALUES, ids=STEPS)
 def test_the_planner_finds_the_pods_of_every_stage(values: str) -> None:
     objects = rendered(values, more='scaler="planner"')
     [planner] = [t for _, t in pods(objects) if component(t) == "planner"]
@@ -291,6 +292,19 @@ def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_only(valu
             assert {port["port"] for port in rule["ports"]} <= {6379, 6380}, name
         if component(template) == "store":
             assert exits(objects, labels) == []
+
+
+def test_alerts_and_dashboards_are_shipped_as_they_are() -> None:
+    objects = rendered(more='monitoring={"enabled": true, "dashboards": true}')
+    [rule] = of_kind(objects, "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((CHART / "rules" / "alerts.yaml").read_text())
+    boards = {
+        name: content
+        for one in of_kind(objects, "ConfigMap")
+        for name, content in one["data"].items()
+        if one["metadata"]["labels"]["grafana_dashboard"] == "1"
+    }
+    assert boards == {p.name: p.read_text() for p in (CHART / "dashboards").glob("*.json")}
 
 
 def test_keda_is_asked_for_the_metric_that_the_planner_serves() -> None:

@@ -88,7 +88,7 @@ async def open_batch(store: Store, size: int) -> BatchId:
     await store.open_batch(spec, Quota())
     requests = [
         NewRequest(request_id=RequestId(f"r{n}"), group_id=GroupId(""), response=b"print(1)",
-                   reference=b'{"tests": [{"input": "", "output": "1"}]}')
+                   reference=b'{"tests": [{"stdin": "", "stdout": "1"}]}')
         for n in range(size)
     ]  # fmt: skip
     await store.submit(TENANT, batch, requests, Quota())

@@ -1,6 +1,7 @@
 """The scaler of pods against an API server: sizes out, states in."""
 
 import time
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
@@ -392,3 +393,26 @@ async def test_without_work_nothing_is_asked_of_the_api_server(
     for _ in range(200):
         await scaling.pool(RUN)
     assert len(server.calls) == before
+
+
+async def test_a_step_that_sizes_many_pools_looks_at_the_pods_once(
+    cluster: Cluster, run_scaler: RunScaler
+) -> None:
+    stages = [f"stage{n}" for n in range(40)]
+    for stage in stages:
+        await cluster.deploy(stage)
+    scaling = run_scaler(*stages)
+    looks = 0
+    asked = scaling.running
+
+    async def counted(names: Sequence[StageName]) -> Mapping[StageName, int]:
+        nonlocal looks
+        looks += 1
+        return await asked(names)
+
+    scaling.scaler._running = counted
+    await scaling.scaler.pools()
+    sizes = [(await scaling.resize(stage, n)).desired for n, stage in enumerate(stages)]
+    assert sizes == list(range(40))
+    assert looks == 1
+    assert [pool.desired for pool in await scaling.scaler.pools()] == sizes

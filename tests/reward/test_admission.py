@@ -46,7 +46,7 @@ FUNCTION = PIPELINES[PipelineName("python_function")]
 
 
 def attached(messages: bytes = b"", *artifacts: tuple[str, bytes]) -> RequestDraft:
-    return RequestDraft("r", "", b"", b"{}", messages, tuple(map(Artifact._make, artifacts)))
+    return RequestDraft("r", "", b"", b"{}", messages, tuple(Artifact(*one) for one in artifacts))
 
 
 def test_a_transcript_and_artifacts_pass_unchanged() -> None:

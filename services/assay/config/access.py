@@ -70,6 +70,10 @@ class TenantSettings(Branch):
     results_kept_max: int = Field(default=1_000_000, gt=0)
     """Results, and batches, of finished batches that can still be read; beyond that the oldest
     batches are removed before `store.results_kept_s`."""
+    worker_s_per_day_max: float | None = Field(default=None, gt=0)
+    """Seconds that the tenant's requests held workers in the last 24 hours. Beyond that its new
+    requests are refused, with the time until enough of them are a day old; those accepted are
+    judged. Absent: any."""
     uploads_bytes_max: int = Field(default=1024**3, gt=0)
     """Files uploaded ahead of their requests (`PutArtifact`), kept for `store.uploads_kept_s`."""
     calls_concurrent_max: int | None = Field(default=None, gt=0)

@@ -164,6 +164,9 @@ class Quota:
     results_kept_max: int = 1_000_000
     """Results (and as many batches) kept of finished batches; beyond that the oldest batches are
     removed early."""
+    worker_s_per_day_max: float | None = None
+    """Seconds of workers in the last day, by the hour; at it, requests are refused with the time
+    until enough of them are a day old. `None` = any."""
     uploads_bytes_max: int = 1024**3
     """Files that were uploaded ahead of their requests."""
 

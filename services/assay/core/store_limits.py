@@ -27,6 +27,8 @@ BATCH_REQUESTS_MAX: Final = 1_000_000
 """Requests per batch, also of a batch without a size."""
 GROUP_JUDGED_MAX: Final = 64
 """Requests of a group that one stage judges as a whole: a worker gets them all at once."""
+DAY_HOURS: Final = 24
+"""The day of `worker_s_per_day_max`: this hour and those before it."""
 LEASE_RAN_OUT: Final = "the lease ran out"
 """Error of an attempt whose worker was not heard of in time."""
 
@@ -112,6 +114,12 @@ def too_many_bytes() -> Saturated:
 def too_many_uploads(quota: Quota, *, retry_after_s: float) -> Saturated:
     """The tenant has `uploads_bytes_max`; the first of its files goes after that time."""
     message = f"uploads_bytes_max: {quota.uploads_bytes_max} bytes of uploaded files are used up"
+    return Saturated(message, retry_after_s=retry_after_s)
+
+
+def too_much_worker_time(quota: Quota, *, retry_after_s: float) -> Saturated:
+    """The tenant has used `worker_s_per_day_max` in the last day."""
+    message = f"worker_s_per_day_max: {quota.worker_s_per_day_max:g} worker-seconds are used up"
     return Saturated(message, retry_after_s=retry_after_s)
 
 

@@ -443,6 +443,7 @@ def _tenant(name: str, settings: TenantSettings, roles: frozenset[Role], shown: 
         batches_open_max=settings.batches_open_max,
         tasks_max=settings.tasks_max,
         results_kept_max=settings.results_kept_max,
+        worker_s_per_day_max=settings.worker_s_per_day_max,
         uploads_bytes_max=settings.uploads_bytes_max,
     )
     limits = OwnLimits(

@@ -22,8 +22,11 @@ history, so few turns share a trajectory; `released` -> clients give up: look at
 
 import contextlib
 import os
-from collections.abc import Callable
+from bisect import bisect_left
+from collections import Counter as TallyOf
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -93,10 +96,10 @@ class Metrics:
         Args:
             directory: shared by the processes of this machine; `None` keeps them in this process.
         """
-        if directory is not None:
-            _open_directory(directory)
-        else:
+        if directory is None:
             values.ValueClass = values.MutexValue
+        else:
+            _open_directory(directory)
         own = CollectorRegistry()
         new = _Definer(own)
         self._define_queues(new)
@@ -333,15 +336,13 @@ class Metrics:
         """A slot's process ended."""
         self._slots_ended.labels(stage, reason).inc()
 
-    def waits(self, *, stage: str) -> Callable[[float], None]:
+    def waits(self, *, stage: str) -> Callable[[Sequence[float]], None]:
         """Return a function to call with the seconds that each claim waited."""
-        observe: Callable[[float], None] = self._wait.labels(stage).observe
-        return observe
+        return partial(observe_all, self._wait.labels(stage))
 
-    def services(self, *, stage: str) -> Callable[[float], None]:
+    def services(self, *, stage: str) -> Callable[[Sequence[float]], None]:
         """Return a function to call with the seconds that each claim held its slot."""
-        observe: Callable[[float], None] = self._service.labels(stage).observe
-        return observe
+        return partial(observe_all, self._service.labels(stage))
 
     def attempts_ended(self, *, stage: str, result: str, count: int = 1) -> None:
         """Claims ended: `ended`, `handed_over`, `failed`, `given_back` or `stale`."""
@@ -487,3 +488,13 @@ def open_metrics(data_dir: Path) -> Metrics:
     if reason:
         metrics.part_replaced(part=part, reason=reason)
     return metrics
+
+
+def observe_all(histogram: Histogram, seconds: Sequence[float]) -> None:
+    """As `histogram.observe` for each, with one write per bucket: a write takes some 2 us."""
+    if not seconds:
+        return
+    bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001 no public way
+    for index, count in TallyOf(bisect_left(bounds, one) for one in seconds).items():
+        buckets[index].inc(count)
+    histogram._sum.inc(sum(seconds))  # noqa: SLF001 as above

@@ -59,6 +59,7 @@ from assay.core.store_limits import (
     other_batch,
     too_many_batches,
     too_much_open_work,
+    too_much_worker_time,
 )
 from assay.testing.queue_batches import BatchBook
 from assay.testing.queue_groups import FAILED, JUDGED_WITHOUT, gather, group_of
@@ -153,6 +154,9 @@ class QueueModel:
         fresh = fresh_of(batch, requests)
         if fresh:
             admit(batch, requests, fresh, self.batch_book.held[tenant], quota)
+            most_s = quota.worker_s_per_day_max
+            if most_s is not None and (rest := self.stages.hours.rest_s(tenant, most_s, now_ns)):
+                raise too_much_worker_time(quota, retry_after_s=rest)
             self.changes.planning |= not batch.requests
         for request in fresh.values():
             self._take_in(batch, request, now_ns)
@@ -293,6 +297,8 @@ class QueueModel:
             self._act(job, report, attempts_max, now_ns)
             statuses.append(FinishStatus.DONE)
         self.stages.learn(stage, served, corrections)
+        for tenant, costs in served.items():
+            self.stages.hours.spend(tenant, sum(costs), now_ns)
         self._write_touched(now_ns)
         return Finished(statuses=tuple(statuses), completed=self.batch_book.take_completed())
 

@@ -13,6 +13,7 @@ from assay.core.ids import JobId, StageName, TenantId, WorkerId
 from assay.core.ordering import Costs, advance_us
 from assay.core.records import Claim, Lease, StageDepth
 from assay.testing.queue_groups import members_of
+from assay.testing.queue_hours import WorkerTime
 from assay.testing.queue_records import Changes, Job, waits
 
 
@@ -25,6 +26,7 @@ class StageQueues:
         )
         self.costs: dict[StageName, Costs[TenantId]] = defaultdict(Costs)
         self.leases: dict[StageName, dict[JobId, Job]] = defaultdict(dict)
+        self.hours = WorkerTime()
         self._changes = changes
         self._fence = 0
         self._joining: list[Job] = []
@@ -130,6 +132,7 @@ class StageQueues:
         held_us = (now_ns - job.claimed_ns) // 1_000_000_000 * 1_000_000
         more_us = max(self.correction_us(job, held_us), 0)
         self.queues[job.stage].shares.correct(job.batch.spec.tenant, more_us)
+        self.hours.spend(job.batch.spec.tenant, held_us, now_ns)
         self.release(job)
 
     def correction_us(self, job: Job, cost_us: int) -> int:

@@ -11,7 +11,6 @@ from assay.core.codec import CodecError
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.core.records import Claim, FailAttempt, Finish, GiveBack, StageReport
 from assay.edge.clock import Clock
-from assay.edge.metrics import Metrics
 from assay.edge.tracing import Tracer
 from assay.worker.assignment import HeldClaim
 from assay.worker.finish import broke_limit, finish_of
@@ -31,7 +30,6 @@ class Attempts:
         worker: WorkerId,
         reports: Reports,
         clock: Clock,
-        metrics: Metrics,
         tracer: Tracer | None,
         version_of: Callable[[PipelineName, bytes], str],
     ) -> None:
@@ -41,7 +39,6 @@ class Attempts:
         self._clock = clock
         self._tracer = tracer
         self._version_of = version_of
-        self._note_service = metrics.services(stage=stage)
 
     def name(self, slot_number: int) -> WorkerId:
         """What a slot is called in reports."""
@@ -102,7 +99,6 @@ class Attempts:
     def _report(self, held: HeldClaim, report: StageReport, finish: Finish) -> None:
         if held.is_lost:
             return
-        self._note_service((report.finished_after_ns - report.started_after_ns) / 1e9)
         self._reports.add(held, report, finish)
         if self._tracer is not None:
             self._trace(self._tracer, held, report, finish)

@@ -20,6 +20,7 @@ from assay.core.records import (
     Finish,
     Finished,
     FinishStatus,
+    GiveBack,
     HandOver,
     Report,
     StageReport,
@@ -64,6 +65,7 @@ class Reports:
         self._health = health
         self._clock = clock
         self._metrics = metrics
+        self._note_services = metrics.services(stage=stage)
         self._attempts_max = attempts_max
         self._spawn = spawn
         self._on_settled = on_settled
@@ -131,6 +133,10 @@ class Reports:
             self._on_settled(held)
 
     def _settle(self, some: list[tuple[HeldClaim, Report]], finished: Finished) -> None:
+        reports = [report.report for _, report in some if not isinstance(report.finish, GiveBack)]
+        self._note_services(
+            [(one.finished_after_ns - one.started_after_ns) / 1e9 for one in reports]
+        )
         counts: dict[tuple[str, str, str], int] = {}
         attempts: dict[str, int] = {}
         for (held, report), status in zip(some, finished.statuses, strict=True):

@@ -80,7 +80,6 @@ class Supervisor:
             worker=parts.worker,
             reports=self._reports,
             clock=parts.clock,
-            metrics=parts.metrics,
             tracer=parts.tracer,
             version_of=parts.version_of,
         )
@@ -103,7 +102,7 @@ class Supervisor:
         """Wakes before the last claim: the store has told another host if more waits."""
         self._is_draining = False
         self._beaten_ns = 0
-        self._note_wait = parts.metrics.waits(stage=self.stage)
+        self._note_waits = parts.metrics.waits(stage=self.stage)
         self._quiet = asyncio.Event()
 
     def _open_reuse(self) -> Reuse:
@@ -237,9 +236,9 @@ class Supervisor:
             )
             for claim in claims
         ]
+        self._note_waits([max(0, one.claimed_ns - one.enqueued_ns) / 1e9 for one in claims])
         for one in held:
             self._held[one.claim.lease] = one
-            self._note_wait(max(0.0, (one.claim.claimed_ns - one.claim.enqueued_ns) / 1e9))
             known = self._reuse.admit(one)
             if known is True:
                 self._waiting.add([one])

@@ -20,6 +20,8 @@ pytest.importorskip("httpx")
 
 from tests.rollout import sglang_server
 from tests.rollout.conformance.reference import ReferenceEngine
+from tests.rollout.cuda.building import ended as cuda_ended
+from tests.rollout.cuda.building import host_engine, tiny
 from tests.rollout.serving import serving
 from tests.rollout.test_weight_slots import MODELS, SETTINGS, stage
 from tests.rollout.test_weight_slots import alone as model_alone
@@ -157,10 +159,36 @@ def remote_sglang_incremental() -> Iterator[Subject]:
     yield from over_sglang(incremental=True)
 
 
+def cuda_host_build() -> Iterator[Subject]:
+    """The persistent CUDA kernel, built for the host: its rings, control and layers as they are."""
+    models = {version: tiny(version) for version in (0, 1)}
+    with (
+        host_engine(models[0], slots=SLOTS, seq_len_max=SEQ_MAX) as engine,
+        host_engine(models[0], slots=SLOTS, seq_len_max=SEQ_MAX) as first,
+        host_engine(models[1], slots=SLOTS, seq_len_max=SEQ_MAX) as second,
+    ):
+        fresh = {0: first, 1: second}
+
+        def alone(prompt: list[int], n: int, seed: int, version: int) -> list[int]:
+            if n == 0:
+                return []
+            fresh[version].submit(
+                prompt, max_tokens=n, seeds=[seed], sampling=SAMPLING, want_reward=False
+            )
+            return list(cuda_ended(fresh[version], 1)[0].tokens)
+
+        def make_ready(version: int) -> None:
+            engine.stage(version, models[version])
+
+        yield Subject(engine, make_ready, alone)
+
+
 REMOTE = [remote_probe, remote_model, remote_sglang, remote_sglang_incremental]
 
 
-@pytest.fixture(params=[reference, probe, model, *REMOTE], ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=[reference, probe, model, cuda_host_build, *REMOTE], ids=lambda make: make.__name__
+)
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     yield from request.param()
 

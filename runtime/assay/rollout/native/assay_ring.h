@@ -23,14 +23,18 @@
 
 #include "assay_seam.h"
 
-#if defined(__cplusplus)
+#if defined(__cplusplus) /* also NVRTC: no array designators, no flexible arrays */
 #define ASSAY_ATOMIC(type) type
 #define ASSAY_ALIGNED alignas(64)
+#define ASSAY_AFTER(state)
+#define ASSAY_TRAILING(declaration)
 #else
 #include <stdalign.h>
 #include <stdatomic.h>
 #define ASSAY_ATOMIC(type) _Atomic(type)
 #define ASSAY_ALIGNED alignas(64)
+#define ASSAY_AFTER(state) [state] =
+#define ASSAY_TRAILING(declaration) ASSAY_ALIGNED declaration;
 #endif
 
 #define ASSAY_LINE 64u
@@ -50,14 +54,14 @@ enum assay_state {
     ASSAY_STATES = 6
 };
 
-/* Row: state now; bit n set: state n may follow. */
+/* Row: state now, in the order of the states; bit n set: state n may follow. */
 static const uint8_t ASSAY_TRANSITIONS[ASSAY_STATES] = {
-    [ASSAY_FREE] = 1u << ASSAY_PREFILL_READY,
-    [ASSAY_PREFILL_READY] = 1u << ASSAY_DECODING | 1u << ASSAY_DONE,
-    [ASSAY_DECODING] = 1u << ASSAY_REWARD_PENDING | 1u << ASSAY_DONE,
-    [ASSAY_REWARD_PENDING] = 1u << ASSAY_TRAJECTORY_READY | 1u << ASSAY_DONE,
-    [ASSAY_TRAJECTORY_READY] = 1u << ASSAY_DONE,
-    [ASSAY_DONE] = 1u << ASSAY_FREE,
+    ASSAY_AFTER(ASSAY_FREE) 1u << ASSAY_PREFILL_READY,
+    ASSAY_AFTER(ASSAY_PREFILL_READY) 1u << ASSAY_DECODING | 1u << ASSAY_DONE,
+    ASSAY_AFTER(ASSAY_DECODING) 1u << ASSAY_REWARD_PENDING | 1u << ASSAY_DONE,
+    ASSAY_AFTER(ASSAY_REWARD_PENDING) 1u << ASSAY_TRAJECTORY_READY | 1u << ASSAY_DONE,
+    ASSAY_AFTER(ASSAY_TRAJECTORY_READY) 1u << ASSAY_DONE,
+    ASSAY_AFTER(ASSAY_DONE) 1u << ASSAY_FREE,
 };
 
 /* How a rollout ended: exactly one of these, once it is DONE. */
@@ -141,7 +145,7 @@ typedef struct {
     ASSAY_ALIGNED uint64_t taken;              /* consumer: read up to here, not yet returned */
     uint64_t tail_shadow;                      /* consumer: tail as last seen */
     ASSAY_ALIGNED uint64_t mask;               /* capacity - 1; constant */
-    ASSAY_ALIGNED assay_descriptor cells[];
+    ASSAY_TRAILING(assay_descriptor cells[])
 } assay_ring;
 
 /* ---- MPMC queue ----------------------------------------------------------------------------- */
@@ -152,7 +156,7 @@ typedef struct {
     ASSAY_ALIGNED ASSAY_ATOMIC(uint64_t) tail;
     ASSAY_ALIGNED ASSAY_ATOMIC(uint64_t) head;
     ASSAY_ALIGNED uint64_t mask;
-    ASSAY_ALIGNED ASSAY_ATOMIC(uint64_t) sequence[]; /* then the cells, on the next line boundary */
+    ASSAY_TRAILING(ASSAY_ATOMIC(uint64_t) sequence[]) /* then the cells, on the next line boundary */
 } assay_queue;
 
 /* ---- rollout table -------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@ be reached for longer than `stale_s`, or asks to wait, `DependencyDown`: pools s
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -64,6 +65,7 @@ class KubernetesScaler:
         )  # fmt: skip
         self._watching: list[asyncio.Task[None]] = []
         self._conditions: dict[StageName, str] = {}
+        self._seen: dict[StageName, PoolState] = {}
 
     # -- the interface of a scaler -------------------------------------------------------------
     async def pools(self) -> Sequence[PoolState]:
@@ -82,6 +84,7 @@ class KubernetesScaler:
             )
             for stage, (pool, target) in present.items()
         ]  # fmt: skip
+        self._seen = {state.stage: state for state in found}
         self._tell(found)
         return found
 
@@ -94,7 +97,10 @@ class KubernetesScaler:
             pool.problem = ""
         else:
             await self._set(pool, replicas)
-        return next(state for state in await self.pools() if state.stage == stage)
+        if stage not in self._seen:
+            await self.pools()
+        # Counted at the last look: a step sizes hundreds of pools, and looks once.
+        return replace(self._seen[stage], desired=pool.replicas(target) * pool.slots_per_pod)
 
     async def close(self) -> None:
         """Stop watching; pools stay as they are."""

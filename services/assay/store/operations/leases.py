@@ -20,8 +20,9 @@ from assay.store.operations.payloads import Payloads
 from assay.store.port import Finished, Reaped, Report
 from assay.store.script import load_script
 
-CLAIMS_SLICE: Final = 32
-"""Most claims and reports per script call; they cost more each."""
+CLAIMS_SLICE: Final = SLICE
+"""Most claims and reports per script call: about 1.2 ms. With half as many the server takes a fifth
+more CPU time for a no-op request: a script costs some 80 us beside its requests."""
 LEASES_SLICE: Final = 512
 """Most leases that one script call extends."""
 TASKS_REMEMBERED_MAX: Final = 4_096

@@ -21,6 +21,7 @@ from assay.core.store_limits import (
     other_request,
     too_many_bytes,
     too_many_requests,
+    too_much_worker_time,
 )
 from assay.store import codec
 from assay.store.link import Link, Reply
@@ -74,7 +75,9 @@ class Submitting:
             ranges = codec.packed_rows([staged]) if staged else b""
             queue_max = RELEASE_SLICE if is_paced else len(rows)
             packed = await codec.packed_in_steps(rows)
-            arguments = (tenant, batch_id, *limits, packed, ranges, queue_max)
+            most_s = quota.worker_s_per_day_max
+            worker_us_max = "" if most_s is None else int(most_s * 1_000_000)
+            arguments = (tenant, batch_id, *limits, packed, ranges, queue_max, worker_us_max)
             reply = await self._link.run(self._submit, *arguments)
             if reply[0] == b"NO_BLOB":  # no longer kept; nothing was accepted
                 await self._payloads.upload(parcel.blobs, list(parcel.blobs))
@@ -83,7 +86,7 @@ class Submitting:
             if reply is None or reply[0] != b"DONE":
                 await self._unstage(staged)
         if reply[0] != b"DONE":
-            _refuse(reply, batch_id, requests)
+            _refuse(reply, batch_id, requests, quota)
         _, accepted, duplicates, sealed, more = reply
         return Submitted(accepted=accepted, duplicates=duplicates, sealed=bool(sealed)), bool(more)
 
@@ -116,7 +119,9 @@ class Submitting:
                 await self._link.run(self._unstage_part, first, count)
 
 
-def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> NoReturn:
+def _refuse(
+    reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
+) -> NoReturn:
     """Raise the error for a refusal of the submit script."""
     match reply[0]:
         case b"NOT_FOUND":
@@ -133,6 +138,8 @@ def _refuse(reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest]) -> 
             raise other_request(requests[reply[1]].request_id, reply[1])
         case b"QUOTA_REQUESTS":
             raise too_many_requests()
+        case b"QUOTA_WORKERS":
+            raise too_much_worker_time(quota, retry_after_s=reply[1] / 1000)
         case b"QUOTA_BYTES":
             raise too_many_bytes()
     message = "large payload parts vanished between upload and use"

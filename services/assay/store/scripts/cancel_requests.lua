@@ -6,6 +6,7 @@
 -- Returns {'DONE', HGETALL b, ended, cursor} or {'NOT_FOUND'}
 --@include requests.lua
 --@include shares.lua
+--@include worker_time.lua
 --@include task_use.lua
 --@include gathering.lua
 --@include letters.lua

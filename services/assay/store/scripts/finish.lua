@@ -11,6 +11,7 @@
 -- Returns {statuses (1 done, 0 stale), completed: {slack_ms, HGETALL b} each}
 --@include requests.lua
 --@include shares.lua
+--@include worker_time.lua
 --@include task_use.lua
 --@include gathering.lua
 --@include letters.lua
@@ -137,6 +138,7 @@ for _, tenant in ipairs(tenants) do
   local sums = served[tenant]
   learn(stage, tenant, sums[2], sums[1])
   correct(stage, tenant, sums[3])
+  spend(tenant, sums[2])
 end
 write_touched()
 return { statuses, completed }

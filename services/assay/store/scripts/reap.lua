@@ -7,6 +7,7 @@
 -- Returns {redelivered, dead, expired, completed: {slack_ms, HGETALL b} each}
 --@include requests.lua
 --@include shares.lua
+--@include worker_time.lua
 --@include task_use.lua
 --@include new_jobs.lua
 --@include gathering.lua

@@ -3,6 +3,7 @@
 -- ARGV: tenant batch requests_max      Returns how many are still held back
 --@include requests.lua
 --@include shares.lua
+--@include worker_time.lua
 --@include task_use.lua
 --@include gathering.lua
 --@include letters.lua

@@ -71,6 +71,7 @@ function withdraw(job, j, tenant)
   call('ZREM', P .. 'l:' .. j.stage, job)
   local held_us = math.floor((NOW_US - j.claimed) / 1000000) * 1000000
   correct(j.stage, tenant, math.max(correction_us(j, held_us), 0))
+  spend(tenant, held_us)
 end
 
 -- Queue the groups of a sealed batch that waited for requests to be submitted; returns how many

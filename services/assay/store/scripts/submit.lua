@@ -1,16 +1,19 @@
 #!lua
 -- Accept requests, all or none. Keys: requests.lua.
--- ARGV: tenant batch requests_max bytes_max rows staged queue_max
+-- ARGV: tenant batch requests_max bytes_max rows staged queue_max worker_us_max
 --   rows: packed {request, group, digest, static, payload, bytes, blobs} each, in one list
 --   staged: packed {first job, count} each, in one list, of the rows that `stage` has stored (all of
 --     them, in order; their static and payload are ''); '' = none of them
+--   worker_us_max: what the tenant may use of the workers in a day; '' = any
 --   queue_max: this many go into the queue; the rest is held back for `release`
 -- Returns {'DONE', accepted, duplicates, sealed, more_to_settle}
 --      or {'NOT_FOUND' | 'NOT_OPEN' | 'OVER_SIZE' | 'QUOTA_REQUESTS' | 'QUOTA_BYTES' | 'NO_BLOB' |
 --          'NOT_STAGED'}
+--      or {'QUOTA_WORKERS', ms until it may submit again}
 --      or {'CONFLICT' | 'OVER_GROUP' | 'NO_GROUP', index}
 --@include requests.lua
 --@include shares.lua
+--@include worker_time.lua
 --@include task_use.lua
 --@include new_jobs.lua
 --@include gathering.lua
@@ -91,6 +94,10 @@ if more_requests > 0 or more_bytes > 0 then -- beyond what the batch took when i
     return { 'QUOTA_REQUESTS' }
   end
   if more_bytes > 0 and held[2] + more_bytes > tonumber(ARGV[4]) then return { 'QUOTA_BYTES' } end
+end
+if ARGV[8] ~= '' then
+  local left_ms = rest_ms(tenant, tonumber(ARGV[8]))
+  if left_ms > 0 then return { 'QUOTA_WORKERS', left_ms } end
 end
 for _, i in ipairs(fresh) do
   for hash in string.gmatch(rows[i * WIDTH], '%S+') do

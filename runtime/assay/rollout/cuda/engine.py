@@ -1,0 +1,422 @@
+"""`CudaEngine`: a `RolloutEngine` around one persistent kernel.
+
+The host writes prompts and orders into the link and reads results from it; it launches once.
+Everything is reserved before the launch. A change of weights is a copy into the second slot and
+one word that the kernel reads between two tokens.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes as ct
+import struct
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self, Unpack
+
+import numpy as np
+
+from assay.rollout.checks import U32_MAX, check_integer, check_number
+from assay.rollout.cuda.holds import Holds
+from assay.rollout.cuda.ledger import Ledger
+from assay.rollout.cuda.link import HoldMode, HostLink, places
+from assay.rollout.cuda.machine import Machine, Params
+from assay.rollout.cuda.options import CudaOptions
+from assay.rollout.cuda.watch import Watch
+from assay.rollout.cuda.weights import Packed, packed_bytes, turns_of
+from assay.rollout.errors import (
+    InvalidRollout,
+    InvalidWeights,
+    RuntimeClosed,
+    WeightsNotReady,
+    WeightsProblem,
+    WorkerStalled,
+)
+from assay.rollout.layout import Completion, Flag, Kind, PauseMode, RolloutOutcome, Row, Stop
+from assay.rollout.rollouts import (
+    Activation,
+    Bounds,
+    Completed,
+    Group,
+    GroupOptions,
+    RolloutRef,
+    ScoreRequest,
+    native_order,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from assay.rollout.cuda.holds import Pause
+    from assay.rollout.cuda.ledger import Tenant
+    from assay.rollout.cuda.machine import RingPlacement
+    from assay.rollout.cuda.sizes import Sizes
+    from assay.rollout.models.model import Model
+
+_NEWEST: Final = 1024
+_FLOAT_MAX: Final = sys.float_info.max
+_POST_S: Final = 1.0
+"""A command waits this long for a place; the ring has one for each that a rollout can have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaStats:
+    """See `EngineStats`; `generated` and what follows are the kernel's own counts."""
+
+    submitted: int
+    completed: int
+    failed: int
+    in_flight: int
+    slots_free: int
+    policy_version: int
+    generated: int
+    steps: int
+    blocks_free: int
+    launches: int
+    """Of kernels, in the engine's life."""
+    placement: RingPlacement
+
+
+@dataclass(slots=True)
+class _Slots:
+    """Which version each slot of weights holds; None: nothing that can be activated."""
+
+    versions: list[int | None]
+    active: int
+    number: int = 0
+    """Of the last activation, so that every word differs from the one before."""
+
+
+class CudaEngine:
+    """Close it, or use it as a context manager.
+
+    Raises:
+        UnsupportedModel: the kernel does not take this model.
+        InvalidRollout: an option; `field` names it.
+        DeviceExhausted: too little memory.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        machine: Callable[[Sizes], Machine],
+        options: CudaOptions | None = None,
+        *,
+        version: int = 0,
+    ) -> None:
+        from assay.rollout.cuda.sizes import Sizes
+
+        self.options = options or CudaOptions()
+        self.options.check()
+        check_integer("version", version, 0, U32_MAX - 1)
+        self.sizes = Sizes(model.config, self.options.tuning, self.options.seq_len_max)
+        limits = self.options.limits(self.sizes)
+        self._bounds = Bounds(
+            slots=limits.slots,
+            vocab_size=model.config.vocab_size,
+            seq_len_max=limits.seq_max,
+            stop_strings=False,
+        )
+        self._limits = limits
+        self.machine = machine(self.sizes)
+        self._form = model.form_sha256()
+        self._closed = False
+        self._staging = threading.Lock()
+        host_at, device_at = self.machine.share(places(limits)["bytes"])
+        self._link = HostLink(host_at, limits)
+        self._params = self._reserve(device_at)
+        self._ledger = Ledger(limits.slots, limits.generation_first, limits.trajectory_credits)
+        self._watch = Watch(self._link, self._ledger, self.machine, self.options.hang_s)
+        self._news = self._watch.news
+        self._holds = Holds(self._link, self._news, self._raise_if_lost)
+        self._slots = _Slots([version, None], 0)
+        self._fill(0, model)
+        self.machine.write(self._params.turns, turns_of(model, limits.seq_max))
+        self._link.head.weights = self._word(0, version)
+        self.machine.start(self._params)
+        self._watch.start()
+
+    def _reserve(self, link: int) -> Params:
+        reserve, sizes, limits = self.machine.reserve, self.sizes, self._limits
+        half = limits.kv_blocks * sizes.kv_block_bytes() // 2
+        weights = [reserve(packed_bytes(sizes)) for _ in range(self.options.weight_slots)]
+        turns = 4 * limits.seq_max * sizes.config.head_dim
+        return Params(
+            state=reserve(sizes.state_bytes(limits.slots, limits.kv_blocks)),
+            link=link,
+            scratch=reserve(sizes.scratch["SCRATCH_BYTES"]),
+            weights=(ct.c_uint64 * 2)(*weights),
+            keys=reserve(half),
+            values=reserve(half),
+            turns=reserve(turns),
+            barrier=reserve(4 * sizes.counters),
+        )
+
+    # ---- in
+
+    def submit(self, prompt: Sequence[int], **options: Unpack[GroupOptions]) -> list[RolloutRef]:
+        """See `RolloutEngine`."""
+        group = Group.of(prompt, options)
+        with self._open():
+            group.check(self._bounds)
+            self._check_blocks(len(group.prompt), group.max_tokens)
+            tenants = self._ledger.take(group, array.array("i", group.prompt))
+            leader = tenants[0].ref
+            aux = leader.generation << 32 | leader.slot
+            for tenant, (seed, _, _) in zip(tenants, group.members(), strict=True):
+                self._write_row(tenant, group, seed)
+                self._post(Kind.PREFILL, tenant.ref, aux)
+            return [tenant.ref for tenant in tenants]
+
+    def _check_blocks(self, prompt_len: int, max_tokens: int) -> None:
+        needed = -(-(prompt_len + max_tokens - 1) // self.sizes.tuning.block_tokens)
+        if needed > self._limits.kv_blocks:
+            raise InvalidRollout("max_tokens", f"needs {needed} of {self._limits.kv_blocks} blocks")
+
+    def _write_row(self, tenant: Tenant, group: Group, seed: int) -> None:
+        order = native_order(group)
+        row = Row(
+            user_data=tenant.user_id,
+            group=order.group,
+            reward_id=tenant.reward_id,
+            prompt_len=len(tenant.prompt),
+            max_tokens=order.max_tokens,
+            flags=Flag.NO_REWARD if not group.want_reward else 0,
+            sampler=order.sampler,
+            n_stop_ids=order.n_stop_ids,
+            stop_ids=order.stop_ids,
+        )
+        row.sampler.seed = seed
+        self._link.rows[tenant.ref.slot] = row
+        self._link.write_prompt(tenant.ref.slot, tenant.prompt)
+
+    def _post(self, kind: Kind, ref: RolloutRef, aux: int = 0) -> None:
+        deadline = time.perf_counter() + _POST_S
+        while not self._link.command(kind, ref.slot, ref.generation, aux):
+            self._raise_if_lost()
+            if time.perf_counter() > deadline:
+                raise WorkerStalled("the kernel does not take commands")
+
+    def cancel(self, ref: RolloutRef) -> None:
+        """See `RolloutEngine`."""
+        with self._open():
+            tenant = self._ledger.running(ref)
+            if not tenant.cancelled:
+                self._post(Kind.CANCEL, ref)
+                tenant.cancelled = True
+
+    def score(self, ref: RolloutRef, reward: float) -> None:
+        """See `RolloutEngine`."""
+        check_number("reward", reward, -_FLOAT_MAX, _FLOAT_MAX)
+        with self._open():
+            self._ledger.scored(ref)
+            (bits,) = struct.unpack("<Q", struct.pack("<d", reward))
+            self._post(Kind.TRAJECTORY, ref, bits)
+
+    # ---- out
+
+    def poll_rewards(self, n: int = _NEWEST) -> list[ScoreRequest]:
+        """See `RolloutEngine`."""
+        with self._open():
+            offset = self._watch.clock_offset_ns or 0
+            return [
+                ScoreRequest(
+                    ref=tenant.ref,
+                    reward_id=tenant.reward_id,
+                    tokens=_array("i", self._link.tokens(tenant.ref.slot, 0, length)),
+                    decoded_ns=posted + offset,
+                )
+                for tenant, length, posted in self._ledger.to_score(n)
+            ]
+
+    def poll(self, n: int = _NEWEST) -> list[Completed]:
+        """See `RolloutEngine`. After a loss: first all that had ended, then the error.
+
+        Raises:
+            KernelHung, KernelFailed: `rollouts` are the user ids of those that are lost.
+        """
+        with self._open(even_if_lost=True):
+            tenants = self._ledger.hand_out(n)
+            if not tenants:
+                self._raise_if_lost()
+            return [self._collect(tenant) for tenant in tenants]
+
+    def _collect(self, tenant: Tenant) -> Completed:
+        line = tenant.ended or Completion()  # hand_out returns ended ones only
+        slot, start, n = tenant.ref.slot, line.prompt_len, line.n_generated
+        completed = Completed(
+            ref=tenant.ref,
+            user_id=tenant.user_id,
+            reward_id=tenant.reward_id,
+            outcome=RolloutOutcome(line.outcome),
+            stop=Stop(line.stop),
+            reward=line.reward if line.scored else None,
+            prompt=tenant.prompt,
+            tokens=_array("i", self._link.tokens(slot, start, n)),
+            logps=array.array("f", self._link.logps(slot, start, n)),
+            policy_versions=_array("I", self._link.versions(slot, start, n)),
+        )
+        if self._watch.lost is None:
+            self._post(Kind.FREE, tenant.ref)
+        self._ledger.free(tenant.ref)
+        return completed
+
+    def wait(self, timeout_s: float) -> float:
+        """See `RolloutEngine`."""
+        check_number("timeout_s", timeout_s, 0.0)
+        began = time.perf_counter()
+        with self._open(even_if_lost=True):
+            self._news.wait_for(
+                lambda: self._ledger.has_news or self._watch.lost is not None or self._closed,
+                timeout_s,
+            )
+        return time.perf_counter() - began
+
+    # ---- pauses and weights
+
+    def pause(self, timeout_s: float = 10.0, *, mode: PauseMode = PauseMode.IN_PLACE) -> Pause:
+        """See `RolloutEngine`."""
+        check_number("timeout_s", timeout_s, 0.0)
+        with self._open():
+            return self._holds.pause(HoldMode(mode + 1), timeout_s)
+
+    def stage(self, version: int, model: Model) -> None:
+        """Fill the inactive slot while the active one decodes; from any thread.
+
+        Raises:
+            InvalidWeights: `version` is in use, or the model is of another form or not finite.
+            WeightsNotReady: another thread stages, or there is one slot of weights.
+        """
+        check_integer("version", version, 0, U32_MAX - 1)
+        if self.options.weight_slots == 1 or not self._staging.acquire(blocking=False):
+            raise WeightsNotReady("there is no free slot of weights")
+        try:
+            with self._open():
+                slot = 1 - self._slots.active
+                if version == self._slots.versions[self._slots.active]:
+                    detail = f"{version} is active"
+                    raise InvalidWeights("version", WeightsProblem.VERSION, detail)
+                self._slots.versions[slot] = None
+            if model.config != self.sizes.config or model.form_sha256() != self._form:
+                raise InvalidWeights("tensors", WeightsProblem.SHAPE, "not the engine's model")
+            self._fill(slot, model)
+            with self._open():
+                self._slots.versions[slot] = version
+        finally:
+            self._staging.release()
+
+    def _fill(self, slot: int, model: Model) -> None:
+        for (kind, layer), tensor in model.tensors.items():
+            if not np.isfinite(tensor.to_float32()).all():
+                where = f"tensors.{kind.name}.{layer}"
+                raise InvalidWeights(where, WeightsProblem.NOT_FINITE, "a value is not finite")
+        packed = np.zeros(packed_bytes(self.sizes), dtype=np.uint8)
+        Packed(self.sizes, packed).fill(model)
+        self.machine.write(self._params.weights[slot], packed)
+
+    def activate(
+        self, version: int, *, mode: PauseMode = PauseMode.IN_PLACE, timeout_s: float = 10.0
+    ) -> Activation:
+        """See `RolloutEngine`; `stage` makes versions ready."""
+        with self._open():
+            self._slot_of(version)
+        began = time.perf_counter()
+        with self.pause(timeout_s, mode=mode), self._open():
+            held = time.perf_counter()
+            slot = self._slot_of(version)
+            previous = self._slots.versions[self._slots.active]
+            self._slots.number += 1
+            word = self._word(slot, version)
+            self._link.head.weights = word
+            self._holds.until(lambda: self._link.head.active == word, held + timeout_s)
+            self._slots.active = slot
+        ended = time.perf_counter()
+        return Activation(
+            version=version,
+            previous=previous if previous is not None else version,
+            wait_s=held - began,
+            pause_s=ended - held,
+        )
+
+    def _slot_of(self, version: int) -> int:
+        if version not in self._slots.versions or self._staging.locked():
+            raise WeightsNotReady(f"no slot holds version {version}")
+        return self._slots.versions.index(version)
+
+    def _word(self, slot: int, version: int) -> int:
+        return (self._slots.number & 0x7FFFFFFF) << 33 | slot << 32 | version
+
+    # ---- state
+
+    def stats(self) -> CudaStats:
+        """See `RolloutEngine`."""
+        with self._open(even_if_lost=True):
+            counts, ledger = self._link.counts(), self._ledger
+            return CudaStats(
+                submitted=ledger.submitted,
+                completed=ledger.completed,
+                failed=ledger.failed,
+                in_flight=ledger.in_flight,
+                slots_free=ledger.slots_free,
+                policy_version=self._slots.versions[self._slots.active] or 0,
+                generated=counts.generated,
+                steps=int(self._link.head.steps),
+                blocks_free=counts.blocks_free,
+                launches=1,
+                placement=self.machine.placement,
+            )
+
+    def echo(self, timeout_s: float = 1.0) -> int:
+        """One round trip host -> kernel -> host over the link, ns; the kernel answers between
+        steps.
+
+        Raises:
+            WorkerStalled: no answer in time.
+        """
+        head = self._link.head
+        wanted, began = (int(head.echo) + 1), time.perf_counter_ns()
+        head.echo = wanted
+        while head.echoed != wanted:
+            if time.perf_counter_ns() - began > timeout_s * 1e9:
+                raise WorkerStalled("the kernel does not answer")
+        return time.perf_counter_ns() - began
+
+    def _raise_if_lost(self) -> None:
+        if self._watch.lost is not None:
+            raise self._watch.lost
+
+    def _open(self, *, even_if_lost: bool = False) -> threading.Condition:
+        with self._news:
+            if self._closed:
+                raise RuntimeClosed("the engine is closed")
+            if not even_if_lost:
+                self._raise_if_lost()
+        return self._news
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """See `RolloutEngine`.
+
+        Raises:
+            WorkerStalled: the kernel did not end in time; its memory is not freed.
+        """
+        with self._news:
+            if self._closed:
+                return
+            self._closed = True
+            self._link.head.stop = 1
+            self._news.notify_all()
+        self._watch.stop()
+        if not self.machine.close(timeout_s):
+            raise WorkerStalled(f"the kernel did not end within {timeout_s:g} s")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _array(code: str, raw: bytes) -> array.array[int]:
+    return array.array(code, raw)

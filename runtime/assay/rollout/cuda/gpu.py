@@ -1,0 +1,282 @@
+"""The kernel on a GPU, through the driver's bindings, which are imported when a device is opened.
+
+Order, for a kernel that never ends: everything is loaded and allocated first, then one cooperative
+launch on a non-blocking stream (a grid that does not fit is refused instead of hanging), then only
+copies on a second non-blocking stream. Nothing uses the default stream.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from assay.rollout.cuda.errors import (
+    CompilerMissing,
+    DeviceExhausted,
+    DeviceUnsupported,
+    DriverMissing,
+    DriverTooOld,
+    KernelFailed,
+)
+from assay.rollout.cuda.machine import Params, RingPlacement
+from assay.rollout.cuda.program import ENTRY, Program, compile_program
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from assay.rollout.cuda.sizes import Sizes
+
+DRIVER_MIN: Final = 13000
+"""CUDA version of the driver, 1000 * major + 10 * minor: cubins of the extra's compiler need it."""
+CAPABILITY_MIN: Final = (9, 0)
+_COPY_BYTES: Final = 1 << 24
+_WAIT_S: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceInfo:
+    """What the driver says of a device."""
+
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    memory_bytes: int
+    driver: int
+    coherent: bool
+
+    @property
+    def architecture(self) -> str:
+        """Of cubins for it."""
+        return f"sm_{self.capability[0]}{self.capability[1]}a"
+
+
+def driver() -> Any:
+    """The driver's bindings, initialised.
+
+    Raises:
+        CompilerMissing: `cuda-bindings` is not installed.
+        DriverMissing: no driver, or no device.
+        DriverTooOld: it does not run this compiler's cubins.
+    """
+    try:
+        from cuda.bindings import driver as bindings
+    except ImportError as problem:
+        raise CompilerMissing("pip install 'assay[cuda]'") from problem
+    try:
+        (status,) = bindings.cuInit(0)
+    except Exception as problem:  # the loader of the library has an error type of its own
+        raise DriverMissing("no NVIDIA driver (libcuda.so.1) on this machine") from problem
+    if status != bindings.CUresult.CUDA_SUCCESS:
+        raise DriverMissing(f"the NVIDIA driver finds no device: {status.name}")
+    _, version = bindings.cuDriverGetVersion()
+    if version < DRIVER_MIN:
+        raise DriverTooOld(f"the driver is of CUDA {version}, the kernel needs {DRIVER_MIN}")
+    return bindings
+
+
+def describe(ordinal: int = 0) -> DeviceInfo:
+    """A device.
+
+    Raises:
+        DriverMissing, DriverTooOld, CompilerMissing: as `driver`.
+        DeviceUnsupported: there is no such device, or it is too old.
+    """
+    cu = driver()
+    status, device = cu.cuDeviceGet(ordinal)
+    if status != cu.CUresult.CUDA_SUCCESS:
+        raise DeviceUnsupported(f"no device {ordinal}: {status.name}")
+    kinds = cu.CUdevice_attribute
+
+    def attribute(name: str) -> int:
+        return int(cu.cuDeviceGetAttribute(kinds[f"CU_DEVICE_ATTRIBUTE_{name}"], device)[1])
+
+    capability = attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")
+    info = DeviceInfo(
+        name=cu.cuDeviceGetName(128, device)[1].rstrip(b"\0").decode(),
+        capability=capability,
+        multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
+        memory_bytes=int(cu.cuDeviceTotalMem(device)[1]),
+        driver=int(cu.cuDriverGetVersion()[1]),
+        coherent=bool(attribute("HOST_NATIVE_ATOMIC_SUPPORTED")),
+    )
+    if capability < CAPABILITY_MIN:
+        raise DeviceUnsupported(f"{info.name} is sm_{capability[0]}{capability[1]}, below sm_90")
+    return info
+
+
+class GpuMachine:
+    """Satisfies `Machine`. One kernel, in the device's primary context."""
+
+    def __init__(self, sizes: Sizes, *, ordinal: int = 0, sm_max: int | None = None) -> None:
+        self.info = describe(ordinal)
+        self.name = self.info.name
+        coherent = self.info.coherent
+        self.placement = RingPlacement.COHERENT if coherent else RingPlacement.MAPPED
+        self._cu = driver()
+        self._threads = sizes.tuning.threads
+        self.program: Program = compile_program(sizes.defines, self.info.architecture)
+        self._device = self._done(self._cu.cuDeviceGet(ordinal))
+        context = self._done(self._cu.cuDevicePrimaryCtxRetain(self._device))
+        self._context = context
+        self._enter()
+        module = self._done(self._cu.cuModuleLoadData(self.program.cubin))
+        self._module = module
+        self._function = self._done(self._cu.cuModuleGetFunction(module, ENTRY.encode()))
+        self._shared_bytes = shared_bytes(sizes)
+        attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._done(self._cu.cuFuncSetAttribute(self._function, attribute, self._shared_bytes))
+        self.blocks = min(self.info.multiprocessors, sm_max or self.info.multiprocessors)
+        flag = self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING
+        self._stream = self._done(self._cu.cuStreamCreate(int(flag)))
+        self._copies = self._done(self._cu.cuStreamCreate(int(flag)))
+        self._on_device: list[Any] = []
+        self._on_host: list[int] = []
+        self._staging = self._pinned(_COPY_BYTES)
+        self._params: Params | None = None
+
+    def _enter(self) -> None:
+        """Make the context current: it belongs to a thread."""
+        self._done(self._cu.cuCtxSetCurrent(self._context))
+
+    def _done(self, result: tuple[Any, ...]) -> Any:
+        status, *rest = result
+        if status == self._cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise DeviceExhausted(f"{self.name} has too little memory")
+        if status != self._cu.CUresult.CUDA_SUCCESS:
+            raise KernelFailed(f"the driver reports {status.name}", ())
+        return rest[0] if rest else None
+
+    def _pinned(self, n_bytes: int) -> int:
+        at = int(self._done(self._cu.cuMemHostAlloc(n_bytes, self._cu.CU_MEMHOSTALLOC_DEVICEMAP)))
+        self._on_host.append(at)
+        ct.memset(at, 0, n_bytes)
+        return at
+
+    def reserve(self, n_bytes: int) -> int:
+        """See `Machine`."""
+        self._enter()
+        at = self._done(self._cu.cuMemAlloc(n_bytes))
+        self._on_device.append(at)
+        self._done(self._cu.cuMemsetD8Async(at, 0, n_bytes, self._copies))
+        self._done(self._cu.cuStreamSynchronize(self._copies))
+        return int(at)
+
+    def share(self, n_bytes: int) -> tuple[int, int]:
+        """See `Machine`."""
+        self._enter()
+        at = self._pinned(n_bytes)
+        return at, int(self._done(self._cu.cuMemHostGetDevicePointer(at, 0)))
+
+    def write(self, at: int, data: NDArray[Any]) -> None:
+        """See `Machine`. Through pinned memory: the copy engine works beside the kernel."""
+        self._enter()
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        for first in range(0, len(flat), _COPY_BYTES):
+            piece = flat[first : first + _COPY_BYTES]
+            ct.memmove(self._staging, piece.ctypes.data, len(piece))
+            copy = self._cu.cuMemcpyHtoDAsync(at + first, self._staging, len(piece), self._copies)
+            self._done(copy)
+            self._done(self._cu.cuStreamSynchronize(self._copies))
+
+    def read(self, at: int, n_bytes: int) -> NDArray[np.uint8]:
+        """Copy out of reserved memory; for tests and benches."""
+        self._enter()
+        out = np.empty(n_bytes, dtype=np.uint8)
+        self._done(self._cu.cuMemcpyDtoHAsync(out.ctypes.data, at, n_bytes, self._copies))
+        self._done(self._cu.cuStreamSynchronize(self._copies))
+        return out
+
+    def start(self, params: Params) -> None:
+        """See `Machine`."""
+        self._enter()
+        self._params = params
+        pointers = (ct.c_void_p * 1)(ct.addressof(params))
+        self._done(
+            self._cu.cuLaunchCooperativeKernel(
+                self._function,
+                *(self.blocks, 1, 1),
+                *(self._threads, 1, 1),
+                self._shared_bytes,
+                self._stream,
+                ct.addressof(pointers),
+            )
+        )
+
+    def _status(self) -> Any:
+        self._enter()
+        (status,) = self._cu.cuStreamQuery(self._stream)
+        return status
+
+    def failure(self) -> str | None:
+        """See `Machine`."""
+        status = self._status()
+        results = self._cu.CUresult
+        if status in {results.CUDA_SUCCESS, results.CUDA_ERROR_NOT_READY}:
+            return None
+        return str(status.name)
+
+    def close(self, timeout_s: float) -> bool:
+        """See `Machine`. A kernel that does not end keeps its memory until the process ends."""
+        deadline = time.perf_counter() + timeout_s
+        while self._params and self._status() == self._cu.CUresult.CUDA_ERROR_NOT_READY:
+            if time.perf_counter() > deadline:
+                return False
+            time.sleep(_WAIT_S)
+        for at in self._on_device:
+            self._cu.cuMemFree(at)
+        for host in self._on_host:
+            self._cu.cuMemFreeHost(host)
+        self._on_device.clear()
+        self._on_host.clear()
+        self._cu.cuModuleUnload(self._module)
+        self._cu.cuDevicePrimaryCtxRelease(self._device)
+        return True
+
+
+def shared_bytes(sizes: Sizes) -> int:
+    """Dynamic shared memory of a block (`assay_shared` in kernel/memory.h), rounded up."""
+    t, c = sizes.tuning, sizes.config
+    warps = t.threads // 32
+    attend = 2 * t.chunk * (2 * c.head_dim + 8) + 4 * warps * (c.head_dim + t.chunk) + 4 * t.rows
+    sample = 12 * 2048 + 12 * t.threads + 4 * warps + 64
+    return 4 * t.rows + max(4 * warps * 64 * 16, attend, sample) + 256
+
+
+def copy_bandwidth(*, n_bytes: int = 1 << 30, copies: int = 16) -> float:
+    """Bytes read and written per second by copies within the device.
+
+    Raises:
+        DriverMissing, DriverTooOld, CompilerMissing, DeviceUnsupported: as `describe`.
+        DeviceExhausted, KernelFailed: the driver's errors.
+    """
+    name = describe().name
+    cu = driver()
+
+    def done(result: tuple[Any, ...]) -> Any:
+        status, *rest = result
+        if status == cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise DeviceExhausted(f"{name} has too little memory")
+        if status != cu.CUresult.CUDA_SUCCESS:
+            raise KernelFailed(f"the driver reports {status.name}", ())
+        return rest[0] if rest else None
+
+    device = done(cu.cuDeviceGet(0))
+    done(cu.cuCtxSetCurrent(done(cu.cuDevicePrimaryCtxRetain(device))))
+    stream = done(cu.cuStreamCreate(int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+    source, target = (done(cu.cuMemAlloc(n_bytes)) for _ in range(2))
+    try:
+        for round_of in (2, copies):
+            began = time.perf_counter()
+            for _ in range(round_of):
+                done(cu.cuMemcpyDtoDAsync(target, source, n_bytes, stream))
+            done(cu.cuStreamSynchronize(stream))
+            seconds = time.perf_counter() - began
+    finally:
+        cu.cuMemFree(source)
+        cu.cuMemFree(target)
+        cu.cuDevicePrimaryCtxRelease(device)
+    return 2 * n_bytes * copies / seconds

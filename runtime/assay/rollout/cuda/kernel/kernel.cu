@@ -1,0 +1,296 @@
+/* The persistent kernel: one launch for the life of an engine. Block 0 talks to the host and plans; all
+ * blocks run the layers, with a grid barrier after each product. Five barriers a layer and five a step.
+ */
+#include "attend.h"
+#include "project.h"
+#include "sample.h"
+
+/* ---- the kernel's own memory --------------------------------------------------------------------- */
+
+ASSAY_FN void *behind(uint8_t **at, uint64_t bytes) {
+    void *found = *at;
+    *at += (bytes + 63) / 64 * 64;
+    return found;
+}
+
+/* One thread, once: lists and rows from the limits that the host wrote. `sizes.py` has the same sum. */
+ASSAY_COLD void set_up(const assay_params *p) {
+    assay_kernel_state *s = p->state;
+    static_assert(sizeof(assay_kernel_state) <= A_STATE_BYTES, "sizes.py: STATE_BYTES");
+    static_assert(sizeof(assay_run) == 40 && sizeof(assay_prefix) == 24, "sizes.py: state_bytes");
+    const assay_limits limits = p->link->limits;
+    uint8_t *at = (uint8_t *)s + A_STATE_BYTES;
+    s->table_width = (limits.seq_max + A_BLOCK - 1) / A_BLOCK;
+    s->desk.link = p->link;
+    s->desk.limits = limits;
+    uint8_t *link = (uint8_t *)p->link;
+    s->tokens = (int32_t *)(void *)(link + p->link->tokens_at);
+    s->logps = (float *)(void *)(link + p->link->logps_at);
+    s->versions = (uint32_t *)(void *)(link + p->link->versions_at);
+    s->progress = (uint64_t *)(void *)(link + p->link->progress_at);
+    s->desk.rows = (assay_rollout *)behind(&at, limits.slots * sizeof(assay_rollout));
+    s->runs = (assay_run *)behind(&at, limits.slots * sizeof(assay_run));
+    s->prefixes = (assay_prefix *)behind(&at, limits.slots * sizeof(assay_prefix));
+    s->tables = (uint32_t *)behind(&at, 8ull * limits.slots * s->table_width);
+    s->free_ids = (uint32_t *)behind(&at, 4ull * limits.kv_blocks);
+    s->waiting = (uint32_t *)behind(&at, 4ull * limits.slots);
+    s->active = (uint32_t *)behind(&at, 4ull * A_ROWS);
+    s->parked = (uint32_t *)behind(&at, 4ull * limits.slots);
+    const int64_t credits[] = {limits.decode_credits, limits.reward_credits,
+                               limits.trajectory_credits, limits.kv_blocks};
+    for (int i = 0; i < ASSAY_CREDITS; i++)
+        s->desk.credits[i].available = s->desk.credits[i].limit = credits[i];
+    for (uint32_t i = 0; i < limits.slots; i++) {
+        s->desk.rows[i].word = word_of(limits.generation_first, ASSAY_FREE);
+        s->runs[i].prefix = ASSAY_NONE;
+    }
+    for (uint32_t i = 0; i < limits.kv_blocks; i++)
+        s->free_ids[i] = limits.kv_blocks - 1 - i;
+    s->n_free = limits.kv_blocks;
+    s->weights = load_sys(&p->link->weights);
+    s->plan.version = (uint32_t)s->weights;
+    s->plan.weights = (uint32_t)(s->weights >> 32) & 1;
+    store_sys(&p->link->active, s->weights);
+}
+
+/* ---- between two steps: block 0 ----------------------------------------------------------------- */
+
+ASSAY_FN uint8_t fate_of(assay_rollout *row, int32_t token, uint32_t generated) {
+    for (uint32_t i = 0; i < row->n_stop_ids; i++)
+        if (row->stop_ids[i] == token) {
+            row->stop = ASSAY_STOP_ID;
+            return FATE_STOPS;
+        }
+    if (generated < row->max_tokens) return FATE_GOES_ON;
+    row->stop = ASSAY_STOP_LENGTH;
+    return FATE_STOPS;
+}
+
+/* A thread per sampled token: into the link, and whether its rollout goes on. */
+ASSAY_FN void settle_tokens(const assay_params *p) {
+    assay_kernel_state *s = p->state;
+    assay_plan *plan = &s->plan;
+    const int32_t *tokens = (const int32_t *)(const void *)(p->scratch + A_AT_TOKENS);
+    for (uint32_t i = thread_of_block(); i < plan->n_logits; i += A_THREADS) {
+        const uint32_t slot = plan->slot[plan->logit_row[i]];
+        assay_rollout *row = &s->desk.rows[slot];
+        assay_run *run = &s->runs[slot];
+        run->computed++;
+        plan->ended[i] = FATE_NOT_FINITE;
+        if (tokens[i] >= 0) {
+            const uint64_t at = (uint64_t)slot * s->desk.limits.seq_max + row->prompt_len +
+                                row->n_generated;
+            s->tokens[at] = tokens[i];
+            s->logps[at] = scratch_f(p, A_AT_LOGPS)[i];
+            s->versions[at] = plan->version;
+            run->last = tokens[i];
+            row->n_generated++;
+            store_sys(s->progress + slot, (uint64_t)generation_of(row) << 32 | row->n_generated);
+            plan->ended[i] = fate_of(row, tokens[i], row->n_generated);
+        }
+        if (plan->ended[i] != FATE_GOES_ON) shared()->u.control.any_ended = 1;
+    }
+}
+
+ASSAY_FN void end_rollouts(assay_kernel_state *s) {
+    for (uint32_t i = 0; i < s->plan.n_logits; i++)
+        if (s->plan.ended[i] != FATE_GOES_ON)
+            finish(s, s->plan.slot[s->plan.logit_row[i]], s->plan.ended[i]);
+    s->dirty = 1;
+}
+
+ASSAY_FN void report(assay_kernel_state *s) {
+    assay_link *link = s->desk.link;
+    const uint64_t counts[] = {s->desk.submitted, s->desk.completed, s->desk.failed,
+                               s->desk.stale,     s->desk.illegal,   s->generated,
+                               s->n_free};
+    for (int i = 0; i < 7; i++) link->counts[i] = counts[i];
+    link->corrupt = s->desk.corrupt;
+    link->steps = s->steps_planned;
+    store_sys(&link->heartbeat, now_ns());
+}
+
+/* Whether the host holds the kernel between two steps; sets what it asks for. */
+ASSAY_FN bool held_by_host(assay_kernel_state *s) {
+    assay_link *link = s->desk.link;
+    const uint64_t hold = load_sys(&link->hold);
+    const uint32_t mode = (uint32_t)(hold & 3);
+    if (hold != s->hold && mode == ASSAY_HOLD_RETRACT) retract_all(s);
+    if (hold != s->hold) s->dirty = 1;
+    s->hold = hold;
+    const bool held = mode != ASSAY_RUN && (mode != ASSAY_HOLD_FINISH || s->n_active == 0);
+    if (held || mode == ASSAY_RUN) {
+        if (s->told_held != hold) store_sys(&link->held, hold);
+        s->told_held = hold;
+    }
+    const uint64_t weights = load_sys(&link->weights);
+    if (held && weights != s->weights) {
+        s->weights = weights;
+        s->dirty = 1;
+        for (uint32_t i = 0; i < s->desk.limits.slots; i++) s->prefixes[i].version = ASSAY_NONE;
+        s->plan.version = (uint32_t)weights;
+        s->plan.weights = (uint32_t)(weights >> 32) & 1;
+        store_sys(&link->active, weights);
+    }
+    return held;
+}
+
+ASSAY_FN void admit_all(assay_kernel_state *s) {
+    if ((s->hold & 3) == ASSAY_HOLD_FINISH) return;
+    while (s->n_waiting) {
+        const uint32_t slot = s->waiting[s->waiting_first];
+        const uint32_t after = (s->waiting_first + 1) % s->desk.limits.slots;
+        if (!admit(s, slot, s->plan.version)) return;
+        s->waiting_first = after;
+        s->n_waiting--;
+        s->dirty = 1;
+    }
+}
+
+enum assay_verdict { IDLE = 0, STEP = 1, NEXT = 2, EXIT = 3 };
+
+/* One thread: everything that is decided between two steps. NEXT: the same rollouts, one token on. */
+ASSAY_COLD uint32_t decide(assay_kernel_state *s) {
+    assay_link *link = s->desk.link;
+    const uint64_t echo = load_sys(&link->echo);
+    if (echo != s->told_echo) store_sys(&link->echoed, echo);
+    s->told_echo = echo;
+    const bool whole = drain(s);
+    if (!whole || load_sys(&link->stop)) {
+        report(s);
+        s->plan.exit = 1;
+        return EXIT;
+    }
+    if (s->n_parked) retry_parked(s);
+    const bool held = held_by_host(s);
+    if (!held && s->n_waiting) admit_all(s);
+    const bool same = !s->dirty;
+    if (!held && s->dirty) make_plan(s);
+    report(s);
+    if (held || s->plan.n_rows == 0) {
+        s->dirty = 1; /* what ran before must be planned again */
+        s->plan.n_rows = s->plan.n_logits = s->plan.n_entries = s->plan.n_runs = 0;
+        return IDLE;
+    }
+    s->steps_planned++;
+    return same ? NEXT : STEP;
+}
+
+/* A thread per row: its token, and with NEXT its position. */
+ASSAY_FN void fill_rows(const assay_params *p, bool next) {
+    assay_kernel_state *s = p->state;
+    assay_plan *plan = &s->plan;
+    const uint32_t chunks = shared()->u.control.chunks;
+    for (uint32_t r = thread_of_block(); r < plan->n_rows; r += A_THREADS) {
+        const uint32_t slot = plan->slot[r];
+        const assay_rollout *row = &s->desk.rows[slot];
+        if (next) {
+            plan->pos[r]++;
+            plan->entries[r].last_chunk = plan->pos[r] / A_CHUNK;
+            if (plan->entries[r].last_chunk >= chunks) plan->chunks_max = chunks + 1;
+        }
+        const uint32_t pos = plan->pos[r];
+        plan->token[r] =
+            row->n_generated && pos + 1 == row->prompt_len + row->n_generated && s->runs[slot].last >= 0
+                ? (uint32_t)s->runs[slot].last
+                : (uint32_t)s->tokens[(uint64_t)slot * s->desk.limits.seq_max + pos];
+    }
+}
+
+/* Block 0: the tokens of the step before, then the plan of the next one. */
+ASSAY_COLD void between_steps(const assay_params *p) {
+    assay_kernel_state *s = p->state;
+    sync_block(); /* what is in shared memory from before is no longer read */
+    if (thread_of_block() == 0) shared()->u.control.any_ended = 0;
+    sync_block();
+    settle_tokens(p);
+    sync_block();
+    if (thread_of_block() == 0) {
+        s->generated += s->plan.n_logits;
+        note_prefilled(s);
+        if (shared()->u.control.any_ended) end_rollouts(s);
+    }
+    for (;;) {
+        if (thread_of_block() == 0) {
+            shared()->u.control.verdict = decide(s);
+            shared()->u.control.chunks = s->plan.chunks_max;
+        }
+        sync_block();
+        const uint32_t verdict = shared()->u.control.verdict;
+        if (verdict == EXIT) return;
+        if (verdict != IDLE) {
+            fill_rows(p, verdict == NEXT);
+            return;
+        }
+        doze_long();
+        sync_block();
+    }
+}
+
+/* ---- a step: all blocks ------------------------------------------------------------------------- */
+
+ASSAY_FN void layer_of(const assay_params *p, const uint8_t *weights, uint32_t layer,
+                       uint32_t *round) {
+    const uint8_t *w = weights + A_AT_LAYERS + (uint64_t)layer * A_LAYER_BYTES;
+    const bool last = layer + 1 == A_LAYERS;
+    announce(matrix(w, A_AT_OUT_WEIGHTS), A_Q_DIM / 32, A_TILES_DIM);
+    project_qkv(p, w);
+    grid_barrier(p, round);
+    const float *q_gain = A_QK_NORM ? vector_at(w, A_AT_Q_NORM) : nullptr;
+    const float *k_gain = A_QK_NORM ? vector_at(w, A_AT_K_NORM) : nullptr;
+    if (p->state->plan.prefilling) {
+        append_all(p, k_gain, layer);
+        grid_barrier(p, round);
+    }
+    announce(matrix(w, A_AT_GATE_UP), A_DIM / 32, A_HIDDEN / 8);
+    attend(p, q_gain, k_gain, layer);
+    grid_barrier(p, round);
+    project_residual(p, w, false, vector_at(w, A_AT_FFN_NORM));
+    announce(matrix(w, A_AT_DOWN), A_HIDDEN / 32, A_TILES_DIM);
+    grid_barrier(p, round);
+    project_gated(p, w);
+    announce(last ? matrix(weights, A_AT_HEAD) : matrix(w + A_LAYER_BYTES, A_AT_QKV_WEIGHTS),
+             A_DIM / 32, last ? A_VOCAB_OUTPUTS / 16 : A_QKV_OUTPUTS / 16);
+    grid_barrier(p, round);
+    project_residual(p, w, true, last ? vector_at(weights, A_AT_FINAL_NORM)
+                                      : vector_at(w + A_LAYER_BYTES, A_AT_ATTN_NORM));
+    grid_barrier(p, round);
+}
+
+ASSAY_FN void step(const assay_params *p, uint32_t *round) {
+    const assay_plan *plan = &p->state->plan;
+    const uint8_t *weights = p->weights[plan->weights];
+    announce(matrix(weights + A_AT_LAYERS, A_AT_QKV_WEIGHTS), A_DIM / 32, A_QKV_OUTPUTS / 16);
+    embed(p, weights, vector_at(weights + A_AT_LAYERS, A_AT_ATTN_NORM));
+    grid_barrier(p, round);
+    for (uint32_t layer = 0; layer < A_LAYERS; layer++) layer_of(p, weights, layer, round);
+    if (plan->n_logits) {
+        project_logits(p, weights);
+        grid_barrier(p, round);
+        slice_all(p);
+        grid_barrier(p, round);
+        draw_all(p);
+    }
+    grid_barrier(p, round);
+}
+
+#if defined(__CUDACC_RTC__)
+extern "C" __global__ __launch_bounds__(A_THREADS, 1) void assay_decode(const __grid_constant__ assay_params params)
+#else
+extern "C" void assay_decode(const assay_params params)
+#endif
+{
+    const assay_params *p = &params;
+    uint32_t round = 0;
+    if (block_of_grid() == 0 && thread_of_block() == 0) set_up(p);
+    for (;;) {
+        if (block_of_grid() == 0) between_steps(p);
+        grid_barrier(p, &round);
+        if (p->state->plan.exit) break;
+        step(p, &round);
+    }
+    if (block_of_grid() == 0 && thread_of_block() == 0) {
+        p->state->desk.link->barriers = round / blocks_of_grid();
+        store_sys(&p->state->desk.link->ended, 1);
+    }
+}

@@ -1,0 +1,71 @@
+/* The memory between host and kernel. Every word has one writer, so no read-modify-write crosses the bus
+ * (over PCIe such an operation is not atomic). The same layout lies in mapped memory or, on machines
+ * with a coherent bus, in coherent memory.
+ */
+#ifndef ASSAY_LINK_H
+#define ASSAY_LINK_H
+
+#include "assay_ring.h"
+
+#define ASSAY_LINK_MAGIC 0x43554441000001ull
+
+typedef struct {
+    uint32_t slots;
+    uint32_t seq_max;
+    uint32_t kv_blocks;
+    uint32_t decode_credits;
+    uint32_t reward_credits;
+    uint32_t trajectory_credits;
+    uint32_t generation_first;
+    uint32_t prefill_chunk; /* tokens of prompts that one step may carry */
+    uint64_t index_first;
+} assay_limits;
+
+enum assay_hold_mode {
+    ASSAY_RUN = 0,
+    ASSAY_HOLD_IN_PLACE = 1,
+    ASSAY_HOLD_FINISH = 2,
+    ASSAY_HOLD_RETRACT = 3
+};
+
+/* Byte offsets from the link's start. */
+typedef struct {
+    uint64_t magic;
+    uint64_t bytes;
+    assay_limits limits;
+    uint64_t commands_at, rewards_at, done_at; /* rings of 64-byte lines */
+    uint64_t rows_at;     /* assay_rollout per slot: written before its order is published */
+    uint64_t tokens_at;   /* int32 [slots][seq_max]: prompt by the host, then tokens by the kernel */
+    uint64_t logps_at;    /* float [slots][seq_max] */
+    uint64_t versions_at; /* uint32 [slots][seq_max] */
+    uint64_t progress_at; /* uint64 per slot: generation << 32 | generated tokens */
+    /* Written by the host. */
+    ASSAY_ALIGNED uint64_t stop;
+    uint64_t hold;    /* number << 2 | enum assay_hold_mode */
+    uint64_t weights; /* number << 33 | slot << 32 | policy version */
+    uint64_t echo;    /* answered at once by `echoed`, for measuring the round trip */
+    /* Written by the kernel. */
+    ASSAY_ALIGNED uint64_t heartbeat; /* the device's clock, ns */
+    uint64_t held;                    /* `hold` as last obeyed */
+    uint64_t active;                  /* `weights` as last obeyed */
+    uint64_t echoed;
+    uint64_t steps;
+    uint64_t corrupt; /* lines that failed their cookie: the kernel ends */
+    uint64_t ended;   /* 1: the kernel has returned */
+    uint64_t barriers;
+    ASSAY_ALIGNED uint64_t counts[8]; /* submitted, completed, failed, stale, illegal, generated,
+                                         KV blocks free, decode ns */
+} assay_link;
+
+enum assay_count {
+    ASSAY_N_SUBMITTED = 0,
+    ASSAY_N_COMPLETED = 1,
+    ASSAY_N_FAILED = 2,
+    ASSAY_N_STALE = 3,
+    ASSAY_N_ILLEGAL = 4,
+    ASSAY_N_GENERATED = 5,
+    ASSAY_N_BLOCKS_FREE = 6,
+    ASSAY_N_DECODE_NS = 7
+};
+
+#endif

@@ -1,0 +1,233 @@
+"""Every size and offset of one kernel, computed once and handed to its compiler as constants; pure.
+
+Matrices are padded to whole tiles (16 outputs, 32 inputs); an offset is in bytes. The kernel's
+sources hold no number of their own: what is here is the only copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from assay.rollout.checks import check_integer
+from assay.rollout.models.errors import UnsupportedModel
+
+if TYPE_CHECKING:
+    from assay.rollout.models.model import ModelConfig
+
+_LINE: Final = 256
+HEAD_DIM_MAX: Final = 256
+SHARED_BYTES_MAX: Final = 227 * 1024
+"""Dynamic shared memory of a block on sm_90 and later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """How the kernel is cut; the defaults are for sm_90 and later."""
+
+    rows: int = 256
+    """Token rows of a step: decoding rollouts and prompt positions together; a multiple of 8."""
+    block_tokens: int = 16
+    chunk: int = 128
+    """Positions whose keys and values a block reads at once."""
+    threads: int = 256
+    slice: int = 1024
+    """Logits that one warp reduces."""
+    prefetch_tiles: int = 2
+
+
+EMULATED: Final = Tuning(rows=16, block_tokens=4, chunk=8, threads=64, slice=64)
+"""For the host build, where a thread is a fiber."""
+
+
+def up(n: int, to: int) -> int:
+    """The next multiple."""
+    return -(-n // to) * to
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of a model, a tuning and a longest sequence."""
+
+    config: ModelConfig
+    tuning: Tuning = field(default_factory=Tuning)
+    seq_max: int = 4096
+
+    def __post_init__(self) -> None:
+        """Refuse what the kernel does not take.
+
+        Raises:
+            UnsupportedModel: names the part of the model.
+            InvalidRollout: `rows` or `seq_max`.
+        """
+        c = self.config
+        for name in ("out_bias", "mlp_bias"):
+            if getattr(c, name):
+                raise UnsupportedModel(f"the CUDA kernel has no {name}")
+        if c.dim % 32 or self.q_dim % 32:
+            raise UnsupportedModel(
+                f"the CUDA kernel needs multiples of 32: dim is {c.dim}, queries {self.q_dim} wide"
+            )
+        if c.head_dim % 8 or c.head_dim > HEAD_DIM_MAX:
+            raise UnsupportedModel(
+                f"the CUDA kernel needs head_dim in eights up to {HEAD_DIM_MAX}, not {c.head_dim}"
+            )
+        check_integer("rows", self.tuning.rows // 8, 1, 128)
+        check_integer("seq_max", self.seq_max, 2, c.positions_max)
+
+    @property
+    def q_dim(self) -> int:
+        return self.config.n_heads * self.config.head_dim
+
+    @property
+    def kv_dim(self) -> int:
+        return self.config.n_kv_heads * self.config.head_dim
+
+    @property
+    def qkv_outputs(self) -> int:
+        return up(self.q_dim + 2 * self.kv_dim, 16)
+
+    @property
+    def hidden(self) -> int:
+        return up(self.config.hidden_dim, 32)
+
+    @property
+    def vocab_outputs(self) -> int:
+        return up(self.config.vocab_size, 16)
+
+    @property
+    def chunks_max(self) -> int:
+        return -(-self.seq_max // self.tuning.chunk)
+
+    @property
+    def slices(self) -> int:
+        return -(-self.config.vocab_size // self.tuning.slice)
+
+    @cached_property
+    def layer(self) -> dict[str, int]:
+        """Offsets in a layer's weights; `LAYER_BYTES` is its size."""
+        c = self.config
+        return _places(
+            {
+                "QKV_WEIGHTS": 2 * self.qkv_outputs * c.dim,
+                "OUT_WEIGHTS": 2 * c.dim * self.q_dim,
+                "GATE_UP": 4 * self.hidden * c.dim,
+                "DOWN": 2 * c.dim * self.hidden,
+                "ATTN_NORM": 4 * c.dim,
+                "FFN_NORM": 4 * c.dim,
+                "Q_NORM": 4 * c.head_dim,
+                "K_NORM": 4 * c.head_dim,
+                "QKV_BIAS": 4 * self.qkv_outputs,
+            },
+            "LAYER_BYTES",
+        )
+
+    @cached_property
+    def model(self) -> dict[str, int]:
+        """Offsets in one slot of weights; `WEIGHT_BYTES` is its size."""
+        c = self.config
+        embed = 2 * self.vocab_outputs * c.dim
+        places = _places(
+            {
+                "EMBED": embed,
+                "HEAD": 0 if c.tied_embeddings else embed,
+                "FINAL_NORM": 4 * c.dim,
+                "LAYERS": c.n_layers * self.layer["LAYER_BYTES"],
+            },
+            "WEIGHT_BYTES",
+        )
+        return {**places, "HEAD": places["EMBED"]} if c.tied_embeddings else places
+
+    @cached_property
+    def scratch(self) -> dict[str, int]:
+        """Offsets in the scratch; `SCRATCH_BYTES` is its size."""
+        c, rows = self.config, self.tuning.rows
+        parts = rows * c.n_heads * self.chunks_max * (c.head_dim + 2)
+        return _places(
+            {
+                "RESIDUAL": 4 * rows * c.dim,
+                "NORMED": 2 * rows * c.dim,
+                "SQUARES": 4 * rows * (c.dim // 16),
+                "QKV": 4 * rows * (self.q_dim + 2 * self.kv_dim),
+                "ATTENDED": 2 * rows * self.q_dim,
+                "GATED": 2 * rows * self.hidden,
+                "LOGITS": 4 * rows * c.vocab_size,
+                "PARTS": 4 * parts,
+                "SLICES": 12 * rows * self.slices,
+                "TOKENS": 4 * rows,
+                "LOGPS": 4 * rows,
+            },
+            "SCRATCH_BYTES",
+        )
+
+    @property
+    def counters(self) -> int:
+        """Words of the barrier and of attention's counters."""
+        return 1 + self.tuning.rows * self.config.n_kv_heads
+
+    @property
+    def state_head(self) -> int:
+        """At least the size of `assay_kernel_state`, which its lists follow."""
+        return up(1024 + 80 * self.tuning.rows, _LINE)
+
+    def state_bytes(self, slots: int, kv_blocks: int) -> int:
+        """The kernel's own memory (`set_up` in kernel.cu)."""
+        width = -(-self.seq_max // self.tuning.block_tokens)
+        lists = (384 * slots, 40 * slots, 24 * slots, 8 * slots * width, 4 * kv_blocks)
+        words = (4 * slots, 4 * self.tuning.rows, 4 * slots)
+        return self.state_head + sum(up(size, 64) for size in (*lists, *words))
+
+    def kv_block_bytes(self) -> int:
+        """Keys and values of one block, all layers."""
+        return 4 * self.config.n_layers * self.tuning.block_tokens * self.kv_dim
+
+    def bytes_a_step(self, contexts: list[int]) -> int:
+        """Fewest bytes that one decode step reads: weights once, keys and values of each
+        context."""
+        c = self.config
+        head = 2 * c.vocab_size * c.dim
+        layer = 2 * c.dim * (self.q_dim + 2 * self.kv_dim + self.q_dim + 3 * c.hidden_dim)
+        return head + c.n_layers * (layer + 4 * self.kv_dim * sum(contexts))
+
+    @cached_property
+    def defines(self) -> dict[str, str]:
+        """The constants of the sources."""
+        c, t = self.config, self.tuning
+        numbers = {
+            "DIM": c.dim,
+            "LAYERS": c.n_layers,
+            "HEADS": c.n_heads,
+            "KV_HEADS": c.n_kv_heads,
+            "HEAD_DIM": c.head_dim,
+            "HIDDEN": self.hidden,
+            "VOCAB": c.vocab_size,
+            "QK_NORM": int(c.qk_norm),
+            "QKV_BIAS": int(c.qkv_bias),
+            "ROWS": t.rows,
+            "BLOCK": t.block_tokens,
+            "CHUNK": t.chunk,
+            "CHUNKS_MAX": self.chunks_max,
+            "THREADS": t.threads,
+            "SLICE": t.slice,
+            "PREFETCH_TILES": t.prefetch_tiles,
+            "QKV_OUTPUTS": self.qkv_outputs,
+            "VOCAB_OUTPUTS": self.vocab_outputs,
+        }
+        defines = {f"A_{name}": f"{value}u" for name, value in numbers.items()}
+        defines["A_PREFETCH_TILES"] = str(t.prefetch_tiles)
+        defines["A_EPS"] = f"{c.rms_eps:.9e}f"
+        defines["A_SCORE_SCALE"] = f"{c.head_dim**-0.5:.9e}f"
+        defines["A_STATE_BYTES"] = f"{self.state_head}ull"
+        places = {**self.layer, **self.model, **self.scratch}
+        for name in ("LAYER_BYTES", "WEIGHT_BYTES", "SCRATCH_BYTES"):
+            defines[f"A_{name}"] = f"{places.pop(name)}ull"
+        return defines | {f"A_AT_{name}": f"{at}ull" for name, at in places.items()}
+
+
+def _places(bytes_of: dict[str, int], total: str) -> dict[str, int]:
+    places, at = {}, 0
+    for name, size in bytes_of.items():
+        places[name] = at
+        at = up(at + size, _LINE)
+    return {**places, total: at}

@@ -1,0 +1,95 @@
+"""The kernel compiles for every device that it is written for, without a driver, and spills
+nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'assay[cuda]'")
+
+from typing import TYPE_CHECKING
+
+from assay.rollout.cuda.cubin import resources_of
+from assay.rollout.cuda.errors import CorruptCubin, KernelRejected
+from assay.rollout.cuda.program import ARCHITECTURES, compile_program, compile_source, options_of
+from assay.rollout.cuda.sizes import SHARED_BYTES_MAX, Sizes
+from assay.rollout.models import ModelConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QWEN3_0_6B = ModelConfig(
+    dim=1024,
+    n_layers=28,
+    n_heads=16,
+    n_kv_heads=8,
+    head_dim=128,
+    hidden_dim=3072,
+    vocab_size=151936,
+    positions_max=40960,
+    rms_eps=1e-6,
+    rope_theta=1e6,
+    tied_embeddings=True,
+    qk_norm=True,
+)
+SMALL = 'extern "C" __global__ void k(float *p) { p[threadIdx.x] *= 2; }'
+SPILLING = """extern "C" __global__ void k(float *p, int n) {
+  float kept[64];
+  for (int i = 0; i < 64; i++) kept[i] = p[i];
+  for (int i = 0; i < n; i++) kept[(i * 7) % 64] += p[i];
+  for (int i = 0; i < 64; i++) p[i] = kept[i];
+}"""
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_kernel_compiles_without_a_driver_and_spills_nothing(
+    architecture: str, tmp_path: Path
+) -> None:
+    sizes = Sizes(QWEN3_0_6B)
+    began = time.process_time()
+    program = compile_program(sizes.defines, architecture, folder=tmp_path)
+    print(architecture, program.resources, f"{time.process_time() - began:.1f} s of CPU")
+    assert program.resources.frame_bytes == 0
+    assert 0 < program.resources.registers * sizes.tuning.threads <= 65536
+    assert program.resources.shared_bytes < SHARED_BYTES_MAX
+    again = compile_program(sizes.defines, architecture, folder=tmp_path)
+    assert again == program
+    assert [path.suffix for path in tmp_path.iterdir()] == [".cubin"]
+
+
+def test_other_sizes_are_another_program() -> None:
+    one, other = Sizes(QWEN3_0_6B).defines, Sizes(QWEN3_0_6B, seq_max=2048).defines
+    assert options_of("sm_90a", one) != options_of("sm_90a", other)
+
+
+def test_a_stack_frame_is_seen() -> None:
+    options = ["--gpu-architecture=sm_90a"]
+    assert resources_of(compile_source(SMALL, options), "k").frame_bytes == 0
+    assert resources_of(compile_source(SPILLING, options), "k").frame_bytes >= 256
+
+
+def test_a_refusal_carries_the_compilers_words() -> None:
+    with pytest.raises(KernelRejected) as refused:
+        compile_source("__global__ void k() { undeclared(); }", ["--gpu-architecture=sm_90a"])
+    assert "undeclared" in refused.value.log
+    assert refused.value.field == "source"
+
+
+@given(data=st.data())
+def test_a_damaged_cubin_is_an_error_with_a_name(data: st.DataObject) -> None:
+    whole = bytearray(CUBIN)
+    if data.draw(st.booleans()):
+        whole = whole[: data.draw(st.integers(0, len(whole)))]
+    for _ in range(data.draw(st.integers(0, 4))):
+        if whole:
+            whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(CorruptCubin):
+        resources_of(bytes(whole), "k")
+
+
+CUBIN = compile_source(SMALL, ["--gpu-architecture=sm_90a"])

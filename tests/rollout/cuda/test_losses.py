@@ -1,0 +1,115 @@
+"""What the engine does when the kernel, the driver or the caller's weights fail."""
+
+from __future__ import annotations
+
+import ctypes as ct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.rollout.cuda.building import TINY, bits, ended, host_engine, tiny
+
+from assay.rollout import InvalidRollout, InvalidWeights, RuntimeClosed, WeightsNotReady
+from assay.rollout.cuda.errors import DriverMissing, KernelFailed, KernelHung
+from assay.rollout.cuda.gpu import describe
+from assay.rollout.layout import Descriptor, Ring
+from assay.rollout.models import Model, Tensor, TensorKind
+
+LONG = {"max_tokens": 50, "want_reward": False}
+
+
+def has_gpu() -> bool:
+    try:
+        describe()
+    except DriverMissing:
+        return False
+    return True
+
+
+def test_a_machine_without_a_driver_is_told_so() -> None:
+    if has_gpu():
+        pytest.skip("this machine has a driver")
+    with pytest.raises(DriverMissing, match="libcuda"):
+        describe()
+
+
+def test_a_damaged_command_ends_the_kernel_and_names_the_lost_rollouts() -> None:
+    engine = host_engine(tiny())
+    with engine.pause():
+        engine.submit([1], max_tokens=1, seeds=[1], user_ids=[70], want_reward=False)
+        engine.submit([1], seeds=[1, 2], user_ids=[71, 72], **LONG)  # type: ignore[arg-type]
+        ring_at = engine._link.address + int(engine._link.head.commands_at)
+        ring = Ring.from_address(ring_at)
+        spoilt = Descriptor(slot=3, generation=1, kind=1, cookie=5)
+        cell = ring_at + ct.sizeof(Ring) + 64 * (ring.tail & ring.mask)
+        ct.memmove(cell, bytes(spoilt), 64)
+        ring.staged = ring.tail = ring.tail + 1
+        for _ in range(100):
+            engine.wait(0.1)
+            if engine._watch.lost:
+                break
+    with pytest.raises(KernelFailed, match="damaged") as lost:
+        engine.poll()
+    assert sorted(lost.value.rollouts) == [70, 71, 72]
+    with pytest.raises(KernelFailed):
+        engine.submit([1], max_tokens=1, seeds=[1])
+    engine.close()
+    with pytest.raises(RuntimeClosed):
+        engine.poll()
+
+
+def test_a_silent_kernel_is_a_hang_with_the_rollouts_that_it_had() -> None:
+    """The clock that the watch reads stands still: the heartbeat word is made not to change."""
+    engine = host_engine(tiny(), hang_s=0.1)
+    engine.submit([1], seeds=[1], user_ids=[9], **LONG)  # type: ignore[arg-type]
+    engine._link.head.stop = 1  # the kernel returns; its heartbeat ends with it
+    for _ in range(100):
+        engine.wait(0.1)
+        if engine._watch.lost:
+            break
+    ended_before = engine.poll() if engine._ledger.has_news else []
+    if not ended_before:
+        with pytest.raises(KernelHung) as lost:
+            engine.poll()
+        assert lost.value.rollouts == (9,)
+    engine.close()
+
+
+def test_weights_that_can_not_be_used_change_nothing() -> None:
+    embed = tiny().tensors[TensorKind.EMBED, 0].to_float32().copy()
+    embed[3, 3] = np.nan
+    broken = Model(TINY, {**tiny().tensors, (TensorKind.EMBED, 0): Tensor.of(embed)})
+    other = replace(TINY, rms_eps=1e-5)
+    with host_engine(tiny()) as engine:
+        one = {"max_tokens": 6, "seeds": [4], "want_reward": False}
+        engine.submit([1, 2], **one)  # type: ignore[arg-type]
+        before = bits(ended(engine, 1))
+        with pytest.raises(InvalidWeights, match=r"tensors\.EMBED\.0"):
+            engine.stage(1, broken)
+        with pytest.raises(InvalidWeights, match="version"):
+            engine.stage(0, tiny(1))
+        with pytest.raises(InvalidWeights, match="tensors"):
+            engine.stage(1, Model(other, tiny().tensors))
+        with pytest.raises(WeightsNotReady):
+            engine.activate(1)
+        engine.submit([1, 2], **one)  # type: ignore[arg-type]
+        assert bits(ended(engine, 1)) == before
+
+
+def test_one_slot_of_weights_refuses_staging() -> None:
+    with host_engine(tiny(), weight_slots=1) as engine, pytest.raises(WeightsNotReady):
+        engine.stage(1, tiny(1))
+
+
+def test_a_rollout_that_no_arena_holds_is_refused() -> None:
+    with host_engine(tiny(), kv_blocks=3) as engine:
+        with pytest.raises(InvalidRollout) as refused:
+            engine.submit([1] * 10, max_tokens=4, seeds=[1])
+        assert refused.value.field == "max_tokens"
+        engine.submit([1] * 9, max_tokens=4, seeds=[1], want_reward=False)
+        ended(engine, 1)
+
+
+def test_the_kernel_answers_an_echo_between_steps() -> None:
+    with host_engine(tiny()) as engine:
+        assert [engine.echo(5.0) > 0 for _ in range(3)] == [True] * 3
