@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 BYTES_MAX = 10_000
 CALLS_MAX = 2
 BODY_S_MAX = 2.0
+STREAMED = 10
 METHOD = "/assay.v1.RewardService/"
 
 
@@ -282,6 +283,24 @@ async def test_a_message_that_does_not_come_is_given_up(rig: Rig) -> None:
     assert failed.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     assert _trailers(failed)["reason"] == "deadline_passed"
     assert await rig.stub.GetBatch(reward_pb2.GetBatchRequest())
+
+
+async def test_what_a_refused_stream_still_sends_is_read_before_its_status(rig: Rig) -> None:
+    """A client whose call ends in the middle of a message shows INTERNAL in place of our status."""
+    sent = 0
+
+    async def requests() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while sent < STREAMED:
+            sent += 1
+            yield b"\xff\xff"
+            await asyncio.sleep(0.02)
+
+    method: Any = rig.channel.stream_unary(METHOD + "SubmitStream")
+    async with asyncio.timeout(20):
+        failed = await _failure(method(requests()))
+    assert failed.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert sent == STREAMED
 
 
 async def test_held_streams_leave_the_slots_of_calls_alone_and_have_their_own_end(

@@ -1170,6 +1170,30 @@ async def test_many_watchers_are_woken_by_one_change(drive: Driver) -> None:
         await drive.score(await drive.claim())
 
 
+# -- rate limits ---------------------------------------------------------------------------------
+
+
+async def test_a_rate_limit_is_shared_per_tenant_and_provider(drive: Driver) -> None:
+    store = drive.store
+    a, b = TenantId("a"), TenantId("b")
+    limits = {"requests": (1, 3), "tokens": (10, 1_000)}
+    assert [await store.permit(a, "p", limits) for _ in range(3)] == [0.0] * 3
+    wait_s = await store.permit(a, "p", limits)
+    assert 15.0 < wait_s <= 20.0
+    assert await store.permit(b, "p", limits) == 0.0
+    assert await store.permit(a, "other", limits) == 0.0
+    assert await store.permit(a, "p", {"requests": (1, 0)}) == 0.0
+
+
+async def test_a_call_that_one_limit_refuses_takes_nothing_of_the_other(drive: Driver) -> None:
+    store = drive.store
+    tenant = TenantId("a")
+    assert await store.permit(tenant, "p", {"requests": (1, 2), "tokens": (100, 100)}) == 0.0
+    for _ in range(5):
+        assert await store.permit(tenant, "p", {"requests": (1, 2), "tokens": (100, 100)}) > 0.0
+    assert await store.permit(tenant, "p", {"requests": (1, 2)}) == 0.0
+
+
 # -- artifacts -----------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.worker.hosts import TENANT, Judged, RunHost, Trainer, is_alive, until
 
 from assay.core.codec import unpack_body
-from assay.core.ids import StageName
+from assay.core.ids import StageName, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchState, Claim
 from assay.store.port import Store
@@ -349,6 +349,34 @@ def _name(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text()
     except OSError:
         return ""
+
+
+# -- rate limits -----------------------------------------------------------------------------------
+
+
+async def test_all_slots_and_hosts_share_one_rate_limit_per_tenant(
+    run_host: RunHost, trainer: Trainer, store: Store
+) -> None:
+    """Two calls a minute are allowed."""
+    await run_host("patient", slots=3)
+    await run_host("patient", slots=3)
+    results = await trainer.judge("patient", *["permit p"] * 12)
+    waits = sorted(float(one.evidence.extracted) for one in results)
+    assert waits[:2] == [0.0, 0.0]
+    assert 0.0 < waits[2] <= waits[-1] <= 30.0
+    assert await store.permit(TENANT, "p", {"requests": (1, 2)}) > 0.0
+
+
+async def test_a_slot_has_no_permit_in_the_name_of_a_tenant_whose_work_it_does_not_do(
+    run_host: RunHost, trainer: Trainer, store: Store
+) -> None:
+    await run_host("patient", slots=1)
+    (result,) = await trainer.judge("patient", "permit p other")
+    assert float(result.evidence.extracted) > 0.0
+    assert [await store.permit(TenantId("other"), "p", {"requests": (1, 2)}) for _ in range(2)] == [
+        0.0,
+        0.0,
+    ]
 
 
 # -- artifacts -------------------------------------------------------------------------------------

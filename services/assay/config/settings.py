@@ -352,6 +352,30 @@ class SandboxSettings(Branch):
     """Largest scratch file system of a run, regardless of its own limits."""
 
 
+class JudgeProvider(Branch):
+    """A server that judges for the platform: an LLM, or a reward model."""
+
+    base_url: str = Field(pattern=r"^https?://[^/\s]+(/\S*)?$")
+    """Up to and with `/v1`: `https://api.example.com/v1`."""
+    model: str = Field(min_length=1)
+    """Name of the model in requests."""
+    api_key_env: str = ""
+    """Environment variable with the key, which `worker.environment` has to pass to slots; empty: no
+    key is sent."""
+    check_model: bool = True
+    """Refuse answers of a model whose name does not begin with `model`."""
+    requests_per_minute: int = Field(default=0, ge=0)
+    """Most calls per minute and tenant, of all workers together; 0 = any number."""
+    tokens_per_minute: int = Field(default=0, ge=0)
+    """Most tokens per minute and tenant, as estimated before a call; 0 = any number."""
+    timeout_s: float = Field(default=120.0, gt=0, le=900)
+    """Time of one call."""
+    total_s: float = Field(default=600.0, gt=0, le=1_500)
+    """Time of one call with all its attempts and waits."""
+    attempts_max: int = Field(default=4, gt=0, le=20)
+    """Attempts of one call."""
+
+
 class VerifierSettings(Branch):
     """Limits of the built-in pipelines, set by the operator."""
 
@@ -366,6 +390,8 @@ class VerifierSettings(Branch):
     `site-packages` of an environment with NumPy. Programs can read every file in them."""
     function_paths: tuple[Path, ...] = ()
     """Directories whose modules `python_function` may import inside the sandbox (read-only)."""
+    judges: dict[str, JudgeProvider] = Field(default_factory=dict)
+    """Providers that tasks of `llm_judge` and `reward_model` may name."""
 
 
 class TelemetrySettings(Branch):

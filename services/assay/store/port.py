@@ -5,7 +5,7 @@ repeated after a lost reply (submit, open, seal, cancel and finish are idempoten
 only leaves a lease to expire); all instants are from the store's own clock.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -300,6 +300,13 @@ class Store(Protocol):
 
     async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
         """Wait for `artifact_put`; `None` on timeout, or when no one makes it any more."""
+
+    # -- rate limits ---------------------------------------------------------------------------
+    async def permit(
+        self, tenant: TenantId, provider: str, limits: Mapping[str, tuple[int, int]]
+    ) -> float:
+        """Take leave for one call of a provider; returns 0, or the seconds to wait (then nothing is
+        taken). `limits`: kind -> cost of the call and allowance per minute (0 = any number)."""
 
     # -- life cycle ----------------------------------------------------------------------------
     async def check(self) -> Fitness:

@@ -6,7 +6,7 @@ tasks and large payload parts, which never change. Operations that take several 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -114,6 +114,7 @@ class ValkeyStore:
         self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
         self._leases = Leases(self._link, settings, payloads)
         self._artifacts = Artifacts(self._link, settings)
+        self._permit = load_script("permit")
         self._uploads = Uploads(self._link, settings)
         self._settle = load_script("settle")
         self._cancel_requests = load_script("cancel_requests")
@@ -440,6 +441,14 @@ class ValkeyStore:
     async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
         """See `Store.artifact_wait`."""
         return await self._artifacts.wait(key, timeout_s=timeout_s)
+
+    async def permit(
+        self, tenant: TenantId, provider: str, limits: Mapping[str, tuple[int, int]]
+    ) -> float:
+        """See `Store.permit`."""
+        asked = [part for kind, (cost, most) in limits.items() for part in (kind, cost, most)]
+        wait_us: int = await self._link.run(self._permit, f"{tenant}:{provider}", *asked)
+        return wait_us / 1e6
 
     # -- life cycle ----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ suite. Nothing survives the process.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -41,6 +41,7 @@ from assay.core.records import (
     TaskRecord,
 )
 from assay.core.store_limits import artifact_too_large, too_many_uploads
+from assay.core.tools.rate import next_free_s
 from assay.store.port import Fitness, Pace
 from assay.testing.queue_model import QueueLimits, QueueModel
 
@@ -79,6 +80,7 @@ class MemoryStore:
         self._planners: dict[asyncio.Event, None] = {}
         self._sleepers: list[_Sleeper] = []
         self._artifacts: dict[str, bytes] = {}
+        self._free_s: dict[tuple[str, str, str], float] = {}
         self._uploads: dict[TenantId, dict[str, tuple[int, bytes]]] = {}
         self._making: dict[str, _Making] = {}
         self._closed = False
@@ -423,6 +425,21 @@ class MemoryStore:
             left_s = (making.expires_ns - self._clock.now_ns()) / 1e9
             await _within(making.over.wait(), min(timeout_s, left_s))
         return self._artifacts.get(key)
+
+    async def permit(
+        self, tenant: TenantId, provider: str, limits: Mapping[str, tuple[int, int]]
+    ) -> float:
+        """See `Store.permit`."""
+        now_s, found = self._clock.now_ns() / 1e9, dict[tuple[str, str, str], float]()
+        for kind, (cost, most) in limits.items():
+            if most:
+                key = (tenant, provider, kind)
+                free_s, wait_s = next_free_s(self._free_s.get(key, 0.0), now_s, cost, most)
+                if wait_s:
+                    return wait_s
+                found[key] = free_s
+        self._free_s |= found
+        return 0.0
 
     # -- life cycle ----------------------------------------------------------------------------
 

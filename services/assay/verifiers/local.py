@@ -21,6 +21,7 @@ from assay.sandbox.port import RunStatus
 from assay.verifiers.audit import REFERENCES_MAX, reference_key, refused
 from assay.verifiers.intake import last_answer, parse_reference, parse_settings
 from assay.verifiers.port import (
+    Artifacts,
     AuditingHandler,
     GroupHandler,
     GroupWork,
@@ -68,6 +69,7 @@ class LocalPipelines:
         verifiers: VerifierSettings | None = None,
         sandbox: SandboxSettings | None = None,
         pipelines: Mapping[PipelineName, PipelineDefinition] | None = None,
+        artifacts: Artifacts | None = None,
     ) -> None:
         """Load the definitions.
 
@@ -76,6 +78,7 @@ class LocalPipelines:
             verifiers: the operator's settings.
             sandbox: the operator's settings of the sandbox.
             pipelines: pipelines to use instead of the installed ones.
+            artifacts: where handlers keep artifacts instead of in this process.
         """
         limits = verifiers or VerifierSettings()
         self.artifacts = MemoryArtifacts()
@@ -83,7 +86,7 @@ class LocalPipelines:
         self._handlers: dict[str, StageHandler] = {}
         self._lets_pass: LruCache[str, bool] = LruCache(weight_max=REFERENCES_MAX)
         self._context = HandlerContext(
-            artifacts=self.artifacts,
+            artifacts=artifacts or self.artifacts,
             sandbox=sandbox or SandboxSettings(),
             verifiers=limits,
             scratch=scratch,

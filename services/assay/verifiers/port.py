@@ -77,6 +77,8 @@ class Work:
     of its last message of the assistant."""
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     """Files that came with the request, by name; see `PipelineDefinition.takes_artifacts`."""
+    tenant: str = ""
+    """Whose request it is, for limits that a handler shares with others (`Permits`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,31 @@ class Artifacts(Protocol):
         """Return the artifact under `key`, or `None` if it was evicted."""
 
 
+class Permits(Protocol):
+    """Rate limits per tenant and provider, shared by all workers of a platform."""
+
+    def take(self, tenant: str, provider: str, limits: "RateLimits", tokens: int) -> float:
+        """Take leave for one call.
+
+        Args:
+            tenant: `Work.tenant`.
+            provider: a name that the operator gave it.
+            limits: what it allows each tenant.
+            tokens: what the call may cost, for the limit of tokens.
+
+        Returns:
+            0, or the seconds to wait before asking again.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """What a provider allows a tenant; 0: any number."""
+
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerContext:
     """The environment that a worker process provides to its handler."""
@@ -114,6 +141,8 @@ class HandlerContext:
     verifiers: VerifierSettings
     scratch: Path
     """A directory for this worker only."""
+    permits: Permits | None = None
+    """Of the host; `None`: this process has no host."""
 
 
 class StageHandler(Protocol):

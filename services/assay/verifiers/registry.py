@@ -14,8 +14,10 @@ from assay.config.settings import VerifierSettings
 from assay.core.ids import NAME_FORM, PipelineName, StageName
 from assay.verifiers import noop
 from assay.verifiers.code import definition as code_definition
+from assay.verifiers.composite import definition as composite_definition
 from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
+from assay.verifiers.judge import definition as judge_definition
 from assay.verifiers.judged import definition as judged_definition
 from assay.verifiers.languages import definition as languages_definition
 from assay.verifiers.math import definition as math_definition
@@ -28,6 +30,8 @@ from assay.verifiers.port import (
     StageHandler,
 )
 from assay.verifiers.relative import definition as relative_definition
+from assay.verifiers.reward_model import definition as reward_model_definition
+from assay.verifiers.shaping import definition as shaping_definition
 from assay.verifiers.sql import definition as sql_definition
 from assay.verifiers.text import definition as text_definition
 
@@ -43,6 +47,10 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     languages_definition.define_pipelines,
     judged_definition.define_pipelines,
     sql_definition.define_pipelines,
+    shaping_definition.define_pipelines,
+    judge_definition.define_pipelines,
+    reward_model_definition.define_pipelines,
+    composite_definition.define_pipelines,
     function_definition.define_pipelines,
 )
 

@@ -94,14 +94,16 @@ def bytes_of(claim: Claim) -> int:
 def wire_work(claim: Claim, task: int) -> WireWork:
     """The claim for a slot; `task`: its place among the tasks of the assignment."""
     if not claim.members:
-        return _wire(claim, task)
-    members = [_wire(member, task) for member in claim.members]
+        return _wire(claim, task, claim.task.tenant)
+    members = [_wire(member, task, claim.task.tenant) for member in claim.members]
     return WireWork(task, b"", b"", b"", members=members, submitted=claim.submitted)
 
 
-def _wire(one: Claim | Member, task: int) -> WireWork:
+def _wire(one: Claim | Member, task: int, tenant: str) -> WireWork:
     files = [(file.name, file.content) for file in one.artifacts]
-    return WireWork(task, one.response, one.reference, one.handover, one.messages, files)
+    return WireWork(
+        task, one.response, one.reference, one.handover, one.messages, files, tenant=tenant
+    )
 
 
 def blame_for_end(assignment: Assignment) -> Blame:

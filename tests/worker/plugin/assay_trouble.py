@@ -17,6 +17,7 @@ from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVe
 from assay.verifiers.port import (
     HandlerContext,
     PipelineDefinition,
+    RateLimits,
     Reference,
     StageDefinition,
     Work,
@@ -111,6 +112,7 @@ class TroubleHandler:
                 else self._pass(work, work.handover.decode())
             )
         word, *arguments = work.response.split()
+        self._work = work
         return self._pass(work, self._words[word](*arguments))
 
     def _pass(self, work: Work, said: str) -> StageVerdict:
@@ -201,6 +203,13 @@ class TroubleHandler:
 
     def do_environment(self) -> str:
         return " ".join(sorted(os.environ))
+
+    def do_permit(self, provider: str, tenant: str = "") -> str:
+        """Take leave for one call a minute; returns the seconds to wait."""
+        permits = self._context.permits
+        assert permits is not None
+        limits = RateLimits(requests_per_minute=2)
+        return str(permits.take(tenant or self._work.tenant, provider, limits, 1))
 
     def do_make(self, key: str, log: str, how: str = "good") -> str:
         def make() -> bytes:

@@ -244,6 +244,26 @@ def soak_command(
     console.print(f"every invariant held; a slot was used {total // slots:,} times")
 
 
+@bench_app.command("gpu")
+def gpu_command(json: Json = None, plot: Plot = None, repeats: Repeats = 5) -> None:
+    """The persistent CUDA kernel on this machine's GPU: round trip, decoding, groups, weights."""
+    console = Console()
+    if importlib.util.find_spec("numpy") is None:
+        console.print(
+            "assay bench gpu: numpy is not installed: pip install 'assay[cuda]'", markup=False
+        )
+        raise typer.Exit(1)
+    from assay.rollout.bench.engine import gpu
+    from assay.rollout.cuda.errors import CudaError
+
+    try:
+        report = gpu.on_gpu(gpu.GpuWork(), repeats, "assay bench gpu")
+    except CudaError as missing:
+        console.print(f"assay bench gpu: {missing}", markup=False, soft_wrap=True)
+        raise typer.Exit(1) from missing
+    report.deliver(json, plot)
+
+
 @bench_app.command("all")
 def all_command(
     folder: Annotated[Path, typer.Option(help="For JSON and plots.")] = Path("benchmarks/out"),

@@ -244,3 +244,39 @@ def shared_bytes(sizes: Sizes) -> int:
     attend = 2 * t.chunk * (2 * c.head_dim + 8) + 4 * warps * (c.head_dim + t.chunk) + 4 * t.rows
     sample = 12 * 2048 + 12 * t.threads + 4 * warps + 64
     return 4 * t.rows + max(4 * warps * 64 * 16, attend, sample) + 256
+
+
+def copy_bandwidth(*, n_bytes: int = 1 << 30, copies: int = 16) -> float:
+    """Bytes read and written per second by copies within the device.
+
+    Raises:
+        DriverMissing, DriverTooOld, CompilerMissing, DeviceUnsupported: as `describe`.
+        DeviceExhausted, KernelFailed: the driver's errors.
+    """
+    name = describe().name
+    cu = driver()
+
+    def done(result: tuple[Any, ...]) -> Any:
+        status, *rest = result
+        if status == cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise DeviceExhausted(f"{name} has too little memory")
+        if status != cu.CUresult.CUDA_SUCCESS:
+            raise KernelFailed(f"the driver reports {status.name}", ())
+        return rest[0] if rest else None
+
+    device = done(cu.cuDeviceGet(0))
+    done(cu.cuCtxSetCurrent(done(cu.cuDevicePrimaryCtxRetain(device))))
+    stream = done(cu.cuStreamCreate(int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+    source, target = (done(cu.cuMemAlloc(n_bytes)) for _ in range(2))
+    try:
+        for round_of in (2, copies):
+            began = time.perf_counter()
+            for _ in range(round_of):
+                done(cu.cuMemcpyDtoDAsync(target, source, n_bytes, stream))
+            done(cu.cuStreamSynchronize(stream))
+            seconds = time.perf_counter() - began
+    finally:
+        cu.cuMemFree(source)
+        cu.cuMemFree(target)
+        cu.cuDevicePrimaryCtxRelease(device)
+    return 2 * n_bytes * copies / seconds

@@ -5,13 +5,14 @@ over all hosts, by a lease in the store. A maker that dies gives its leave back.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
 from assay.core.errors import AssayError
+from assay.core.ids import TenantId
 from assay.edge.metrics import Metrics
 from assay.store.port import Store
 
@@ -73,6 +74,12 @@ class ArtifactBroker:
             if answer.make or answer.content is not None:
                 return answer
         return ArtifactReply()
+
+    async def permit(
+        self, tenant: TenantId, provider: str, limits: Mapping[str, tuple[int, int]]
+    ) -> float:
+        """See `Store.permit`."""
+        return await self._store.permit(tenant, provider, limits)
 
     async def _find_or_begin(self, key: str) -> ArtifactReply:
         answer = await self.find(key)

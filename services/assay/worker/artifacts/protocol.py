@@ -1,9 +1,10 @@
-"""The exchange between a slot that asks for artifacts and the host's broker.
+"""The exchange between a slot that asks for artifacts, or for leave to call a provider, and the
+host's broker.
 
 Invariant: a slot that got leave to make an artifact and ends silently gives its leave back.
 """
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Final
 
 from assay.core.errors import AssayError
@@ -14,7 +15,11 @@ from assay.worker.slots.pool import Spawn
 from assay.worker.slots.process import SlotProcess
 from assay.worker.store_health import StoreHealth
 
-WORDS: Final = frozenset({messages.FIND, messages.ASK, messages.MADE, messages.GIVEN_UP})
+RETRY_S: Final = 1.0
+"""Wait before a permit is asked for again, where the store did not answer."""
+WORDS: Final = frozenset(
+    {messages.FIND, messages.ASK, messages.MADE, messages.GIVEN_UP, messages.PERMIT}
+)
 
 
 class ArtifactProtocol:
@@ -31,6 +36,9 @@ class ArtifactProtocol:
         Raises:
             ProtocolError: the request is not allowed now.
         """
+        if frame[0] == messages.PERMIT:
+            self._spawn(self._permit(slot, *messages.read_permit(frame)), name="permit")
+            return
         key = messages.read_key(frame)
         if frame[0] == messages.FIND:
             work = self._answer(slot, key, self._broker.find(key))
@@ -39,6 +47,20 @@ class ArtifactProtocol:
         else:
             work = self._end_making(slot, key, frame)
         self._spawn(work, name="artifact")
+
+    async def _permit(
+        self, slot: SlotProcess, tenant: str, provider: str, limits: Mapping[str, tuple[int, int]]
+    ) -> None:
+        """A slot has leave only in the name of a tenant whose work it does."""
+        assignment = slot.assignment
+        held = assignment.held if assignment is not None else ()
+        own = next((one.claim.task.tenant for one in held if one.claim.task.tenant == tenant), None)
+        try:
+            wait_s = RETRY_S if own is None else await self._broker.permit(own, provider, limits)
+        except AssayError as error:
+            self._health.failed(error)
+            wait_s = RETRY_S
+        slot.send(messages.PERMITTED, wait_s)
 
     async def _answer(self, slot: SlotProcess, key: str, asked: Awaitable[ArtifactReply]) -> None:
         try:

@@ -44,6 +44,7 @@ from assay.verifiers.port import (
 )
 from assay.verifiers.version import version_after
 from assay.worker.artifacts.client import SlotArtifacts
+from assay.worker.artifacts.permits import SlotPermits
 from assay.worker.forking import processes
 from assay.worker.slots import messages
 from assay.worker.slots.frames import BlockingFrames
@@ -239,6 +240,7 @@ class SlotWorker:
             handover=carried.artifact,
             messages=transcript,
             artifacts=dict(wire.artifacts),
+            tenant=wire.tenant,
         )
         version = version_after(carried.pipeline_version, task.version)
         return _Opened(work, carried.use, version)
@@ -303,6 +305,7 @@ def _serve(workshop: Workshop, frames: BlockingFrames, number: str) -> None:
             sandbox=workshop.settings.sandbox,
             verifiers=workshop.settings.verifiers,
             scratch=scratch,
+            permits=SlotPermits(frames),
         )
     )
     missing: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
     host -> slot    WORK       tasks, works, individually    one assignment; one at a time
                     ARTIFACT   content or None, make         answer to the ask before
+                    PERMITTED  seconds to wait               answer to PERMIT; 0: it may call
                     AUDIT      task, work                    may an empty response pass?
                     END                                      close the handler and exit
     slot -> host    READY                                    warm and confined
@@ -11,6 +12,7 @@
                     FIND/ASK   key                           an artifact: look / look or make
                     MADE       key, content                  the making asked for is done
                     GIVEN_UP   key                           ... has failed
+                    PERMIT     tenant, provider, limits      leave to call a provider
                     AUDITED    true, false or None, error    from a slot that only audits
 
 Invariant: everything that a slot sends becomes one of the values below or raises `ProtocolError`.
@@ -48,10 +50,13 @@ FIND: Final = "find"
 ASK: Final = "ask"
 MADE: Final = "made"
 GIVEN_UP: Final = "given_up"
+PERMIT: Final = "permit"
+PERMITTED: Final = "permitted"
 AUDIT: Final = "audit"
 AUDITED: Final = "audited"
 
 KEY_CHARS_MAX: Final = 256
+PERMIT_LIMITS_MAX: Final = 4
 HOSTS_KEYS: Final = "audit:"
 """Beginning of the keys of artifacts that only hosts read and write."""
 _ENDED: Final = "ended"
@@ -80,6 +85,8 @@ class WireWork(NamedTuple):
     """Of a whole group: the fields of each request's own `WireWork`; the fields above are empty."""
     submitted: int = 0
     """Requests of the group, with those that are not among the members."""
+    tenant: str = ""
+    """For limits that handlers share; empty for a whole group."""
 
 
 class WireTask(NamedTuple):
@@ -299,6 +306,27 @@ def read_audited(frame: Sequence[object]) -> tuple[bool | None, str]:
         case ["audited", None | bool() as lets_pass, str() as error]:
             return lets_pass, error[-TEXT_CHARS_MAX:]
     raise ProtocolError("not an audited frame")
+
+
+def read_permit(frame: Sequence[object]) -> tuple[str, str, dict[str, tuple[int, int]]]:
+    """Tenant, provider and limits of a PERMIT frame.
+
+    Raises:
+        ProtocolError: it is something else.
+    """
+    match frame:
+        case [_, str() as tenant, str() as provider, list() as limits] if (
+            len(provider) <= KEY_CHARS_MAX and len(limits) <= PERMIT_LIMITS_MAX
+        ):
+            found = {}
+            for limit in limits:
+                match limit:
+                    case [str() as kind, int() as cost, int() as most] if cost >= 0 and most >= 0:
+                        found[kind[:KEY_CHARS_MAX]] = (cost, most)
+                    case _:
+                        raise ProtocolError("not a limit")
+            return tenant, provider, found
+    raise ProtocolError("not a request for a permit")
 
 
 def read_key(frame: Sequence[object]) -> str:

@@ -27,10 +27,10 @@ from assay.testing.queue_model import QueueModel
 NOT_REPEATED: Final = frozenset(
     {
         *("artifact_begin", "artifact_put", "artifact_get", "artifact_abandon", "check", "ping"),
-        "natural_spans_ns",
+        *("natural_spans_ns", "permit"),
     }
 )
-"""Artifacts are no part of the queue; spans are measured by the clock."""
+"""Artifacts and permits are no part of the queue; spans are measured by the clock."""
 LEASE_S: Final = 3_000.0
 OVER_S: Final = 0.002
 """Lease of a request whose lease expired in the run, times its place among those."""

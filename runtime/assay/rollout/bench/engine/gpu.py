@@ -1,0 +1,198 @@
+"""`assay bench gpu`: the persistent kernel's round trip, decoding, groups, change of weights.
+
+A figure is read from the kernel's own counters between two instants of a load that is running, so
+that prefill and the end of the load stay out of it. The bound is bytes over the copy bandwidth that
+was measured in the same run.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assay.rollout.bench.harness.machine import this_machine
+from assay.rollout.bench.harness.report import Report
+from assay.rollout.errors import WorkerStalled
+from assay.rollout.models.model import DType, Model, ModelConfig, Tensor
+from assay.rollout.rollouts import Sampling
+
+if TYPE_CHECKING:
+    from assay.rollout.cuda.engine import CudaEngine
+
+WAIT_S = 120.0
+QWEN3_0_6B = ModelConfig(
+    dim=1024,
+    n_layers=28,
+    n_heads=16,
+    n_kv_heads=8,
+    head_dim=128,
+    hidden_dim=3072,
+    vocab_size=151936,
+    positions_max=40960,
+    rms_eps=1e-6,
+    rope_theta=1e6,
+    tied_embeddings=True,
+    qk_norm=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuWork:
+    """What is measured."""
+
+    batches: tuple[int, ...] = (1, 8, 32, 64, 256)
+    tokens: int = 256
+    """Of each rollout."""
+    prompt: int = 16
+    echoes: int = 10_000
+    group: int = 16
+    prefix: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a running load."""
+
+    tokens: int
+    steps: int
+    seconds: float
+
+
+def random_model(config: ModelConfig, seed: int) -> Model:
+    """Random bf16 matrices with a spread that keeps activations in range; norms of one."""
+    rng = np.random.default_rng(seed)
+    some = (rng.normal(0, 0.02, 1 << 20).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+    def tensor(shape: tuple[int, ...]) -> Tensor:
+        if len(shape) == 1:
+            return Tensor.of(np.ones(shape, dtype=np.float32))
+        return Tensor(np.resize(some, shape), DType.BF16)
+
+    return Model(config, {(kind, i): tensor(shape) for kind, i, shape in config.tensor_shapes()})
+
+
+def _until(engine: CudaEngine, generated: int) -> tuple[int, int, float]:
+    """Wait for that many tokens in the engine's life: tokens, steps and the instant."""
+    deadline = time.perf_counter() + WAIT_S
+    while True:
+        stats, now = engine.stats(), time.perf_counter()
+        if stats.generated >= generated:
+            return stats.generated, stats.steps, now
+        if now > deadline:
+            raise WorkerStalled(f"{generated} tokens were not made within {WAIT_S:g} s")
+
+
+def load(engine: CudaEngine, prompts: list[list[int]], k: int, tokens: int) -> Window:
+    """Run prompts with k rollouts each to their end; the middle of it is the window."""
+    before, n = engine.stats().generated, len(prompts) * k
+    for prompt in prompts:
+        engine.submit(
+            prompt,
+            max_tokens=tokens,
+            seeds=range(k),
+            sampling=Sampling(temperature=1.0),
+            want_reward=False,
+        )
+    first = _until(engine, before + n * max(tokens // 8, 1))
+    last = _until(engine, before + n * (tokens - max(tokens // 8, 1)))
+    left = n
+    while left:
+        engine.wait(1.0)
+        left -= len(engine.poll())
+    return Window(last[0] - first[0], last[1] - first[1], last[2] - first[2])
+
+
+def prompts_of(n: int, length: int, vocab: int) -> list[list[int]]:
+    """n prompts that differ in every token."""
+    return [[(7919 * (i + 1) + 31 * j) % vocab for j in range(length)] for i in range(n)]
+
+
+def add_decode(
+    report: Report, engine: CudaEngine, work: GpuWork, repeats: int, bandwidth: float | None
+) -> None:
+    """Tokens per second and share of the bound, by batch."""
+    vocab = engine.sizes.config.vocab_size
+    for batch in work.batches:
+        prompts = prompts_of(batch, work.prompt, vocab)
+        windows = [load(engine, prompts, 1, work.tokens) for _ in range(repeats)]
+        steps = [w.seconds / w.steps for w in windows]
+        report.add(f"decode B={batch}", "tokens/s", [w.tokens / w.seconds for w in windows])
+        report.add(f"step B={batch}", "us", [1e6 * s for s in steps])
+        if bandwidth is not None:
+            least = engine.sizes.bytes_a_step([work.prompt + work.tokens // 2] * batch) / bandwidth
+            report.add(f"of the bound B={batch}", "%", [100 * least / s for s in steps])
+
+
+def add_group(report: Report, engine: CudaEngine, work: GpuWork, repeats: int) -> None:
+    """The same load with the prompt shared by a group, and given to each alone."""
+    (prompt,) = prompts_of(1, work.prefix, engine.sizes.config.vocab_size)
+    tokens = min(work.tokens, engine.options.seq_len_max - work.prefix)
+    shared = [load(engine, [prompt], work.group, tokens) for _ in range(repeats)]
+    alone = [load(engine, [prompt] * work.group, 1, tokens) for _ in range(repeats)]
+    where = f"K={work.group} prefix={work.prefix}"
+    report.add(f"{where}: shared", "tokens/s", [w.tokens / w.seconds for w in shared])
+    report.add(f"{where}: each alone", "tokens/s", [w.tokens / w.seconds for w in alone])
+    ratios = [
+        (a.tokens / a.seconds) / (b.tokens / b.seconds) for a, b in zip(shared, alone, strict=True)
+    ]
+    report.add(f"{where}: shared / alone", "x", ratios)
+
+
+def add_swap(report: Report, engine: CudaEngine, model: Model, repeats: int) -> None:
+    """A change of weights between two tokens of a running rollout."""
+    pauses: list[float] = []
+    for version in range(1, repeats + 1):
+        engine.stage(version, model)
+        engine.submit([1, 2], max_tokens=32, seeds=[version], want_reward=False)
+        pauses.append(1e6 * engine.activate(version, timeout_s=WAIT_S).pause_s)
+        while not engine.poll():
+            engine.wait(1.0)
+    report.add("change of weights: held", "us", pauses)
+
+
+def measure(
+    engine: CudaEngine,
+    model: Model,
+    work: GpuWork,
+    *,
+    repeats: int,
+    command: str,
+    bandwidth: float | None,
+) -> Report:
+    """Run all on an idle engine. `bandwidth`: of copies, bytes read and written per second."""
+    placement = engine.machine.placement
+    report = Report(f"CUDA on {engine.machine.name}, rings {placement}", command, this_machine())
+    trips = sorted(engine.echo(10.0) / 1e3 for _ in range(work.echoes))
+    report.add("host -> kernel -> host, p50", "us", [trips[len(trips) // 2]])
+    report.add("host -> kernel -> host, p99", "us", [trips[len(trips) * 99 // 100]])
+    if bandwidth is None:
+        report.leave_out("share of the bound", "there is no device memory to copy")
+    else:
+        report.add("copy bandwidth", "GB/s", [bandwidth / 1e9])
+    add_decode(report, engine, work, repeats, bandwidth)
+    add_group(report, engine, work, repeats)
+    add_swap(report, engine, model, repeats)
+    report.add("kernel launches in the engine's life", "launches", [engine.stats().launches])
+    return report
+
+
+def on_gpu(work: GpuWork, repeats: int, command: str) -> Report:
+    """On the first GPU, with random weights of Qwen3-0.6B's shape.
+
+    Raises:
+        CudaError: there is no GPU that it runs on.
+    """
+    from assay.rollout.cuda.engine import CudaEngine
+    from assay.rollout.cuda.gpu import GpuMachine, copy_bandwidth, describe
+    from assay.rollout.cuda.options import CudaOptions
+
+    describe()
+    bandwidth = copy_bandwidth()
+    model = random_model(QWEN3_0_6B, 1)
+    longest = max(work.prompt, work.prefix) + work.tokens
+    options = CudaOptions(slots=max(256, *work.batches), seq_len_max=longest)
+    with CudaEngine(model, GpuMachine, options) as engine:
+        return measure(engine, model, work, repeats=repeats, command=command, bandwidth=bandwidth)

@@ -1,0 +1,52 @@
+"""Combines the rewards of several verifiers. Pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Combination(StrEnum):
+    """How rewards of components become one."""
+
+    MEAN = "mean"
+    """Weighted mean."""
+    SUM = "sum"
+    """Weighted sum."""
+    MIN = "min"
+    """The smallest; weights do not count."""
+    PRODUCT = "product"
+    """The product; weights do not count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The reward of one component."""
+
+    name: str
+    value: float
+    weight: float
+    is_gate: bool
+    """Whether the whole is `closed` unless its value is positive."""
+
+
+def combined(parts: Sequence[Part], how: Combination, *, closed: float) -> float:
+    """The reward of all parts.
+
+    Args:
+        parts: at least one; for a mean, with a positive sum of weights.
+        how: the rule.
+        closed: the reward where a gate's value is not positive.
+    """
+    if any(part.is_gate and part.value <= 0 for part in parts):
+        return closed
+    values = [part.value for part in parts]
+    match how:
+        case Combination.MIN:
+            return min(values)
+        case Combination.PRODUCT:
+            return math.prod(values)
+        case Combination.SUM:
+            return math.fsum(part.weight * part.value for part in parts)
+    weights = math.fsum(part.weight for part in parts)
+    return math.fsum(part.weight * part.value for part in parts) / weights

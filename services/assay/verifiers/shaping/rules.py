@@ -1,0 +1,89 @@
+"""Rewards for the form and the length of a response. Pure, one linear pass over the text.
+
+Length: the soft overlong punishment of DAPO (arXiv:2503.14476, equation 13). Form: reasoning in one
+`<think>` block before an answer, as DeepSeek-R1-Zero's format reward asks for
+(arXiv:2501.12948, section 2.2.2).
+"""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+_WORD: Final = re.compile(r"\S+")
+
+
+class LengthUnit(StrEnum):
+    """What a length counts."""
+
+    GIVEN = "given"
+    """The number that the reference gives: tokens, as the trainer counted them."""
+    CHARACTERS = "characters"
+    WORDS = "words"
+
+
+class Form(StrEnum):
+    """Which form a response must have."""
+
+    NONE = "none"
+    THINK = "think"
+    """`<think>...</think>` and then an answer."""
+    THINK_ANSWER = "think_answer"
+    """`<think>...</think>` and then `<answer>...</answer>`, with nothing else around them."""
+    OPENED_THINK = "opened_think"
+    """As `think`, where the prompt already ends with `<think>`."""
+
+
+def overlong_penalty(length: int, length_max: int, cache: int) -> float:
+    """DAPO's term: 0 up to `length_max - cache`, then falling to -1 at `length_max`."""
+    free = length_max - cache
+    if length <= free:
+        return 0.0
+    if length >= length_max:
+        return -1.0
+    return (free - length) / cache
+
+
+def count(text: str, unit: LengthUnit) -> int:
+    """The length of a text in characters or words."""
+    return len(text) if unit is LengthUnit.CHARACTERS else sum(1 for _ in _WORD.finditer(text))
+
+
+def fault_of_form(text: str, form: Form) -> str:
+    """What is wrong with the form of a text; empty if nothing."""
+    if form is Form.NONE:
+        return ""
+    text = f"<think>{text}" if form is Form.OPENED_THINK else text
+    tags = ["<think>", "</think>"]
+    if form is Form.THINK_ANSWER:
+        tags += ["<answer>", "</answer>"]
+    for tag in tags:
+        if text.count(tag) != 1:
+            return f"{text.count(tag)} of {tag}"
+    places = [text.index(tag) for tag in tags]
+    if places != sorted(places):
+        return "tags in another order"
+    return _fault_of_parts(_parts(text, tags), form)
+
+
+def _parts(text: str, tags: Sequence[str]) -> list[str]:
+    """The text before, between and after the tags."""
+    parts, rest = [], text
+    for tag in tags:
+        before, _, rest = rest.partition(tag)
+        parts.append(before.strip())
+    return [*parts, rest.strip()]
+
+
+def _fault_of_parts(parts: Sequence[str], form: Form) -> str:
+    if parts[0]:
+        return "text before <think>"
+    if not parts[1]:
+        return "no reasoning"
+    if form is not Form.THINK_ANSWER:
+        return "" if parts[2] else "no answer after </think>"
+    if parts[2]:
+        return "text between </think> and <answer>"
+    if not parts[3]:
+        return "an empty answer"
+    return "text after </answer>" if parts[4] else ""

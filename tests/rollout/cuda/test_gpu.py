@@ -1,0 +1,84 @@
+"""The kernel on a GPU (`pytest -m gpu`), and its bench on the host build."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rollout.cuda.building import ended, host_engine, tiny
+from tests.rollout.engine.exact import Exact, ids_for, random_model, round_to_bf16
+from typer.testing import CliRunner
+
+from assay.rollout import Sampling
+from assay.rollout.bench.app import bench_app
+from assay.rollout.bench.engine.gpu import GpuWork, measure
+from assay.rollout.cuda.engine import CudaEngine
+from assay.rollout.cuda.errors import CudaError
+from assay.rollout.cuda.gpu import GpuMachine, describe
+from assay.rollout.cuda.options import CudaOptions
+
+
+def missing() -> str | None:
+    """What keeps a GPU test from running here; None: nothing."""
+    try:
+        describe()
+    except CudaError as problem:
+        return str(problem)
+    return None
+
+
+WHY = missing()
+on_a_gpu = pytest.mark.skipif(WHY is not None, reason=str(WHY))
+
+
+def test_without_a_gpu_the_bench_ends_with_one_line_that_says_what_is_missing() -> None:
+    if WHY is None:
+        pytest.skip("this machine has a GPU")
+    done = CliRunner().invoke(bench_app, ["gpu"])
+    assert done.exit_code == 1
+    assert done.output.strip() == f"assay bench gpu: {WHY}"
+
+
+def test_the_bench_measures_what_it_names() -> None:
+    work = GpuWork(batches=(1, 4), tokens=16, prompt=3, echoes=20, group=4, prefix=20)
+    with host_engine(tiny()) as engine:
+        report = measure(engine, tiny(1), work, repeats=2, command="x", bandwidth=1e9)
+        assert engine.stats().in_flight == 0
+    values = {figure.name: figure for figure in report.figures}
+    assert values["host -> kernel -> host, p50"].median > 0
+    assert values["decode B=4"].median > 0
+    assert values["kernel launches in the engine's life"].median == 1
+    assert len(values["K=4 prefix=20: shared / alone"].samples) == 2
+    assert values["change of weights: held"].median > 0
+
+
+@pytest.mark.gpu
+@on_a_gpu
+@pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "smollm"])
+def test_logits_and_tokens_are_those_of_float64(name: str) -> None:
+    model = random_model(name)
+    exact, prompt = Exact(round_to_bf16(model)), ids_for(model, 21)
+    options = CudaOptions(slots=64, seq_len_max=64)
+    with CudaEngine(model, GpuMachine, options) as engine:
+        greedy = Sampling(temperature=0.0)
+        engine.submit(prompt, max_tokens=8, seeds=[1], sampling=greedy, want_reward=False)
+        (done,) = ended(engine, 1)
+        at = engine._params.scratch + engine.sizes.scratch["LOGITS"]
+        machine = engine.machine
+        assert isinstance(machine, GpuMachine)
+        last = machine.read(at, 4 * model.config.vocab_size).view(np.float32)
+    wanted = exact.logits([*prompt, *done.tokens])[len(prompt) - 1 : -1]
+    assert np.linalg.norm(last - wanted[-1]) / np.linalg.norm(wanted[-1]) < 1e-2
+    assert all(row[t] > row.max() - 0.06 for t, row in zip(done.tokens, wanted, strict=True))
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_a_rollouts_bits_do_not_depend_on_its_neighbours() -> None:
+    options = CudaOptions(slots=64, seq_len_max=256)
+    with CudaEngine(tiny(), GpuMachine, options) as engine:
+        how = Sampling(temperature=1.0)
+        engine.submit([5] * 150, max_tokens=60, seeds=[3], sampling=how, want_reward=False)
+        (alone,) = ended(engine, 1)
+        engine.submit([5] * 150, max_tokens=60, seeds=range(40), sampling=how, want_reward=False)
+        together = ended(engine, 40)[3]
+    assert (alone.tokens, alone.logps) == (together.tokens, together.logps)
