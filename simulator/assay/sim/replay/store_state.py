@@ -36,6 +36,7 @@ NOT_COMPARED: Final = {
     "over#": "the sum of `over`",
     "tasks": "a counter of numbers that no one sees",
     "leads": "a counter, compared by the command `lead`",
+    "wt": "by the hour of each clock of its own; the sums are tested in tests/store",
 }
 
 

@@ -23,6 +23,11 @@ ASSAY_COLD void set_up(const assay_params *p) {
     s->table_width = (limits.seq_max + A_BLOCK - 1) / A_BLOCK;
     s->desk.link = p->link;
     s->desk.limits = limits;
+    uint8_t *link = (uint8_t *)p->link;
+    s->tokens = (int32_t *)(void *)(link + p->link->tokens_at);
+    s->logps = (float *)(void *)(link + p->link->logps_at);
+    s->versions = (uint32_t *)(void *)(link + p->link->versions_at);
+    s->progress = (uint64_t *)(void *)(link + p->link->progress_at);
     s->desk.rows = (assay_rollout *)behind(&at, limits.slots * sizeof(assay_rollout));
     s->runs = (assay_run *)behind(&at, limits.slots * sizeof(assay_run));
     s->prefixes = (assay_prefix *)behind(&at, limits.slots * sizeof(assay_prefix));
@@ -65,7 +70,6 @@ ASSAY_FN uint8_t fate_of(assay_rollout *row, int32_t token, uint32_t generated) 
 ASSAY_FN void settle_tokens(const assay_params *p) {
     assay_kernel_state *s = p->state;
     assay_plan *plan = &s->plan;
-    uint8_t *link = (uint8_t *)s->desk.link;
     const int32_t *tokens = (const int32_t *)(const void *)(p->scratch + A_AT_TOKENS);
     for (uint32_t i = thread_of_block(); i < plan->n_logits; i += A_THREADS) {
         const uint32_t slot = plan->slot[plan->logit_row[i]];
@@ -76,14 +80,12 @@ ASSAY_FN void settle_tokens(const assay_params *p) {
         if (tokens[i] >= 0) {
             const uint64_t at = (uint64_t)slot * s->desk.limits.seq_max + row->prompt_len +
                                 row->n_generated;
-            ((int32_t *)(void *)(link + s->desk.link->tokens_at))[at] = tokens[i];
-            ((float *)(void *)(link + s->desk.link->logps_at))[at] =
-                scratch_f(p, A_AT_LOGPS)[i];
-            ((uint32_t *)(void *)(link + s->desk.link->versions_at))[at] = plan->version;
+            s->tokens[at] = tokens[i];
+            s->logps[at] = scratch_f(p, A_AT_LOGPS)[i];
+            s->versions[at] = plan->version;
             run->last = tokens[i];
             row->n_generated++;
-            store_sys((uint64_t *)(void *)(link + s->desk.link->progress_at) + slot,
-                      (uint64_t)generation_of(row) << 32 | row->n_generated);
+            store_sys(s->progress + slot, (uint64_t)generation_of(row) << 32 | row->n_generated);
             plan->ended[i] = fate_of(row, tokens[i], row->n_generated);
         }
         if (plan->ended[i] != FATE_GOES_ON) shared()->u.control.any_ended = 1;
@@ -118,7 +120,8 @@ ASSAY_FN bool held_by_host(assay_kernel_state *s) {
     s->hold = hold;
     const bool held = mode != ASSAY_RUN && (mode != ASSAY_HOLD_FINISH || s->n_active == 0);
     if (held || mode == ASSAY_RUN) {
-        if (link->held != hold) store_sys(&link->held, hold);
+        if (s->told_held != hold) store_sys(&link->held, hold);
+        s->told_held = hold;
     }
     const uint64_t weights = load_sys(&link->weights);
     if (held && weights != s->weights) {
@@ -150,7 +153,8 @@ enum assay_verdict { IDLE = 0, STEP = 1, NEXT = 2, EXIT = 3 };
 ASSAY_COLD uint32_t decide(assay_kernel_state *s) {
     assay_link *link = s->desk.link;
     const uint64_t echo = load_sys(&link->echo);
-    if (echo != link->echoed) store_sys(&link->echoed, echo);
+    if (echo != s->told_echo) store_sys(&link->echoed, echo);
+    s->told_echo = echo;
     const bool whole = drain(s);
     if (!whole || load_sys(&link->stop)) {
         report(s);
@@ -176,8 +180,6 @@ ASSAY_COLD uint32_t decide(assay_kernel_state *s) {
 ASSAY_FN void fill_rows(const assay_params *p, bool next) {
     assay_kernel_state *s = p->state;
     assay_plan *plan = &s->plan;
-    const int32_t *tokens =
-        (const int32_t *)(const void *)((uint8_t *)s->desk.link + s->desk.link->tokens_at);
     const uint32_t chunks = shared()->u.control.chunks;
     for (uint32_t r = thread_of_block(); r < plan->n_rows; r += A_THREADS) {
         const uint32_t slot = plan->slot[r];
@@ -191,7 +193,7 @@ ASSAY_FN void fill_rows(const assay_params *p, bool next) {
         plan->token[r] =
             row->n_generated && pos + 1 == row->prompt_len + row->n_generated && s->runs[slot].last >= 0
                 ? (uint32_t)s->runs[slot].last
-                : (uint32_t)tokens[(uint64_t)slot * s->desk.limits.seq_max + pos];
+                : (uint32_t)s->tokens[(uint64_t)slot * s->desk.limits.seq_max + pos];
     }
 }
 

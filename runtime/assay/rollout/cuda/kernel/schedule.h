@@ -74,6 +74,11 @@ typedef struct {
     uint32_t dirty;    /* the plan has to be made again from the lists */
     uint32_t steps_planned;
     uint64_t hold, weights;
+    uint64_t told_held, told_echo; /* what the link says: reading it back would cross the bus */
+    int32_t *tokens;               /* the link's parts, [slots][seq_max] */
+    float *logps;
+    uint32_t *versions;
+    uint64_t *progress; /* per slot */
     uint64_t decode_begin;
     uint64_t generated;
     assay_plan plan;
