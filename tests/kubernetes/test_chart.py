@@ -332,3 +332,27 @@ def test_the_test_of_a_release_scores_a_real_batch(tmp_path: Path) -> None:
         [*container["command"], script], env=variables, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_keda_shows_a_certificate_or_the_network_admits_it_alone() -> None:
+    def planner(more: str) -> tuple[dict[str, str], list[Any]]:
+        objects = rendered(more=more)
+        pod = named(objects, "Deployment", "planner")
+        env = pod["spec"]["template"]["spec"]["containers"][0]["env"]
+        return {one["name"]: one.get("value", "") for one in env}, objects
+
+    ours = "ASSAY_PLANNER__KUBERNETES__"
+    env, objects = planner('scaler="keda",keda={"tlsSecret": "keda-tls"}')
+    assert env[f"{ours}TLS_CLIENT_CA"] == "/etc/assay/keda/ca.crt"
+    assert f"{ours}KEDA_OPEN" not in env
+    shown = {one["metadata"]["name"] for one in of_kind(objects, "TriggerAuthentication")}
+    asked = {
+        one["spec"]["triggers"][0]["authenticationRef"]["name"]
+        for one in of_kind(objects, "ScaledObject")
+    }
+    assert shown == asked != set()
+    env, objects = planner('scaler="keda"')
+    assert env[f"{ours}KEDA_OPEN"] == "true"
+    assert not of_kind(objects, "TriggerAuthentication")
+    env, _ = planner("")
+    assert f"{ours}KEDA_OPEN" not in env

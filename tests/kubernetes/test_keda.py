@@ -1,14 +1,20 @@
 """KEDA asks the planner for sizes, over gRPC, as its external scaler client does."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from tests import certificates
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.cluster import Cluster, until
 from tests.kubernetes.scaling import RunScaler, Scaling
 
+from assay.config.access import TlsBranch
+from assay.config.settings import PlannerSettings
+from assay.edge.auth import OpenToAllError
+from assay.planner.build import keda_server
 from assay.planner.kubernetes.keda import ExternalScaler, KedaScaler, KedaServer
 from assay.v1 import externalscaler_pb2 as pb
 from assay.v1 import externalscaler_pb2_grpc as pb_grpc
@@ -97,3 +103,42 @@ async def test_an_unknown_stage_is_named(asked: Asked) -> None:
     with pytest.raises(grpc.aio.AioRpcError, match="'nothing'") as caught:
         await asked.stub.IsActive(wrong, timeout=20)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_only_a_caller_with_a_certificate_asks_a_port_of_others(tmp_path: Path) -> None:
+    certificate, key = certificates.certificate(tmp_path)
+    tls = TlsBranch(tls_certificate=certificate, tls_key=key, tls_client_ca=certificate)
+    servicer: Any = pb_grpc.ExternalScalerServicer()  # answers UNIMPLEMENTED
+    server = KedaServer(servicer, host="127.0.0.1", port=0, tls=tls)
+    address = await server.start()
+    authority = certificate.read_bytes()
+    strangers = grpc.ssl_channel_credentials(authority)
+    keda = grpc.ssl_channel_credentials(authority, key.read_bytes(), authority)
+    for credentials, code in (
+        (strangers, grpc.StatusCode.UNAVAILABLE),
+        (keda, grpc.StatusCode.UNIMPLEMENTED),
+    ):
+        async with grpc.aio.secure_channel(address, credentials) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await pb_grpc.ExternalScalerStub(channel).IsActive(REF, timeout=20)
+            assert caught.value.code() is code
+    await server.stop()
+
+
+def test_a_port_of_others_asks_for_certificates_or_is_opened_on_purpose() -> None:
+    no_planner: Any = None
+
+    def serve(host: str, **kubernetes: object) -> None:
+        settings = PlannerSettings.model_validate(
+            {"host": host, "scaler": "keda", "kubernetes": kubernetes}
+        )
+        keda_server(settings, no_planner, no_planner)
+
+    with pytest.raises(OpenToAllError, match=r"planner\.kubernetes\.tls_client_ca"):
+        serve("0.0.0.0")
+    pair = {"tls_certificate": "a", "tls_key": "b"}
+    with pytest.raises(OpenToAllError):
+        serve("0.0.0.0", **pair)
+    serve("0.0.0.0", **pair, tls_client_ca="c")
+    serve("0.0.0.0", keda_open=True)
+    serve("127.0.0.1")

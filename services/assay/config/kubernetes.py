@@ -4,11 +4,14 @@ from pathlib import Path
 
 from pydantic import Field
 
-from assay.config.branch import Branch
+from assay.config.access import TlsBranch
 
 
-class KubernetesSettings(Branch):
-    """The Deployments that a planner with `scaler` `kubernetes` or `keda` sizes, one per stage."""
+class KubernetesSettings(TlsBranch):
+    """The Deployments that a planner with `scaler` `kubernetes` or `keda` sizes, one per stage.
+
+    TLS is that of KEDA's port.
+    """
 
     namespace: str = "default"
     """Namespace of the Deployments and their pods."""
@@ -35,3 +38,6 @@ class KubernetesSettings(Branch):
     """Without news from the API server for this long, pools count as unreachable."""
     keda_port: int = Field(default=8474, ge=0, le=65_535)
     """Port of KEDA's external scaler service, on `planner.host`; 0 = any free port."""
+    keda_open: bool = False
+    """DANGER: serve KEDA beyond loopback to callers without a certificate, where `tls_client_ca` is
+    absent and the network itself admits KEDA only. Logged."""

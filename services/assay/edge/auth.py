@@ -291,7 +291,15 @@ def refuse_open_listener(
     Raises:
         OpenToAllError: `host` is not loopback and no token is required.
     """
-    if callers.ask_for_token or is_loopback(host):
+    refuse_open_port(host, asks=callers.ask_for_token, setting=setting, needs=needs, allow=allow)
+
+
+def refuse_open_port(host: str, *, asks: bool, setting: str, needs: str, allow: bool) -> None:
+    """Allow an address other than loopback only to a port that `asks` who calls.
+
+    Arguments and errors are those of `refuse_open_listener`.
+    """
+    if asks or is_loopback(host):
         return
     if allow:
         import structlog  # here: clients that only read a token log nothing

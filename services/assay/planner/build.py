@@ -16,7 +16,7 @@ from assay.config.settings import PlannerSettings, Settings
 from assay.core.ids import PipelineName, StageName
 from assay.edge import lifecycle
 from assay.edge.access.audit import Audit, open_audit
-from assay.edge.auth import Operator, refuse_open_listener
+from assay.edge.auth import Operator, refuse_open_listener, refuse_open_port
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
@@ -233,9 +233,21 @@ def scaler_of(settings: Settings, *, store: Store, clock: Clock, metrics: Metric
 def keda_server(
     settings: PlannerSettings, scaler: Scaler, controller: Controller
 ) -> Listener | None:
-    """KEDA's door, where KEDA sizes the pools."""
+    """KEDA's door, where KEDA sizes the pools.
+
+    Raises:
+        OpenToAllError: anyone could call it.
+    """
     if settings.scaler != "keda":
         return None
+    kubernetes = settings.kubernetes
+    refuse_open_port(
+        settings.host,
+        asks=kubernetes.tls_client_ca is not None,
+        setting="planner.host",
+        needs="planner.kubernetes.tls_client_ca",
+        allow=kubernetes.keda_open,
+    )
     from assay.planner.kubernetes.keda import (
         ExternalScaler,
         KedaScaler,
@@ -245,7 +257,7 @@ def keda_server(
     if not isinstance(scaler, KedaScaler):
         return None
     servicer = ExternalScaler(scaler, lambda: controller.leading)
-    return KedaServer(servicer, host=settings.host, port=settings.kubernetes.keda_port)
+    return KedaServer(servicer, host=settings.host, port=kubernetes.keda_port, tls=kubernetes)
 
 
 def local_scaler(settings: Settings) -> LocalScaler:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
+from assay.config.access import TlsBranch
 from assay.core.ids import StageName
 from assay.edge.grpc_edge import server_options, take_port
 from assay.planner.kubernetes.scaler import KubernetesScaler
@@ -120,11 +121,14 @@ class ExternalScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
 
 
 class KedaServer:
-    """Listens for KEDA; it reads planned sizes and changes nothing, so it asks for no token."""
+    """Listens for KEDA, which has no token to show: beyond loopback it needs a certificate."""
 
-    def __init__(self, servicer: ExternalScaler, *, host: str, port: int) -> None:
+    def __init__(
+        self, servicer: ExternalScaler, *, host: str, port: int, tls: TlsBranch | None = None
+    ) -> None:
         self._host = host
         self._port = port
+        self._tls = tls or TlsBranch()
         self._grpc = grpc.aio.server(
             options=server_options(MESSAGE_BYTES_MAX), maximum_concurrent_rpcs=CALLS_MAX
         )
@@ -134,10 +138,18 @@ class KedaServer:
         """Listen; returns the address.
 
         Raises:
-            OSError: the port is taken.
+            OSError: the port is taken, or the certificate or its key cannot be used.
         """
         setting = "planner.kubernetes.keda_port"
-        address = take_port(self._grpc, self._host, self._port, setting=setting)
+        address = take_port(
+            self._grpc,
+            self._host,
+            self._port,
+            setting=setting,
+            certificate=self._tls.tls_certificate,
+            key=self._tls.tls_key,
+            client_ca=self._tls.tls_client_ca,
+        )
         await self._grpc.start()
         return address
 
