@@ -335,7 +335,7 @@ def test_the_test_of_a_release_scores_a_real_batch(tmp_path: Path) -> None:
 
 
 def test_keda_shows_a_certificate_or_the_network_admits_it_alone() -> None:
-    def planner(more: str) -> tuple[dict[str, str], list[Any]]:
+    def planner(more: str) -> tuple[dict[str, str], tuple[Any, ...]]:
         objects = rendered(more=more)
         pod = named(objects, "Deployment", "planner")
         env = pod["spec"]["template"]["spec"]["containers"][0]["env"]

@@ -108,7 +108,8 @@ async def test_an_unknown_stage_is_named(asked: Asked) -> None:
 async def test_only_a_caller_with_a_certificate_asks_a_port_of_others(tmp_path: Path) -> None:
     certificate, key = certificates.certificate(tmp_path)
     tls = TlsBranch(tls_certificate=certificate, tls_key=key, tls_client_ca=certificate)
-    servicer: Any = pb_grpc.ExternalScalerServicer()  # answers UNIMPLEMENTED
+    base: Any = pb_grpc.ExternalScalerServicer
+    servicer = base()  # answers UNIMPLEMENTED
     server = KedaServer(servicer, host="127.0.0.1", port=0, tls=tls)
     address = await server.start()
     authority = certificate.read_bytes()
