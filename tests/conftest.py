@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
+from tests import forking  # noqa: F401 before gRPC is imported
 from tests.running import (
     ApiProcess,
     Judge,

@@ -6,7 +6,7 @@ handler is imported only in the worker processes that run the stage. Try it with
     python examples/pipelines/word_budget.py "a response of six short words" 6
 """
 
-import sys
+import argparse
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,13 +90,16 @@ PIPELINE = PipelineDefinition(
 
 def main() -> None:
     """Judge the response on the command line."""
-    response, words = sys.argv[1], int(sys.argv[2])
+    parser = argparse.ArgumentParser(description="Judge a response by its number of words.")
+    parser.add_argument("response")
+    parser.add_argument("words", type=int, help="how many it should have")
+    given = parser.parse_args()
     name = PIPELINE.spec.name
     with (
         tempfile.TemporaryDirectory() as scratch,
         LocalPipelines(scratch=Path(scratch), pipelines={name: PIPELINE}) as local,
     ):
-        print(local.judge(name, response, {"words": words}))
+        print(local.judge(name, given.response, {"words": given.words}))
 
 
 if __name__ == "__main__":

@@ -138,6 +138,16 @@ def test_the_floor_is_what_the_host_starts_with_unless_the_operator_says_otherwi
     assert limits(slots_min=0, slots_min_by_stage={"compile": 2})[0] == 2
 
 
+def test_a_stage_on_demand_may_sleep_until_it_has_slots():
+    rare = replace(SPEC, on_demand=True)
+    settings = (PlannerSettings(), WorkerSettings(), MACHINE)
+    [pool] = snapshots.pools((COMPILE,))
+    for spec, desired, floor in [(rare, 0, 0), (rare, 1, 2), (SPEC, 0, 2)]:
+        pools = [replace(pool, desired=desired)]
+        [found] = stage_limits(pools, (COMPILE,), {COMPILE: spec}, *settings)
+        assert found.slots_min == floor
+
+
 def test_the_cap_is_what_the_machine_carries_and_never_below_the_floor():
     assert limits()[1] == 4, "memory for four"
     roomy = replace(SPEC, resources=Resources(cpu_cores=2.0, memory_bytes=1))

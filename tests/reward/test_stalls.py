@@ -27,8 +27,9 @@ from assay.config.settings import RewardSettings
 from assay.edge import grpc_edge
 from assay.edge.grpc_edge import CONTROL_BYTES_MAX, PART_BYTES_MAX, PART_FRAME_BYTES_MAX
 from assay.edge.http_edge import CONTROL_COMMAS_MAX
-from assay.reward import reading, service
+from assay.reward import reading
 from assay.reward.admission import SETTINGS_BYTES_MAX, SETTINGS_COMMAS_MAX
+from assay.reward.operations import tasks
 from assay.reward.readers import HERE_COMMAS_MAX
 from assay.v1 import reward_pb2, reward_pb2_grpc
 
@@ -45,7 +46,7 @@ CALLBACK_CALLS_MAX = 6_000
 PARSERS: tuple[tuple[Any, str, int, int, int], ...] = (
     (json, "loads", 0, CONTROL_BYTES_MAX, CONTROL_COMMAS_MAX),
     (reading, "read", 1, RewardSettings().read_inline_bytes_max, HERE_COMMAS_MAX),
-    (service, "parse_settings", 1, SETTINGS_BYTES_MAX, SETTINGS_COMMAS_MAX),
+    (tasks, "parse_settings", 1, SETTINGS_BYTES_MAX, SETTINGS_COMMAS_MAX),
     (grpc_edge, "parsed_message", 1, PART_BYTES_MAX + PART_FRAME_BYTES_MAX, sys.maxsize),
 )
 """Module, function, place of what it parses, most bytes, most commas."""

@@ -713,7 +713,7 @@ async def test_everything_that_a_batch_needed_is_gone_when_it_is_forgotten(
 
     fixed = {"seq", "fence", "tasks", "leads", "ev", "pev", "am:k", "am:kl", "ax", "at", "az"}
     of_the_task = {f"t:{TENANT}:{TASK.task_id}", f"h:{TENANT}:{TASK.task_id}", "used"}
-    of_the_task |= {f"tt:{TENANT}", *(f"cost:{stage}" for stage in TASK.stages)}
+    of_the_task |= {f"tt:{TENANT}", f"wt:{TENANT}", *(f"cost:{stage}" for stage in TASK.stages)}
 
     async def nothing_else() -> bool:
         return await left() <= fixed | of_the_task

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from assay.verifiers.registry import load_pipelines
+from assay.verifiers.registry import load_pipelines, stages_of
 
 ROOT = Path(__file__).resolve().parents[2]
 VERIFIERS = ROOT / "services" / "assay" / "verifiers"
@@ -34,3 +34,10 @@ def test_verdict_words_are_documented() -> None:
     said |= set(re.findall(r'(?:_lost|CandidateGone|_NotKept)\("([a-z_]+)"', sources))
     assert len(said) > 10
     assert [word for word in said if f"`{word}`" not in text] == []
+
+
+def test_the_stages_that_start_with_their_first_request_are_listed() -> None:
+    text = (ROOT / "docs" / "pipelines.md").read_text()
+    [told] = re.findall(r"\*\*Stages that few need.*?keeps no slots of(.*?)until", text, re.S)
+    found = {name for name, stage in stages_of(PIPELINES).items() if stage.spec.on_demand}
+    assert set(re.findall(r"`(.+?)`", told)) == found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from tests.worker.hosts import TENANT, Judged, RunHost, Trainer, is_alive, until
 
+from assay.config.settings import WorkerSettings
 from assay.core.codec import unpack_body
 from assay.core.ids import StageName, TenantId
 from assay.core.outcome import Outcome
@@ -306,6 +307,32 @@ async def test_a_pool_of_none_takes_nothing_until_it_grows(
     assert (await trainer.record(batch)).queued == 3
     service.host.resize("batch", 1)
     assert outcomes(await trainer.results(batch)) == [SCORED] * 3
+
+
+async def test_a_stage_on_demand_starts_its_slots_with_the_first_request(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    host = (await run_host("rare", "batch", slots=2)).host
+    await until(lambda: len(slots_of_this_process()) == 4)
+    for _ in range(2):
+        assert host.resize("rare", 0).desired == 0, "a planner lets it sleep"
+        await until(lambda: len(slots_of_this_process()) == 2)
+        await trainer.judge("batch", "pass")
+        assert [pool.desired for pool in host.pools()] == [0, 2]
+        assert outcomes(await trainer.judge("rare", *["pass"] * 5)) == [SCORED] * 5
+        assert [pool.desired for pool in host.pools()] == [2, 2]
+
+
+def test_stages_on_demand_are_asleep_at_the_start_unless_they_are_named() -> None:
+    settings = WorkerSettings(slots=3, slots_by_stage={"sql.run": 4})
+    for stage, on_demand, slots in [
+        ("judged.run", True, 0),
+        ("math.verify", False, 3),
+        ("sql.run", True, 4),
+    ]:
+        assert settings.slots_at_start(stage, on_demand=on_demand) == slots
+    named = WorkerSettings(slots=3, stages=("judged.run",))
+    assert named.slots_at_start("judged.run", on_demand=True) == 3
 
 
 async def test_a_stage_that_comes_to_want_work_is_waited_for_at_once(

@@ -270,7 +270,8 @@ class WorkerSettings(Branch):
     """The worker host of this machine."""
 
     slots: int = Field(default=2, ge=0)
-    """Worker slots per stage at start."""
+    """Worker slots per stage at start. Stages that few need (docs/pipelines.md lists them) start
+    theirs with the first request, unless `stages` or `slots_by_stage` names them."""
     slots_by_stage: dict[str, int] = Field(default_factory=dict)
     """Other values of `slots`, by stage."""
     slots_max: int = Field(default=256, gt=0)
@@ -294,6 +295,11 @@ class WorkerSettings(Branch):
     """How long running work may continue after SIGTERM before it is given back."""
     reap_every_s: float = Field(default=1.0, gt=0)
     """Interval between searches for expired leases."""
+
+    def slots_at_start(self, stage: str, *, on_demand: bool) -> int:
+        """Slots of a stage when the host starts."""
+        is_named = stage in self.stages
+        return self.slots_by_stage.get(stage, 0 if on_demand and not is_named else self.slots)
 
 
 class PlannerSettings(PlanSettings):

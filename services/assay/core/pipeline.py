@@ -40,6 +40,8 @@ class StageSpec:
     gathers: bool = False
     """One work of this stage is a whole group: it waits until all requests of the group have
     arrived here or ended otherwise. A request needs a `group_id`, its batch a `group_size`."""
+    on_demand: bool = False
+    """Few users need it: a host that serves all stages starts its slots with the first request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -220,6 +220,7 @@ def _host(
         on_wanting=host.on_wanting,
         version_of=versions.of,
         reuse=shared.reuse,
+        slots_on_demand=settings.worker.slots,
     )
     supervisors.update({name: Supervisor(stage, parts) for name, stage in stages.items()})
     return host
@@ -275,7 +276,10 @@ def _host_settings(
     settings: WorkerSettings, stages: Mapping[StageName, StageDefinition], mode: str
 ) -> HostSettings:
     return HostSettings(
-        slots={name: settings.slots_by_stage.get(name, settings.slots) for name in stages},
+        slots={
+            name: settings.slots_at_start(name, on_demand=one.spec.on_demand)
+            for name, one in stages.items()
+        },
         slots_max=settings.slots_max,
         drain_s=settings.drain_s,
         reap_every_s=settings.reap_every_s,

@@ -38,5 +38,7 @@ class HostParts:
     """Version of a pipeline with a task's settings on this host."""
     reuse: ReusePolicy
     """Which tasks want that the same request is judged once."""
+    slots_on_demand: int = 0
+    """Slots that a stage `on_demand` gets with its first request; 0 = none by itself."""
     reports_max: int = REPORTS_MAX
     """Maximum number of reports in one call to the store."""

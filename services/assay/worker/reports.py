@@ -22,6 +22,7 @@ from assay.core.records import (
     FinishStatus,
     GiveBack,
     HandOver,
+    Reaped,
     Report,
     StageReport,
 )
@@ -177,3 +178,13 @@ def _payload_bytes(finish: Finish) -> int:
     if isinstance(finish, HandOver):
         return len(finish.handover) + _FIXED_BYTES
     return _FIXED_BYTES
+
+
+def note_reaped(stage: StageName, reaped: Reaped, metrics: Metrics) -> None:
+    """Log and count the expired leases that a search has found."""
+    expired = reaped.redelivered + reaped.dead
+    if expired:
+        log.warning("leases_expired", stage=stage, redelivered=reaped.redelivered, dead=reaped.dead)
+        metrics.leases_lost(stage=stage, seen_by="reaper", count=expired)
+    for one in reaped.completed:
+        metrics.batch_completed(one.batch, slack_s=one.slack_ms / 1e3)

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from assay.core.errors import AssayError
-from assay.core.records import Claim, Lease, Reaped, StageReport
+from assay.core.records import Claim, Lease, StageReport
 from assay.sandbox.port import RunStatus
 from assay.verifiers.port import StageDefinition
 from assay.worker.artifacts.protocol import WORDS, ArtifactProtocol
@@ -32,7 +32,7 @@ from assay.worker.attempts import Attempts
 from assay.worker.auditing.references import ReferenceAudits
 from assay.worker.finish import second_opinion, times
 from assay.worker.parts import HostParts
-from assay.worker.reports import Reports
+from assay.worker.reports import Reports, note_reaped
 from assay.worker.reuse import Reuse
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
@@ -104,6 +104,7 @@ class Supervisor:
         self._beaten_ns = 0
         self._note_waits = parts.metrics.waits(stage=self.stage)
         self._quiet = asyncio.Event()
+        self._slots_on_demand = parts.slots_on_demand if self._spec.on_demand else 0
 
     def _open_reuse(self) -> Reuse:
         parts = self._parts
@@ -137,6 +138,8 @@ class Supervisor:
         self._pool.resize(slots)
         self._audits.resize(slots)
         self._give_back_surplus()
+        if self._is_asleep:
+            self._parts.on_wanting(self.stage)
         return self.state()
 
     def state(self) -> PoolState:
@@ -144,9 +147,15 @@ class Supervisor:
         return self._pool.state()
 
     @property
+    def _is_asleep(self) -> bool:
+        """There are no slots until there is work."""
+        return self._slots_on_demand > 0 and self._pool.state().desired == 0
+
+    @property
     def wants_waking(self) -> bool:
-        """There are idle slots, and the queue was empty at the last claim."""
-        return not self._is_draining and self._capacity() > 0 and not self._may_be_work
+        """There are idle slots, and the queue was empty at the last claim; or no slots yet."""
+        can_claim = self._capacity() > 0 and not self._may_be_work
+        return not self._is_draining and (can_claim or self._is_asleep)
 
     async def wake(self) -> None:
         """There may be work; returns after a claim was tried.
@@ -157,6 +166,10 @@ class Supervisor:
         self._may_be_work = True
         self._wakes += 1
         mine = self._wakes
+        if self._is_asleep and not self._is_draining:
+            log.info("pool_woken", stage=self.stage, slots=self._slots_on_demand)
+            self.resize(self._slots_on_demand)  # the first slot that is ready claims
+            return
         self._pump()
         if self._claiming is not None:
             await asyncio.wait([self._claiming])
@@ -444,20 +457,7 @@ class Supervisor:
         except AssayError as error:
             self._parts.health.failed(error)
             return
-        self._note_reaped(reaped)
-
-    def _note_reaped(self, reaped: Reaped) -> None:
-        expired = reaped.redelivered + reaped.dead
-        if expired:
-            log.warning(
-                "leases_expired",
-                stage=self.stage,
-                redelivered=reaped.redelivered,
-                dead=reaped.dead,
-            )
-            self._parts.metrics.leases_lost(stage=self.stage, seen_by="reaper", count=expired)
-        for one in reaped.completed:
-            self._parts.metrics.batch_completed(one.batch, slack_s=one.slack_ms / 1e3)
+        note_reaped(self.stage, reaped, self._parts.metrics)
 
     # -- the end -------------------------------------------------------------------------------
     async def drain(self, drain_s: float) -> None:

@@ -93,3 +93,8 @@ def test_a_damaged_cubin_is_an_error_with_a_name(data: st.DataObject) -> None:
 
 
 CUBIN = compile_source(SMALL, ["--gpu-architecture=sm_90a"])
+
+
+def test_the_compiler_writes_into_no_bytes_that_others_share() -> None:
+    compile_source(SMALL, options_of("sm_90a", {}))  # of this one the log is a single byte
+    assert [bytes([value])[0] for value in range(256)] == list(range(256))

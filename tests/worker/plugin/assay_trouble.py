@@ -60,6 +60,7 @@ STAGES = {
         "confined", batch_max=4, confined=True, resources=Resources(memory_bytes=256 * MIB)
     ),
     "certain": stage("certain"),
+    "rare": stage("rare", on_demand=True),
     "broken": stage("broken", handler="BrokenHandler"),
     "audited": stage("audited", handler="AuditHandler", audits=True),
     "pretends": stage("pretends", handler="AuditHandler"),

@@ -134,12 +134,17 @@ def compile_source(
         _check(nvrtc, status, _log(nvrtc, program))
         status, size = nvrtc.nvrtcGetCUBINSize(program)
         _check(nvrtc, status, "")
-        cubin = b" " * size
+        cubin = _room(size)
         (status,) = nvrtc.nvrtcGetCUBIN(program, cubin)
         _check(nvrtc, status, "")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return bytes(cubin)
+    return cubin[:size]
+
+
+def _room(size: int) -> bytes:
+    """Bytes for NVRTC to write into; never one alone, which the whole process would share."""
+    return bytes(size + 2)
 
 
 def _nvrtc() -> Any:
@@ -161,7 +166,7 @@ def _check(nvrtc: Any, status: Any, log: str) -> None:
 
 def _log(nvrtc: Any, program: Any) -> str:
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    log = b" " * size
+    log = _room(size)
     nvrtc.nvrtcGetProgramLog(program, log)
     return str(log.rstrip(b"\0 \n").decode("utf-8", "replace"))
 

@@ -28,10 +28,10 @@ def stage_limits(
     """All stages that have a pool, in the order in which requests pass them. A stage whose pipeline
     is not installed here is left as it is."""
     there = {pool.stage: pool for pool in pools}
+    found = [(specs[stage], there[stage]) for stage in order if stage in there and stage in specs]
     return tuple(
-        as_found(limits_of_stage(specs[stage], planner, worker, machine), there[stage])
-        for stage in order
-        if stage in there and stage in specs
+        as_found(limits_of_stage(spec, planner, worker, machine, is_asleep=pool.desired == 0), pool)
+        for spec, pool in found
     )
 
 
@@ -44,10 +44,23 @@ def as_found(limits: StageLimits, pool: PoolState) -> StageLimits:
 
 
 def limits_of_stage(
-    spec: StageSpec, planner: PlannerSettings, worker: WorkerSettings, machine: MachineSize
+    spec: StageSpec,
+    planner: PlannerSettings,
+    worker: WorkerSettings,
+    machine: MachineSize,
+    *,
+    is_asleep: bool = False,
 ) -> StageLimits:
-    """One stage."""
-    least = slots_min(spec.name, planner, worker)
+    """One stage.
+
+    Args:
+        spec: the stage.
+        planner: floors, caps and costs.
+        worker: the host's start values.
+        machine: what the slots share.
+        is_asleep: its pool has no slots: one `on_demand` may stay so.
+    """
+    least = slots_min(spec, planner, worker, is_asleep=is_asleep)
     most = slots_max(spec, least, planner, worker, machine)
     cost = spec.resources.cpu_cores * planner.core_cost + spec.resources.gpu
     startup_s = planner.startup_s_by_stage.get(spec.name, planner.startup_s)
@@ -61,13 +74,15 @@ def limits_of_stage(
     )
 
 
-def slots_min(stage: StageName, planner: PlannerSettings, worker: WorkerSettings) -> int:
+def slots_min(
+    spec: StageSpec, planner: PlannerSettings, worker: WorkerSettings, *, is_asleep: bool
+) -> int:
     """Slots that stay warm: set for the stage, for all stages, or the host's start value."""
-    if stage in planner.slots_min_by_stage:
-        return planner.slots_min_by_stage[stage]
+    if spec.name in planner.slots_min_by_stage:
+        return planner.slots_min_by_stage[spec.name]
     if planner.slots_min is not None:
         return planner.slots_min
-    return worker.slots_by_stage.get(stage, worker.slots)
+    return worker.slots_at_start(spec.name, on_demand=spec.on_demand and is_asleep)
 
 
 def slots_max(

@@ -88,7 +88,10 @@ def _check(name: str, component: ComponentSettings) -> None:
 
 COMPOSITE_STAGE: Final = StageDefinition(
     spec=StageSpec(
-        name=COMPOSITE_RUN, resources=Resources(memory_bytes=3_072 * MIB), timeout_s=8_400.0
+        name=COMPOSITE_RUN,
+        resources=Resources(memory_bytes=3_072 * MIB),
+        timeout_s=8_400.0,
+        on_demand=True,
     ),
     handler="assay.verifiers.composite.stage:CompositeHandler",
     runs_untrusted_code=True,

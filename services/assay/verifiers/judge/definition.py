@@ -96,11 +96,19 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
     del settings
     resources = Resources(cpu_cores=0.25, memory_bytes=256 * MIB)
     rubric = StageDefinition(
-        spec=StageSpec(name=JUDGE, resources=resources, timeout_s=_TIMEOUT_S, batch_max=BATCH_MAX),
+        spec=StageSpec(
+            name=JUDGE,
+            resources=resources,
+            timeout_s=_TIMEOUT_S,
+            batch_max=BATCH_MAX,
+            on_demand=True,
+        ),
         handler="assay.verifiers.judge.stage:JudgeHandler",
     )
     pairs = StageDefinition(
-        spec=StageSpec(name=PAIRS, resources=resources, timeout_s=_TIMEOUT_S, gathers=True),
+        spec=StageSpec(
+            name=PAIRS, resources=resources, timeout_s=_TIMEOUT_S, gathers=True, on_demand=True
+        ),
         handler="assay.verifiers.judge.pairs:PairHandler",
     )
     yield PipelineDefinition(

@@ -130,7 +130,10 @@ class InteractiveReference(JudgedReference):
 
 JUDGED_RUN_STAGE: Final = StageDefinition(
     spec=StageSpec(
-        name=JUDGED_RUN, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=_TIMEOUT_S
+        name=JUDGED_RUN,
+        resources=Resources(memory_bytes=2_048 * MIB),
+        timeout_s=_TIMEOUT_S,
+        on_demand=True,
     ),
     handler="assay.verifiers.judged.stage:JudgedHandler",
     runs_untrusted_code=True,

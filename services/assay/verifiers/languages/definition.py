@@ -162,14 +162,20 @@ RUN_SETTINGS: Final[dict[str, type[RunSettings]]] = {
 }
 PROGRAM_COMPILE_STAGE: Final = StageDefinition(
     spec=StageSpec(
-        name=PROGRAM_COMPILE, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=1_800.0
+        name=PROGRAM_COMPILE,
+        resources=Resources(memory_bytes=2_048 * MIB),
+        timeout_s=1_800.0,
+        on_demand=True,
     ),
     handler="assay.verifiers.languages.stages:CompileHandler",
     runs_untrusted_code=True,
 )
 PROGRAM_RUN_STAGE: Final = StageDefinition(
     spec=StageSpec(
-        name=PROGRAM_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=_RUN_TIMEOUT_S
+        name=PROGRAM_RUN,
+        resources=Resources(memory_bytes=1_024 * MIB),
+        timeout_s=_RUN_TIMEOUT_S,
+        on_demand=True,
     ),
     handler="assay.verifiers.languages.stages:RunHandler",
     runs_untrusted_code=True,

@@ -37,6 +37,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             timeout_s=4 * (settings.math_cpu_s + AUDIT_CPU_S_MAX) + 10,
             cpu_s_max=settings.math_cpu_s + AUDIT_CPU_S_MAX,
             batch_max=32,
+            on_demand=True,
         ),
         handler="assay.verifiers.relative.measure:MeasureHandler",
         confined=True,
@@ -48,6 +49,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             timeout_s=30.0,
             batch_max=16,
             gathers=True,
+            on_demand=True,
         ),
         handler="assay.verifiers.relative.compare:CompareHandler",
     )

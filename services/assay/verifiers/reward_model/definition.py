@@ -65,6 +65,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             resources=Resources(cpu_cores=0.25, memory_bytes=256 * MIB),
             timeout_s=_TIMEOUT_S,
             batch_max=BATCH_MAX,
+            on_demand=True,
         ),
         handler="assay.verifiers.reward_model.stage:RewardModelHandler",
     )

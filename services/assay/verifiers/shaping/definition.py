@@ -54,6 +54,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             timeout_s=4 * settings.match_cpu_s + 5,
             cpu_s_max=settings.match_cpu_s,
             batch_max=32,
+            on_demand=True,
         ),
         handler="assay.verifiers.shaping.stage:ShapeHandler",
         confined=True,

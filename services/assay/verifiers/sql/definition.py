@@ -108,7 +108,12 @@ class SqlReference(Reference):
 
 
 SQL_STAGE: Final = StageDefinition(
-    spec=StageSpec(name=SQL_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=20_000.0),
+    spec=StageSpec(
+        name=SQL_RUN,
+        resources=Resources(memory_bytes=1_024 * MIB),
+        timeout_s=20_000.0,
+        on_demand=True,
+    ),
     handler="assay.verifiers.sql.stage:SqlHandler",
     runs_untrusted_code=True,
 )

@@ -304,6 +304,11 @@ def _start(channel: socket.socket, environment: Mapping[str, str]) -> subprocess
 
 
 def environment_for_slots(environment: Mapping[str, str], more: Sequence[str]) -> dict[str, str]:
-    """The part of `environment` for slots: harmless variables and those that the operator names."""
+    """The part of `environment` for slots: harmless variables and those that the operator names.
+
+    A handler that uses gRPC may fork (`assay.verifiers.composite.isolation`): its threads must not
+    start again in the child.
+    """
     kept = ENVIRONMENT_KEPT.union(more)
-    return {name: value for name, value in environment.items() if name in kept}
+    found = {name: value for name, value in environment.items() if name in kept}
+    return {"GRPC_ENABLE_FORK_SUPPORT": "false", **found}
