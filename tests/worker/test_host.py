@@ -323,6 +323,19 @@ async def test_a_stage_on_demand_starts_its_slots_with_the_first_request(
         assert [pool.desired for pool in host.pools()] == [2, 2]
 
 
+async def test_a_stage_that_is_made_smaller_while_it_wakes_loses_nothing(
+    run_host: RunHost, trainer: Trainer
+) -> None:
+    host = (await run_host("rare", slots=2)).host
+    for _ in range(3):
+        host.resize("rare", 0)
+        await until(lambda: not slots_of_this_process())
+        batch = await trainer.submit("rare", ["pass"] * 5)
+        await until(lambda: host.pools()[0].desired == 2)
+        host.resize("rare", 0)
+        assert outcomes(await trainer.results(batch)) == [SCORED] * 5
+
+
 def test_stages_on_demand_are_asleep_at_the_start_unless_they_are_named() -> None:
     settings = WorkerSettings(slots=3, slots_by_stage={"sql.run": 4})
     for stage, on_demand, slots in [

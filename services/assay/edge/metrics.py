@@ -183,7 +183,7 @@ class Metrics:
         )
         self._reused = new.counter(
             "assay_reused_verdicts_total",
-            "Verdicts of tasks that use them again, by how they were obtained.",
+            "Verdicts of tasks with `reuse_results`: made, kept from before, or shared.",
             ("stage", "result"),
         )
         self._audits = new.counter(

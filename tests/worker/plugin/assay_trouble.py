@@ -206,7 +206,7 @@ class TroubleHandler:
         return " ".join(sorted(os.environ))
 
     def do_permit(self, provider: str, tenant: str = "") -> str:
-        """Take leave for one call a minute; returns the seconds to wait."""
+        """Ask for a permit of one call per minute; returns the seconds to wait."""
         permits = self._context.permits
         assert permits is not None
         limits = RateLimits(requests_per_minute=2)
