@@ -1,8 +1,8 @@
 """Compares `assay` with tuned rivals on mixes of tasks, simulated.
 
-python -m assay.sim stress                          every named mix
-python -m assay.sim stress --mix "six tenants"      one of them
-python -m assay.sim stress --seed N --runs 5        five mixes drawn from seeds N, N + 1, ...
+python -m assay.sim.laboratory                          every named mix
+python -m assay.sim.laboratory --mix "six tenants"      one of them
+python -m assay.sim.laboratory --seed N --runs 5        five mixes drawn from seeds N, N + 1, ...
 """
 
 import argparse
@@ -24,7 +24,7 @@ SEEDS_MAX = 100
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
-        prog="python -m assay.sim stress",
+        prog="python -m assay.sim.laboratory",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -180,7 +180,7 @@ def draw_curve(random: np.random.Generator) -> Floats:
 
 
 def draw_task(random: np.random.Generator, number: int) -> TaskLoad:
-    """A task of a kind that nobody chose."""
+    """A task of random kind."""
     chosen = np.flatnonzero(random.random(len(DRAWN_STAGES)) < 0.6)
     if len(chosen) == 0:
         chosen = random.integers(len(DRAWN_STAGES), size=1)

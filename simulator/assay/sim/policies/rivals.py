@@ -26,7 +26,7 @@ REACTION_TICK_S: Final = 5.0
 class Reaction(PoolPolicy):
     """Holds running + waiting + `spare`, the largest of the last `keep_s` seconds.
 
-    Between batches it holds nothing: it is told when one opens, which is more than an autoscaler
+    Between batches it holds nothing: it sees when one opens, which is more than an autoscaler
     knows.
     """
 
