@@ -75,6 +75,7 @@ def test_other_tokens_are_another_program(one: list[str], other: list[str]) -> N
     [
         ("a + +b;", "a ++b;"),
         ("x = 1 .e;", "x = 1.e;"),
+        ("x = a. 5;", "x = a.5;"),
         ('auto x = "a" s;', 'auto x = "a"s;'),
         ('f("a  b");', 'f("a b");'),
         ('f(R"(a  b)");', 'f(R"(a b)");'),
