@@ -39,7 +39,7 @@ def hazard(at: float, times: Floats, total: Floats) -> float:
     that each doubling of the time leaves half."""
     n = len(times)
     if at >= times[n - 1]:
-        return total[n - 1] + np.log(at / times[n - 1])
+        return float(total[n - 1] + np.log(at / times[n - 1]))
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
