@@ -64,6 +64,7 @@ def test_what_still_runs_counts_as_having_run_that_long(seed, factor, at):
     assert ignored < stretch(done, running, past, TIMEOUT) + 0.06
 
 
+@settings(deadline=None)
 @given(past=st.lists(st.integers(1, 10**11), min_size=1, max_size=50))
 def test_without_evidence_history_is_kept(past):
     none = np.zeros(0, np.int64)
