@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 PIECE_BYTES: Final = 4 * 1024**2
 """Largest data of a message; larger tensors are sent in pieces."""
-TOGETHER_BYTES: Final = 512 * 1024
-"""Tensors below this size are sent together, up to this size."""
+TOGETHER_BYTES: Final = 1024**2
+"""Tensors below this size are sent together, up to this size: a message has a cost of its own."""
 WIDTHS: Final = {"F32": 4, "F16": 2, "BF16": 2}
 ADAPTER_KINDS: Final = {
     "LORA": rollout_pb2.WEIGHTS_KIND_LORA,
