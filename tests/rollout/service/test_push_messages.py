@@ -57,11 +57,9 @@ def test_however_they_are_divided_the_same_tensors_arrive(
         return Assembly(head, head.shape, data) if head.name in kept else None
 
     async def received() -> dict[str, bytes]:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(client_pushes, "TOGETHER_BYTES", together)
-            patched.setattr(client_pushes, "PIECE_BYTES", piece)
-            first = client_pushes.full_push(1, 0.0)
-            messages = [one async for one in client_pushes.pieces(first, sent)]
+        first = client_pushes.full_push(1, 0.0)
+        divided = client_pushes.pieces(first, sent, together_bytes=together, piece_bytes=piece)
+        messages = [one async for one in divided]
 
         async def parts() -> AsyncIterator[Part]:
             for one in messages:
