@@ -2,6 +2,7 @@
 
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -92,7 +93,7 @@ def test_batches_of_a_platform_that_never_gets_a_plan_are_late_by_little_more_th
 async def test_a_planning_process_that_never_starts_leaves_no_work_waiting(
     run_host: RunHost, run_planner: RunPlanner, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parent.sys, "executable", "/bin/false")
+    monkeypatch.setattr(parent, "sys", SimpleNamespace(executable="/bin/false"))
     host = await run_host()
     planner = await run_planner(slots_max=8)
     await trainer.waiting(await trainer.task(), 6)
