@@ -12,7 +12,7 @@ import numpy as np
 from assay.core.errors import InvalidRequest
 from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
-from assay.model.arrays import FAR_NS, SECOND_NS, to_ns
+from assay.model.arrays import FAR_NS, SECOND_NS, Ints, to_ns
 from assay.model.observation import (
     Cause,
     Observation,
@@ -85,6 +85,8 @@ class Runner:
         self.first = [FAR_NS] * len(workload.tasks)
         self.wake_ns = FAR_NS
         self.decisions = 0
+        self.resizes = 0
+        self.peak = 0
         self.samples: list[Sample] = []
         self.startup_ns = np.median(self.pools.startup_ns, axis=1).astype(np.int64)
 
@@ -172,7 +174,12 @@ class Runner:
         if len(decision.targets) != len(self.pools.stage_of):
             raise InvalidRequest("one target per pool", field="targets")
         for pool, target in enumerate(decision.targets):
-            self.world.set_target(pool, min(target, self.room(pool)))
+            wanted = min(target, self.room(pool))
+            self.resizes += wanted != int(self.world.state.target[pool])
+            self.world.set_target(pool, wanted)
+        # Only a higher target raises what is held: a worker that died is replaced, not added.
+        state = self.world.state
+        self.peak = max(self.peak, int((state.idle + state.running + state.starting).sum()))
         self.wake_ns = FAR_NS if decision.wake_ns is None else decision.wake_ns
         self.reorder(decision.order)
 
@@ -242,7 +249,8 @@ class Runner:
         rows = slice(place.first, int(state.next_request[task]))
         stage, since = state.stage_now[rows], state.since_ns[rows]
         arrived, finish = state.arrived_ns[rows], state.finish_ns[rows] > 0
-        natural = arrived - opened + (state.service_ns[rows] * finish).sum(axis=1)
+        passed = state.service_ns[rows] * finish
+        natural = arrived - opened + passed.sum(axis=1)
         over = stage == ENDED
         here = np.flatnonzero(~over & (stage != FUTURE))
         elapsed = np.where(since >= 0, self.world.now_ns - since, -1)[here]
@@ -257,6 +265,8 @@ class Runner:
             elapsed_ns=elapsed,
             natural_ns=natural[here] + np.maximum(elapsed, 0),
             sequence=here.astype(np.int64),
+            passed_ns=passed,
+            reached=np.where(over, last_passed(passed), stage),
         )
 
     def next_sample(self) -> int:
@@ -300,6 +310,8 @@ class Runner:
             batches=batches,
             trainer_idle_gpu_s=idle,
             decisions=self.decisions,
+            workers_peak=self.peak,
+            resizes=self.resizes,
             samples=tuple(self.samples),
         )
 
@@ -333,6 +345,13 @@ class Runner:
             workers_started=int(state.ordered[mine].sum()),
             workers_lost=int(state.deaths[mine].sum()),
         )
+
+
+def last_passed(passed_ns: Ints) -> Ints:
+    """(n,): the last stage with time, -1 = none."""
+    stages = np.arange(passed_ns.shape[1])
+    last: Ints = np.max(np.where(passed_ns > 0, stages, -1), axis=1, initial=-1)
+    return last
 
 
 def simulate(
