@@ -108,7 +108,7 @@ def photograph(browser: webdriver.Chrome, base: str, out: Path) -> None:
     [row, *_] = done or rows
     row.find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
     wait.until(lambda b: b.find_element(By.ID, "lookup-said").text == "Found")
-    browser.execute_script("document.getElementById('found').scrollIntoView()")
+    browser.execute_script("document.getElementById('found').scrollIntoView({behavior: 'instant'})")
     browser.save_screenshot(str(out / "console-batch.png"))
 
 

@@ -1,7 +1,7 @@
 """The text of `/metrics`, made from the files in which this machine's processes keep their values.
 
-prometheus-client reads every file anew for a scrape and sorts out each key: with a thousand tenants
-some 20 us per series, during which the service answers no one. Here a file's keys are read once and
+prometheus-client reads every file and sorts out each key again for each scrape: with a thousand
+tenants some 20 us per series, during which the service answers no one. Here a file's keys are read once and
 remembered with their line of text, and a scrape reads values at known places and adds them up. Only
 counters and histograms, the kinds with a label per tenant; gauges go the client's own way.
 
@@ -50,7 +50,7 @@ def text_of(registry: CollectorRegistry) -> bytes:
 
 
 class _Gauges:
-    """Gauges: how those of several processes become one is told by the file's name."""
+    """Gauges: the name of a file says how those of several processes become one."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
