@@ -1,9 +1,9 @@
 """The text of `/metrics`, made from the files in which this machine's processes keep their values.
 
 prometheus-client reads every file and sorts out each key again for each scrape: with a thousand
-tenants some 20 us per series, during which the service answers no one. Here a file's keys are read once and
-remembered with their line of text, and a scrape reads values at known places and adds them up. Only
-counters and histograms, the kinds with a label per tenant; gauges go the client's own way.
+tenants some 20 us per series, during which the service answers no one. Here a file's keys are read
+once and remembered with their line of text, and a scrape reads values at known places and adds them
+up. Only counters and histograms, the kinds with a label per tenant; gauges go the client's own way.
 
 The files are those of `prometheus_client.mmap_dict`: 4 bytes of length used, 4 of padding, then
 entries of a key's length (4 bytes), the key as JSON padded to 8 bytes, value and timestamp
