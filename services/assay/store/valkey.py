@@ -12,6 +12,7 @@ from typing import Final
 
 from assay.config.settings import StoreSettings
 from assay.core.codec import pack
+from assay.core.hosts.record import HostRecord
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -54,6 +55,7 @@ from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
 from assay.store.link import SLICE, Argument, Link, Reply
 from assay.store.operations.artifacts import Artifacts
+from assay.store.operations.hosts import Hosts
 from assay.store.operations.leases import Leases
 from assay.store.operations.open_work import read_open_work
 from assay.store.operations.opening import Opening
@@ -113,6 +115,7 @@ class ValkeyStore:
         self._opening = Opening(self._link, settings)
         self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
         self._leases = Leases(self._link, settings, payloads)
+        self._hosts = Hosts(self._link, settings)
         self._artifacts = Artifacts(self._link, settings)
         self._permit = load_script("permit")
         self._uploads = Uploads(self._link, settings)
@@ -307,6 +310,24 @@ class ValkeyStore:
         markers = [self._link.key("m", stage) for stage in stages]
         reply = await self._link.wait("BZPOPMIN", *markers, timeout_s, timeout_s=timeout_s)
         return stages[markers.index(reply[0].decode())] if reply else None
+
+    # -- hosts ---------------------------------------------------------------------------------
+
+    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+        """See `Store.put_host`."""
+        return await self._hosts.put(host, lease_s=lease_s)
+
+    async def drop_host(self, worker: WorkerId) -> None:
+        """See `Store.drop_host`."""
+        await self._hosts.drop(worker)
+
+    async def hosts(self) -> Sequence[HostRecord]:
+        """See `Store.hosts`."""
+        return await self._hosts.all()
+
+    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
+        """See `Store.take_back`."""
+        return await self._hosts.take_back(stage, worker, attempts_max=attempts_max)
 
     # -- operators -----------------------------------------------------------------------------
 

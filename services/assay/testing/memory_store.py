@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from assay.core.hosts.record import HostRecord
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -279,6 +280,32 @@ class MemoryStore:
             if sleeper in self._sleepers:
                 self._sleepers.remove(sleeper)
 
+    # -- hosts ---------------------------------------------------------------------------------
+
+    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+        """See `Store.put_host`."""
+        is_new = self._model.hosts.put(host, int(lease_s * 1e9), self._clock.now_ns())
+        self._model.changes.planning |= is_new
+        self._wake()
+        return is_new
+
+    async def drop_host(self, worker: WorkerId) -> None:
+        """See `Store.drop_host`."""
+        self._model.changes.planning |= self._model.hosts.drop(worker)
+        self._wake()
+
+    async def hosts(self) -> Sequence[HostRecord]:
+        """See `Store.hosts`."""
+        return self._model.hosts.all(self._clock.now_ns())
+
+    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
+        """See `Store.take_back`."""
+        taken = self._model.take_back(
+            stage, worker, attempts_max=attempts_max, now_ns=self._clock.now_ns()
+        )
+        self._wake()
+        return taken
+
     # -- operators -----------------------------------------------------------------------------
 
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]:
@@ -361,11 +388,11 @@ class MemoryStore:
 
     async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
         """See `Store.put_plan`."""
-        self._model.put_plan(tenant, batch_id, body, self._clock.now_ns())
+        self._model.batch_book.put_plan(tenant, batch_id, body, self._clock.now_ns())
 
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
         """See `Store.plans`."""
-        return self._model.plans(tenant, batch_id, self._clock.now_ns())
+        return self._model.batch_book.plans(tenant, batch_id, self._clock.now_ns())
 
     # -- uploads -------------------------------------------------------------------------------
 
