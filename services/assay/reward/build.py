@@ -2,8 +2,9 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -13,6 +14,7 @@ from assay.core.ids import PipelineName
 from assay.edge import lifecycle
 from assay.edge.access.audit import Audit, open_audit
 from assay.edge.auth import (
+    SEVERAL,
     MetricsReader,
     Operator,
     Tenants,
@@ -24,16 +26,22 @@ from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import NoTracer, Tracer
+from assay.edge.work.tokens import WorkerCallers
 from assay.reward.endpoints.ors_sessions import StoreShelf
 from assay.reward.http import build_app
 from assay.reward.readers import Readers
 from assay.reward.server import Addresses, Readiness, RewardServer
 from assay.reward.service import RewardService
+from assay.reward.workers.gateway import WorkGateway
+from assay.reward.workers.listener import WorkListener
 from assay.store.fitness import until_fit
 from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition
-from assay.verifiers.registry import load_pipelines
+from assay.verifiers.registry import load_pipelines, stages_of
+
+WORK_BYTES_IN_FLIGHT_MAX: Final = 256 * 1024**2
+"""Bytes of workers' messages, received and not yet stored; artifacts are the largest."""
 
 log = structlog.get_logger(__name__)
 
@@ -45,15 +53,21 @@ class RewardApi:
     settings: Settings
     store: Store
     server: RewardServer
+    workers: WorkListener | None = None
+    """Where hosts without access to the store ask for work."""
 
     async def start(self) -> Addresses:
         """Listen."""
         addresses = await self.server.start()
-        log.info("listening", grpc=addresses.grpc, http=addresses.http)
+        if self.workers is not None:
+            addresses = replace(addresses, workers=await self.workers.start())
+        log.info("listening", **addresses.as_mapping())
         return addresses
 
     async def stop(self) -> None:
         """Drain, stop, close the store."""
+        if self.workers is not None:
+            await self.workers.stop()
         await self.server.stop()
         await self.store.close()
         log.info("stopped")
@@ -132,7 +146,53 @@ def build(
         clock=clock,
         on_lag=metrics.loop_lagged,
     )
-    return RewardApi(settings=settings, store=store, server=server)
+    workers = _workers(settings, store, pipelines, clock, metrics)
+    return RewardApi(settings=settings, store=store, server=server, workers=workers)
+
+
+def _workers(
+    settings: Settings,
+    store: Store,
+    pipelines: Mapping[PipelineName, PipelineDefinition] | None,
+    clock: Clock,
+    metrics: Metrics,
+) -> WorkListener | None:
+    """The port of workers, where a key for their tokens is set."""
+    reward = settings.reward
+    if reward.worker_key_file is None:
+        return None
+    callers = WorkerCallers(reward.worker_key_file, clock)
+    limits = DoorLimits(
+        calls_max=reward.worker_calls_concurrent_max,
+        streams_max=1,
+        bytes_max=max(reward.bytes_in_flight_max, WORK_BYTES_IN_FLIGHT_MAX),
+        tenants=SEVERAL,
+    )
+    guard = CallGuard(
+        callers=callers,
+        door=Door(limits),
+        clock=clock,
+        tracer=NoTracer(),
+        on_call=metrics.api_called,
+        audit=open_audit(settings, "workers", asks=True, clock=clock),
+    )
+    known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
+    gateway = WorkGateway(
+        store=store,
+        pipelines=known,
+        stages=stages_of(known),
+        keys=lambda: callers.keys,
+        token_s=reward.worker_token_s,
+        attempts_max=settings.store.attempts_max,
+        clock=clock,
+        on_completed=lambda one: metrics.batch_completed(one.batch, slack_s=one.slack_ms / 1e3),
+    )
+    return WorkListener(
+        gateway=gateway,
+        guard=guard,
+        settings=reward,
+        artifact_bytes_max=settings.store.artifact_bytes_max,
+    )
 
 
 def _check_listener(settings: Settings, tenants: Tenants) -> None:
