@@ -5,6 +5,7 @@ import contextlib
 import secrets
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,8 +13,18 @@ import grpc
 
 from assay.config.settings import RewardSettings
 from assay.core.hosts.record import HostRecord
-from assay.core.ids import StageName, WorkerId
-from assay.core.records import Claim, CompletedBatch, Finished, Lease, Reaped, Report
+from assay.core.ids import JobId, StageName, WorkerId
+from assay.core.outcome import Outcome
+from assay.core.records import (
+    Claim,
+    CompletedBatch,
+    EndRequest,
+    Finished,
+    FinishStatus,
+    Lease,
+    Reaped,
+    Report,
+)
 from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
@@ -23,7 +34,7 @@ from assay.reward.workers.gateway import WorkGateway
 from assay.reward.workers.listener import WorkListener
 from assay.store.port import Store
 from assay.verifiers.registry import load_pipelines, stages_of
-from assay.worker.remote.store import RemoteStore
+from assay.worker.remote.store import WAIT_S_MAX, RemoteStore
 from assay.worker.remote.token import TokenFiles
 
 KEY = secrets.token_hex(32).encode()
@@ -104,7 +115,7 @@ class ByTheApi:
         self._port = WorkPort(store, Path(self._folder.name))
         self._starting = asyncio.Lock()
         self._workers: dict[str, RemoteStore] = {}
-        self._holders: dict[Lease, str] = {}
+        self._holders: dict[Lease, tuple[str, Lease]] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -121,29 +132,48 @@ class ByTheApi:
         self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
     ) -> Sequence[Claim]:
         remote = await self._worker(worker)
-        claims = await remote.claim(stage, claims_max=claims_max, lease_s=lease_s, worker=worker)
-        self._holders |= dict.fromkeys((claim.lease for claim in claims), worker)
-        return claims
+        found = await remote.claim(stage, claims_max=claims_max, lease_s=lease_s, worker=worker)
+        return [await self._as_in_the_store(claim, worker) for claim in found]
+
+    async def _as_in_the_store(self, claim: Claim, worker: str) -> Claim:
+        """With its own lease and all of its task: a worker sees less of both."""
+        task = await self._store.get_task(claim.task.tenant, claim.task.task_id)
+        seen = (claim.task.pipeline, claim.task.stages, claim.task.settings_json)
+        assert seen == (task.pipeline, task.stages, task.settings_json)
+        lease = Lease(job_id=JobId(claim.lease.job_id.split("~")[0]), fence=claim.lease.fence)
+        self._holders[lease] = (worker, claim.lease)
+        return replace(claim, lease=lease, task=task)
 
     async def beat(
         self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
     ) -> Sequence[Lease]:
         lost: list[Lease] = []
         for lease in leases:
-            remote = await self._worker(self._holders.get(lease, "host/1"))
-            lost += await remote.beat(stage, lease_s=lease_s, leases=[lease])
+            holder, shown = self._holders.get(lease, ("host/1", lease))
+            remote = await self._worker(holder)
+            if await remote.beat(stage, lease_s=lease_s, leases=[shown]):
+                lost.append(lease)
         return lost
 
     async def finish(
         self, stage: StageName, reports: Sequence[Report], attempts_max: int
     ) -> Finished:
         self._port.gateway.attempts_max = attempts_max  # the API's own setting
-        holders = {self._holders.get(one.lease, "host/1") for one in reports}
-        remote = await self._worker(holders.pop() if len(holders) == 1 else "host/1")
+        ends = [one.finish for one in reports if isinstance(one.finish, EndRequest)]
+        if any(one.outcome in {Outcome.EXPIRED, Outcome.CANCELLED} for one in ends):
+            return await self._store.finish(stage, reports, attempts_max)  # no worker says these
         before = len(self._port.completed)
-        finished = await remote.finish(stage, reports, attempts_max)
+        statuses = [FinishStatus.STALE] * len(reports)
+        held = [self._holders.get(one.lease, ("host/1", one.lease)) for one in reports]
+        for holder in dict(held):
+            places = [at for at, (name, _) in enumerate(held) if name == holder]
+            mine = [replace(reports[at], lease=held[at][1]) for at in places]
+            remote = await self._worker(holder)
+            some = await remote.finish(stage, mine, attempts_max)
+            for at, status in zip(places, some.statuses, strict=True):
+                statuses[at] = status
         completed = tuple(self._port.completed[before:])
-        return Finished(statuses=finished.statuses, completed=completed)
+        return Finished(statuses=tuple(statuses), completed=completed)
 
     async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
         if jobs_max < 10:  # the API's own limit
@@ -160,7 +190,13 @@ class ByTheApi:
     async def wait_for_work(
         self, stages: Sequence[StageName], *, timeout_s: float
     ) -> StageName | None:
-        return await (await self._worker()).wait_for_work(stages, timeout_s=timeout_s)
+        while timeout_s > 0:  # one call waits no longer than `WAIT_S_MAX`
+            remote = await self._worker()
+            found = await remote.wait_for_work(stages, timeout_s=timeout_s)
+            timeout_s -= WAIT_S_MAX
+            if found is not None:
+                return found
+        return None
 
     async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
         return await self._store.put_host(host, lease_s=lease_s)

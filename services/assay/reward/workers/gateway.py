@@ -48,6 +48,7 @@ SWEEP_JOBS_MAX: Final = 1_000
 SWEEPS_APART_S: Final = 0.5
 PREDECESSOR_AGE_NS_MAX: Final = 86_400 * 10**9
 HOST_LEASE_S_MAX: Final = 60.0
+CLOSE_S_MAX: Final = 2.0
 SCOPE_CHARS: Final = 16
 _PARTS: Final = 4
 
@@ -239,7 +240,11 @@ class WorkGateway:
             raise
 
     async def close(self) -> None:
-        """Wait for what is being given back."""
+        """Wait for what is being given back, not for work: the next sweep wakes another waiter."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=CLOSE_S_MAX)
+        for task in list(self._running):
+            task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def beat(

@@ -34,7 +34,9 @@ from assay.worker.remote.token import RENEW_SHARE, TokenFiles
 CALL_S_MAX: Final = 20.0
 ARTIFACT_S_MAX: Final = 60.0
 WAIT_GRACE_S: Final = 10.0
+WAIT_S_MAX: Final = 30.0
 CLAIMS_MAX: Final = 256
+REPORTS_MAX: Final = 512
 LEASES_MAX: Final = 4_096
 KEEPALIVE_MS: Final = 20_000
 
@@ -197,11 +199,11 @@ class RemoteStore:
     ) -> Finished:
         """See `Store.finish`; the API has its own limit of attempts, and notes what is complete."""
         del attempts_max
-        request = worker_pb2.FinishRequest(
-            stage=stage, reports=[wire.report_message(one) for one in reports]
-        )
-        answer = await self._call("Finish", request)
-        statuses = (FinishStatus.DONE if one else FinishStatus.STALE for one in answer.done)
+        statuses: list[FinishStatus] = []
+        for first in range(0, len(reports), REPORTS_MAX):
+            some = map(wire.report_message, reports[first : first + REPORTS_MAX])
+            answer = await self._call("Finish", worker_pb2.FinishRequest(stage=stage, reports=some))
+            statuses += [FinishStatus.DONE if one else FinishStatus.STALE for one in answer.done]
         return Finished(statuses=tuple(statuses), completed=())
 
     async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
@@ -225,7 +227,8 @@ class RemoteStore:
     async def wait_for_work(
         self, stages: Sequence[StageName], *, timeout_s: float
     ) -> StageName | None:
-        """See `Store.wait_for_work`."""
+        """See `Store.wait_for_work`; no longer than `WAIT_S_MAX`."""
+        timeout_s = min(timeout_s, WAIT_S_MAX)
         request = worker_pb2.ClaimRequest(
             stages=stages, lease_s=1.0, wait_ms=max(1, round(timeout_s * 1e3))
         )
