@@ -173,7 +173,7 @@ TOLERANCE: Final = [
     ),
     *_of(
         "tolerance",
-        f"{MATH}/equality.py",
+        f"{MATH}/equality/numbers.py",
         ("rules", "math_answers", "math"),
         (
             "return round(gold, places) == round(answer, places)",
@@ -188,7 +188,7 @@ TOLERANCE: Final = [
 ORDER: Final = [
     *_of(
         "order",
-        f"{MATH}/equality.py",
+        f"{MATH}/equality/comparison.py",
         ("rules", "math_answers", "math"),
         (
             "            return self._in_order(gold, answer)\n        names",
@@ -200,9 +200,14 @@ ORDER: Final = [
         ),
         ("at in met or any(", "True or any("),
         (
-            '        answer = _coordinates(answer) if gold.kind == "tuple" else answer\n',
+            '        answer = forms.coordinates(answer) if gold.kind == "tuple" else answer\n',
             "",
         ),
+    ),
+    *_of(
+        "order",
+        f"{MATH}/equality/numbers.py",
+        ("rules", "math_answers", "math"),
         ("and (right[at] > 0) == (left[at] > 0)", ""),
         (
             "gold.seconds == answer.seconds and gold.half == answer.half",
@@ -345,7 +350,7 @@ DENIED: Final = [
     ),
     *_of(
         "denied",
-        f"{MATH}/equality.py",
+        f"{MATH}/equality/comparison.py",
         ("math_disguises",),
         (
             "        if any(pattern.search(text) for pattern in _BY_FORM for text in (left, right)):",
@@ -361,7 +366,7 @@ DENIED: Final = [
     ),
     *_of(
         "denied",
-        f"{TEXT}/choice.py",
+        f"{TEXT}/labels.py",
         ("text_choice",),
         ('_HIDDEN.sub(lambda match: " " * len(match[0]), text)', "text"),
         ('_NOT_SIGN.sub(lambda match: "\\u2260".rjust(len(match[0])), blank)', "blank"),
@@ -453,11 +458,11 @@ SLOW: Final = [
     ),
     *_of(
         "slow",
-        f"{TEXT}/choice.py",
+        f"{TEXT}/labels.py",
         ("long_texts",),
         (
-            "ending = _END.search(text, at, at + _STATEMENT_CHARS_MAX)",
-            "ending = _END.search(text, at)",
+            "ending = END.search(text, at, at + STATEMENT_CHARS_MAX)",
+            "ending = END.search(text, at)",
         ),
         (
             'head = r"\\s*+(?:(?:the|option|choice|letter|answer)\\s++)*[(\\[]?\\s*+"',

@@ -16,7 +16,7 @@ from pathlib import Path
 from assay.verifiers.local import LocalPipelines
 from assay.verifiers.math import controls, warm
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.math.equality import Comparison
+from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.reading import read_gold
 from assay.verifiers.text.answers import Strategy
 

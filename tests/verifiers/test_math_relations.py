@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from assay.verifiers.math import grammar
 from assay.verifiers.math.definition import MathSettings
-from assay.verifiers.math.equality import Comparison
+from assay.verifiers.math.equality.comparison import Comparison
 
 SETTINGS = MathSettings()
 

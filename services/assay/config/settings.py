@@ -60,6 +60,10 @@ class RewardSettings(TlsBranch):
     """How long the token is valid that a worker gets when it enrolls; it asks again in time."""
     worker_calls_concurrent_max: int = Field(default=8_192, gt=0)
     """Concurrent calls on that port: each waiting stage of a worker holds one."""
+    console: bool = True
+    """Serve the web console at `/console` of the HTTP port."""
+    planner_address: str = ""
+    """`HOST:PORT` of a planner's gRPC, for the console; empty: that of `data_dir`."""
     tenants: dict[str, TenantSettings] = Field(default_factory=dict)
     """Tenant name -> tokens and quotas. Empty: one tenant `default` without a token."""
     tenants_file: Path | None = None

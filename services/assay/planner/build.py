@@ -148,9 +148,7 @@ def build(
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
-    pools = scaler or scaler_of(
-        settings, store=store, clock=clock, metrics=metrics, pipelines=pipelines
-    )
+    pools = scaler or scaler_of(settings, store, clock, metrics, pipelines)
     controller = Controller(
         store=store,
         scaler=pools,
@@ -163,8 +161,7 @@ def build(
         clock=clock,
         metrics=metrics,
     )
-    if isinstance(pools, HostsScaler):
-        pools.on_change = controller.look_again
+    _connect(pools, controller)
     server = PlannerServer(
         controller=controller,
         store=store,
@@ -184,6 +181,12 @@ def build(
     return PlannerService(
         settings=settings, store=store, controller=controller, server=server, keda=keda
     )
+
+
+def _connect(scaler: Scaler, controller: Controller) -> None:
+    """A host that comes or goes is a reason to plan."""
+    if isinstance(scaler, HostsScaler):
+        scaler.on_change = controller.look_again
 
 
 def this_process() -> str:
@@ -213,7 +216,6 @@ def call_guard(
 
 def scaler_of(
     settings: Settings,
-    *,
     store: Store,
     clock: Clock,
     metrics: Metrics,

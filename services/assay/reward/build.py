@@ -4,17 +4,18 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 import structlog
 
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import RewardSettings, Settings
+from assay.console import build as console_build
+from assay.console.build import Console
+from assay.console.viewer import ConsoleCallers
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
-from assay.edge.access.audit import Audit, open_audit
+from assay.edge.access.audit import open_audit
 from assay.edge.auth import (
-    SEVERAL,
     MetricsReader,
     Operator,
     Tenants,
@@ -26,22 +27,18 @@ from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.tracing import NoTracer, Tracer
-from assay.edge.work.tokens import WorkerCallers
 from assay.reward.endpoints.ors_sessions import StoreShelf
 from assay.reward.http import build_app
 from assay.reward.readers import Readers
 from assay.reward.server import Addresses, Readiness, RewardServer
 from assay.reward.service import RewardService
-from assay.reward.workers.gateway import WorkGateway
+from assay.reward.workers.build import open_work_port
 from assay.reward.workers.listener import WorkListener
 from assay.store.fitness import until_fit
 from assay.store.port import Store
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition
-from assay.verifiers.registry import load_pipelines, stages_of
-
-WORK_BYTES_IN_FLIGHT_MAX: Final = 256 * 1024**2
-"""Bytes of workers' messages, received and not yet stored; artifacts are the largest."""
+from assay.verifiers.registry import load_pipelines
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +50,7 @@ class RewardApi:
     settings: Settings
     store: Store
     server: RewardServer
+    console: Console | None
     workers: WorkListener | None = None
     """Where hosts without access to the store ask for work."""
 
@@ -68,7 +66,11 @@ class RewardApi:
         """Drain, stop, close the store."""
         if self.workers is not None:
             await self.workers.stop()
+        if self.console is not None:
+            await self.console.stop()
         await self.server.stop()
+        if self.console is not None:
+            await self.console.close()
         await self.store.close()
         log.info("stopped")
 
@@ -111,17 +113,12 @@ def build(
     metrics = metrics or open_metrics(settings.data_dir)
     door = Door(_limits(reward, tenants.count), count=lambda: tenants.count)
     audit = open_audit(settings, "reward", asks=tenants.ask_for_token, clock=clock)
-    guard = _guard(tenants, door, clock, tracer or NoTracer(), metrics, audit)
-    service = RewardService(
-        store=store,
-        pipelines=load_pipelines(settings.verifiers) if pipelines is None else pipelines,
-        settings=reward,
-        clock=clock,
-        metrics=metrics,
-        new_id=lambda: secrets.token_hex(16),
-        pace=door.pace_requests if _is_paced(reward, tenants) else None,
-        turn=door.turn_to_answer,
-    )
+    pipelines = load_pipelines(settings.verifiers) if pipelines is None else pipelines
+    traced = partial(CallGuard, tracer=tracer or NoTracer(), on_call=metrics.api_called)
+    guard_of = partial(traced, door=door, clock=clock, audit=audit)
+    guard = guard_of(callers=tenants)
+    paced = _is_paced(reward, tenants)
+    service = _service(reward, store, pipelines, clock, metrics, door=door, paced=paced)
     readers = _readers(settings, tenants, metrics)
     readiness = Readiness(store, metrics)
     app = build_app(
@@ -136,6 +133,10 @@ def build(
         shelf=StoreShelf(store, clock),
         settings=reward,
     )
+    console_guard = guard_of(callers=ConsoleCallers(tenants, operator))
+    console = _console(settings, store, pipelines, operator, console_guard, clock)
+    if console is not None:
+        console.install(app)
     server = RewardServer(
         service=service,
         readers=readers,
@@ -146,53 +147,18 @@ def build(
         clock=clock,
         on_lag=metrics.loop_lagged,
     )
-    workers = _workers(settings, store, pipelines, clock, metrics)
-    return RewardApi(settings=settings, store=store, server=server, workers=workers)
+    api = RewardApi(settings=settings, store=store, server=server, console=console)
+    return _with_work_port(api, pipelines, clock, metrics)
 
 
-def _workers(
-    settings: Settings,
-    store: Store,
-    pipelines: Mapping[PipelineName, PipelineDefinition] | None,
+def _with_work_port(
+    api: RewardApi,
+    pipelines: Mapping[PipelineName, PipelineDefinition],
     clock: Clock,
     metrics: Metrics,
-) -> WorkListener | None:
-    """The port of workers, where a key for their tokens is set."""
-    reward = settings.reward
-    if reward.worker_key_file is None:
-        return None
-    callers = WorkerCallers(reward.worker_key_file, clock)
-    limits = DoorLimits(
-        calls_max=reward.worker_calls_concurrent_max,
-        streams_max=1,
-        bytes_max=max(reward.bytes_in_flight_max, WORK_BYTES_IN_FLIGHT_MAX),
-        tenants=SEVERAL,
-    )
-    guard = CallGuard(
-        callers=callers,
-        door=Door(limits),
-        clock=clock,
-        tracer=NoTracer(),
-        on_call=metrics.api_called,
-        audit=open_audit(settings, "workers", asks=True, clock=clock),
-    )
-    known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
-    gateway = WorkGateway(
-        store=store,
-        pipelines=known,
-        stages=stages_of(known),
-        keys=lambda: callers.keys,
-        token_s=reward.worker_token_s,
-        attempts_max=settings.store.attempts_max,
-        clock=clock,
-        on_completed=lambda one: metrics.batch_completed(one.batch, slack_s=one.slack_ms / 1e3),
-    )
-    return WorkListener(
-        gateway=gateway,
-        guard=guard,
-        settings=reward,
-        artifact_bytes_max=settings.store.artifact_bytes_max,
-    )
+) -> RewardApi:
+    workers = open_work_port(api.settings, api.store, pipelines, clock, metrics)
+    return replace(api, workers=workers)
 
 
 def _check_listener(settings: Settings, tenants: Tenants) -> None:
@@ -207,21 +173,45 @@ def _check_listener(settings: Settings, tenants: Tenants) -> None:
     warn_clear_tokens(reward.host, reward.tls_certificate, part="reward")
 
 
-def _guard(
-    tenants: Tenants,
-    door: Door,
+def _service(
+    reward: RewardSettings,
+    store: Store,
+    pipelines: Mapping[PipelineName, PipelineDefinition],
     clock: Clock,
-    tracer: Tracer,
     metrics: Metrics,
-    audit: Audit | None,
-) -> CallGuard:
-    return CallGuard(
-        callers=tenants,
-        door=door,
+    *,
+    door: Door,
+    paced: bool,
+) -> RewardService:
+    return RewardService(
+        store=store,
+        pipelines=pipelines,
+        settings=reward,
         clock=clock,
-        tracer=tracer,
-        on_call=metrics.api_called,
-        audit=audit,
+        metrics=metrics,
+        new_id=lambda: secrets.token_hex(16),
+        pace=door.pace_requests if paced else None,
+        turn=door.turn_to_answer,
+    )
+
+
+def _console(
+    settings: Settings,
+    store: Store,
+    pipelines: Mapping[PipelineName, PipelineDefinition],
+    operator: Operator,
+    guard: CallGuard,
+    clock: Clock,
+) -> Console | None:
+    if not settings.reward.console:
+        return None
+    return console_build.build(
+        settings,
+        store=store,
+        stages=(stage for each in pipelines.values() for stage in each.spec.stages),
+        operator=operator,
+        guard=guard,
+        clock=clock,
     )
 
 

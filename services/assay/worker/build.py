@@ -210,7 +210,7 @@ def work_store(settings: Settings, worker: WorkerId, clock: Clock) -> WorkerStor
 def host_record(
     settings: WorkerSettings, worker: WorkerId, host: WorkerHost, control: str
 ) -> HostRecord:
-    """What the platform is told of a host.
+    """A host's record.
 
     Args:
         settings: `address` says how planners reach it, if not as it listens.
@@ -256,7 +256,10 @@ def _host(
     """Build the host with one supervisor per stage; they refer to each other."""
     forks = ForkServers(
         SlotSettings(
-            sandbox=settings.sandbox, verifiers=settings.verifiers, scratch=shared.scratch
+            sandbox=settings.sandbox,
+            verifiers=settings.verifiers,
+            scratch=shared.scratch,
+            shared=settings.data_dir / "shared",
         ),
         environment=environment_for_slots(os.environ, settings.worker.environment),
     )

@@ -32,7 +32,7 @@ LOOK_S_MAX: Final = 2.0
 """A host that takes longer to answer is busy or away; its last answer counts for a while."""
 LOOK_EVERY_S: Final = 1.0
 UNUSED_S_MAX: Final = 60.0
-"""Hosts are not looked at when the planner did not ask for so long: it does not lead."""
+"""Hosts are not looked at when the planner did not ask for this long: it does not lead."""
 CALLS_AT_ONCE_MAX: Final = 64
 ROUNDS_MAX: Final = 3
 """How often slots that a host did not take are placed on others, per resize."""

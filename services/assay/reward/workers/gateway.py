@@ -211,7 +211,7 @@ class WorkGateway:
         return Claimed(stage, found, shown, more=more)
 
     async def _pass_on(self, stage: StageName | None) -> None:
-        """The caller that was told of work is gone: tell another."""
+        """The caller that was woken is gone: wake another."""
         if stage is not None:
             await self._store.claim(stage, claims_max=0, lease_s=1.0, worker=WorkerId("gone"))
 

@@ -46,7 +46,7 @@ class WorkServicer(worker_pb2_grpc.WorkServiceServicer):
     async def Enroll(  # noqa: N802 - the proto's names
         self, request: worker_pb2.EnrollRequest, context: Context
     ) -> worker_pb2.EnrollResponse:
-        """Give a worker a token of its own."""
+        """Return a token that names the worker."""
         del context
         token, found = self._gateway.enroll(caller(), request.worker)
         return worker_pb2.EnrollResponse(

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from assay.verifiers.math import equality, notation
+from assay.verifiers.math import notation
 from assay.verifiers.math.definition import MathReference, MathSettings
+from assay.verifiers.math.equality import numbers
 from assay.verifiers.math.grammar import Answer, Element, Items, Named, Number, Prose, Ratio
 from assay.verifiers.math.reading import Read, read_gold
 from assay.verifiers.port import Control
@@ -166,7 +167,7 @@ def text_of(answer: Answer) -> str:
         case Element(text=text, unit=unit):
             return f"{text} \\text{{ {unit}}}" if unit else text
         case Number():
-            return equality.number_text(answer)
+            return numbers.number_text(answer)
     return answer.form
 
 
@@ -182,9 +183,9 @@ def _is_same(gold: Read, mutant: str, settings: MathSettings) -> bool:
 
 def _plainly_equal(gold: Answer, other: Answer, settings: MathSettings) -> bool:
     if isinstance(gold, Number) and isinstance(other, Number):
-        return equality.numbers_equal(gold, other, settings)
+        return numbers.numbers_equal(gold, other, settings)
     if isinstance(gold, Ratio) and isinstance(other, Ratio):
-        return equality.proportional(gold.terms, other.terms)
+        return numbers.proportional(gold.terms, other.terms)
     if isinstance(gold, Items) and isinstance(other, Items):
         same_length = len(gold.items) == len(other.items)
         if gold.kind == "tuple":

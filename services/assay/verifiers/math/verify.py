@@ -29,7 +29,7 @@ from assay.core.verdict import (
 from assay.verifiers.math import notation, numeric, warm
 from assay.verifiers.math.audit import Audits
 from assay.verifiers.math.definition import MathReference, MathSettings
-from assay.verifiers.math.equality import Comparison
+from assay.verifiers.math.equality.comparison import Comparison
 from assay.verifiers.math.extract import unpack
 from assay.verifiers.math.reading import Read, is_label, read_answer, read_gold, read_labelled
 from assay.verifiers.port import HandlerContext, ReferenceAudit, Work, scored

@@ -20,51 +20,28 @@ The rules, in the order in which they are applied (docs/pipelines.md has them as
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from assay.verifiers.text.answers import Strategy, extract
-from assay.verifiers.text.options import LIST_CHARS_MAX, OptionLists
+from assay.verifiers.text.labels import (
+    CONSIDERED,
+    DENIED,
+    END,
+    STATEMENT_CHARS_MAX,
+    Labels,
+    Statement,
+    clause_before,
+    labels_of,
+    plain_text,
+)
+from assay.verifiers.text.options import LIST_CHARS_MAX
 
-SEARCHED_CHARS_MAX: Final = 60
-"""Characters before a statement that are searched for its clause."""
+_WIDE: Final = (Strategy.WHOLE, Strategy.TAIL)
+_CLOSED: Final = (Strategy.TAG, Strategy.BOXED)
+"""Their statements have an end mark; those of the others end with a sentence or a line."""
 _TAIL_CHARS_MAX: Final = 500
-_STATEMENT_CHARS_MAX: Final = 500
 _STATEMENTS_MAX: Final = 256
-_MENTIONS_MAX: Final = 256
-"""A text that mentions labels more often names all of them: no part of it may be left out."""
-_HOPS_MAX: Final = 32
-"""Labels and fillers between a label and the word that rejects it."""
-_PLAIN: Final[dict[int, int | str]] = {
-    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
-    **dict.fromkeys(map(ord, '{}$*_`"\u201c\u201d\u00a0\t'), " "),
-    0x2019: "'",
-    0x2018: "'",
-    0x3000: " ",
-}
-"""Full-width letters become plain ones; Markdown and LaTeX marks become spaces."""
-_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""Scripts without spaces or with endings: their letters next to a label are no part of it."""
-_NOT_LABEL: Final = re.compile("\u4e0d(?:\u662f|\u9009)?|\u5e76\u975e|\u975e|\u6392\u9664")
-"""Chinese `not`, `do not choose`, `rule out`."""
-_THEN_LABEL: Final = re.compile("\u800c\u662f|\u9009")
-"""Chinese `but`, `choose`: what follows is not part of a rejected list."""
-_LABEL_NOT: Final = re.compile(
-    "\u3067\u306f?\u306a|\u3058\u3083\u306a|(?:\uac00|\uc774|\uc740|\ub294)?\\s?\uc544(?:\ub2c8|\ub2cc)"
-    "|(?:\u662f)?(?:\u9519|\u4e0d\u5bf9|\u4e0d\u6b63\u786e)"
-)
-"""Japanese, Korean and Chinese `is not`, `is wrong`, after a label."""
-_LATEX: Final = re.compile(r"\\(?:text\w{0,6}|math\w{1,6}|mbox|boxed|fbox)[ ]?\{|\\[()\[\],;!]")
-_HIDDEN: Final = re.compile(
-    r"~~[^~\n]+~~|<(s|del|strike)>[^<]*</\1>"
-    r"|\\(?:[bx]?cancel|sout|h?phantom)[ ]?\{[^{}]*\}",
-    re.IGNORECASE,
-)
-"""Text that is struck through or invisible."""
-_NOT_SIGN: Final = re.compile(r"\\(?:neq?|l?not|neg)(?![A-Za-z])|!=")
-_QUOTE: Final = re.compile(r"(?<!\w)'|'(?!\w)")
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)[ ]{0,4}\{")
 _IS: Final = re.compile(
@@ -80,9 +57,6 @@ _COLON: Final = re.compile(
     r"^[ >#-]{0,12}(?:(?:my|the)[ ])?(?:final[ ]|correct[ ])?(?:answer|ans)[ ]{0,4}:",
     re.IGNORECASE | re.MULTILINE,
 )
-_END: Final = re.compile(r"[.!?](?=\s|$)|;(?=\s|$)(?!\s*[(\[]?[A-Z][)\]]?\s*(?:[.,;\n]|$))|\n")
-"""The end of a statement; a label may follow a semicolon."""
-_CLAUSE: Final = re.compile(r"[.!?;](?=\s)|[,:\n]|\bbut\b", re.IGNORECASE)
 _RETRACTION: Final = re.compile(
     r"(?:^|[.!?;,\n\u2014-])\s{0,4}(?:but\s|oh\s|hmm,?\s|no,?\s)?"
     r"(?:wait|actually|correction|scratch[ ]that"
@@ -91,84 +65,11 @@ _RETRACTION: Final = re.compile(
     r"|i[ ]take[ ]that[ ]back|i[ ]change[ ]my[ ]mind|no(?=\s?[,:\u2014-]))\b",
     re.IGNORECASE,
 )
-_DENIED: Final = re.compile(
-    r"(?:\bnot|n't)[ ]+(?:\w+[ ]+)?(?:think|believe|say|mean|agree|feel|see|claim|accept|conclude"
-    r"|expect|true|clear|correct|right|case|that|necessarily)\b|\bnot[ ]*(?:the[ ]*)?(?:\w+[ ]*)?$"
-    r"|\b(?:no[ ]way|never|doubt|deny|wrong|incorrect|false|disagree|hardly|unlikely|reject)\b",
-    re.IGNORECASE,
-)
-"""Words before a statement, in its clause, that make it name nothing."""
-_CONSIDERED: Final = re.compile(
-    r"\b(?:if|suppos\w+|assum\w+|whether|unless|thought|initially|at[ ]first|first|might|could|may"
-    r"|maybe|perhaps|claim\w*|says|some[ ]say|people[ ]say|said|guess(?:ed|ing)|tempt\w+"
-    r"|consider\w*)\b",
-    re.IGNORECASE,
-)
-_REJECT_BEFORE: Final = re.compile(
-    r"(?:\b(?:not|never|neither|nor|cannot|no[ ]longer|refuse[ ]to|far[ ]from|hardly|opposite[ ]of"
-    r"|one[ ](?:after|before)|beats?|prefer\w*[ ]\S{1,20}[ ]to|(?:any|every)[ ]\w+[ ]but"
-    r"|instead[ ]of|rather[ ]than|other[ ]than|than|over|unlike"
-    r"|except(?:[ ]for)?|without|excluding|(?:any|every)\w*[ ]but|all[ ]but|ruled?[ ]out"
-    r"|ruling[ ]out"
-    r"|eliminat(?:e[ds]?|ing)|exclud(?:e[ds]?|ing)|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?"
-    r"|dismiss(?:es|ed|ing)?|against|wrong|incorrect|avoid)|n't|[\u2260\u00ac]"
-    r"|(?:^|\n)\s*[!\u2717\u2718\u274c])\s*[:(\[]?\s*$",
-    re.IGNORECASE,
-)
-_FILLER: Final = re.compile(
-    r"(?:\b(?:the|an?|be|been|options?|choices?|answers?|letters?|labels?|correct|right|likely"
-    r"|probably|either|both|by|with|for|to|go|choose|pick|select|say|just|simply|only|really"
-    r"|actually|necessarily)|[(\[])\s*$",
-    re.IGNORECASE,
-)
-_REJECT_AFTER: Final = re.compile(
-    r"[ )\]]{0,3}(?:(?:is|are|was|were|seems?|looks?|sounds?|appears?|must|has|have|can|could"
-    r"|should|would|being|gets?)\b(?:\s+(?:to|be|been|being|clearly|both|all|also|thus|therefore|obviously"
-    r"|definitely|certainly|simply|just|too|far|less|quite|very|likely|an?"
-    r"|\w+\s+but)\b){0,3}\s*"
-    r"(?:not\b|n't\b|wrong|incorrect|false|out\b|eliminated|excluded|rejected|discarded|dismissed"
-    r"|ruled|impossible|invalid|implausible|unlikely|inconsistent|untrue|irrelevant|mistaken"
-    r"|bad|poor|weak|worse|no\b)"
-    r"|(?:isn't|aren't|wasn't|weren't|doesn't|don't|does\s+not|do\s+not|didn't|did\s+not|cannot"
-    r"|can't|couldn't|won't|wouldn't|shouldn't|mustn't|fails?\b|contradicts?\b|makes?\s+no\b)"
-    r"|[ ]?[(\[:\u2014-]?[ ]?(?:wrong|incorrect|false|excluded|eliminated|ruled[ ]out|out)\b"
-    r"|,[ ]which[ ](?:is|was)[ ](?:wrong|incorrect|false|not)\b|[\u2717\u2718\u274c])",
-    re.IGNORECASE,
-)
-_SINGULAR: Final = re.compile(
-    r"(?:is|was|seems|looks|sounds|appears|has|gets|isn't|wasn't|doesn't|does|fails"
-    r"|contradicts|makes)\b",
-    re.IGNORECASE,
-)
-"""Refers to one label, not to the list before it: `B, and A is wrong`."""
 _CONCESSION: Final = re.compile(
     r"(?<=\w)[,;]?\s*\b(?:although|even[ ]though|though|even[ ]if|despite)\b", re.IGNORECASE
 )
 """Begins a clause about labels that are not the answer: `B, although A is close`."""
-_REASON: Final = re.compile(
-    r"\b(?:because|since|(?<!well )as(?![ ]+well)|due[ ]to|given|where|which|for)\b", re.IGNORECASE
-)
-_JOINT: Final = re.compile(
-    r"[\s)\]]*(?:,|/|&|\+|\band\b|\bor\b|\bnor\b)?(?:\s*,?\s*(?:and|or|nor)\b)?\s*"
-    r"(?:(?:options?|choices?)\s)?[\s(\[]*",
-    re.IGNORECASE,
-)
-"""Separators between two labels of one list."""
-_JOINT_BEFORE: Final = re.compile(
-    r"[\s)\]]*(,\s*(?:and|or|nor)|,|/|&|\band|\bor|\bnor)[\s(\[]*$", re.IGNORECASE
-)
-_TAKES_ONE: Final = re.compile(r"(?:instead|rather|other|than|over)\b", re.IGNORECASE)
-"""Rejects one label, not the list after it: `instead of B, A`."""
-_HEADED: Final = re.compile(r"\s?[).:]\s*\S|\s[-\u2013\u2014]\s")
-_JOINED: Final = re.compile(r"[\s).:]*(?:,|/|&|\band\b|\bor\b)[\s(]*", re.IGNORECASE)
 _LINE_END: Final = re.compile(r"[ ]*\n+[ ]*")
-_FOLLOWS_LABEL: Final = re.compile(
-    r"\s(?:because|since|as|and|or|nor|but|is|was|are|isn't|which|that|not|rather|instead|over|due|given|by|if|so"
-    r"|when|while|where|follows|seems|fits|matches|works|makes|gives|describes|states|says|cannot|can't"
-    r"|doesn't|does|has|best|then|therefore|thus|here|with|through|thru|plus|vs|versus)\b"
-)
-_WORD_NEXT: Final = re.compile(r"\s[a-z]")
-_PRONOUN_NEXT: Final = re.compile(r"\s(?:is|was|because|since|as|or|nor|instead|rather|over)\b")
 
 
 class Reading(NamedTuple):
@@ -180,24 +81,9 @@ class Reading(NamedTuple):
     """The last statement that was read; `None` if there is none."""
 
 
-class _Statement(NamedTuple):
-    start: int
-    text: str
-    is_direct: bool
-    """It begins with the answer, as after `Answer:`; otherwise the answer may be anywhere in it."""
-    end: int
-    is_denied: bool = False
-
-
-class _Mention(NamedTuple):
-    label: str
-    start: int
-    end: int
-
-
 def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[Strategy]) -> Reading:
     """Return the labels that the response names."""
-    labels = _labels(choices)
+    labels = labels_of(choices)
     text = _answer_part(response)
     for part in _parts(text, labels):
         rejected: set[str] = set()
@@ -210,7 +96,7 @@ def read_choice(response: str, choices: tuple[str, ...], strategies: Sequence[St
             named -= rejected
             rejected |= denied
             if strategy not in _WIDE:
-                rejected |= labels.read(_plain(part[statements[-1].end :]), is_direct=False)[1]
+                rejected |= labels.read(plain_text(part[statements[-1].end :]), is_direct=False)[1]
             if named or not rejected or strategy in _WIDE:
                 read = named if len(named) > 1 else named - rejected
                 return Reading(frozenset(read), statements[-1].text)
@@ -226,9 +112,9 @@ def _answer_part(response: str) -> str:
     return response
 
 
-def _parts(text: str, labels: "_Labels") -> Iterator[str]:
+def _parts(text: str, labels: Labels) -> Iterator[str]:
     """The response after its last correction that names a label, otherwise all of it."""
-    plain = _plain(text)
+    plain = plain_text(text)
     begins = [match.end() for match in _RETRACTION.finditer(plain)]
     for begin in reversed(begins[-16:]):
         named, rejected = labels.read(plain[begin:], is_direct=False)
@@ -243,22 +129,8 @@ def text_from(text: str, plain: str, begin: int) -> str:
     return text[begin:] if len(text) == len(plain) else plain[begin:]
 
 
-def _plain(text: str) -> str:
-    """The text for matching: the same length, with Markdown and LaTeX marks as spaces."""
-    blank = _HIDDEN.sub(lambda match: " " * len(match[0]), text)
-    blank = _NOT_SIGN.sub(lambda match: "\u2260".rjust(len(match[0])), blank)
-    blank = _LATEX.sub(lambda match: " " * len(match[0]), blank).translate(_PLAIN)
-    if not blank.isascii():
-        blank = _LABEL_NOT.sub(lambda match: "\u2717".ljust(len(match[0])), blank)
-        blank = _NOT_LABEL.sub(lambda match: "\u2260".rjust(len(match[0])), blank)
-        blank = _THEN_LABEL.sub(lambda match: ";".ljust(len(match[0])), blank)
-        blank = _UNSPACED.sub(" ", blank)
-    return _QUOTE.sub(" ", blank)
-
-
-# -- statements ----------------------------------------------------------------------------------
-def _statements(text: str, strategy: Strategy) -> Iterator[_Statement]:
-    plain = _plain(text)
+def _statements(text: str, strategy: Strategy) -> Iterator[Statement]:
+    plain = plain_text(text)
     if strategy is Strategy.TAG:
         yield from _tags(text)
     elif strategy is Strategy.BOXED:
@@ -271,28 +143,28 @@ def _statements(text: str, strategy: Strategy) -> Iterator[_Statement]:
             if not plain[match.end() : end].strip():  # the answer is on the next line
                 end = _line_end(plain, end + 1)
             said = _CONCESSION.split(plain[match.end() : end], 1)[0]
-            yield _Statement(match.end(), said, is_direct=True, end=end)
+            yield Statement(match.end(), said, is_direct=True, end=end)
     elif strategy in _WIDE:
         begin = max(0, len(plain) - _TAIL_CHARS_MAX) if strategy is Strategy.TAIL else 0
         if plain[begin:].strip():
-            yield _Statement(begin, plain[begin:], is_direct=False, end=len(plain))
+            yield Statement(begin, plain[begin:], is_direct=False, end=len(plain))
     elif (found := extract(text, (strategy,))) is not None:
         begin = max(0, text.rfind(found.text))
-        yield _Statement(begin, _plain(found.text), is_direct=True, end=len(text))
+        yield Statement(begin, plain_text(found.text), is_direct=True, end=len(text))
 
 
-def _tags(text: str) -> Iterator[_Statement]:
+def _tags(text: str) -> Iterator[Statement]:
     opened_at: int | None = None
     for match in _TAG.finditer(text):
         if not match[1]:
             opened_at = match.end()
         elif opened_at is not None:
-            content = _plain(text[opened_at : match.start()])
-            yield _Statement(opened_at, content, is_direct=True, end=match.end())
+            content = plain_text(text[opened_at : match.start()])
+            yield Statement(opened_at, content, is_direct=True, end=match.end())
             opened_at = None
 
 
-def _boxes(text: str, plain: str) -> Iterator[_Statement]:
+def _boxes(text: str, plain: str) -> Iterator[Statement]:
     at = 0
     while (match := _BOX.search(text, at)) is not None:
         depth, end = 1, match.end()
@@ -300,22 +172,22 @@ def _boxes(text: str, plain: str) -> Iterator[_Statement]:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
         if not depth and plain[match.end() : end - 1].strip():
-            yield _Statement(match.end(), plain[match.end() : end - 1], is_direct=True, end=end)
+            yield Statement(match.end(), plain[match.end() : end - 1], is_direct=True, end=end)
         at = end if not depth else len(text)
 
 
-def _answers_is(plain: str) -> Iterator[_Statement]:
+def _answers_is(plain: str) -> Iterator[Statement]:
     for match in _IS.finditer(plain):
-        last = match.end() + _STATEMENT_CHARS_MAX
-        ending = _END.search(plain, _past_line_end(plain, match.end()), last)
+        last = match.end() + STATEMENT_CHARS_MAX
+        ending = END.search(plain, _past_line_end(plain, match.end()), last)
         end = ending.start() if ending else min(last, len(plain))
-        before = _clause_before(plain, match.start())
+        before = clause_before(plain, match.start())
         asks = ending is not None and ending[0] == "?"
-        if asks or _CONSIDERED.search(before):
+        if asks or CONSIDERED.search(before):
             continue
-        denied = match["denied"] is not None or _DENIED.search(before) is not None
+        denied = match["denied"] is not None or DENIED.search(before) is not None
         statement = _CONCESSION.split(plain[match.end() : end], 1)[0]
-        yield _Statement(match.end(), statement, is_direct=True, end=end, is_denied=denied)
+        yield Statement(match.end(), statement, is_direct=True, end=end, is_denied=denied)
 
 
 def _past_line_end(plain: str, at: int) -> int:
@@ -324,26 +196,18 @@ def _past_line_end(plain: str, at: int) -> int:
     return rest.end() if rest is not None else at
 
 
-def _clause_before(plain: str, at: int) -> str:
-    before = plain[max(0, at - SEARCHED_CHARS_MAX) : at]
-    begin = 0
-    for match in _CLAUSE.finditer(before):
-        begin = match.end()
-    return before[begin:]
-
-
 def _line_end(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end
 
 
 def _without_options(
-    part: str, statements: Sequence[_Statement], strategy: Strategy, labels: "_Labels"
-) -> list[_Statement]:
+    part: str, statements: Sequence[Statement], strategy: Strategy, labels: Labels
+) -> list[Statement]:
     """The statements that are not a list of options, and do not begin one."""
     if strategy in _WIDE:
         return list(statements)
-    plain = _plain(part)
+    plain = plain_text(part)
     kept = []
     for statement in statements:
         begin, end = statement.start, statement.start + len(statement.text)
@@ -352,190 +216,3 @@ def _without_options(
         if not labels.lists.begins(plain[begin:last], said - begin):
             kept.append(statement)
     return kept
-
-
-# -- labels --------------------------------------------------------------------------------------
-class _Labels:
-    """The labels of one choice, and the search for them in a text."""
-
-    def __init__(self, choices: tuple[str, ...]) -> None:
-        self._by_form = {_form(choice): choice for choice in choices}
-        self._by_folded: dict[str, str] = {}
-        clashes = set()
-        for form, choice in self._by_form.items():
-            if self._by_folded.setdefault(form.casefold(), choice) != choice:
-                clashes.add(form.casefold())
-        for folded in clashes:
-            del self._by_folded[folded]
-        ordered = sorted(filter(None, self._by_form), key=len, reverse=True)
-        words = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in ordered) or "(?!)"
-        self._word = re.compile(rf"(?<![\w'-])(?:{words})(?![\w-]|'\w)", re.IGNORECASE)
-        marked = r"(?:(?<=\()|(?<=option )|(?<=choice )|(?<=letter )|(?<=answer ))"
-        self._strong = re.compile(
-            rf"{marked}(?:{words})(?![\w-]|'\w)|(?<![\w'(-])(?:{words})(?=\))", re.IGNORECASE
-        )
-        self.lists = OptionLists(words, choices, self.named_by)
-        head = r"\s*+(?:(?:the|option|choice|letter|answer)\s++)*[(\[]?\s*+"
-        self._head = re.compile(rf"{head}({words})(?![\w-]|'\w)", re.IGNORECASE)
-
-    def named_by(self, text: str) -> str | None:
-        """The label that `text` is: case-sensitive only if two labels differ only in case."""
-        form = _form(text)
-        return self._by_form.get(form) or self._by_folded.get(form.casefold())
-
-    def read_all(self, statements: Sequence[_Statement]) -> tuple[set[str], set[str]]:
-        """Labels that statements name and reject."""
-        named: set[str] = set()
-        rejected: set[str] = set()
-        for statement in statements:
-            ours, theirs = self.read(statement.text, is_direct=statement.is_direct)
-            if statement.is_denied:
-                ours, theirs = self._after_denial(statement.text)
-            named |= ours
-            rejected |= theirs
-        return named, rejected
-
-    def _after_denial(self, text: str) -> tuple[set[str], set[str]]:
-        """`not B but A`: read with the negating word in front."""
-        return self.read(f"not {text}", is_direct=False)
-
-    def read(self, text: str, *, is_direct: bool) -> tuple[set[str], set[str]]:
-        """Labels that `text` (plain) names, and those that it rejects."""
-        whole = self.named_by(text.lstrip(" \n().[]:,;").rstrip(" \n().[]:,;!"))
-        if whole is not None:
-            return {whole}, set()
-        mentions = list(islice(self._mentions(text, is_direct=is_direct), _MENTIONS_MAX + 1))
-        if len(mentions) > _MENTIONS_MAX:
-            return set(self._by_form.values()), set()
-        starts = {m.start: m for m in mentions}
-        ends = {m.end: m for m in mentions}
-        kept = []
-        rejected = set()
-        for mention in mentions:
-            doubted = not is_direct and _DENIED.search(_clause_before(text, mention.start))
-            if (
-                doubted
-                or _rejected_before(text, mention, ends)
-                or _rejected_after(text, mention, starts)
-            ):
-                rejected.add(mention.label)
-            else:
-                kept.append(mention)
-        if is_direct:
-            kept = self._before_reasons(text, kept)
-        return {m.label for m in kept}, rejected
-
-    def _mentions(self, text: str, *, is_direct: bool) -> Iterator[_Mention]:
-        head = self._head.match(text) if is_direct else None
-        options = self.lists.starts_in(text) if head is None else frozenset()
-        strong = {match.start() for match in self._strong.finditer(text)}
-        only_strong_from = len(text)
-        if head is not None and _HEADED.match(text, head.end(1)):
-            only_strong_from = head.end(1)
-        for match in self._word.finditer(text):
-            start, end = match.span()
-            is_head = head is not None and start == head.start(1)
-            label = self._label_at(match[0], is_marked=is_head or start in strong)
-            if label is None or start in options or self._is_word(text, match, strong):
-                continue
-            if (
-                start > only_strong_from
-                and start not in strong
-                and not self._joined(text, head, start)
-            ):
-                continue
-            if not is_direct and _CONSIDERED.search(_clause_before(text, start)):
-                continue
-            if not is_direct and self._is_asked(text, end):
-                continue
-            yield _Mention(label, start, end)
-
-    def _label_at(self, found: str, *, is_marked: bool) -> str | None:
-        form = _form(found)
-        exact = self._by_form.get(form)
-        if exact is not None:
-            return exact
-        return self._by_folded.get(form.casefold()) if is_marked or len(form) > 1 else None
-
-    def _is_word(self, text: str, match: re.Match[str], strong: set[int]) -> bool:
-        if match[0].upper() not in ("A", "I") or match.start() in strong:
-            return False
-        if not _WORD_NEXT.match(text, match.end()):
-            return match[0].upper() == "I" and text[match.end() : match.end() + 1] == "'"
-        follows = _PRONOUN_NEXT if match[0].upper() == "I" else _FOLLOWS_LABEL
-        return follows.match(text, match.end()) is None
-
-    def _is_asked(self, text: str, at: int) -> bool:
-        ending = _END.search(text, at, at + _STATEMENT_CHARS_MAX)
-        return ending is not None and ending[0] == "?"
-
-    def _joined(self, text: str, head: re.Match[str] | None, at: int) -> bool:
-        """`B) or C`: the label at `at` is joined to the head."""
-        if head is None:
-            return False
-        between = text[head.end(1) : at]
-        return _JOINED.fullmatch(between) is not None
-
-    def _before_reasons(self, text: str, kept: list[_Mention]) -> list[_Mention]:
-        """`B because A says ...`: text after the first word of a reason is not an answer."""
-        if not kept:
-            return kept
-        reason = _REASON.search(text, kept[0].end)
-        return [m for m in kept if reason is None or m.start < reason.start()]
-
-
-# -- rejecting words -----------------------------------------------------------------------------
-def _rejected_before(text: str, mention: _Mention, ends: Mapping[int, _Mention]) -> bool:
-    """Go back over fillers and joined labels to a rejecting word."""
-    at = mention.start
-    crossed_comma = False
-    for _ in range(_HOPS_MAX):
-        window = text[max(0, at - SEARCHED_CHARS_MAX) : at]
-        found = _REJECT_BEFORE.search(window)
-        if found is not None:
-            return not crossed_comma or _TAKES_ONE.match(found[0]) is None
-        filler = _FILLER.search(window)
-        if filler is not None:
-            at -= len(window) - filler.start()
-            continue
-        joint = _JOINT_BEFORE.search(window)
-        other = ends.get(at - (len(window) - joint.start())) if joint is not None else None
-        if joint is None or other is None:
-            return False
-        crossed_comma |= joint[1] == ","
-        at = other.start
-    return True
-
-
-def _rejected_after(text: str, mention: _Mention, starts: Mapping[int, _Mention]) -> bool:
-    """Go on over joined labels to words that reject them all."""
-    at = mention.end
-    crossed_comma = False
-    for _ in range(_HOPS_MAX):
-        found = _REJECT_AFTER.match(text, at)
-        if found is not None:  # `False` may be a label itself: `the statement is False`
-            one = _SINGULAR.match(found[0].lstrip(" )]")) is not None
-            return not (
-                (crossed_comma and one) or any(begin in starts for begin in range(at, found.end()))
-            )
-        joint = _JOINT.match(text, at)
-        other = starts.get(joint.end()) if joint is not None and joint.end() > at else None
-        if joint is None or other is None or not joint[0].strip(" ()[]"):
-            return False
-        crossed_comma |= "," in joint[0]
-        at = other.end
-    return True
-
-
-_WIDE: Final = (Strategy.WHOLE, Strategy.TAIL)
-_CLOSED: Final = (Strategy.TAG, Strategy.BOXED)
-"""Their statements have an end mark; those of the others end with a sentence or a line."""
-
-
-def _form(text: str) -> str:
-    return " ".join(_plain(text).split())
-
-
-@lru_cache(maxsize=256)
-def _labels(choices: tuple[str, ...]) -> _Labels:
-    return _Labels(choices)

@@ -1,0 +1,302 @@
+"""Compares a response's answer with the reference: structure by rules, elements by algebra.
+
+Gold first. Two texts with the same form are equal, whatever they mean. Plain numbers are compared
+exactly (decimals to `float_rounding` places) without a computer algebra system.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from assay.verifiers.math import algebra, grammar
+from assay.verifiers.math.definition import MathSettings
+from assay.verifiers.math.equality import forms, numbers
+from assay.verifiers.math.equality.forms import nearest_first
+from assay.verifiers.math.grammar import (
+    Answer,
+    Based,
+    Chain,
+    Date,
+    Element,
+    Items,
+    Matrix,
+    Named,
+    Number,
+    Ratio,
+    Time,
+    Union,
+    Words,
+)
+
+_Rows = Sequence[Sequence[Answer]]
+_BY_FORM: Final = (
+    re.compile(r"(?a)\d\}?\s*_"),  # the subscript of a number
+    re.compile(r"\\(?:l|c|d)?dots(?:[bcmo])?(?![A-Za-z])"),
+)
+_COMPARISONS_MAX: Final = 4_096
+"""Maximum number of element comparisons in one comparison of lists."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Compares one gold with one answer; counts its work."""
+
+    settings: MathSettings
+    elements: int = 0
+    error: str = ""
+    """Errors of the computer algebra."""
+
+    def equal(self, gold: Answer, answer: Answer) -> bool:
+        """Whether `answer` passes for `gold`."""
+        if gold.form and gold.form == answer.form:
+            return True
+        if isinstance(gold, Chain) or isinstance(answer, Chain):
+            return self._chains(gold, answer)
+        if forms.is_nothing(gold) and forms.is_nothing(answer):
+            return True
+        answer = forms.single(answer)
+        if Matrix in (type(gold), type(answer)) and Named not in (type(gold), type(answer)):
+            return self._matrices(gold, answer)
+        if isinstance(gold, Items) or isinstance(answer, Items):
+            return self._items(gold, answer)
+        if isinstance(gold, Named) or isinstance(answer, Named):
+            return self._named(gold, answer)
+        if isinstance(gold, Union) or isinstance(answer, Union):
+            return self._union(gold, answer)
+        if isinstance(gold, Words) or isinstance(answer, Words):
+            return forms.word(gold) == forms.word(answer) != ""
+        return self._value(gold, answer)
+
+    def control(self, gold: Answer) -> None:
+        """Compare a gold with itself by algebra, whatever its form; for its side effects."""
+        text = forms.text_of(gold) or forms.region_text(gold)
+        if text is not None:
+            self._texts(text, f"0+{text}")
+
+    # -- values --------------------------------------------------------------------------------
+
+    def _value(self, gold: Answer, answer: Answer) -> bool:
+        match gold, answer:
+            case Number(), Number():
+                return numbers.numbers_equal(gold, answer, self.settings)
+            case Time(), Time():
+                return numbers.same_time(gold, answer)
+            case Date(), Date():
+                same_day = (gold.month, gold.day) == (answer.month, answer.day)
+                return same_day and (gold.year == answer.year or 0 in (gold.year, answer.year))
+            case (Date(), _) | (_, Date()):
+                return False
+            case Based(), Based():
+                return int(gold.digits, gold.base) == int(answer.digits, answer.base)
+            case Based(), Number():
+                return answer.form.upper().lstrip("0") == gold.digits and not answer.unit
+            case Number(), Based():
+                return gold.form == answer.digits and not gold.unit
+            case (Based(), _) | (_, Based()):
+                return False
+            case (Time() | Ratio(), Time() | Ratio()):
+                return self._ratio(numbers.ratio_of(gold), numbers.ratio_of(answer))
+            case (Time() | Ratio(), Number() | Element()):
+                return self._quotient(numbers.ratio_of(gold), answer, gold_first=True)
+            case (Number() | Element(), Time() | Ratio()):
+                return self._quotient(numbers.ratio_of(answer), gold, gold_first=False)
+        return self._element(gold, answer)
+
+    def _element(self, gold: Answer, answer: Answer) -> bool:
+        left, right = forms.text_of(gold), forms.text_of(answer)
+        if left is None or right is None or not numbers.units_fit(gold, answer):
+            return False
+        if any(pattern.search(text) for pattern in _BY_FORM for text in (left, right)):
+            return False  # equal only in form: math-verify ignores these parts
+        self.elements += 1
+        if self.elements > _COMPARISONS_MAX:
+            return False
+        try:
+            return algebra.equal(left, right, self.settings)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - sympy may raise anything on values that it cannot compare
+            self.error = f"{type(error).__name__}: {_said(error)}"
+            return False
+
+    # -- ratios --------------------------------------------------------------------------------
+
+    def _ratio(self, gold: Ratio | None, answer: Ratio | None) -> bool:
+        if gold is None or answer is None or len(gold.terms) != len(answer.terms):
+            return False
+        if all(isinstance(term, Number) for term in (*gold.terms, *answer.terms)):
+            return numbers.proportional(gold.terms, answer.terms)
+        pairs = zip(gold.terms, answer.terms, strict=True)
+        return all(self.equal(left, right) for left, right in pairs)
+
+    def _quotient(self, ratio: Ratio | None, other: Answer, *, gold_first: bool) -> bool:
+        """A ratio of two terms equals its quotient, unless it is a time of day."""
+        if ratio is None or len(ratio.terms) != 2:
+            return False
+        left, right = (forms.text_of(term) for term in ratio.terms)
+        quotient = grammar.read(f"\\frac{{{left}}}{{{right}}}")
+        if not isinstance(quotient, Number | Element):
+            return False
+        return self.equal(quotient, other) if gold_first else self.equal(other, quotient)
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def _named(self, gold: Answer, answer: Answer) -> bool:
+        if isinstance(gold, Named) and isinstance(answer, Named):
+            if not self.settings.strict or forms.same_name(gold.name, answer.name):
+                return self.equal(gold.value, answer.value)
+            return self._texts(gold.text, answer.text)
+        if isinstance(gold, Named):
+            if isinstance(answer, Element) and forms.is_relation(answer.text):
+                return self._texts(gold.text, answer.text)
+            return self.equal(gold.value, answer)
+        if isinstance(answer, Named):
+            if isinstance(gold, Element) and forms.is_relation(gold.text):
+                return self._texts(gold.text, answer.text)
+            return self.equal(gold, answer.value)
+        return False
+
+    def _texts(self, gold: str, answer: str) -> bool:
+        return self._element(Element(text=gold), Element(text=answer))
+
+    def _chains(self, gold: Answer, answer: Answer) -> bool:
+        """Any side stands for a chain whose sides agree; a contradiction has no value."""
+        golds, answers = forms.values(gold), forms.values(answer)
+        if any(self.equal(one, two) for one in golds for two in answers):
+            return True
+        one, two = forms.otherwise(gold), forms.otherwise(answer)
+        is_tried = one in golds and two in answers
+        return bool(golds and answers) and not is_tried and self.equal(one, two)
+
+    # -- several values ------------------------------------------------------------------------
+
+    def _union(self, gold: Answer, answer: Answer) -> bool:
+        match gold, answer:
+            case Union(), Union() if self._any_order(gold.parts, answer.parts):
+                return True
+        left, right = forms.region_text(gold), forms.region_text(answer)
+        return left is not None and right is not None and self._texts(left, right)
+
+    def _items(self, gold: Answer, answer: Answer) -> bool:
+        if isinstance(gold, Items) and isinstance(answer, Items):
+            return self._both_items(gold, answer)
+        if isinstance(answer, Named):
+            return self.equal(gold, answer.value)
+        if isinstance(gold, Named):
+            return self.equal(gold.value, answer)
+        if isinstance(gold, Items) and gold.decimal and isinstance(answer, Number):
+            fits = answer.is_decimal or not gold.decimal.is_decimal
+            return fits and numbers.numbers_equal(gold.decimal, answer, self.settings)
+        if isinstance(answer, Items) and answer.decimal and isinstance(gold, Number):
+            fits = gold.is_decimal or not answer.decimal.is_decimal
+            return fits and numbers.numbers_equal(gold, answer.decimal, self.settings)
+        if forms.is_region(gold) and isinstance(answer, Element | Named):
+            bounds = forms.as_region(answer)
+            if bounds is not None:
+                return self._in_order(gold, bounds)
+        if Union in (type(gold), type(answer)):
+            one, other = forms.regions(gold), forms.regions(answer)
+            if one and other:
+                return self._any_order(one, other)
+        if isinstance(gold, Items) and len(gold.items) == 1 and gold.kind == "set":
+            return self.equal(gold.items[0], answer)
+        if isinstance(answer, Items) and len(answer.items) == 1 and answer.kind == "set":
+            return self.equal(gold, answer.items[0])
+        left, right = forms.region_text(gold), forms.region_text(answer)
+        if left is None or right is None:
+            return False
+        return self._texts(left, right)
+
+    def _both_items(self, gold: Items, answer: Items) -> bool:
+        kinds = {gold.kind, answer.kind}
+        if (
+            gold.decimal
+            and answer.decimal
+            and numbers.numbers_equal(gold.decimal, answer.decimal, self.settings)
+        ):
+            return True
+        if kinds == {"set", "tuple"} and self.settings.strict:
+            return False
+        if "tuple" in kinds:
+            return self._in_order(gold, answer)
+        names = [item.name for item in gold.items if isinstance(item, Named)]
+        told_apart = len(names) == len(gold.items) and len(set(names)) == len(names) > 1
+        if told_apart and not any(isinstance(item, Named) for item in answer.items):
+            return len(gold.items) == len(answer.items) and self._pairwise(gold.items, answer.items)
+        return self._any_order(gold.items, answer.items)
+
+    def _matrices(self, gold: Answer, answer: Answer) -> bool:
+        """Row by row; a single row or column is also a point."""
+        match gold, answer:
+            case Matrix(rows=left), Matrix(rows=right):
+                return self._rows(left, right)
+            case Matrix(rows=rows), Items(kind="tuple" | "list") as other:
+                return self._matrix_is(rows, other)
+            case Items(kind="tuple" | "list") as other, Matrix(rows=rows):
+                return self._matrix_is(rows, other)
+        left_text, right_text = forms.text_of(gold), forms.text_of(answer)
+        return bool(left_text and right_text) and self._texts(left_text or "", right_text or "")
+
+    def _rows(self, gold: _Rows, answer: _Rows) -> bool:
+        same_shape = [len(row) for row in gold] == [len(row) for row in answer]
+        return same_shape and all(
+            self._pairwise(one, two) for one, two in zip(gold, answer, strict=True)
+        )
+
+    def _matrix_is(self, rows: _Rows, other: Items) -> bool:
+        """`(1, 2)` for a row or a column, `[[1, 2], [3, 4]]` for any matrix."""
+        inner = [item.items for item in other.items if isinstance(item, Items)]
+        if inner:
+            return (
+                other.brackets == "[]"
+                and len(inner) == len(other.items)
+                and self._rows(rows, tuple(inner))
+            )
+        entries = tuple(entry for row in rows for entry in row)
+        is_vector = len(rows) == 1 or all(len(row) == 1 for row in rows)
+        is_point = other.brackets in ("()", "[]") and len(other.items) == len(entries)
+        return is_vector and is_point and self._pairwise(entries, other.items)
+
+    def _in_order(self, gold: Items, answer: Items) -> bool:
+        if "tuple" == gold.kind == answer.kind and gold.brackets != answer.brackets:
+            return False
+        if len(gold.items) != len(answer.items):
+            return False
+        answer = forms.coordinates(answer) if gold.kind == "tuple" else answer
+        if answer.kind != "tuple" and gold.brackets != "()":
+            return False
+        if gold.kind != "tuple" and answer.brackets != "()":
+            return False
+        return self._pairwise(gold.items, answer.items)
+
+    def _pairwise(self, gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
+        return all(self.equal(left, right) for left, right in zip(gold, answer, strict=True))
+
+    def _any_order(self, gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
+        """Each gold item is among the answers, and each answer among the gold items."""
+        if len(gold) > grammar.ITEMS_MAX or len(answer) > grammar.ITEMS_MAX:
+            return False
+        met: set[int] = set()
+        for item in gold:
+            found = next(
+                (at for at in nearest_first(item, answer) if self.equal(item, answer[at])),
+                None,
+            )
+            if found is None:
+                return False
+            met.add(found)
+        return all(
+            at in met or any(self.equal(gold[near], item) for near in nearest_first(item, gold))
+            for at, item in enumerate(answer)
+        )
+
+
+def _said(error: BaseException) -> str:
+    """The error's text; creating it may fail too."""
+    try:
+        return str(error)[:200]
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - the text of an exception may not be available
+        return "(no text)"

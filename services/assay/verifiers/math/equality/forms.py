@@ -1,0 +1,192 @@
+"""What an answer is apart from its value: words, names, text, regions."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from typing_extensions import TypeIs
+
+from assay.verifiers.math import agreement, grammar, numeric
+from assay.verifiers.math.equality.numbers import number_text
+from assay.verifiers.math.grammar import (
+    Answer,
+    Chain,
+    Element,
+    Items,
+    Matrix,
+    Named,
+    Number,
+    Union,
+    Words,
+)
+
+_AXES: Final = frozenset({"x", "y", "z"})
+_RANKED_ITEMS_MAX: Final = 64
+
+
+def word(answer: Answer) -> str:
+    match answer:
+        case Words():
+            return grammar.meaning(answer.text)
+        case Element():
+            return grammar.meaning(answer.text) if answer.text.isalpha() else ""
+    return ""
+
+
+def is_nothing(answer: Answer) -> bool:
+    """The empty set, in symbols or in words."""
+    match answer:
+        case Items(kind="set", items=()):
+            return True
+        case Words(text=text):
+            return grammar.meaning(text) == "no solution"
+    return False
+
+
+def same_name(gold: str, answer: str) -> bool:
+    """`W(n)` and `W(x)` name the same function, and `y` the values of a function of `x`."""
+    if gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != ""):
+        return True
+    if "(" not in answer and answer.partition("_")[0] == gold:  # `x_1 = 2` for `x = 2`
+        return True
+    return "y" in (gold, answer) and (gold.endswith("(x)") or answer.endswith("(x)"))
+
+
+def is_relation(text: str) -> bool:
+    return any(mark in text for mark in ("=", "<", ">", "\\le", "\\ge", "\\neq"))
+
+
+def text_of(answer: Answer | None) -> str | None:
+    match answer:
+        case Number():
+            return number_text(answer)
+        case Matrix():
+            return answer.text
+        case Element():
+            return answer.text
+        case Named():
+            return answer.text
+    return None
+
+
+def region_text(answer: Answer) -> str | None:
+    """As mathematics: an interval, a union, a set, an inequality."""
+    match answer:
+        case Union():
+            return answer.text
+        case Items(kind="tuple"):
+            inner = [text_of(item) for item in answer.items]
+            if len(inner) != 2 or None in inner:
+                return None
+            return f"{answer.brackets[0]}{inner[0]},{inner[1]}{answer.brackets[1]}"
+        case Items(kind="set"):
+            inner = [text_of(item) for item in answer.items]
+            if None in inner:
+                return None
+            return "\\{" + ",".join(str(text) for text in inner) + "\\}"
+        case Element() | Named():
+            text = answer.text
+            return text if is_relation(text) or "\\" in text else None
+    return None
+
+
+def single(answer: Answer) -> Answer:
+    """The same answer given twice is one answer."""
+    if (
+        isinstance(answer, Items)
+        and answer.kind == "list"
+        and answer.brackets != "pm"
+        and len(answer.items) > 1
+    ):
+        first = answer.items[0]
+        if all(_surely_equal(first, item) for item in answer.items[1:]):
+            return first
+    return answer
+
+
+def values(answer: Answer) -> Sequence[Answer]:
+    """What may be compared: of a chain its values, or else what it says otherwise."""
+    found = agreement.values(answer) if isinstance(answer, Chain) else None
+    return (otherwise(answer),) if found is None else found
+
+
+def otherwise(answer: Answer) -> Answer:
+    return answer.otherwise if isinstance(answer, Chain) else answer
+
+
+def is_region(answer: Answer) -> TypeIs[Items]:
+    return isinstance(answer, Items) and answer.kind == "tuple" and len(answer.items) == 2
+
+
+def as_region(answer: Element | Named) -> Items | None:
+    """The interval that an inequality in one name describes."""
+    said = grammar.region(answer.text)
+    found = None if said is None else grammar.read(said[1])
+    return found if isinstance(found, Items) and found.kind == "tuple" else None
+
+
+def regions(answer: Answer) -> tuple[Answer, ...]:
+    """The intervals of a union, or of inequalities in one name; empty if it is something else."""
+    if isinstance(answer, Union):
+        return answer.parts
+    if not isinstance(answer, Items) or answer.kind != "list":
+        return ()
+    names: set[str] = set()
+    found: list[Answer] = []
+    for item in answer.items:
+        if isinstance(item, Named):
+            names.add(item.name)
+            found.append(item.value)
+        elif isinstance(item, Element) and (said := grammar.region(item.text)):
+            names.add(said[0])
+            found.append(grammar.read(said[1]))
+        else:
+            found.append(item)
+    return tuple(found) if len(names) <= 1 and all(map(is_region, found)) else ()
+
+
+def coordinates(answer: Items) -> Items:
+    """`y = 2, x = 3` in the order of the axes."""
+    names = [item.name for item in answer.items if isinstance(item, Named)]
+    if len(names) < 2 or len(names) != len(answer.items) or not set(names) <= _AXES:
+        return answer
+    ordered = sorted(answer.items, key=lambda item: item.name if isinstance(item, Named) else "")
+    return replace(answer, items=tuple(ordered))
+
+
+def _surely_equal(one: Answer, other: Answer) -> bool:
+    if one.form == other.form:
+        return True
+    return (
+        isinstance(one, Number)
+        and isinstance(other, Number)
+        and (one.value, one.is_percent) == (other.value, other.is_percent)
+    )
+
+
+def nearest_first(item: Answer, others: Sequence[Answer]) -> list[int]:
+    """The position in `others` where an equal one is most likely."""
+    order = list(range(len(others)))
+    if len(others) > _RANKED_ITEMS_MAX:
+        return order
+    value = _approximate(item)
+    if value is None:
+        return order
+
+    def distance(at: int) -> float:
+        other = _approximate(others[at])
+        return math.inf if other is None else abs(other - value)
+
+    return sorted(order, key=distance)
+
+
+def _approximate(answer: Answer) -> float | None:
+    match answer:
+        case Number():
+            return float(answer.value) if abs(answer.value) < 10**300 else None
+        case Named():
+            return _approximate(answer.value)
+        case Element():
+            return numeric.approximate(answer.text)
+    return None

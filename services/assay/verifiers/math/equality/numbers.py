@@ -1,0 +1,107 @@
+"""Plain numbers, ratios and times of day: compared exactly, and written as LaTeX. No algebra."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+from assay.verifiers.math.definition import MathSettings
+from assay.verifiers.math.grammar import Answer, Number, Ratio, Time
+from assay.verifiers.math.lexicon import units
+
+_SMALL: Final = Fraction(1, 1_000)
+_PLACES_MAX: Final = 1_000
+_HALF_DAY_S: Final = 12 * 3_600
+
+
+def numbers_equal(gold: Number, answer: Number, settings: MathSettings) -> bool:
+    """Exactly equal; a decimal may be rounded; `28%`, `28` and `0.28` are the same percentage."""
+    if not units_fit(gold, answer):
+        return False
+    left, right = gold.value, answer.value
+    is_decimal = gold.is_decimal or answer.is_decimal
+    if gold.is_percent == answer.is_percent:
+        return _close(left, right, is_decimal, settings)
+    if _close(left, right, is_decimal, settings):
+        return True
+    hundredth = Fraction(1, 100)
+    left = left * hundredth if gold.is_percent else left
+    right = right * hundredth if answer.is_percent else right
+    return _close(left, right, is_decimal, settings)
+
+
+def _close(gold: Fraction, answer: Fraction, is_decimal: bool, settings: MathSettings) -> bool:  # noqa: FBT001 - one of four plain values
+    if gold == answer:
+        return True
+    if not is_decimal or not gold:  # only zero is rounded to zero
+        return False
+    if abs(gold) < _SMALL:
+        scale = Fraction(10) ** -_exponent(gold)
+        gold, answer = gold * scale, answer * scale
+    places = settings.float_rounding
+    return round(gold, places) == round(answer, places)
+
+
+def _exponent(value: Fraction) -> int:
+    """Exponent of the leading decimal digit."""
+    return math.floor(math.log10(abs(value.numerator)) - math.log10(value.denominator))
+
+
+def proportional(gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
+    left = [term.value for term in gold if isinstance(term, Number)]
+    right = [term.value for term in answer if isinstance(term, Number)]
+    if not any(left) or not any(right):
+        return left == right
+    at = next(index for index, value in enumerate(left) if value)
+    return all(
+        one * right[at] == other * left[at] for one, other in zip(left, right, strict=True)
+    ) and (right[at] > 0) == (left[at] > 0)
+
+
+def same_time(gold: Time, answer: Time) -> bool:
+    if gold.half and answer.half:
+        return gold.seconds == answer.seconds and gold.half == answer.half
+    if gold.half or answer.half:
+        stated, other = (gold, answer) if gold.half else (answer, gold)
+        full = stated.seconds % _HALF_DAY_S + (_HALF_DAY_S if stated.half == "pm" else 0)
+        return other.seconds in {stated.seconds, full}
+    return gold.seconds == answer.seconds
+
+
+def ratio_of(answer: Answer) -> Ratio | None:
+    if isinstance(answer, Ratio):
+        return answer
+    if isinstance(answer, Time) and answer.terms:
+        terms = tuple(Number(Fraction(term), form=str(term)) for term in answer.terms)
+        return Ratio(terms=terms)
+    return None
+
+
+def units_fit(gold: Answer, answer: Answer) -> bool:
+    """A unit may be left out; two units of measure must be the same."""
+    left, right = getattr(gold, "unit", ""), getattr(answer, "unit", "")
+    if not left or not right or left == right:
+        return True
+    return not (units.is_known_unit(left) and units.is_known_unit(right))
+
+
+def number_text(number: Number) -> str:
+    """A number as LaTeX; a decimal stays one."""
+    percent = "\\%" if number.is_percent else ""
+    value = number.value
+    if number.is_decimal:
+        return _decimal_text(value) + percent
+    if value.denominator == 1:
+        return f"{value.numerator}{percent}"
+    sign = "-" if value < 0 else ""
+    return f"{sign}\\frac{{{abs(value.numerator)}}}{{{value.denominator}}}{percent}"
+
+
+def _decimal_text(value: Fraction) -> str:
+    """All digits; the denominator has only the prime factors 2 and 5."""
+    places = 0
+    while value.denominator != 1 and places < _PLACES_MAX:
+        value *= 10
+        places += 1
+    sign, digits = "-" if value < 0 else "", str(abs(int(value))).rjust(places + 1, "0")
+    return f"{sign}{digits[: len(digits) - places]}.{digits[len(digits) - places :] or '0'}"
