@@ -132,10 +132,14 @@ async def own_network() -> AsyncIterator[tuple[list[str], str, str]]:
         within = ["ip", "netns", "exec", name]
         user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
         trying = [*within, *user, sys.executable, "-c", "import assay.worker.build"]
-        sees_us = subprocess.run(trying, check=False, capture_output=True).returncode == 0
+        sees_us = await asyncio.to_thread(_succeeds, trying)
         yield [*within, *(user if sees_us else ())], here, there
     finally:
         ip("netns", "del", name)
+
+
+def _succeeds(command: Sequence[str]) -> bool:
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
 def environment(data_dir: Path, **settings: str) -> dict[str, str]:
