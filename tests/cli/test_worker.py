@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from assay.cli.main import load_command
+from assay.cli.main import app
 from assay.cli.platform.worker import DAYS_MAX, UNITS_S, duration
 from assay.core.errors import InvalidRequest
 from assay.edge.clock import Clock
@@ -20,9 +20,9 @@ def test_a_token_says_its_stages_and_its_end(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(KEY)
     run = CliRunner().invoke(
-        load_command("worker-token"),
-        ["--stage", "run", "--stage", "compile", "--stage", "run", "--key-file", str(file),
-         "--for", "2h", "--name", "pod"],
+        app,
+        ["worker-token", "--stage", "run", "--stage", "compile", "--stage", "run",
+         "--key-file", str(file), "--for", "2h", "--name", "pod"],
         standalone_mode=False,
     )  # fmt: skip
     assert run.exit_code == 0, run.exception
@@ -36,7 +36,7 @@ def test_a_file_without_a_good_key_is_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("short")
     run = CliRunner().invoke(
-        load_command("worker-token"), ["--stage", "run", "--key-file", str(file)],
+        app, ["worker-token", "--stage", "run", "--key-file", str(file)],
         standalone_mode=False,
     )  # fmt: skip
     assert isinstance(run.exception, InvalidRequest)

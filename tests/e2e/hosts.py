@@ -220,10 +220,10 @@ def rows(count: int, draw: random.Random) -> list[tuple[str, Request, float]]:
         value, right = draw.randrange(10_000), draw.random() < 0.6
         said = value if right else value + 1
         if number % 3:
-            response, reference = f"So the answer is \\boxed{{{said}}}.", {"answer": str(value)}
-            pipeline = "math"
+            response, pipeline = f"So the answer is \\boxed{{{said}}}.", "math"
+            reference: dict[str, object] = {"answers": [str(value)]}
         else:
-            response, reference, pipeline = str(said), {"answer": str(value)}, "exact"
+            response, pipeline, reference = str(said), "exact", {"answers": [str(value)]}
         request = Request(request_id=f"r{number}", response=response, reference=reference)
         found.append((pipeline, request, float(right)))
     return found

@@ -12,7 +12,6 @@ from typing import Final
 
 from assay.config.settings import StoreSettings
 from assay.core.codec import pack
-from assay.core.hosts.record import HostRecord
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -56,7 +55,7 @@ from assay.store.fitness import Examiner
 from assay.store.link import SLICE, Argument, Link, Reply
 from assay.store.operations.artifacts import Artifacts
 from assay.store.operations.filling import Filling
-from assay.store.operations.hosts import Hosts
+from assay.store.operations.hosts import HostCalls, Hosts
 from assay.store.operations.leases import Leases
 from assay.store.operations.open_work import read_open_work
 from assay.store.operations.opening import Opening
@@ -85,7 +84,7 @@ def open_store(settings: StoreSettings, *, data_dir: Path) -> "ValkeyStore":
     return ValkeyStore(settings, url=url, embedded=url == embedded)
 
 
-class ValkeyStore:
+class ValkeyStore(HostCalls):
     """Implements `assay.store.port.Store`."""
 
     def __init__(
@@ -328,24 +327,6 @@ class ValkeyStore:
         markers = [self._link.key("m", stage) for stage in stages]
         reply = await self._link.wait("BZPOPMIN", *markers, timeout_s, timeout_s=timeout_s)
         return stages[markers.index(reply[0].decode())] if reply else None
-
-    # -- hosts ---------------------------------------------------------------------------------
-
-    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
-        """See `Store.put_host`."""
-        return await self._hosts.put(host, lease_s=lease_s)
-
-    async def drop_host(self, worker: WorkerId) -> None:
-        """See `Store.drop_host`."""
-        await self._hosts.drop(worker)
-
-    async def hosts(self) -> Sequence[HostRecord]:
-        """See `Store.hosts`."""
-        return await self._hosts.all()
-
-    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
-        """See `Store.take_back`."""
-        return await self._hosts.take_back(stage, worker, attempts_max=attempts_max)
 
     # -- operators -----------------------------------------------------------------------------
 

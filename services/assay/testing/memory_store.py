@@ -8,9 +8,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from assay.core.hosts.record import HostRecord
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -44,19 +43,13 @@ from assay.core.records import (
 from assay.core.store_limits import artifact_too_large, too_many_uploads
 from assay.core.tools.rate import next_free_s
 from assay.store.port import Fitness, Pace
+from assay.testing.host_commands import HostCommands, Now
 from assay.testing.queue_model import QueueLimits, QueueModel
 
 RECHECK_S: Final = 3.0
 ARTIFACT_BYTES_MAX: Final = 64 * 1024**2
 ARTIFACTS_MAX: Final = 4_096
 UPLOADS_KEPT_NS: Final = 86_400 * 10**9
-
-
-class Now(Protocol):
-    """The part of a clock that the store needs."""
-
-    def now_ns(self) -> int:
-        """Unix time."""
 
 
 @dataclass(slots=True)
@@ -71,7 +64,7 @@ class _Making:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class MemoryStore:
+class MemoryStore(HostCommands):
     """Implements `assay.store.port.Store`."""
 
     def __init__(self, clock: Now, limits: QueueLimits | None = None) -> None:
@@ -293,32 +286,6 @@ class MemoryStore:
         finally:
             if sleeper in self._sleepers:
                 self._sleepers.remove(sleeper)
-
-    # -- hosts ---------------------------------------------------------------------------------
-
-    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
-        """See `Store.put_host`."""
-        is_new = self._model.hosts.put(host, int(lease_s * 1e9), self._clock.now_ns())
-        self._model.changes.planning |= is_new
-        self._wake()
-        return is_new
-
-    async def drop_host(self, worker: WorkerId) -> None:
-        """See `Store.drop_host`."""
-        self._model.changes.planning |= self._model.hosts.drop(worker)
-        self._wake()
-
-    async def hosts(self) -> Sequence[HostRecord]:
-        """See `Store.hosts`."""
-        return self._model.hosts.all(self._clock.now_ns())
-
-    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
-        """See `Store.take_back`."""
-        taken = self._model.take_back(
-            stage, worker, attempts_max=attempts_max, now_ns=self._clock.now_ns()
-        )
-        self._wake()
-        return taken
 
     # -- operators -----------------------------------------------------------------------------
 

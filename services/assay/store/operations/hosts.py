@@ -71,6 +71,28 @@ class Hosts:
         )
 
 
+class HostCalls:
+    """The calls of a store about hosts."""
+
+    _hosts: Hosts
+
+    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+        """See `Store.put_host`."""
+        return await self._hosts.put(host, lease_s=lease_s)
+
+    async def drop_host(self, worker: WorkerId) -> None:
+        """See `Store.drop_host`."""
+        await self._hosts.drop(worker)
+
+    async def hosts(self) -> Sequence[HostRecord]:
+        """See `Store.hosts`."""
+        return await self._hosts.all()
+
+    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
+        """See `Store.take_back`."""
+        return await self._hosts.take_back(stage, worker, attempts_max=attempts_max)
+
+
 def too_many_hosts() -> Saturated:
     """The error that `put_host` raises."""
     return Saturated(f"{HOSTS_MAX} worker hosts are registered", retry_after_s=RETRY_AFTER_S)
