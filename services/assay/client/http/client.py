@@ -256,7 +256,7 @@ class HttpBatch:
         return bodies.batch_status(bodies.parsed(content))
 
     def pages(self, *, cursor: int = 0) -> Iterator[Page]:
-        """See `SyncBatch.pages`; after a lost connection it goes on from the last page's cursor."""
+        """See `SyncBatch.pages`; after a lost connection it resumes from the last page's cursor."""
         pauses = self._transport.pauses()
         while True:
             try:
