@@ -3,7 +3,8 @@
 Two libraries are made from `runtime/assay/rollout/native/`: `libassay_rollout.so`, the runtime, and
 `libassay_guard.so`, the allocation counter that the hot-path guard preloads; one from
 `services/assay/sandbox/native/`: `libassay_box.so`, pid 1 of the sandbox's boxes. Only a C11
-compiler is needed (`$CC`, else `cc`). `python hatch_build.py` compiles in place, without installing.
+compiler is needed (`$CC`, else `cc`). `python hatch_build.py` compiles in place, without
+installing.
 
 They are Linux only, and clients do not need them: without a compiler, or on another system, the
 wheel is made without the libraries, tagged for every platform. `assay.rollout` then raises
