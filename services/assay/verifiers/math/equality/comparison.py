@@ -95,6 +95,10 @@ class Comparison:
                 return gold.form == answer.digits and not gold.unit
             case (Based(), _) | (_, Based()):
                 return False
+            case (Number(unit=unit), Element()) if unit and (said := forms.with_unit(answer, unit)):
+                return numbers.numbers_equal(gold, said, self.settings)
+            case (Element(), Number(unit=unit)) if unit and (said := forms.with_unit(gold, unit)):
+                return numbers.numbers_equal(said, answer, self.settings)
             case (Time() | Ratio(), Time() | Ratio()):
                 return self._ratio(numbers.ratio_of(gold), numbers.ratio_of(answer))
             case (Time() | Ratio(), Number() | Element()):
