@@ -51,7 +51,7 @@ FAMILIES: Final = (
         ("(C) <b>", "(B) <a>", "B", "(B)", "<b>", "C or B", "not C", "(B), (C)"),
     ),
     Family(
-        "0x<a>", ("<a>_{16}", "0x<a>", "<a> \\text{ base } 16"), ("0x<b>", "<b>_{16}", "<a>_{8}", "-0x<a>")
+        "0x<a>", ("<a>_{16}", "0x<a>", "<a> \\text{ base } 16"), ("0x<b>", "<b>_{16}", "<a>_{8}", "-0x<a>", "<a>")
     ),
     Family(
         "\\text{noon}", ("12:00 \\text{ PM}", "12 pm", "12:00 noon", "Noon"), ("midnight", "12 am", "<a>", "1 pm")

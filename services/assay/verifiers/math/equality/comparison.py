@@ -90,9 +90,10 @@ class Comparison:
             case Based(), Based():
                 return int(gold.digits, gold.base) == int(answer.digits, answer.base)
             case Based(), Number():
-                return answer.form.upper().lstrip("0") == gold.digits and not answer.unit
+                alone = answer.form.upper().lstrip("0") == gold.digits and not answer.unit
+                return alone and not gold.is_prefixed
             case Number(), Based():
-                return gold.form == answer.digits and not gold.unit
+                return gold.form == answer.digits and not gold.unit and not answer.is_prefixed
             case (Based(), _) | (_, Based()):
                 return False
             case (Number(unit=unit), Element()) if unit and (said := forms.with_unit(answer, unit)):

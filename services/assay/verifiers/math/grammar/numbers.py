@@ -139,7 +139,9 @@ def read_based(text: str, _reader: Reader) -> Answer | None:
         digits = prefixed["digits"].upper()
         if len(digits) > _DIGITS_MAX or any(int(digit, 36) >= base for digit in digits):
             return None
-        return Based(digits=digits.lstrip("0") or "0", base=base, form=notation.form(text))
+        return Based(
+            digits=digits.lstrip("0") or "0", base=base, form=notation.form(text), is_prefixed=True
+        )
     match = _BASED.fullmatch(text)
     if match is None:
         return None
