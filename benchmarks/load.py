@@ -176,16 +176,7 @@ def main() -> int:
             "p50_s_busy",
         ),
     )
-    with tempfile.TemporaryDirectory() as scratch:
-        programs = compiled(scratch, kinds, arguments.cpu)
-        with ProcessPoolExecutor(
-            arguments.callers, initializer=open_local, initargs=(scratch, programs)
-        ) as callers:
-            limit = [arguments.cpu] * len(responses)
-            idle = list(callers.map(judge, responses, limit))
-            with busy(arguments.busy):
-                loaded = list(callers.map(judge, responses, limit))
-                load = os.getloadavg()[0]
+    idle, loaded, load = _both(kinds, responses, arguments)
     wrong = undecided = 0
     for kind in kinds:
         at = [number for number, one in enumerate(responses) if one is kind]
@@ -214,6 +205,23 @@ def main() -> int:
         file=sys.stderr,
     )
     return 1 if wrong else 0
+
+
+def _both(
+    kinds: list[Case], responses: list[Case], arguments: argparse.Namespace
+) -> tuple[list[tuple[Ended | None, float]], list[tuple[Ended | None, float]], float]:
+    """What each response got on the machine as it is and beside busy processes; the load then."""
+    with tempfile.TemporaryDirectory() as scratch:
+        programs = compiled(scratch, kinds, arguments.cpu)
+        with ProcessPoolExecutor(
+            arguments.callers, initializer=open_local, initargs=(scratch, programs)
+        ) as callers:
+            limit = [arguments.cpu] * len(responses)
+            idle = list(callers.map(judge, responses, limit))
+            with busy(arguments.busy):
+                loaded = list(callers.map(judge, responses, limit))
+                load = os.getloadavg()[0]
+    return idle, loaded, load
 
 
 def _responses(kinds: list[Case], honest: int) -> list[Case]:

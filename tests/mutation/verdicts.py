@@ -300,7 +300,7 @@ LIMITS: Final = [
     *_of(
         "limits",
         f"{REFEREE}/link.py",
-        ("code_python", "code_hostile", "bounds"),
+        ("rules", "code_python", "code_hostile", "bounds"),
         (
             "        if self._cpu_s() > self._ends_s[0]:",
             "        if self._cpu_s() > self._ends_s[0] * 100:",

@@ -154,3 +154,17 @@ def test_no_test_is_run_after_the_sum_of_their_time_is_spent(
     ended = judge("code.python", f"```python\n{spin}```", tests, **limits)
     assert ended.reward is not None
     assert 2 <= len(runs) <= 4
+
+
+def test_calls_between_tests_and_program_nest_to_a_limit_of_their_own(judge: Judge) -> None:
+    """Also where the interpreter's limit has been raised."""
+    raised = "import sys\nsys.setrecursionlimit(20000)\n"
+    program = f"```python\n{raised}def f(call, n):\n    return call(n - 1) if n else 0\n```"
+    tests = (
+        f"{raised}def call(n):\n    return f(call, n)\ntry:\n    call(500)\n"
+        "except RecursionError as error:\n    assert 'between tests and program' in str(error)\n"
+        "else:\n    raise AssertionError('no limit')\n"
+    )
+    reference = {"asserts": {"code": [tests], "functions": ["f"]}}
+    ended = judge("code.python", program, reference)
+    assert ended.reward == 1.0, ended.evidence
