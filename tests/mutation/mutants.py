@@ -359,4 +359,37 @@ PLAN: Final = [
     ),
 ]
 
-MUTANTS: Final = (*ORDERING, *LEASES, *FENCES, *CAPS, *RETRIES, *COUNTERS, *PLAN)
+WHOLE_GROUPS: Final = [
+    *_of(
+        "groups",
+        f"{MODEL}/queue_groups.py",
+        ("whole and 0 < len(group.members) == group.live", "whole and 0 < len(group.members)"),
+        (
+            "not batch.open or group.submitted == batch.spec.group_size",
+            "not batch.open",
+        ),
+        (
+            "for _, job in sorted(group.members.items())",
+            "for _, job in sorted(group.members.items())[:2]",
+        ),
+    ),
+    *_of(
+        "groups",
+        f"{MODEL}/queue_batches.py",
+        ('        if own.state == "leased":\n            job.batch.running -= 1\n', ""),
+        ("            touched.gathered.add(request.group_id)\n", ""),
+        ("        self.open_groups(batch, batch.groups, now_ns)\n", ""),
+    ),
+    *_of(
+        "groups",
+        f"{WORKER}/finish.py",
+        ("gathers = next_stage == claim.task.group_stage", "gathers = False"),
+        (
+            "tuple(zip(jobs, finishes, strict=True))",
+            "tuple(zip(jobs, finishes[::-1], strict=True))",
+        ),
+    ),
+]
+MUTANTS: Final = (
+    *ORDERING, *LEASES, *FENCES, *CAPS, *RETRIES, *COUNTERS, *PLAN, *WHOLE_GROUPS,
+)  # fmt: skip

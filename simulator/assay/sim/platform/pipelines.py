@@ -17,6 +17,8 @@ from assay.verifiers.port import PipelineDefinition, StageDefinition
 
 FIRST: Final = StageName("sim.first")
 SECOND: Final = StageName("sim.second")
+GROUPS: Final = StageName("sim.groups")
+"""Judges whole groups."""
 STAGES: Final = (FIRST, SECOND)
 LEASE_S: Final = 6.0
 CPU_S_MAX: Final = 1.5
@@ -103,11 +105,14 @@ def script_of(response: bytes) -> Script:
     return Script(Deed(deed), int(first_ms), int(second_ms), int(points))
 
 
-def pipelines(*, together: bool = False) -> dict[PipelineName, PipelineDefinition]:
+def pipelines(
+    *, together: bool = False, groups: bool = False
+) -> dict[PipelineName, PipelineDefinition]:
     """One pipeline with one stage and one with two; they share the first stage.
 
     `together`: the slots of the first stage judge a batch at once, so that no one can say which
-    request ended a slot. Such a stage has no limit on CPU time.
+    request ended a slot. Such a stage has no limit on CPU time. `groups`: a third pipeline's last
+    stage judges whole groups.
     """
     first = StageDefinition(
         spec=StageSpec(
@@ -131,9 +136,26 @@ def pipelines(*, together: bool = False) -> dict[PipelineName, PipelineDefinitio
         handler="assay.sim.platform:none",
         runs_untrusted_code=True,
     )
+    whole = StageDefinition(
+        spec=StageSpec(
+            name=GROUPS,
+            resources=Resources(cpu_cores=1.0),
+            timeout_s=2 * TIMEOUT_S,
+            lease_s=LEASE_S,
+            gathers=True,
+        ),
+        handler="assay.sim.platform:none",
+        confined=True,
+    )
     one = PipelineSpec(name=PipelineName("sim.one"), description="One stage.", stages=(FIRST,))
     two = PipelineSpec(name=PipelineName("sim.two"), description="Two stages.", stages=STAGES)
-    return {
+    found = {
         one.name: PipelineDefinition(spec=one, stages=(first,)),
         two.name: PipelineDefinition(spec=two, stages=(first, second)),
     }
+    if groups:
+        grouped = PipelineSpec(
+            name=PipelineName("sim.grouped"), description="Whole groups.", stages=(FIRST, GROUPS)
+        )
+        found[grouped.name] = PipelineDefinition(spec=grouped, stages=(first, whole))
+    return found
