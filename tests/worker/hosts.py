@@ -59,9 +59,12 @@ class Trainer:
     settings: dict[str, object] = field(default_factory=dict)
 
     async def submit(
-        self, pipeline: str, responses: Sequence[str], reference: dict[str, object] | None = None
+        self,
+        pipeline: str,
+        responses: Sequence[str],
+        reference: dict[str, object] | None = None,
     ) -> BatchId:
-        """Open a batch of these."""
+        """Open a batch of these; for a pipeline that judges groups they are one."""
         definition = load_pipelines()[PipelineName(pipeline)]
         task = TaskRecord(
             tenant=TENANT,
@@ -69,7 +72,9 @@ class Trainer:
             pipeline=definition.spec.name,
             stages=definition.spec.stages,
             settings_json=definition.settings(**self.settings).model_dump_json().encode(),
+            group_stage=definition.group_stage,
         )
+        is_group = definition.group_stage is not None
         await self.store.put_task(task)
         batch = BatchId(secrets.token_hex(6))
         spec = BatchSpec(
@@ -77,7 +82,7 @@ class Trainer:
             batch_id=batch,
             task_id=task.task_id,
             size=len(responses),
-            group_size=0,
+            group_size=len(responses) if is_group else 0,
             deadline_after_ms=60_000,
         )
         await self.store.open_batch(spec, Quota())
@@ -85,7 +90,7 @@ class Trainer:
         requests = [
             NewRequest(
                 request_id=RequestId(f"r{number}"),
-                group_id=GroupId(""),
+                group_id=GroupId("g" if is_group else ""),
                 response=response.encode(),
                 reference=told,
             )

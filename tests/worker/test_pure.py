@@ -223,7 +223,11 @@ def test_times_lie_between_claim_and_now(
 
 def test_a_broken_limit_is_worth_what_the_task_says() -> None:
     ended = broke_limit(
-        claim(settings=b'{"reward_resource_limit": -0.25}'), limit="cpu_limit", error="", cpu_s=1.5
+        claim(settings=b'{"reward_resource_limit": -0.25}'),
+        handover=b"",
+        limit="cpu_limit",
+        error="",
+        cpu_s=1.5,
     )
     assert (ended.outcome, ended.reward) == (Outcome.RESOURCE_LIMIT, -0.25)
     assert unpack_body(ended.body)[1].cpu_s == 1.5

@@ -171,12 +171,24 @@ class GroupHandler(Protocol):
         error in the evidence: it leaves the group without a reward.
 
         Raises:
-            Exception: an infrastructure failure; the whole group counts as a failed attempt and is
-                judged again, all members together.
+            Exception: where the stage is confined, or has trusted members (`TrustingGroupHandler`),
+                the worker finds out which members cause it, ends those, and has the others judged.
+                Elsewhere an infrastructure failure, since a service may have failed: the whole
+                group counts as a failed attempt and is judged again, all members together.
         """
 
     def close(self) -> None:
         """Release the handler's resources; called once, on drain."""
+
+
+@runtime_checkable
+class TrustingGroupHandler(GroupHandler, Protocol):
+    """A handler of groups that can say what a harmless member looks like."""
+
+    def trusted(self, work: Work) -> Work:
+        """`work` with a response and a hand-over that no candidate wrote, and that pass through
+        everything which `work` passes through. If a group of it alone fails like the group of
+        `work`, no response is at fault."""
 
 
 @runtime_checkable
@@ -205,6 +217,8 @@ class StageDefinition:
     """A host without isolation refuses to serve the stage."""
     audits: bool = False
     """Its handler is an `AuditingHandler`."""
+    trusts: bool = False
+    """Its handler is a `TrustingGroupHandler`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,10 +288,21 @@ def reward_at_limit(settings_json: bytes) -> float:
     Raises:
         ValueError: the settings are not JSON, or their reward is not a finite number.
     """
-    name = "reward_resource_limit"
+    return _own(settings_json, "reward_resource_limit").reward_resource_limit
+
+
+def reward_at_fault(settings_json: bytes) -> float:
+    """Return the reward that a task's settings, of any pipeline, give a wrong response.
+
+    Raises:
+        ValueError: the settings are not JSON, or their reward is not a finite number.
+    """
+    return _own(settings_json, "reward_fail").reward_fail
+
+
+def _own(settings_json: bytes, name: str) -> PipelineSettings:
     told = json.loads(settings_json or b"{}")
-    given = {name: told[name]} if name in told else {}
-    return PipelineSettings.model_validate(given).reward_resource_limit
+    return PipelineSettings.model_validate({name: told[name]} if name in told else {})
 
 
 def resource_limited(

@@ -13,7 +13,8 @@ from typing import Final
 
 from assay.core.records import Claim, Member, payload_bytes
 from assay.sandbox.accounting.blocked import BlockedTime
-from assay.worker.slots.messages import WireWork
+from assay.worker.auditing.culprits import CONTROL, CulpritSearch, chosen
+from assay.worker.slots.messages import SaidGroup, WireWork
 
 RERUNS_MAX: Final = 3
 ASSIGNMENT_BYTES_MAX: Final = 16 * 1024**2
@@ -42,6 +43,10 @@ class HeldClaim:
     """See `assay.worker.reuse`; empty: its verdict is for it alone."""
     leads: bool = False
     """Others wait for its verdict, or may."""
+    search: CulpritSearch | None = None
+    """Of a group whose stage failed: which members cause it."""
+    found: SaidGroup | None = None
+    """The verdicts on the part of the group that passed last in this search."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -91,12 +96,26 @@ def bytes_of(claim: Claim) -> int:
     return sum(payload_bytes(one) + len(one.handover) for one in parts)
 
 
-def wire_work(claim: Claim, task: int) -> WireWork:
-    """The claim for a slot; `task`: its place among the tasks of the assignment."""
+def wire_work(claim: Claim, task: int, search: CulpritSearch | None = None) -> WireWork:
+    """The claim for a slot.
+
+    Args:
+        claim: a request, or a group.
+        task: its place among the tasks of the assignment.
+        search: of the group; the slot gets the members that run next.
+    """
     if not claim.members:
         return _wire(claim, task, claim.task.tenant)
-    members = [_wire(member, task, claim.task.tenant) for member in claim.members]
-    return WireWork(task, b"", b"", b"", members=members, submitted=claim.submitted)
+    members = [_wire(one, task, claim.task.tenant) for one in chosen(claim.members, search)]
+    return WireWork(
+        task,
+        b"",
+        b"",
+        b"",
+        members=members,
+        submitted=claim.submitted,
+        is_control=search is not None and search.following == CONTROL,
+    )
 
 
 def _wire(one: Claim | Member, task: int, tenant: str) -> WireWork:

@@ -13,6 +13,8 @@ from assay.core.records import Claim, FailAttempt, Finish, GiveBack, StageReport
 from assay.edge.clock import Clock
 from assay.edge.tracing import Tracer
 from assay.worker.assignment import HeldClaim
+from assay.worker.auditing.culprits import Failure
+from assay.worker.auditing.searches import GroupSearches
 from assay.worker.finish import broke_limit, finish_of
 from assay.worker.reports import Reports
 from assay.worker.slots.messages import Said
@@ -32,8 +34,10 @@ class Attempts:
         clock: Clock,
         tracer: Tracer | None,
         version_of: Callable[[PipelineName, bytes], str],
+        searches: GroupSearches,
     ) -> None:
         self._stage = stage
+        self._searches = searches
         self._worker = worker
         self._reports = reports
         self._clock = clock
@@ -46,7 +50,8 @@ class Attempts:
 
     def judged(self, held: HeldClaim, report: StageReport, said: Said) -> None:
         """A slot judged the request."""
-        self._report(held, report, finish_of(held.claim, said))
+        if not self._searched(held, report, said):
+            self._report(held, report, finish_of(held.claim, said))
 
     def judged_before(self, held: HeldClaim, said: Said) -> None:
         """The same request was judged, so it took no time."""
@@ -56,13 +61,16 @@ class Attempts:
     def failed(self, slot_number: int, held: HeldClaim, why: str) -> None:
         """The attempt failed with its slot."""
         self.log_failure(held, why)
-        self._report(held, self._until_now(slot_number, held), FailAttempt(error=why))
+        report = self._until_now(slot_number, held)
+        if not self._searched(held, report, Failure(error=why)):
+            self._report(held, report, FailAttempt(error=why))
 
     def broke_limit(self, slot_number: int, held: HeldClaim, limit: str, cpu_s: float) -> None:
         """Its slot is killed because the request is over a limit of the stage."""
         error = f"killed at the limit of stage {self._stage}"
-        finish = self._limit_finish(held.claim, limit, error, cpu_s)
-        self._report(held, self._until_now(slot_number, held), finish)
+        report = self._until_now(slot_number, held)
+        if not self._searched(held, report, Failure(error=error, limit=limit, cpu_s=cpu_s)):
+            self._report(held, report, self._limit_finish(held.claim, limit, error, cpu_s))
 
     def give_back(self, claims: Iterable[HeldClaim]) -> None:
         """They were not started; another host takes them."""
@@ -86,12 +94,30 @@ class Attempts:
         worker = self.name(slot_number)
         return StageReport(worker=worker, started_after_ns=0, finished_after_ns=held_ns)
 
+    def _searched(self, held: HeldClaim, report: StageReport, ended: Said | Failure) -> bool:
+        """Whether the end of this run is that of a group whose members at fault are searched."""
+        if not self._searches.concerns(held, ended):
+            return False
+        task = held.claim.task
+        version = self._version_of(task.pipeline, task.settings_json)
+        finish = self._searches.take(held, ended, version=version)
+        if finish is not None:
+            self._report(held, report, finish)
+        return True
+
     def _limit_finish(self, claim: Claim, limit: str, error: str, cpu_s: float) -> Finish:
-        if claim.members:  # which of them is to blame is not known
+        if claim.members:  # a service may have been waited for, so no member is to blame
             return FailAttempt(error=f"{limit}: {error}")
         version = self._version_of(claim.task.pipeline, claim.task.settings_json)
         try:
-            return broke_limit(claim, limit=limit, error=error, cpu_s=cpu_s, version=version)
+            return broke_limit(
+                claim,
+                handover=claim.handover,
+                limit=limit,
+                error=error,
+                cpu_s=cpu_s,
+                version=version,
+            )
         except (CodecError, ValueError) as problem:
             why = f"{limit}, and its task or hand-over cannot be read: {problem}"
             return FailAttempt(error=why)

@@ -14,9 +14,9 @@ from assay.core.records import (
     HandOver,
     StageReport,
 )
-from assay.core.verdict import SECOND_JUDGE, Ended, Evidence, ResourceUse
+from assay.core.verdict import SECOND_JUDGE, TEXT_CHARS_MAX, Ended, Evidence, ResourceUse
 from assay.verifiers.audit import audit_setting, refused
-from assay.verifiers.port import reward_at_limit
+from assay.verifiers.port import reward_at_fault, reward_at_limit
 from assay.verifiers.version import version_after
 from assay.worker.slots.messages import (
     Said,
@@ -109,15 +109,23 @@ def refused_by_audit(claim: Claim, said: SaidEnded) -> SaidEnded:
 
 
 def broke_limit(
-    claim: Claim, *, limit: str, error: str, cpu_s: float, version: str = ""
+    claim: Claim, *, handover: bytes, limit: str, error: str, cpu_s: float, version: str = ""
 ) -> EndRequest:
     """End a request whose own work was killed for a limit, with the reward that its task sets.
+
+    Args:
+        claim: the request, or the group that it belongs to.
+        handover: of the request.
+        limit: the limit's name.
+        error: for the evidence.
+        cpu_s: that its work used.
+        version: of the pipeline on this host.
 
     Raises:
         CodecError: the hand-over cannot be read.
         ValueError: the task's settings cannot be read.
     """
-    carried = unpack_handover(claim.handover)
+    carried = unpack_handover(handover)
     return EndRequest(
         outcome=Outcome.RESOURCE_LIMIT,
         reward=reward_at_limit(claim.task.settings_json),
@@ -126,6 +134,32 @@ def broke_limit(
             carried.use.plus(ResourceUse(cpu_s=cpu_s)),
             pipeline_version=version_after(carried.pipeline_version, version),
             rescorable=True,
+        ),
+    )
+
+
+def broke_the_run(claim: Claim, *, handover: bytes, error: str, version: str = "") -> EndRequest:
+    """End a member of a group that makes the stage fail where a control does not, as wrong.
+
+    Args:
+        claim: the group.
+        handover: of the member.
+        error: for the evidence.
+        version: of the pipeline on this host.
+
+    Raises:
+        CodecError: the hand-over cannot be read.
+        ValueError: the task's settings cannot be read.
+    """
+    carried = unpack_handover(handover)
+    return EndRequest(
+        outcome=Outcome.SCORED,
+        reward=reward_at_fault(claim.task.settings_json),
+        body=pack_body(
+            Evidence(verdict="broke_the_run", error=error[-TEXT_CHARS_MAX:]),
+            carried.use,
+            pipeline_version=version_after(carried.pipeline_version, version),
+            rescorable=False,
         ),
     )
 

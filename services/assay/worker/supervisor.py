@@ -30,6 +30,7 @@ from assay.worker.assignment import (
 )
 from assay.worker.attempts import Attempts
 from assay.worker.auditing.references import ReferenceAudits
+from assay.worker.auditing.searches import GroupSearches
 from assay.worker.finish import second_opinion, times
 from assay.worker.parts import HostParts
 from assay.worker.reports import Reports, note_reaped
@@ -82,6 +83,7 @@ class Supervisor:
             clock=parts.clock,
             tracer=parts.tracer,
             version_of=parts.version_of,
+            searches=GroupSearches(definition, run_again=self._run_again),
         )
         self._limits = LimitWatch(
             self._spec,
@@ -242,11 +244,7 @@ class Supervisor:
     def _hold(self, claims: Sequence[Claim]) -> None:
         now_ns = self._clock.monotonic_ns()
         held = [
-            HeldClaim(
-                claim=claim,
-                claimed_ns=now_ns,
-                payload_bytes=bytes_of(claim),
-            )
+            HeldClaim(claim=claim, claimed_ns=now_ns, payload_bytes=bytes_of(claim))
             for claim in claims
         ]
         self._note_waits([max(0, one.claimed_ns - one.enqueued_ns) / 1e9 for one in claims])
@@ -295,7 +293,7 @@ class Supervisor:
                 self._parts.version_of(claim.task.pipeline, claim.task.settings_json),
             )
             number = tasks.setdefault(task, len(tasks))
-            works.append(wire_work(claim, number))
+            works.append(wire_work(claim, number, one.search))
         slot.send(messages.WORK, list(tasks), works, assignment.individually)
 
     def on_idle(self) -> None:
@@ -381,11 +379,13 @@ class Supervisor:
         """The blamed attempt has failed; the others return to the front of the waiting claims."""
         if blame.blamed is not None and not blame.blamed.is_lost:
             self._attempts.failed(slot.number, blame.blamed, why)
-        again = [held for held in blame.again if not held.is_lost]
+        self._run_again([held for held in blame.again if not held.is_lost])
+
+    def _run_again(self, held: Sequence[HeldClaim]) -> None:
         if self._is_draining:
-            self._attempts.give_back(again)
+            self._attempts.give_back(held)
         else:
-            self._waiting.add_again(again)
+            self._waiting.add_again(held)
             self._give_back_surplus()
 
     # -- limits --------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
     python -m assay.sim --seed N             deterministic simulation testing; prints its seed first
     python -m assay.sim platform --seed N    the same for the whole platform, see `--help` there
+    python -m assay.sim stress --seed N      tuned rivals on mixes of tasks, see `--help` there
     python -m assay.sim --replay FILE        replay an `assay history export` file with each policy
 
 A seed that breaks an invariant exits with 1 and prints the command that replays it.
@@ -19,6 +20,7 @@ with needed("server,sim"):
     from assay.core.errors import InvalidRequest
     from assay.model.policy import Policy
     from assay.planner.core.policy import Assay
+    from assay.sim.laboratory.__main__ import main as stress
     from assay.sim.platform.__main__ import main as platform
     from assay.sim.policies.autoscalers import Kpa
     from assay.sim.policies.distrs import Distrs, ZeroQueue
@@ -108,6 +110,8 @@ def main() -> int:
     """The command line."""
     if sys.argv[1:2] == ["platform"]:
         return platform(sys.argv[2:])
+    if sys.argv[1:2] == ["stress"]:
+        return stress(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m assay.sim", description=__doc__)
     parser.add_argument("--seed", type=lambda text: int(text, 0))
     parser.add_argument("--runs", type=int, default=1, help="seeds N, N + 1, ...")

@@ -49,6 +49,27 @@ def plot_lines(
     save(figure, path)
 
 
+def plot_tradeoffs(mixes: Mapping[str, Sequence[tuple[str, float, float]]], path: Path) -> None:
+    """Cost against p95 d of every setting of every policy, one panel per mix."""
+    columns = min(3, len(mixes))
+    rows = -(-len(mixes) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(5 * columns, 3.5 * rows), squeeze=False)
+    names = list(dict.fromkeys(name for found in mixes.values() for name, _, _ in found))
+    for axis, (mix, found) in zip(axes.flat, mixes.items(), strict=False):
+        for k, name in enumerate(names):
+            mine = [(delay, cost) for policy, delay, cost in found if policy == name]
+            axis.scatter(*zip(*mine, strict=True), label=name, color=f"C{k}", s=18)
+        axis.set_xscale("symlog", linthresh=1.0)
+        axis.set_yscale("log")
+        axis.set_title(mix)
+        axis.set_xlabel("p95 d (s)")
+        axis.set_ylabel("cost")
+    for axis in list(axes.flat)[len(mixes) :]:
+        axis.remove()
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="lower right")
+    save(figure, path)
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write as PNG."""
     path.parent.mkdir(parents=True, exist_ok=True)

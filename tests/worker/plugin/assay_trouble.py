@@ -15,6 +15,7 @@ from assay.core.ids import PipelineName, StageName
 from assay.core.pipeline import PipelineSpec, Resources, StageSpec
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
 from assay.verifiers.port import (
+    GroupWork,
     HandlerContext,
     PipelineDefinition,
     RateLimits,
@@ -41,12 +42,14 @@ class AuditedReference(Reference):
 
 def stage(name: str, handler: str = "TroubleHandler", **spec: object) -> StageDefinition:
     confined, audits = bool(spec.pop("confined", False)), bool(spec.pop("audits", False))
+    trusts = bool(spec.pop("trusts", False))
     fields = {"timeout_s": 20.0, "lease_s": 1.5, **spec}
     return StageDefinition(
         spec=StageSpec(name=StageName(name), **fields),  # type: ignore[arg-type]  # by the callers
         handler=f"assay_trouble:{handler}",
         confined=confined,
         audits=audits,
+        trusts=trusts,
     )
 
 
@@ -64,15 +67,29 @@ STAGES = {
     "broken": stage("broken", handler="BrokenHandler"),
     "audited": stage("audited", handler="AuditHandler", audits=True),
     "pretends": stage("pretends", handler="AuditHandler"),
+    "first": stage("first", handler="FirstHandler"),
+    "group": stage(
+        "group",
+        handler="GroupTrouble",
+        gathers=True,
+        confined=True,
+        cpu_s_max=0.3,
+        batch_max=4,
+        resources=Resources(memory_bytes=256 * MIB),
+    ),
+    "group.trusting": stage("group.trusting", handler="TrustingTrouble", gathers=True, trusts=True),
+    "group.service": stage("group.service", handler="GroupTrouble", gathers=True),
 }
+GROUPS = ("group", "group.trusting", "group.service")
 
 
 def define_pipelines(_settings: VerifierSettings) -> Iterable[PipelineDefinition]:
     """A pipeline of the same name for every stage, and one of two stages."""
     found: list[tuple[str, tuple[StageDefinition, ...]]] = [
-        (name, (each,)) for name, each in STAGES.items()
+        (name, (each,)) for name, each in STAGES.items() if name not in (*GROUPS, "first")
     ]
     found.append(("two", (STAGES["patient"], STAGES["batch"])))
+    found += [(name, (STAGES["first"], STAGES[name])) for name in GROUPS]
     return [
         PipelineDefinition(
             spec=PipelineSpec(
@@ -232,6 +249,43 @@ class TroubleHandler:
     def do_scratch(self) -> str:
         (self._context.scratch / "file").write_text("mine")
         return str(self._context.scratch)
+
+
+class FirstHandler:
+    """Hands every response over to the stage that judges its group."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        """Nothing to set up."""
+
+    def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
+        return [HandedOver(artifact=work.response.encode()) for work in works]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class GroupTrouble(TroubleHandler):
+    """Does what each member's hand-over says. `together`: the group is of two or more; an empty
+    response without a hand-over fails."""
+
+    def run_groups(self, groups: Sequence[GroupWork]) -> Sequence[Sequence[StageVerdict]]:
+        return [[self._member(work, group.works) for work in group.works] for group in groups]
+
+    def _member(self, work: Work, group: Sequence[Work]) -> StageVerdict:
+        word, *arguments = work.handover.decode().split()
+        if word == "together":
+            if len(group) == 1:
+                raise ValueError("a group of one")
+            return self._pass(work, str(len(group)))
+        self._words[word](*arguments)
+        return self._pass(work, str(len(group)))
+
+
+class TrustingTrouble(GroupTrouble):
+    """Knows a member that is harmless."""
+
+    def trusted(self, work: Work) -> Work:
+        return replace(work, response="", handover=b"pass")
 
 
 class AuditHandler(TroubleHandler):

@@ -1,11 +1,12 @@
 """The stage `relative.length`: compares the lengths of a group's responses."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from assay.core.outcome import Outcome
-from assay.core.verdict import Component, Ended, StageVerdict
-from assay.verifiers.port import GroupWork, HandlerContext
-from assay.verifiers.relative.measured import unpack_measured
+from assay.core.verdict import Component, Ended, Evidence, StageVerdict
+from assay.verifiers.port import GroupWork, HandlerContext, Work
+from assay.verifiers.relative.measured import Measured, pack_measured, unpack_measured
 from assay.verifiers.relative.shaping import length_terms
 
 
@@ -18,6 +19,11 @@ class CompareHandler:
     def run_groups(self, groups: Sequence[GroupWork]) -> Sequence[Sequence[StageVerdict]]:
         """Reward right or wrong, and length beside the group's others."""
         return [_compared(group) for group in groups]
+
+    def trusted(self, work: Work) -> Work:
+        """A wrong and empty response, measured."""
+        nothing = Measured(passed=False, length=0, evidence=Evidence(verdict="wrong_answer"))
+        return replace(work, response="", messages=(), handover=pack_measured(nothing))
 
     def close(self) -> None:
         """Nothing to release."""

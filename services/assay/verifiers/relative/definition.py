@@ -52,6 +52,7 @@ def define_pipelines(settings: VerifierSettings) -> Iterable[PipelineDefinition]
             on_demand=True,
         ),
         handler="assay.verifiers.relative.compare:CompareHandler",
+        trusts=True,
     )
     yield PipelineDefinition(
         spec=PipelineSpec(

@@ -12,7 +12,7 @@ import resource
 import socket
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Never
 
@@ -39,6 +39,7 @@ from assay.verifiers.port import (
     PipelineSettings,
     StageDefinition,
     StageHandler,
+    TrustingGroupHandler,
     Work,
     resource_limited,
 )
@@ -177,8 +178,8 @@ class SlotWorker:
     def _out_of_memory(
         self, wire: messages.WireWork, task: messages.WireTask
     ) -> tuple[object, ...]:
-        if wire.members:  # which of them is to blame is not known
-            return messages.failed("memory ran out")
+        if wire.members:  # the host finds out which of them is to blame
+            return messages.failed("memory ran out", limit="memory_limit")
         settings = self._settings_of(self._pipeline_of(task), task)
         evidence = Evidence(verdict="memory_limit", error="memory ran out")
         carried = unpack_handover(wire.handover)
@@ -214,7 +215,7 @@ class SlotWorker:
             opened = list(map(self._open, works, tasks))
             return _said(handler.run([one.work for one in opened]), opened)
         groups = [
-            [self._open(messages.WireWork(*member), task) for member in wire.members]
+            [self._member(wire, member, task) for member in wire.members]
             for wire, task in zip(works, tasks, strict=True)
         ]
         verdicts = handler.run_groups(
@@ -228,6 +229,16 @@ class SlotWorker:
         return [messages.said_of_group(_said(*one)) for one in zip(verdicts, groups, strict=True)]
 
     # -- payloads ------------------------------------------------------------------------------
+
+    def _member(
+        self, group: messages.WireWork, member: Sequence[Any], task: messages.WireTask
+    ) -> _Opened:
+        opened = self._open(messages.WireWork(*member), task)
+        if not group.is_control:
+            return opened
+        if isinstance(self._handler, TrustingGroupHandler):
+            return opened._replace(work=self._handler.trusted(opened.work))
+        return opened._replace(work=replace(opened.work, response="", messages=()))
 
     def _open(self, wire: messages.WireWork, task: messages.WireTask) -> _Opened:
         pipeline = self._pipeline_of(task)

@@ -87,6 +87,8 @@ class WireWork(NamedTuple):
     """Requests of the group, with those that are not among the members."""
     tenant: str = ""
     """For limits that handlers share; empty for a whole group."""
+    is_control: bool = False
+    """Of a whole group: its only member is to be replaced by a trusted one."""
 
 
 class WireTask(NamedTuple):
@@ -121,6 +123,8 @@ class SaidFailed:
     """The handler raised."""
 
     error: str
+    limit: str = ""
+    """The limit that the slot itself saw broken; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +230,9 @@ def said_of_group(members: Sequence[tuple[object, ...]]) -> tuple[object, ...]:
     return (_GROUP, members)
 
 
-def failed(error: str) -> tuple[object, ...]:
+def failed(error: str, *, limit: str = "") -> tuple[object, ...]:
     """The wire form of a handler's exception."""
-    return (_FAILED, error[-TEXT_CHARS_MAX:])
+    return (_FAILED, error[-TEXT_CHARS_MAX:], limit)
 
 
 # -- in the host ---------------------------------------------------------------------------------
@@ -273,6 +277,8 @@ def _said_of_member(said: object) -> SaidEnded | SaidHandedOver | SaidFailed:
             return SaidHandedOver(handover=handover)
         case ["failed", str() as error]:
             return SaidFailed(error=error[-TEXT_CHARS_MAX:])
+        case ["failed", str() as error, "" | "memory_limit" as limit]:
+            return SaidFailed(error=error[-TEXT_CHARS_MAX:], limit=limit)
     raise ProtocolError("not a verdict")
 
 

@@ -165,7 +165,8 @@ class Keda(Hpa):
 
 
 class Kpa(TickingPolicy):
-    """Knative pod autoscaler, one request per worker: 2 s tick, 70 % of 1, windows 60 s and 6 s.
+    """Knative pod autoscaler, one request per worker: 2 s tick, 70 % of 1, a window of 60 s and
+    one of a tenth of it.
 
     Panics when the short window needs twice the ready workers, and never scales down in panic.
     """
@@ -173,13 +174,15 @@ class Kpa(TickingPolicy):
     name = "kpa"
     tick_s = 2.0
     panic_threshold = 2.0
-    stable_s = 60.0
-    panic_s = 6.0
+    panic_share = 0.1
     grace_s = 30.0
 
-    def __init__(self, ceiling: tuple[int, ...], *, utilisation: float = 0.7) -> None:
+    def __init__(
+        self, ceiling: tuple[int, ...], *, utilisation: float = 0.7, stable_s: float = 60.0
+    ) -> None:
         super().__init__(ceiling)
         self.utilisation = utilisation
+        self.stable_s, self.panic_s = stable_s, self.panic_share * stable_s
         self.stable = [Window(self.stable_s) for _ in ceiling]
         self.panic = [Window(self.panic_s) for _ in ceiling]
         self.panic_until_ns = [-1 for _ in ceiling]

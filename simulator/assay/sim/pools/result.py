@@ -71,6 +71,10 @@ class Result:
     trainer_idle_gpu_s: float
     """Sum over batches of d times the GPUs of the trainer that waited."""
     decisions: int
+    workers_peak: int = 0
+    """Most workers held at once, over all pools; without those of an elastic policy."""
+    resizes: int = 0
+    """Changes of a pool's target."""
     samples: tuple[Sample, ...] = ()
 
     @property
@@ -97,6 +101,16 @@ class Result:
     def in_time_share(self) -> float:
         """Share of batches with d <= D."""
         return float(np.mean([b.in_time for b in self.batches])) if self.batches else 1.0
+
+    @property
+    def workers_started(self) -> int:
+        """Over all stages."""
+        return sum(use.workers_started for use in self.stages)
+
+    @property
+    def resizes_per_minute(self) -> float:
+        """Changes of a pool's target, over all pools."""
+        return 60 * self.resizes / self.duration_s if self.duration_s > 0 else 0.0
 
     @property
     def worker_cost(self) -> float:

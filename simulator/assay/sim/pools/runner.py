@@ -85,6 +85,8 @@ class Runner:
         self.first = [FAR_NS] * len(workload.tasks)
         self.wake_ns = FAR_NS
         self.decisions = 0
+        self.resizes = 0
+        self.peak = 0
         self.samples: list[Sample] = []
         self.startup_ns = np.median(self.pools.startup_ns, axis=1).astype(np.int64)
 
@@ -172,7 +174,12 @@ class Runner:
         if len(decision.targets) != len(self.pools.stage_of):
             raise InvalidRequest("one target per pool", field="targets")
         for pool, target in enumerate(decision.targets):
-            self.world.set_target(pool, min(target, self.room(pool)))
+            wanted = min(target, self.room(pool))
+            self.resizes += wanted != int(self.world.state.target[pool])
+            self.world.set_target(pool, wanted)
+        # Only a higher target raises what is held: a worker that died is replaced, not added.
+        state = self.world.state
+        self.peak = max(self.peak, int((state.idle + state.running + state.starting).sum()))
         self.wake_ns = FAR_NS if decision.wake_ns is None else decision.wake_ns
         self.reorder(decision.order)
 
@@ -300,6 +307,8 @@ class Runner:
             batches=batches,
             trainer_idle_gpu_s=idle,
             decisions=self.decisions,
+            workers_peak=self.peak,
+            resizes=self.resizes,
             samples=tuple(self.samples),
         )
 

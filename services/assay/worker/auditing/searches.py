@@ -1,0 +1,132 @@
+"""Searches for the members of groups that make their stage fail: when one begins, and its end.
+
+Invariant: a search is only about the group that this host holds; with a lost lease it is lost too.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import structlog
+
+from assay.core.codec import CodecError
+from assay.core.records import (
+    Claim,
+    EndRequest,
+    FailAttempt,
+    Finish,
+    FinishGroup,
+    HandOver,
+    Member,
+)
+from assay.sandbox.port import RunStatus
+from assay.verifiers.port import StageDefinition
+from assay.worker.assignment import HeldClaim
+from assay.worker.auditing.culprits import CONTROL, CulpritSearch, Failure
+from assay.worker.finish import broke_limit, broke_the_run, finish_of
+from assay.worker.slots.messages import Said, SaidFailed, SaidGroup
+
+log = structlog.get_logger(__name__)
+
+MEASURED = frozenset({RunStatus.CPU_LIMIT.value, RunStatus.MEMORY_LIMIT.value})
+"""Limits that no service can make a handler break."""
+
+
+class GroupSearches:
+    """One instance per stage."""
+
+    def __init__(
+        self, definition: StageDefinition, run_again: Callable[[Sequence[HeldClaim]], None]
+    ) -> None:
+        self._trusts = definition.trusts
+        self._asks_no_service = definition.confined or definition.trusts
+        self._run_again = run_again
+
+    def concerns(self, held: HeldClaim, ended: Said | Failure) -> bool:
+        """Whether this end of a run belongs to a search, or begins one."""
+        if held.is_lost or not held.claim.members:
+            return False
+        failure = _failure(ended)
+        is_explained = self._asks_no_service or (failure is not None and failure.limit in MEASURED)
+        return held.search is not None or (failure is not None and is_explained)
+
+    def take(self, held: HeldClaim, ended: Said | Failure, *, version: str) -> Finish | None:
+        """What the run comes to; `None`: the group, or a part of it, runs again."""
+        failure = _failure(ended)
+        search = held.search
+        if search is not None:
+            self._go_on(held, search, ended)
+        elif failure is not None:
+            held.search = search = CulpritSearch(
+                order=_smallest_first(held.claim.members), first=failure, has_control=self._trusts
+            )
+            log.info("group_searched", stage=held.claim.stage, members=len(search.order))
+        else:
+            raise ValueError("a group that was judged needs no search")
+        if search.is_over:
+            held.search = None
+            return _finish(held, search, version)
+        held.reruns, held.alone = 0, True
+        self._run_again([held])
+        return None
+
+    def _go_on(self, held: HeldClaim, search: CulpritSearch, ended: Said | Failure) -> None:
+        is_control = search.following == CONTROL
+        failure = _failure(ended)
+        if is_control and isinstance(ended, SaidGroup):
+            unjudged = (one for one in ended.members if isinstance(one, SaidFailed))
+            failure = next((Failure(error=one.error) for one in unjudged), None)
+        elif failure is None and isinstance(ended, SaidGroup):
+            held.found = ended
+        search.ended(failure)
+
+
+def _failure(ended: Said | Failure) -> Failure | None:
+    match ended:
+        case Failure():
+            return ended
+        case SaidFailed():
+            return Failure(error=ended.error, limit=ended.limit)
+        case SaidGroup():
+            return None
+    return Failure(error="one verdict for a whole group")
+
+
+def _smallest_first(members: Sequence[Member]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(members)), key=lambda at: len(members[at].response)))
+
+
+def _finish(held: HeldClaim, search: CulpritSearch, version: str) -> Finish:
+    """The verdicts on those that pass together, and the ends of those at fault."""
+    claim = held.claim
+    if search.infrastructure_failed:
+        return FailAttempt(error=f"a control fails too: {search.first.error}")
+    try:
+        ends: dict[int, EndRequest | HandOver | FailAttempt] = {
+            at: _end(claim, claim.members[at], failure, version)
+            for at, failure in search.blamed.items()
+        }
+    except (CodecError, ValueError) as problem:
+        return FailAttempt(error=f"{search.first.error}; its task cannot be read: {problem}")
+    if search.passing and held.found is not None:
+        part = tuple(claim.members[at] for at in search.passing)
+        judged = finish_of(replace(claim, members=part), held.found)
+        if not isinstance(judged, FinishGroup):
+            return judged
+        ends |= dict(zip(search.passing, (finish for _, finish in judged.members), strict=True))
+    log.warning("group_members_at_fault", stage=claim.stage, members=sorted(search.blamed))
+    return FinishGroup(
+        members=tuple((one.job_id, ends[at]) for at, one in enumerate(claim.members))
+    )
+
+
+def _end(claim: Claim, member: Member, failure: Failure, version: str) -> EndRequest:
+    if failure.limit:
+        return broke_limit(
+            claim,
+            handover=member.handover,
+            limit=failure.limit,
+            error=failure.error,
+            cpu_s=failure.cpu_s,
+            version=version,
+        )
+    return broke_the_run(claim, handover=member.handover, error=failure.error, version=version)
