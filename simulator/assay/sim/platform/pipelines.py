@@ -19,10 +19,12 @@ FIRST: Final = StageName("sim.first")
 SECOND: Final = StageName("sim.second")
 GROUPS: Final = StageName("sim.groups")
 """Judges whole groups."""
+GROUPED: Final = PipelineName("sim.grouped")
 STAGES: Final = (FIRST, SECOND)
 LEASE_S: Final = 6.0
 CPU_S_MAX: Final = 1.5
 TIMEOUT_S: Final = 4.0
+GROUP_CPU_S_MAX: Final = 9.0
 BATCH_MAX: Final = 4
 
 
@@ -48,12 +50,21 @@ class Deed(StrEnum):
     """A slot that has run other requests cannot run it; a fresh one can."""
     SHARED = "shared"
     """It needs an artifact that others need, too."""
+    SPOIL = "spoil"
+    """With it in a group the handler raises; alone it is wrong."""
+    CRASH = "crash"
+    """With it in a group the slot crashes; alone it is wrong."""
+    HOG = "hog"
+    """With it in a group the handler computes forever."""
 
 
 NEVER_JUDGED: Final = frozenset({Deed.RAISE, Deed.POISON, Deed.GARBAGE})
 FAILING: Final = frozenset({*NEVER_JUDGED, Deed.FLAKY})
 """An attempt of it may fail without any other fault."""
-OVER_LIMIT: Final = frozenset({Deed.LIMIT, Deed.BURN, Deed.SLEEP})
+OVER_LIMIT: Final = frozenset({Deed.LIMIT, Deed.BURN, Deed.SLEEP, Deed.HOG})
+WRONG: Final = frozenset({Deed.SPOIL, Deed.CRASH})
+CULPRITS: Final = frozenset({*WRONG, Deed.HOG})
+"""A group's stage fails with one of them. None of it reaches the group's others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,7 @@ class Script:
     def reward(self) -> float | None:
         """Its reward without faults."""
         if self.outcome is Outcome.SCORED:
-            return self.points / 100
+            return 0.0 if self.deed in WRONG else self.points / 100
         return 0.0 if self.outcome is Outcome.RESOURCE_LIMIT else None
 
     def service_s(self, stage: StageName) -> float:
@@ -141,6 +152,7 @@ def pipelines(
             name=GROUPS,
             resources=Resources(cpu_cores=1.0),
             timeout_s=2 * TIMEOUT_S,
+            cpu_s_max=GROUP_CPU_S_MAX,
             lease_s=LEASE_S,
             gathers=True,
         ),
@@ -154,8 +166,6 @@ def pipelines(
         two.name: PipelineDefinition(spec=two, stages=(first, second)),
     }
     if groups:
-        grouped = PipelineSpec(
-            name=PipelineName("sim.grouped"), description="Whole groups.", stages=(FIRST, GROUPS)
-        )
+        grouped = PipelineSpec(name=GROUPED, description="Whole groups.", stages=(FIRST, GROUPS))
         found[grouped.name] = PipelineDefinition(spec=grouped, stages=(first, whole))
     return found

@@ -16,7 +16,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse
 from assay.sandbox.accounting.blocked import BlockedTime
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import FIRST, GROUPS, Deed, Script, script_of
+from assay.sim.platform.pipelines import CULPRITS, FIRST, GROUPS, Deed, Script, script_of
 from assay.worker.forking.client import ForkFailed
 from assay.worker.forking.processes import Condition
 from assay.worker.slots import messages
@@ -267,10 +267,19 @@ class SimSlot:
     async def _judge_group(
         self, wire: messages.WireWork, task: messages.WireTask
     ) -> tuple[object, ...] | None:
-        """The members are judged at once: each as it is, or none of them yet."""
+        """The members are judged at once, or none of them; a control stands for a harmless one."""
         members = [messages.WireWork(*one) for one in wire.members]
         scripts = [script_of(one.response) for one in members]
+        culprits = {one.deed for one in scripts} & CULPRITS if not wire.is_control else set()
+        if Deed.HOG in culprits:
+            self.deed = Deed.BURN
+            await self._spend(Script(Deed.BURN, 0, 0, 0))
         await self._spend(max(scripts, key=lambda one: one.second_ms))
+        if Deed.CRASH in culprits:
+            self.die()
+            return None
+        if culprits:
+            return messages.failed("simulated, of the group")
         tried = {one.response + self._stage.encode() for one in members} <= self._world.tried
         self._world.tried.update(one.response + self._stage.encode() for one in members)
         deeds = {script.deed for script in scripts}

@@ -26,7 +26,7 @@ from assay.sim.platform.ledger.entries import Finding, require
 from assay.sim.platform.ledger.ledger import Ledger
 from assay.sim.platform.loop import VirtualLoop
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import GROUPS, STAGES, pipelines
+from assay.sim.platform.pipelines import GROUPED, GROUPS, STAGES, pipelines
 from assay.sim.platform.planning import (
     SLOTS_MAX,
     Hosts,
@@ -341,7 +341,7 @@ class World:
                 group, requests = 0, CROWD
             pipeline = draw.choice(["sim.one", "sim.two", "sim.two"])
             if self.shape.groups and group:
-                pipeline = "sim.grouped"
+                pipeline = GROUPED
             plan = Plan(
                 task=TaskDraft(
                     task_id=f"task{number}",
