@@ -414,6 +414,44 @@ def test_an_answer_field_goes_first() -> None:
     assert row.request_id == "math/test/a/1.json"
 
 
+# --- IFBench -------------------------------------------------------------------------------------
+def ifbench(*instructions: tuple[Any, Any]) -> dict[str, Any]:
+    names, arguments = zip(*instructions, strict=True)
+    return {
+        "key": "17",
+        "prompt": "Say something.",
+        "instruction_id_list": list(names),
+        "kwargs": list(arguments),
+    }
+
+
+def test_ifbench_prompts_are_judged_by_each_of_their_instructions(judge: Judge) -> None:
+    numbers = ("count:numbers", {"N": 2.0, "keyword": None, "sep": None})
+    row = converted("ifbench", ifbench(numbers, ("format:no_whitespace", {"N": None})))
+    assert (row.request_id, row.prompt) == ("ifbench/17", "Say something.")
+    assert reward(judge, row, "1,a,2") is not None
+    assert reward(judge, row, "1a2") == 1.0
+    assert reward(judge, row, "1 a 2") == 0.0
+    assert reward(judge, row, "1 a 2", reward="share") == 0.5
+
+
+@pytest.mark.parametrize(
+    ("instruction", "reason"),
+    [
+        (("words:start_verb", {}), "no pipeline judges words:start_verb"),
+        ((7, {}), "no pipeline judges 7"),
+        (("count:numbers", {"N": None}), "arguments that do not fit"),
+        (("count:numbers", {"N": "x" * 10_000}), "arguments that do not fit"),
+        (("count:numbers", ["N"]), "`kwargs` that are not an object"),
+    ],
+)
+def test_ifbench_prompts_that_cannot_be_judged_are_refused(
+    instruction: tuple[Any, Any], reason: str
+) -> None:
+    with pytest.raises(Refused, match=re.escape(reason)):
+        converted("ifbench", ifbench(instruction))
+
+
 # --- IFEval --------------------------------------------------------------------------------------
 
 JSON = st.recursive(

@@ -10,7 +10,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended
 from assay.edge.clock import Clock
 from assay.sandbox.launchers.bubblewrap import BubblewrapLauncher
-from assay.verifiers.code import cpp_stages
+from assay.verifiers.code.cpp import compiler as compilers
 from assay.verifiers.code.definition import CppSettings
 
 Judge = Callable[..., Ended]
@@ -41,6 +41,27 @@ def test_a_failed_compilation_is_a_verdict_and_kept_too(bench: Any) -> None:
         assert ended.evidence.verdict == "compile_error"
         assert "'x' was not declared" in ended.evidence.stderr_tail
     assert bench.artifacts.made == made + 1
+
+
+def test_a_program_serves_sources_that_differ_in_comments_and_blanks_only(bench: Any) -> None:
+    made = bench.artifacts.made
+    source = "int main()\n{\n  return 7 - 7; // it's right\n}\n"
+    reference = {"tests": [{"stdout": ""}]}
+    for one in (source, "/* so */ int main(){return 7-7;}", source.replace("  ", "\t\t")):
+        assert bench.judge(CPP, one, reference).reward == 1.0
+    assert bench.artifacts.made == made + 1
+    bench.judge(CPP, source.replace("7 - 7", "7 - 8"), reference)
+    assert bench.artifacts.made == made + 2
+
+
+def test_an_error_names_the_lines_of_its_own_source(bench: Any) -> None:
+    tails = [
+        bench.judge(CPP, f"{lines}int main() {{ return y; }}", ADD).evidence.stderr_tail
+        for lines in ("", "\n", "\n// a\n")
+    ]
+    assert [
+        f"program.cpp:{line}:" in tail for line, tail in zip((1, 2, 3), tails, strict=True)
+    ] == [True] * 3
 
 
 def test_flags_are_part_of_what_is_shared(bench: Any) -> None:
@@ -150,18 +171,18 @@ def test_a_compiler_that_does_not_work_is_no_verdict(
 ) -> None:
     launcher = BubblewrapLauncher(SandboxSettings(), Clock())
     try:
-        compiler = cpp_stages.Compiler(launcher, bench.artifacts)
+        compiler = compilers.Compiler(launcher, bench.artifacts)
         monkeypatch.setattr(compiler, "_flags", lambda _settings: ("-fno-such-flag",))
         made = bench.artifacts.made
         with pytest.raises(RuntimeError, match="no-such-flag"):
             compiler.compile("int main() {}", CppSettings())
         assert bench.artifacts.made == made
-        monkeypatch.setattr(cpp_stages, "_COMPILER", "no-such-compiler")
+        monkeypatch.setattr(compilers, "_COMPILER", "no-such-compiler")
         with pytest.raises(RuntimeError, match="not installed"):
-            cpp_stages.Compiler(launcher, bench.artifacts)
+            compilers.Compiler(launcher, bench.artifacts)
     finally:
         launcher.close()
 
 
 def test_a_compiled_program_fits_into_the_store() -> None:
-    assert StoreSettings().artifact_bytes_max > cpp_stages._PROGRAM_BYTES_MAX
+    assert StoreSettings().artifact_bytes_max > compilers._PROGRAM_BYTES_MAX

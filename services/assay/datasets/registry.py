@@ -9,6 +9,7 @@ from assay.datasets import (
     code_contests,
     evalplus,
     humaneval,
+    ifbench,
     ifeval,
     livecodebench,
     mbpp,
@@ -25,6 +26,7 @@ _SOURCES: Final = (
     answers.GSM8K,
     answers.MATH,
     ifeval.SOURCE,
+    ifbench.SOURCE,
 )
 SOURCES: Final = MappingProxyType({source.name: source for source in _SOURCES})
 """Sources by name; `taco` is an alias of `apps`."""

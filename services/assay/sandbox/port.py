@@ -140,6 +140,10 @@ class RunResult:
 class CommandLauncher(Protocol):
     """Runs any program: compilers, binaries, interpreters."""
 
+    @property
+    def isolated(self) -> bool:
+        """False only if the host has no isolation and the operator allows that."""
+
     def run(self, command: CommandRun) -> RunResult:
         """Run to the end.
 

@@ -90,6 +90,7 @@ class LocalPipelines:
             sandbox=sandbox or SandboxSettings(),
             verifiers=limits,
             scratch=scratch,
+            shared=scratch / "shared",
         )
 
     def judge(

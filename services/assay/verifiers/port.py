@@ -141,6 +141,9 @@ class HandlerContext:
     verifiers: VerifierSettings
     scratch: Path
     """A directory for this worker only."""
+    shared: Path | None = None
+    """A directory for all workers of this machine, kept when they end; `None`: there is none. What
+    one puts there, others must be able to trust: no part of it comes from a response."""
     permits: Permits | None = None
     """Of the host; `None`: this process has no host."""
 

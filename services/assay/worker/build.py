@@ -187,7 +187,10 @@ def _host(
     """Build the host with one supervisor per stage; they refer to each other."""
     forks = ForkServers(
         SlotSettings(
-            sandbox=settings.sandbox, verifiers=settings.verifiers, scratch=shared.scratch
+            sandbox=settings.sandbox,
+            verifiers=settings.verifiers,
+            scratch=shared.scratch,
+            shared=settings.data_dir / "shared",
         ),
         environment=environment_for_slots(os.environ, settings.worker.environment),
     )

@@ -1,26 +1,16 @@
 """The stages `cpp.compile` and `cpp.run`: a source is compiled once, however many tests, requests
-and workers share it.
-
-The artifact of a compilation is its verdict: a program, or the compiler's error. Both depend only
-on source, flags and compiler, so the key is a hash of these. Results that depend on the machine
-(blocked time, a broken sandbox) are never kept. The compiler runs in a separate box with its own
-limits, because sources are as hostile as programs.
+and workers share it (`assay.verifiers.code.cpp`).
 """
 
-import hashlib
-import json
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse, StageVerdict
 from assay.edge.clock import Clock
-from assay.sandbox.launchers.bubblewrap import open_command_launcher
 from assay.sandbox.launchers.zygote import ZygoteLauncher
-from assay.sandbox.port import MIB, CommandLauncher, CommandRun, Limits, RunResult, RunStatus
+from assay.sandbox.port import CommandRun, Limits
+from assay.verifiers.code.cpp.compiler import Compiled, Compiler, open_compiler, read_artifact
 from assay.verifiers.code.definition import PROGRAM_FILE, CppReference, CppSettings, IoTest
 from assay.verifiers.code.programs import CPP, program_of
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
@@ -33,189 +23,12 @@ from assay.verifiers.code.scoring import (
     compared,
     conclude,
     no_program,
-    text_tail,
-    use_of,
 )
 from assay.verifiers.execution.definition import ProgramRun
 from assay.verifiers.execution.report import Step
 from assay.verifiers.execution.runs import compiler_settings, not_compiled, run_compiled
-from assay.verifiers.port import Artifacts, HandlerContext, Work, resource_limited, scored
+from assay.verifiers.port import HandlerContext, Work, resource_limited, scored
 from assay.verifiers.total import total
-
-_COMPILER: Final = "g++"
-_VERSION_S: Final = 10.0
-_PROGRAM_BYTES_MAX: Final = 32 * MIB
-_SOURCE: Final = "program.cpp"
-_COMPILE_BLOCKED_S: Final = 10.0
-"""A compiler waits only for its files."""
-_SIMPLEST: Final = "int main() { return 0; }\n"
-_WRAPPER: Final = "wrapper.sh"
-_KILLED: Final = "killed"
-_WRAPPER_TEXT: Final = f"""\
-"$@"
-status=$?
-[ $status -le 128 ] || echo $status > {_KILLED}
-exit $status
-"""
-"""Runs each part of the compiler and writes the number of a signal that ended it to a file, which
-no source can write. The driver's output cannot be used: a source can influence it."""
-_SIGKILLED: Final = b"137\n"
-"""Exit code of a shell for SIGKILL."""
-_GOOD: Final = b"P"
-_BAD: Final = b"E"
-
-
-class _NotKept(Exception):
-    """A compilation whose verdict may differ next time."""
-
-    def __init__(self, verdict: str, use: ResourceUse) -> None:
-        super().__init__(verdict)
-        self.verdict = verdict
-        self.use = use
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
-    """The result of a compilation: a program, or a verdict."""
-
-    program: bytes = b""
-    verdict: str = PASS
-    stderr: str = ""
-    use: ResourceUse
-    """Usage of this call; zero if the artifact existed."""
-
-
-class Compiler:
-    """g++ in a box; results are kept as artifacts."""
-
-    def __init__(self, launcher: CommandLauncher, artifacts: Artifacts) -> None:
-        """Ask the compiler for its version, which is part of every key.
-
-        Raises:
-            RuntimeError: there is no compiler.
-        """
-        path = shutil.which(_COMPILER)
-        if path is None:
-            raise RuntimeError(f"{_COMPILER} is not installed")
-        done = subprocess.run(  # noqa: S603 - the operator's own compiler
-            [path, "--version"], capture_output=True, check=True, timeout=_VERSION_S
-        )
-        self._path = path
-        self._version = done.stdout
-        self._launcher = launcher
-        self._artifacts = artifacts
-        self._proved: set[tuple[str, ...]] = set()
-
-    def key(self, source: str, settings: CppSettings) -> str:
-        """A hash of everything that the result depends on."""
-        parts = (
-            self._version,
-            *(flag.encode() for flag in self._flags(settings)),
-            f"{settings.compile_cpu_s} {settings.compile_memory_bytes}".encode(),
-            _encoded(source),
-        )
-        digest = hashlib.sha256()
-        for part in parts:
-            digest.update(len(part).to_bytes(8, "big") + part)
-        return f"cpp-{digest.hexdigest()}"
-
-    def compile(self, source: str, settings: CppSettings) -> Compiled:
-        """Compile, or return the kept result of the same compilation.
-
-        Raises:
-            SandboxError: the compilation could not run.
-            RuntimeError: the compiler does not work for any source.
-        """
-        spent = [ResourceUse()]
-
-        def make() -> bytes:
-            self._prove(settings)
-            result = repeat_while_killed(lambda: self._run(source, settings), _compiler_killed)
-            spent[0] = use_of(result)
-            if _compiler_killed(result):
-                self.check(settings)
-            return _artifact(result)
-
-        try:
-            artifact = self._artifacts.get_or_make(self.key(source, settings), make)
-        except _NotKept as passing:
-            return Compiled(verdict=passing.verdict, use=passing.use)
-        return _read_artifact(artifact, spent[0])
-
-    def close(self) -> None:
-        """End the launcher."""
-        self._launcher.close()
-
-    def _prove(self, settings: CppSettings) -> None:
-        """Check that the compiler works with these flags before a source is judged wrong.
-
-        Raises:
-            RuntimeError: it does not compile a trivial program.
-        """
-        flags = self._flags(settings)
-        if flags not in self._proved:
-            self.check(settings)
-            self._proved.add(flags)
-
-    def check(self, settings: CppSettings) -> None:
-        """Compile a trivial program now.
-
-        Raises:
-            SandboxError: the compilation could not run.
-            RuntimeError: the compiler does not compile it.
-        """
-        result = self._run(_SIMPLEST, settings)
-        if result.exit_code != 0 or PROGRAM_FILE not in result.files:
-            flags = " ".join(self._flags(settings))
-            message = f"{self._path} {flags}: {text_tail(result.stderr)}"
-            raise RuntimeError(message)
-
-    def _flags(self, settings: CppSettings) -> tuple[str, ...]:
-        return (f"-std={settings.standard}", f"-O{settings.optimize}", "-pipe", "-s", "-w")
-
-    def _run(self, source: str, settings: CppSettings) -> RunResult:
-        parts = ("-wrapper", f"/bin/sh,{_WRAPPER}", "-o", PROGRAM_FILE, _SOURCE)
-        argv = (self._path, *self._flags(settings), *parts)
-        return self._launcher.run(
-            CommandRun(
-                argv=argv,
-                files={_SOURCE: _encoded(source), _WRAPPER: _WRAPPER_TEXT.encode("ascii")},
-                env={"LC_ALL": "C"},
-                collect=(PROGRAM_FILE, _KILLED),
-                limits=Limits(
-                    cpu_s=settings.compile_cpu_s,
-                    blocked_s=_COMPILE_BLOCKED_S,
-                    memory_bytes=settings.compile_memory_bytes,
-                    file_bytes=_PROGRAM_BYTES_MAX,
-                    output_bytes=4 * MIB,
-                ),
-            )
-        )
-
-
-def _compiler_killed(result: RunResult) -> bool:
-    part_killed = result.files.get(_KILLED) == _SIGKILLED and not result.status.is_limit
-    return was_killed(result) or part_killed
-
-
-def _artifact(result: RunResult) -> bytes:
-    if result.status is RunStatus.BLOCKED_LIMIT:
-        raise _NotKept("compile_blocked_limit", use_of(result))
-    if _compiler_killed(result):
-        raise _NotKept("compile_error", use_of(result))
-    program = result.files.get(PROGRAM_FILE)
-    if result.status is RunStatus.EXITED and result.exit_code == 0 and program:
-        return _GOOD + program
-    verdict = f"compile_{result.status.value}" if result.status.is_limit else "compile_error"
-    told = {"verdict": verdict, "stderr": text_tail(result.stderr)}
-    return _BAD + json.dumps(told).encode("ascii")
-
-
-def _read_artifact(artifact: bytes, use: ResourceUse) -> Compiled:
-    if artifact[:1] == _GOOD:
-        return Compiled(program=artifact[1:], use=use)
-    told = json.loads(artifact[1:])
-    return Compiled(verdict=told["verdict"], stderr=told["stderr"], use=use)
 
 
 def _step(compiled: Compiled) -> Step:
@@ -248,9 +61,7 @@ class CompileHandler:
             IsolationUnavailable: this host cannot isolate untrusted code.
         """
         self._artifacts = context.artifacts
-        self._compiler = Compiler(
-            open_command_launcher(context.sandbox, Clock()), context.artifacts
-        )
+        self._compiler = open_compiler(context.sandbox, context.artifacts, context.shared)
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
         """Compile each response's program."""
@@ -270,8 +81,7 @@ class CompileHandler:
             found = self._compiler.compile(work.response, settings)
             if found.verdict != PASS:
                 return not_compiled(self._artifacts, work, compiled=_step(found), use=found.use)
-            key = self._compiler.key(work.response, settings)
-            return HandedOver(artifact=key.encode("ascii"), use=found.use)
+            return HandedOver(artifact=found.key.encode("ascii"), use=found.use)
 
         def at_fault(error: Exception) -> StageVerdict:
             failed = Compiled(verdict="compile_error", stderr=str(error), use=ResourceUse())
@@ -297,8 +107,7 @@ class CompileHandler:
         if compiled.verdict != PASS:
             tests = len(reference.tests)
             return _failed(compiled, total=tests, settings=settings, source=source)
-        key = self._compiler.key(source, settings)
-        return HandedOver(artifact=key.encode("ascii"), use=compiled.use)
+        return HandedOver(artifact=compiled.key.encode("ascii"), use=compiled.use)
 
 
 class RunHandler:
@@ -313,6 +122,7 @@ class RunHandler:
         self._artifacts = context.artifacts
         self._launcher = ZygoteLauncher(context.sandbox, Clock())
         self._sandbox = context.sandbox
+        self._shared = context.shared
         self._compiler: Compiler | None = None
 
     def run(self, works: Sequence[Work]) -> Sequence[StageVerdict]:
@@ -394,11 +204,9 @@ class RunHandler:
     def _compiled(self, key: str, source: str, settings: CppSettings) -> Compiled:
         artifact = self._artifacts.get(key)
         if artifact is not None:
-            return _read_artifact(artifact, ResourceUse())
+            return read_artifact(artifact, ResourceUse(), key)
         if self._compiler is None:
-            self._compiler = Compiler(
-                open_command_launcher(self._sandbox, Clock()), self._artifacts
-            )
+            self._compiler = open_compiler(self._sandbox, self._artifacts, self._shared)
         return self._compiler.compile(source, settings)
 
     def _test(

@@ -46,6 +46,8 @@ class Flags:
     optimize: str = ""
     headers: tuple[tuple[str, bytes], ...] = ()
     """Files beside a source of C or C++: name and content."""
+    linker: tuple[str, ...] = ()
+    """Options of gcc that choose another linker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,7 @@ def _c(compiler: str, source: bytes, flags: Flags, name: str, libraries: tuple[s
     wrapped = ("-wrapper", f"/bin/sh,{WRAPPER}")
     options = (f"-std={flags.standard}", f"-O{flags.optimize}", "-pipe", "-s", "-w")
     return Build(
-        argv=(compiler, *options, *wrapped, "-o", "program", name, *libraries),
+        argv=(compiler, *options, *flags.linker, *wrapped, "-o", "program", name, *libraries),
         files={**dict(flags.headers), name: source, WRAPPER: _WRAPPER_TEXT.encode()},
         output="program",
     )

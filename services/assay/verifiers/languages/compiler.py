@@ -1,9 +1,10 @@
 """Compiles a source once, however many tests, requests and workers share it.
 
-As for C++ (`assay.verifiers.code.cpp_stages`): the artifact is the verdict of the compilation, its
+As for C++ (`assay.verifiers.code.cpp`): the artifact is the verdict of the compilation, its
 key a hash of all that decides it, and results that depend on the machine are not kept.
 """
 
+import functools
 import hashlib
 import json
 import tarfile
@@ -13,6 +14,7 @@ from typing import Final
 
 from assay.core.verdict import ResourceUse
 from assay.sandbox.port import MIB, CommandLauncher, CommandRun, Limits, RunResult, RunStatus
+from assay.verifiers.code.cpp.linkers import faster_linker
 from assay.verifiers.code.repeat import repeat_while_killed, was_killed
 from assay.verifiers.code.scoring import PASS, text_tail, use_of
 from assay.verifiers.languages.commands import (
@@ -22,6 +24,7 @@ from assay.verifiers.languages.commands import (
     CompileLimits,
     Flags,
     build_of,
+    default_flags,
 )
 from assay.verifiers.languages.java_source import NoMain, jar_of
 from assay.verifiers.languages.toolchains import Toolchain
@@ -30,6 +33,7 @@ from assay.verifiers.port import Artifacts
 _PROGRAM_BYTES_MAX: Final = 64 * MIB
 _COMPILE_BLOCKED_S: Final = 20.0
 """A compiler waits for its files only; Java's waits for its own threads too."""
+_LINKER_TRIAL: Final = CompileLimits(cpu_s=20.0, memory_bytes=1_024 * MIB)
 _PROCESSES: Final = 128
 _ADDRESS_BYTES: Final = 8 * 1_024 * MIB
 _KILLED_BY: Final = b"137\n"
@@ -131,10 +135,28 @@ class LanguageCompiler:
             self._proved.add((flags, limits))
 
     def _build(self, source: bytes, flags: Flags) -> Build:
+        flags = replace(flags, linker=self._linker)
         return build_of(self._toolchain, source, flags, self._packages)
 
+    @functools.cached_property
+    def _linker(self) -> tuple[str, ...]:
+        """Options for the fastest linker that works in a box, of a language that gcc compiles."""
+        language = self._toolchain.language
+        if language.name not in {"c", "cpp"}:
+            return ()
+
+        def works(options: tuple[str, ...]) -> bool:
+            flags = replace(default_flags(language), linker=options)
+            build = build_of(self._toolchain, language.empty.encode(), flags)
+            result = self._launch(build, _LINKER_TRIAL)
+            return result.exit_code == 0 and build.output in result.files
+
+        return faster_linker(works)
+
     def _run(self, source: bytes, flags: Flags, limits: CompileLimits) -> RunResult:
-        build = self._build(source, flags)
+        return self._launch(self._build(source, flags), limits)
+
+    def _launch(self, build: Build, limits: CompileLimits) -> RunResult:
         return self._launcher.run(
             CommandRun(
                 argv=build.argv,

@@ -183,6 +183,7 @@ def slot_settings(packed: bytes) -> SlotSettings:
         sandbox=SandboxSettings.model_validate_json(wanted[0]),
         verifiers=VerifierSettings.model_validate_json(wanted[1]),
         scratch=Path(wanted[2]),
+        shared=Path(wanted[3]),
     )
 
 
@@ -193,6 +194,7 @@ def packed_settings(settings: SlotSettings) -> bytes:
             settings.sandbox.model_dump_json(),
             settings.verifiers.model_dump_json(),
             str(settings.scratch),
+            str(settings.shared),
         )
     )
 

@@ -63,6 +63,8 @@ class SlotSettings:
     sandbox: SandboxSettings
     verifiers: VerifierSettings
     scratch: Path
+    shared: Path
+    """A directory that outlives the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,6 +318,7 @@ def _serve(workshop: Workshop, frames: BlockingFrames, number: str) -> None:
             sandbox=workshop.settings.sandbox,
             verifiers=workshop.settings.verifiers,
             scratch=scratch,
+            shared=workshop.settings.shared,
             permits=SlotPermits(frames),
         )
     )

@@ -1,0 +1,49 @@
+"""IFBench and files in its form: each instruction is judged by the pipeline `instructions`."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from assay.datasets.port import Record, Refused, Row, Source, identity, text
+from assay.verifiers.instructions.definition import Instruction
+
+
+def convert(record: Record, line: int, pipeline: str) -> Row:
+    """Return the row of a prompt."""
+    names, all_arguments = record.get("instruction_id_list"), record.get("kwargs")
+    if not isinstance(names, list) or not names or not isinstance(all_arguments, list):
+        raise Refused("no `instruction_id_list` with `kwargs`")
+    if len(names) != len(all_arguments):
+        raise Refused("instructions and `kwargs` differ in number")
+    asked = [_asked(*pair) for pair in zip(names, all_arguments, strict=True)]
+    return Row(
+        request_id=identity(record, line, "ifbench", "key"),
+        pipeline=pipeline,
+        reference={"instructions": asked},
+        prompt=text(record, "prompt", empty=True),
+    )
+
+
+def _asked(name: object, given: object) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise Refused("`kwargs` that are not an object", str(name)[:80])
+    there = {key: value for key, value in given.items() if value is not None}
+    one = {"id": name, "kwargs": there}
+    try:
+        Instruction.model_validate(one)
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        if why.startswith("id:") or not isinstance(name, str):
+            raise Refused(f"no pipeline judges {str(name)[:80]}") from None
+        raise Refused(
+            "arguments that do not fit their instruction", f"{name[:80]}: {why}"
+        ) from None
+    return one
+
+
+SOURCE = Source(
+    name="ifbench",
+    about="IFBench: prompts with verifiable instructions.",
+    convert=convert,
+    pipelines=("instructions",),
+)
