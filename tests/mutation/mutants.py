@@ -224,7 +224,7 @@ RETRIES: Final = [
     *_of(
         "retries",
         f"{WORKER}/supervisor.py",
-        ("            self._waiting.add_again(again)\n", ""),
+        ("            self._waiting.add_again(held)\n", ""),
         (
             "                    self._may_be_work = True\n                    self._parts",
             "                    self._parts",
@@ -388,6 +388,20 @@ WHOLE_GROUPS: Final = [
             "tuple(zip(jobs, finishes, strict=True))",
             "tuple(zip(jobs, finishes[::-1], strict=True))",
         ),
+    ),
+    *_of(
+        "groups",
+        f"{WORKER}/auditing/culprits.py",
+        (
+            "self.blamed[candidates[0]] = failed\n                return\n",
+            "self.blamed[candidates[0]] = failed\n",
+        ),
+        (
+            "            if failure is None or failure.limit:\n                break\n",
+            "            break\n",
+        ),
+        ("sorted({*self.passing, *candidates})", "sorted({*candidates})"),
+        ("return [members[at] for at in search.following or search.order[:1]]", "return members"),
     ),
 ]
 MUTANTS: Final = (

@@ -22,8 +22,8 @@ from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
 
 SEEDS = (58, 66, 30, 382)
-"""With few close deadlines (`is_fit`), and with all that makes a replay hard; the last two judge whole
-groups, which lose leases and members."""
+"""With few close deadlines (`is_fit`), and with all that makes a replay hard; in the last
+two, whole groups lose leases and members."""
 CHECKPOINT_EVERY = 150
 
 

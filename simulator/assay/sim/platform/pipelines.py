@@ -116,6 +116,21 @@ def script_of(response: bytes) -> Script:
     return Script(Deed(deed), int(first_ms), int(second_ms), int(points))
 
 
+def _groups() -> StageDefinition:
+    return StageDefinition(
+        spec=StageSpec(
+            name=GROUPS,
+            resources=Resources(cpu_cores=1.0),
+            timeout_s=2 * TIMEOUT_S,
+            cpu_s_max=GROUP_CPU_S_MAX,
+            lease_s=LEASE_S,
+            gathers=True,
+        ),
+        handler="assay.sim.platform:none",
+        confined=True,
+    )
+
+
 def pipelines(
     *, together: bool = False, groups: bool = False
 ) -> dict[PipelineName, PipelineDefinition]:
@@ -147,18 +162,6 @@ def pipelines(
         handler="assay.sim.platform:none",
         runs_untrusted_code=True,
     )
-    whole = StageDefinition(
-        spec=StageSpec(
-            name=GROUPS,
-            resources=Resources(cpu_cores=1.0),
-            timeout_s=2 * TIMEOUT_S,
-            cpu_s_max=GROUP_CPU_S_MAX,
-            lease_s=LEASE_S,
-            gathers=True,
-        ),
-        handler="assay.sim.platform:none",
-        confined=True,
-    )
     one = PipelineSpec(name=PipelineName("sim.one"), description="One stage.", stages=(FIRST,))
     two = PipelineSpec(name=PipelineName("sim.two"), description="Two stages.", stages=STAGES)
     found = {
@@ -167,5 +170,5 @@ def pipelines(
     }
     if groups:
         grouped = PipelineSpec(name=GROUPED, description="Whole groups.", stages=(FIRST, GROUPS))
-        found[grouped.name] = PipelineDefinition(spec=grouped, stages=(first, whole))
+        found[grouped.name] = PipelineDefinition(spec=grouped, stages=(first, _groups()))
     return found

@@ -323,6 +323,10 @@ class World:
             require(not life.forks.slots, "a host that stopped leaves slots")
         life.node.kill()
 
+    def _pipeline(self, draw: random.Random, group: int) -> str:
+        drawn = draw.choice(["sim.one", "sim.two", "sim.two"])
+        return GROUPED if self.shape.groups and group else drawn
+
     # -- tenants -------------------------------------------------------------------------------
     def tenants(self) -> tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]:
         """Start the honest and the other tenants."""
@@ -339,13 +343,10 @@ class World:
             requests = draw.randint(2, 6) * max(group, 1) + (0 if group else draw.randint(0, 8))
             if crowded:
                 group, requests = 0, CROWD
-            pipeline = draw.choice(["sim.one", "sim.two", "sim.two"])
-            if self.shape.groups and group:
-                pipeline = GROUPED
             plan = Plan(
                 task=TaskDraft(
                     task_id=f"task{number}",
-                    pipeline=pipeline,
+                    pipeline=self._pipeline(draw, group),
                     batch_size=requests,
                     delay_budget_ms=draw.choice([None, 500, 5_000]),
                 ),
