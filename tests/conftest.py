@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -77,7 +78,7 @@ async def run_api(store_settings: StoreSettings, tmp_path: Path) -> AsyncIterato
     """Start reward APIs; they stop with the test."""
     async with AsyncExitStack() as stack:
 
-        async def run(store: Store | None = None, **reward: object) -> Running:
+        async def run(store: Store | None = None, **reward: Any) -> Running:
             running = running_api(store_settings, tmp_path, store, **reward)
             return await stack.enter_async_context(running)
 

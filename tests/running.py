@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.config.access import OperatorSettings
 from assay.config.settings import RewardSettings, Settings, StoreSettings
 from assay.core.codec import pack_body
 from assay.core.ids import StageName, WorkerId
@@ -47,12 +48,18 @@ RunApi = Callable[..., Awaitable[Running]]
 
 @asynccontextmanager
 async def running_api(
-    store_settings: StoreSettings, data_dir: Path, store: Store | None = None, **reward: object
+    store_settings: StoreSettings,
+    data_dir: Path,
+    store: Store | None = None,
+    *,
+    operator: OperatorSettings | None = None,
+    **reward: object,
 ) -> AsyncIterator[Running]:
     """A reward API, by default on free ports, that does not wait when it stops."""
     settings = Settings(
         data_dir=data_dir,
         store=store_settings,
+        operator=operator or OperatorSettings(),
         reward=RewardSettings.model_validate(
             {"grpc_port": 0, "http_port": 0, "drain_s": 0.0, **reward}
         ),

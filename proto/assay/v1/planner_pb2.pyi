@@ -319,6 +319,7 @@ class GetPlanResponse(_message.Message):
     PLANNING_PROCESS_FIELD_NUMBER: _builtins.int
     PLANNING_PROCESS_RESTARTS_FIELD_NUMBER: _builtins.int
     CONDITIONS_FIELD_NUMBER: _builtins.int
+    POOLS_FIELD_NUMBER: _builtins.int
     leading: _builtins.bool
     """Whether this planner leads, is ready to, and why not."""
     ready: _builtins.bool
@@ -332,6 +333,10 @@ class GetPlanResponse(_message.Message):
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolCondition]:
         """What is wrong with pools, as their scaler sees it; only of the planner that leads."""
 
+    @_builtins.property
+    def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolSample]:
+        """The pools as last observed; only of the planner that leads. `queued` is 0."""
+
     def __init__(
         self,
         *,
@@ -342,10 +347,11 @@ class GetPlanResponse(_message.Message):
         planning_process: _builtins.str = ...,
         planning_process_restarts: _builtins.int = ...,
         conditions: _abc.Iterable[Global___PoolCondition] | None = ...,
+        pools: _abc.Iterable[Global___PoolSample] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "leading", b"leading", "plan", b"plan", "planning_process", b"planning_process", "planning_process_restarts", b"planning_process_restarts", "ready", b"ready", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "leading", b"leading", "plan", b"plan", "planning_process", b"planning_process", "planning_process_restarts", b"planning_process_restarts", "pools", b"pools", "ready", b"ready", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,6 +4,7 @@ A file exists as long as its part serves. `assay.edge.lifecycle` writes it; the 
 commands read it.
 """
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -24,3 +25,12 @@ class Part(StrEnum):
 def ready_file(data_dir: Path, part: Part) -> Path:
     """Path of the part's file in `data_dir`."""
     return data_dir / "run" / f"{part.value}.json"
+
+
+def living(ready: Path) -> dict[str, str] | None:
+    """The content of a ready file, unless its part has ended or was killed."""
+    try:
+        content: dict[str, str] = json.loads(ready.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return content if Path(f"/proc/{content['pid']}").exists() else None

@@ -50,6 +50,10 @@ class RewardSettings(TlsBranch):
     """0 = any free port."""
     http_port: int = Field(default=8471, ge=0, le=65_535)
     """0 = any free port."""
+    console: bool = True
+    """Serve the web console at `/console` of the HTTP port."""
+    planner_address: str = ""
+    """`HOST:PORT` of a planner's gRPC, for the console; empty: that of `data_dir`."""
     tenants: dict[str, TenantSettings] = Field(default_factory=dict)
     """Tenant name -> tokens and quotas. Empty: one tenant `default` without a token."""
     tenants_file: Path | None = None

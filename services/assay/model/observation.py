@@ -3,7 +3,7 @@
 The simulator builds these from its arrays; the live planner builds them from the store's records.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -74,6 +74,11 @@ class OpenBatch:
     """After the opening: arrival + times at finished stages + `elapsed_ns`."""
     sequence: Ints
     """Order of arrival."""
+    passed_ns: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    """(m, stages): times at the stages finished so far, 0 = not finished; of all requests that
+    arrived, or of a fair sample of them. Empty = nothing is known of those that ended."""
+    reached: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(m,): the last stage that each of them came to; -1 = none."""
 
     @property
     def running(self) -> Flags:

@@ -9,9 +9,12 @@ import structlog
 
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import RewardSettings, Settings
+from assay.console import build as console_build
+from assay.console.build import Console
+from assay.console.viewer import ConsoleCallers
 from assay.core.ids import PipelineName
 from assay.edge import lifecycle
-from assay.edge.access.audit import Audit, open_audit
+from assay.edge.access.audit import open_audit
 from assay.edge.auth import (
     MetricsReader,
     Operator,
@@ -45,6 +48,7 @@ class RewardApi:
     settings: Settings
     store: Store
     server: RewardServer
+    console: Console | None
 
     async def start(self) -> Addresses:
         """Listen."""
@@ -54,7 +58,11 @@ class RewardApi:
 
     async def stop(self) -> None:
         """Drain, stop, close the store."""
+        if self.console is not None:
+            await self.console.stop()
         await self.server.stop()
+        if self.console is not None:
+            await self.console.close()
         await self.store.close()
         log.info("stopped")
 
@@ -97,17 +105,12 @@ def build(
     metrics = metrics or open_metrics(settings.data_dir)
     door = Door(_limits(reward, tenants.count), count=lambda: tenants.count)
     audit = open_audit(settings, "reward", asks=tenants.ask_for_token, clock=clock)
-    guard = _guard(tenants, door, clock, tracer or NoTracer(), metrics, audit)
-    service = RewardService(
-        store=store,
-        pipelines=load_pipelines(settings.verifiers) if pipelines is None else pipelines,
-        settings=reward,
-        clock=clock,
-        metrics=metrics,
-        new_id=lambda: secrets.token_hex(16),
-        pace=door.pace_requests if _is_paced(reward, tenants) else None,
-        turn=door.turn_to_answer,
-    )
+    pipelines = load_pipelines(settings.verifiers) if pipelines is None else pipelines
+    traced = partial(CallGuard, tracer=tracer or NoTracer(), on_call=metrics.api_called)
+    guard_of = partial(traced, door=door, clock=clock, audit=audit)
+    guard = guard_of(callers=tenants)
+    paced = _is_paced(reward, tenants)
+    service = _service(reward, store, pipelines, clock, metrics, door=door, paced=paced)
     readers = _readers(settings, tenants, metrics)
     readiness = Readiness(store, metrics)
     app = build_app(
@@ -122,6 +125,10 @@ def build(
         shelf=StoreShelf(store, clock),
         settings=reward,
     )
+    console_guard = guard_of(callers=ConsoleCallers(tenants, operator))
+    console = _console(settings, store, pipelines, operator, console_guard, clock)
+    if console is not None:
+        console.install(app)
     server = RewardServer(
         service=service,
         readers=readers,
@@ -132,7 +139,7 @@ def build(
         clock=clock,
         on_lag=metrics.loop_lagged,
     )
-    return RewardApi(settings=settings, store=store, server=server)
+    return RewardApi(settings=settings, store=store, server=server, console=console)
 
 
 def _check_listener(settings: Settings, tenants: Tenants) -> None:
@@ -147,21 +154,45 @@ def _check_listener(settings: Settings, tenants: Tenants) -> None:
     warn_clear_tokens(reward.host, reward.tls_certificate, part="reward")
 
 
-def _guard(
-    tenants: Tenants,
-    door: Door,
+def _service(
+    reward: RewardSettings,
+    store: Store,
+    pipelines: Mapping[PipelineName, PipelineDefinition],
     clock: Clock,
-    tracer: Tracer,
     metrics: Metrics,
-    audit: Audit | None,
-) -> CallGuard:
-    return CallGuard(
-        callers=tenants,
-        door=door,
+    *,
+    door: Door,
+    paced: bool,
+) -> RewardService:
+    return RewardService(
+        store=store,
+        pipelines=pipelines,
+        settings=reward,
         clock=clock,
-        tracer=tracer,
-        on_call=metrics.api_called,
-        audit=audit,
+        metrics=metrics,
+        new_id=lambda: secrets.token_hex(16),
+        pace=door.pace_requests if paced else None,
+        turn=door.turn_to_answer,
+    )
+
+
+def _console(
+    settings: Settings,
+    store: Store,
+    pipelines: Mapping[PipelineName, PipelineDefinition],
+    operator: Operator,
+    guard: CallGuard,
+    clock: Clock,
+) -> Console | None:
+    if not settings.reward.console:
+        return None
+    return console_build.build(
+        settings,
+        store=store,
+        stages=(stage for each in pipelines.values() for stage in each.spec.stages),
+        operator=operator,
+        guard=guard,
+        clock=clock,
     )
 
 

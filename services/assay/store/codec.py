@@ -350,6 +350,27 @@ def _changing(packed: bytes) -> Sequence[Any]:
         return _listed(packed, JOB_WIDTHS[1])
 
 
+class JobState(NamedTuple):
+    """What changes of a job, in part."""
+
+    stage: bytes
+    state: bytes
+    attempts: int
+    enqueued_us: int
+    claimed_us: int
+    arrived_us: int
+    worker: bytes
+    error: bytes
+
+
+def job_state(changing: bytes) -> JobState:
+    """From what a job's hash holds."""
+    values = _changing(changing)
+    _, stage, state, attempts, _, _, enqueued, claimed, arrived, worker, *_ = values
+    instants = (int(enqueued), int(claimed), int(arrived))
+    return JobState(stage, state, int(attempts), *instants, worker, values[JOB_ERROR])
+
+
 def in_flight(
     changing: bytes, services: bytes | None, stages: Sequence[StageName], opened_ns: int
 ) -> InFlight:

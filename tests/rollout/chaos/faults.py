@@ -95,8 +95,16 @@ class Faults:
         await asyncio.sleep(self._rng.uniform(0.0, 1.0))
         await self._rewards.start()
 
+    async def _divided(self) -> list[rollout_pb2.PushWeightsRequest]:
+        """The messages of a push, of random sizes; at least two, the last with a tensor."""
+        push, weights = full_push(self._next(), 0.0), self._weights()
+        together, piece = self._rng.choice([1, 10_000, 40_000]), self._rng.choice([5_000, 1 << 20])
+        return [
+            one async for one in pieces(push, weights, together_bytes=together, piece_bytes=piece)
+        ]
+
     async def push_cut(self) -> None:
-        every = [one async for one in pieces(full_push(self._next(), 0.0), self._weights())]
+        every = await self._divided()
 
         async def first_ones() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
             for piece in every[: self._rng.randrange(1, len(every))]:
@@ -113,9 +121,9 @@ class Faults:
         await self._expect_unstaged("a push that was cut")
 
     async def wrong_checksum(self) -> None:
-        every = [one async for one in pieces(full_push(self._next(), 0.0), self._weights())]
-        wrong = self._rng.choice([one for one in every if one.HasField("tensor")])
-        wrong.tensor.sha256 = "0" * 64
+        every = await self._divided()
+        heads = [[one.tensor] if one.HasField("tensor") else list(one.tensors) for one in every]
+        self._rng.choice([head for some in heads for head in some]).sha256 = "0" * 64
 
         async def all_of_them() -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
             for piece in every:

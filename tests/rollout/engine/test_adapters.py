@@ -177,6 +177,29 @@ def test_what_an_adapter_leaves_in_the_memory_of_the_next_one_changes_no_bit(
         assert np.array_equal(decode_logits(engine, ids), fresh)
 
 
+def test_an_adapter_that_was_staged_in_part_leaves_nothing_in_the_next_one(
+    families: dict[str, Model],
+) -> None:
+    """Memory that is laid out alike is not cleared, as every value is written again."""
+    model = families["llama"]
+    ids, old, new = ids_for(model, 9), lora(model, 1), lora(model, 2)
+    with Engine.create(model, settings()) as engine:
+        fresh = decode_logits(adapted(engine, new), ids)
+    with Engine.create(model, settings()) as engine:
+        assert begin(engine, [one.piece(a=None, b=None) for one in old]) == 0
+        for one in old[::2]:
+            assert give(engine, one.piece()) == 0
+        assert end(engine) == MISSING
+        assert begin(engine, [one.piece(a=None, b=None) for one in new]) == 0
+        for one in new[1:]:
+            assert give(engine, one.piece()) == 0
+        assert end(engine) == MISSING  # what the first one left does not count
+        assert give(engine, new[0].piece()) == 0
+        assert end(engine) == 0
+        assert swap(engine, 1) == 0
+        assert np.array_equal(decode_logits(engine, ids), fresh)
+
+
 def test_adapters_and_weights_take_turns_in_the_slots(families: dict[str, Model]) -> None:
     """Random stagings and swaps, among them full weights, against fresh engines of each version."""
     seed = random.randrange(1 << 32)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import struct
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +16,15 @@ from hypothesis import strategies as st
 
 from assay.client.rollouts import Weight
 from assay.client.rollouts import pushes as client_pushes
+from assay.core.tools.safetensors import Stored, packed
 from assay.rollout.service import wire
+from assay.rollout.service.weights import shared
 from assay.rollout.service.weights.parts import Assembly, Head, whole_tensors
 from assay.v1 import rollout_pb2
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from random import Random
 
     from assay.rollout.service.weights.parts import Part
 
@@ -46,15 +53,13 @@ def test_however_they_are_divided_the_same_tensors_arrive(
 ) -> None:
     kept = {name: one for name, one in sent.items() if int(name[1:]) not in skipped}
 
-    def begin(head: Head) -> Assembly | None:
-        return Assembly(head, head.shape) if head.name in kept else None
+    def begin(head: Head, data: memoryview | None) -> Assembly | None:
+        return Assembly(head, head.shape, data) if head.name in kept else None
 
     async def received() -> dict[str, bytes]:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(client_pushes, "TOGETHER_BYTES", together)
-            patched.setattr(client_pushes, "PIECE_BYTES", piece)
-            first = client_pushes.full_push(1, 0.0)
-            messages = [one async for one in client_pushes.pieces(first, sent)]
+        first = client_pushes.full_push(1, 0.0)
+        divided = client_pushes.pieces(first, sent, together_bytes=together, piece_bytes=piece)
+        messages = [one async for one in divided]
 
         async def parts() -> AsyncIterator[Part]:
             for one in messages:
@@ -63,6 +68,7 @@ def test_however_they_are_divided_the_same_tensors_arrive(
 
         found = [one async for some in whole_tensors(parts(), begin) for one in some]
         assert all(one.whole for one in found)
+        assert all(one.tensor().data.flags.aligned for one in found)
         return {one.head.name: bytes(one.data) for one in found}
 
     arrived = asyncio.run(received())
@@ -70,8 +76,36 @@ def test_however_they_are_divided_the_same_tensors_arrive(
     assert list(arrived) == list(kept)
 
 
+@given(
+    sent=weights(),
+    together=st.integers(1, 4_000),
+    skipped=st.sets(st.integers(0, 11)),
+    order=st.randoms(use_true_random=False),
+)
+def test_however_a_file_is_read_the_same_tensors_arrive(
+    sent: dict[str, Weight], together: int, skipped: set[int], order: Random
+) -> None:
+    stored = {n: Stored(one.dtype, one.shape, one.data) for n, one in sent.items()}
+    body = packed(stored, {})
+    (length,) = struct.unpack("<Q", body[:8])
+    entries = list(json.loads(body[8 : 8 + length]).items())
+    order.shuffle(entries)  # the order of the table is the writer's, not that of the bytes
+    table = json.dumps(dict(entries)).encode()
+    kept = {name: bytes(one.data) for name, one in sent.items() if int(name[1:]) not in skipped}
+
+    def begin(head: Head, data: memoryview | None) -> Assembly | None:
+        return Assembly(head, head.shape, data) if head.name in kept else None
+
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shared, "TOGETHER_BYTES", together)
+        Path(name, "one").write_bytes(struct.pack("<Q", len(table)) + table + body[8 + length :])
+        found = list(shared.tensors_in(Path(name), "one", begin))
+    assert all(one.whole and one.tensor().data.flags.aligned for one in found)
+    assert {one.head.name: bytes(one.data) for one in found} == kept
+
+
 def test_an_adapter_of_small_tensors_comes_in_few_messages() -> None:
-    small = {f"t{i}": Weight(dtype="F32", shape=(8, 64), data=bytes(2_048)) for i in range(500)}
+    small = {f"t{i}": Weight(dtype="F32", shape=(8, 64), data=bytes(2_048)) for i in range(600)}
 
     async def count() -> int:
         first = client_pushes.full_push(1, 0.0)

@@ -24,7 +24,7 @@ from tests.rollout.service.test_service import SAMPLED, prompts, take, weights_o
 from tests.rollout.test_adapter_files import LORA, OFT, lora_arrays, oft_arrays, write_folder
 
 from assay.client.rollouts import RolloutGroup, Weight
-from assay.client.rollouts.pushes import adapter_push, pieces
+from assay.client.rollouts.pushes import adapter_push, full_push, pieces
 from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
 from assay.core.tools.safetensors import Stored, packed
 from assay.rollout import Runtime, RuntimeOptions, Sampling
@@ -336,6 +336,62 @@ async def test_tensors_that_come_together_are_checked_one_by_one(
         await own.client._push(sent())
     assert refused.value.field == field.format(first=first, last=last)
     await nothing_to_activate(own)
+
+
+@pytest.mark.parametrize("kind", ["full", "lora"])
+@pytest.mark.parametrize("ending", ["ends", "is cut"])
+async def test_a_push_that_stops_after_any_message_leaves_nothing_to_activate(
+    run_rollouts: RunRollouts, kind: str, ending: str
+) -> None:
+    own = await run_rollouts()
+    config, arrays = CASES["lora"]
+    config = {**config, "target_modules": sorted({name.split(".")[-3] for name in arrays})}
+    weights = tensors(arrays) if kind == "lora" else weights_of(1)
+    sizes = {"together_bytes": max(len(one.data) for one in weights.values()) // 2}
+    sizes["piece_bytes"] = sizes["together_bytes"]
+
+    def opening() -> rollout_pb2.PushWeightsRequest:
+        return adapter_push(1, config, None, 0.0) if kind == "lora" else full_push(1, 0.0)
+
+    every = [one async for one in pieces(opening(), weights, **sizes)]
+    assert len(every) > 5
+    assert any(not one.HasField("tensor") and not one.tensors for one in every)
+
+    for n in range(1, len(every)):
+        sent = asyncio.Event()
+
+        async def first_ones(n: int = n, sent: asyncio.Event = sent) -> AsyncIterator[Any]:
+            for one in every[:n]:
+                yield one
+            sent.set()
+            if ending == "is cut":
+                await asyncio.Event().wait()
+
+        call = own.client._stub.PushWeights(first_ones())
+        if ending == "is cut":
+            await sent.wait()
+            call.cancel()
+        with pytest.raises((grpc.aio.AioRpcError, asyncio.CancelledError)):
+            await call
+        with pytest.raises(FailedPrecondition):
+            await own.client.activate(1)
+    await taken(own, kind, config, weights)
+    assert (await own.client.activate(1)).policy_version == 1
+
+
+async def taken(own: Rollouts, kind: str, config: dict[str, Any], weights: Any) -> None:
+    """Push it whole, as soon as the one that was cut is over."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                if kind == "lora":
+                    await own.client.push_adapter(1, config, weights)
+                else:
+                    await own.client.push_weights(1, weights)
+            except FailedPrecondition:
+                await asyncio.sleep(0.01)
+            else:
+                return
 
 
 async def test_one_push_at_a_time(run_rollouts: RunRollouts) -> None:

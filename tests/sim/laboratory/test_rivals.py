@@ -21,6 +21,7 @@ LOADS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(loads=LOADS, spare=st.integers(0, 9), keep_s=st.floats(1, 60))
 def test_a_reaction_holds_the_most_of_its_window_and_the_spare(loads, spare, keep_s):
     policy = Reaction(spare=spare, keep_s=keep_s)

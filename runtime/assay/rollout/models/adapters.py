@@ -15,6 +15,7 @@ import math
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.rollout.models.errors import CorruptModel, UnsupportedModel, reading
@@ -22,7 +23,7 @@ from assay.rollout.models.hugging_face import layer_tensor_name, read_safetensor
 from assay.rollout.models.model import TensorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from assay.rollout.models.model import ModelConfig, Tensor, TensorKey
@@ -33,6 +34,8 @@ CONFIG_BYTES_MAX: Final = 1 << 20
 RANK_MAX: Final = 1024
 OFT_BLOCK_MAX: Final = 1024
 NEUMANN_TERMS_MAX: Final = 64
+MODELS_MAX: Final = 4
+"""Models of one process whose projections are kept."""
 PROJECTIONS: Final = frozenset(
     {
         *(TensorKind.WQ, TensorKind.WK, TensorKind.WV, TensorKind.WO),
@@ -144,55 +147,80 @@ def adapter_of(
     kind = str(config.get("peft_type"))
     if kind not in {"LORA", "OFT"}:
         raise UnsupportedModel(f"{CONFIG}: peft_type {kind}: LORA and OFT are supported")
-    shapes = projection_shapes(model)
-    found = _modules(tensors, ("lora_A", "lora_B") if kind == "LORA" else ("oft_R", ""), shapes)
+    projections = projections_of(model)
+    parts = ("lora_A", "lora_B") if kind == "LORA" else ("oft_R", "")
+    found = _modules(tensors, parts, projections)
     if not found:
         raise CorruptModel(f"{WEIGHTS}: no adapter tensor found")
     make = _lora if kind == "LORA" else _oft
     with reading(CONFIG):
-        _check_targets(config, {one.key for one in found}, shapes)
-        return Adapter(tuple(make(config, one, shapes[one.key]) for one in found))
+        _check_targets(config, {one.key for one in found}, projections)
+        return Adapter(tuple(make(config, one, projections.shapes[one.key]) for one in found))
 
 
-def projection_shapes(model: ModelConfig) -> dict[TensorKey, tuple[int, int]]:
-    """(rows, cols) of every matrix that an adapter may change."""
-    return {
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projections:
+    """What an adapter may change in a model."""
+
+    shapes: Mapping[TensorKey, tuple[int, int]]
+    """(rows, cols) of each matrix."""
+    modules: Mapping[TensorKey, str]
+    """Names of the modules that the matrices belong to."""
+    tensors: Mapping[str, tuple[TensorKey, str]]
+    """Names of tensors as peft writes them, with the matrix and the part of its adapter."""
+
+    def adapted_by(self, name: str) -> tuple[TensorKey, str]:
+        """The matrix that the tensor of this name adapts, and the part of its adapter.
+
+        Raises:
+            UnsupportedModel: the name is not that of an adapter's tensor.
+            CorruptModel: the model has no such layer.
+        """
+        return self.tensors.get(name) or self._by_another_name(name)
+
+    def _by_another_name(self, name: str) -> tuple[TensorKey, str]:
+        module, _, part = name.removesuffix(".weight").rpartition(".")
+        key = tensor_key(f"{module.removeprefix(_PREFIX)}.weight")
+        if part not in _PARTS or not name.endswith(".weight"):
+            raise UnsupportedModel(f"{WEIGHTS}: tensor {name} is of a kind that is not supported")
+        if key is None or key[0] not in PROJECTIONS:
+            raise UnsupportedModel(
+                f"{WEIGHTS}: tensor {name} does not adapt a projection of a layer"
+            )
+        if key not in self.shapes:
+            raise CorruptModel(f"{WEIGHTS}: tensor {name}: the model has no such layer")
+        return key, part
+
+
+@lru_cache(maxsize=MODELS_MAX)
+def projections_of(model: ModelConfig) -> Projections:
+    """Those of a model of these sizes."""
+    shapes = {
         (kind, layer): (shape[0], shape[1])
         for kind, layer, shape in model.tensor_shapes()
         if kind in PROJECTIONS
     }
-
-
-def adapted_key(name: str, shapes: Collection[TensorKey]) -> TensorKey:
-    """The projection that the tensor of this name adapts; `shapes`: those that the model has.
-
-    Raises:
-        UnsupportedModel: the name is not that of an adapter's tensor.
-        CorruptModel: the model has no such layer.
-    """
-    module, _, part = name.removesuffix(".weight").rpartition(".")
-    key = tensor_key(f"{module.removeprefix(_PREFIX)}.weight")
-    if part not in _PARTS or not name.endswith(".weight"):
-        raise UnsupportedModel(f"{WEIGHTS}: tensor {name} is of a kind that is not supported")
-    if key is None or key[0] not in PROJECTIONS:
-        raise UnsupportedModel(f"{WEIGHTS}: tensor {name} does not adapt a projection of a layer")
-    if key not in shapes:
-        raise CorruptModel(f"{WEIGHTS}: tensor {name}: the model has no such layer")
-    return key
+    modules = {key: layer_tensor_name(key).removesuffix(".weight") for key in sorted(shapes)}
+    tensors = {
+        f"{_PREFIX}{module}.{part}.weight": (key, part)
+        for key, module in modules.items()
+        for part in _PARTS
+    }
+    return Projections(shapes=shapes, modules=modules, tensors=tensors)
 
 
 def _check_targets(
-    config: Mapping[str, Any], found: set[TensorKey], shapes: Mapping[TensorKey, Any]
+    config: Mapping[str, Any], found: set[TensorKey], projections: Projections
 ) -> None:
     """Refuse an adapter that lacks the tensors of a module which its config names."""
     targets = config.get("target_modules")
     chosen = any(config.get(name) for name in _CHOOSES_MODULES)
     if chosen or not isinstance(targets, list):
         return
-    for key in sorted(shapes):
-        module = layer_tensor_name(key).removesuffix(".weight")
-        wanted = any(module == name or module.endswith(f".{name}") for name in targets)
-        if wanted and key not in found:
+    for key, module in projections.modules.items():
+        if key in found:
+            continue
+        if any(module == name or module.endswith(f".{name}") for name in targets):
             raise CorruptModel(f"{WEIGHTS}: {module} is a target module and has no tensor")
 
 
@@ -215,23 +243,15 @@ def parse_config(text: str) -> dict[str, Any]:
 
 
 def _modules(
-    tensors: Mapping[str, Tensor], parts: tuple[str, str], shapes: dict[TensorKey, Any]
+    tensors: Mapping[str, Tensor], parts: tuple[str, str], projections: Projections
 ) -> list[_Found]:
     """The tensors by module, in the model's order."""
     found: dict[TensorKey, _Found] = {}
     for name, tensor in tensors.items():
-        module, _, part = name.removesuffix(".weight").rpartition(".")
-        module = module.removeprefix(_PREFIX)
-        key = tensor_key(f"{module}.weight")
-        if part not in parts or not part or not name.endswith(".weight"):
+        key, part = projections.adapted_by(name)
+        if part not in parts:
             raise UnsupportedModel(f"{WEIGHTS}: tensor {name} is of a kind that is not supported")
-        if key is None or key[0] not in PROJECTIONS:
-            raise UnsupportedModel(
-                f"{WEIGHTS}: tensor {name} does not adapt a projection of a layer"
-            )
-        if key not in shapes:
-            raise CorruptModel(f"{WEIGHTS}: tensor {name}: the model has no such layer")
-        one = found.setdefault(key, _Found(module, key))
+        one = found.setdefault(key, _Found(projections.modules[key], key))
         if part == parts[0]:
             one.a = tensor
         else:

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 1 << 16
 VERSIONS_MAX: Final = 4096
 SHARE_MIN: Final = 0.001
-REST_AFTER_S: Final = 0.0005
-"""CPU time of staging between two rests: each rest ends by interrupting a thread that decodes."""
+REST_AFTER_S: Final = 0.002
+"""CPU time of staging between two rests: each ends by interrupting a thread that decodes, with cold
+caches, which doubles the cost of what follows."""
 _NO_MEMORY, _NOT_FINITE = -2, -11
 _KEPT_AS = {DType.F32: np.float32, DType.F16: np.float16, DType.BF16: np.uint16}
 
@@ -290,38 +291,52 @@ class AdapterStaging:
             InvalidWeights: names the projection.
             HostExhausted: no memory for the slot.
         """
-        begun = time.thread_time()
-        pieces = [_piece(one) for one in adapter.projections]
-        whole = (AdapterPiece * max(1, len(pieces)))(*pieces)
+        begun = last = time.thread_time()
+        n = len(adapter.projections)
+        pieces = (AdapterPiece * max(1, n))(*map(_piece, adapter.projections))
         begin = self._library.assay_engine_stage_adapter_begin
-        _check_piece(begin(self._address, whole, len(pieces)), "adapter")
-        self._share.worked(time.thread_time() - begun)
-        digest, size = hashlib.sha256(f"adapter over {matrices}\n".encode()), 0
-        for one in adapter.projections:
-            started = time.thread_time()
-            size += self._stage(one, digest)
-            self._share.worked(time.thread_time() - started)
+        _check_piece(begin(self._address, pieces, n), "adapter")
+        lines, size = [f"adapter over {matrices}\n"], 0
+        for one, piece in zip(adapter.projections, pieces, strict=False):
+            size += self._stage(one, piece)
+            lines.append(_line(one))
+            now = time.thread_time()
+            self._share.worked(now - last)
+            last = now
         return StagedWeights(
             version=version,
-            digest=digest.hexdigest() if adapter.projections else matrices,
+            digest=hashlib.sha256("".join(lines).encode()).hexdigest() if n else matrices,
             bytes=size,
             work_s=time.thread_time() - begun,
-            matrices=matrices if adapter.projections else "",
+            matrices=matrices if n else "",
         )
 
-    def _stage(self, one: AdaptedProjection, digest: hashlib._Hash) -> int:
-        a = np.ascontiguousarray(one.a.to_float32())
-        b = None if one.b is None else np.ascontiguousarray(one.b.to_float32())
-        piece = _piece(one)
-        piece.a, piece.b = a.ctypes.data, None if b is None else b.ctypes.data
+    def _stage(self, one: AdaptedProjection, piece: AdapterPiece) -> int:
+        a = _float32(one.a)
+        b = None if one.b is None else _float32(one.b)
+        piece.a, piece.b = _address(a), None if b is None else _address(b)
         status = self._library.assay_engine_stage_adapter(self._address, ct.byref(piece))
-        _check_piece(status, _name(one.tensor, one.layer))
-        digest.update(f"{_name(one.tensor, one.layer)} {one.kind.name} {one.size} ".encode())
-        digest.update(f"{one.scale!r} {one.terms}\n".encode())
-        for part in (one.a, one.b):
-            if part is not None:
-                digest.update(f"{part.dtype.name} {part.shape} {part.digest()}\n".encode())
+        if status != 0:
+            _check_piece(status, _name(one.tensor, one.layer))
         return a.nbytes + (0 if b is None else b.nbytes)
+
+
+def _float32(tensor: Tensor) -> NDArray[np.float32]:
+    return tensor.data if tensor.dtype is DType.F32 else tensor.to_float32()
+
+
+def _address(array: NDArray[np.float32]) -> int:
+    """As `array.ctypes.data`, which makes an object first."""
+    return int(array.__array_interface__["data"][0])
+
+
+def _line(one: AdaptedProjection) -> str:
+    """All that is said of a projection in an adapter's digest."""
+    parts = [f"{_name(one.tensor, one.layer)} {one.kind.name} {one.size} {one.scale!r} {one.terms}"]
+    for part in (one.a, one.b):
+        if part is not None:
+            parts.append(f"{part.dtype.name} {part.shape} {part.digest()}")
+    return "".join(f"{part}\n" for part in parts)
 
 
 def _piece(one: AdaptedProjection) -> AdapterPiece:

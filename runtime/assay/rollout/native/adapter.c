@@ -225,23 +225,54 @@ static void fill_sources(assay_adapted *m, assay_weights *w, uint32_t layer,
 
 /* Takes `old`, the pages of the slot's last adapter, if they have the size: mapping pages and giving
  * them back stops every thread of the process for a moment, those that decode too. */
-static int take_pages(assay_adapter *ad, size_t bytes, void *old, size_t old_bytes) {
+static int is_same_host(const assay_adapter_host *a, const assay_adapter_host *b) {
+    return a->kernels == b->kernels && a->gemm == b->gemm && a->rows_pad == b->rows_pad &&
+           a->n_threads == b->n_threads && memcmp(a->pads, b->pads, sizeof a->pads) == 0;
+}
+
+/* Whether both are laid out alike: then the values of one replace all those of the other, and what
+ * neither has values for is zero already. */
+static int is_laid_out_as(const assay_adapter *ad, const assay_adapter *old) {
+    if (!ad->lora || !old->lora || ad->n_layers != old->n_layers ||
+        !is_same_host(&ad->host, &old->host)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < ad->n_layers * ASSAY_GROUPS; i++) {
+        const assay_adapted *a = &ad->matrices[i];
+        const assay_adapted *b = &old->matrices[i];
+        if (a->n_parts != b->n_parts) {
+            return 0;
+        }
+        for (uint32_t j = 0; j < a->n_parts; j++) {
+            if (a->parts[j].piece.tensor != b->parts[j].piece.tensor ||
+                a->parts[j].piece.size != b->parts[j].piece.size) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+/* Zeros, in the pages of `old` if they are as many. */
+static int take_pages(assay_adapter *ad, size_t bytes, const assay_adapter *old) {
     uint32_t huge;
-    if (old != NULL && old_bytes == bytes) {
-        memset(old, 0, bytes);
-        ad->pages = old;
+    if (old->pages != NULL && old->bytes == bytes) {
+        if (!is_laid_out_as(ad, old)) {
+            memset(old->pages, 0, bytes);
+        }
+        ad->pages = old->pages;
     } else {
-        assay_pages_unmap(old, old_bytes);
+        assay_pages_unmap(old->pages, old->bytes);
         ad->pages = assay_pages_map(bytes, &huge);
     }
     ad->bytes = ad->pages == NULL ? 0 : bytes;
     return ad->pages == NULL ? ASSAY_ENGINE_NO_MEMORY : ASSAY_ENGINE_OK;
 }
 
-static int take_memory(assay_adapter *ad, assay_weights *w, void *old, size_t old_bytes) {
+static int take_memory(assay_adapter *ad, assay_weights *w, const assay_adapter *old) {
     assay_arena count = {NULL, 0};
     lay_out(ad, &count);
-    if (take_pages(ad, count.used, old, old_bytes) != ASSAY_ENGINE_OK) {
+    if (take_pages(ad, count.used, old) != ASSAY_ENGINE_OK) {
         return ASSAY_ENGINE_NO_MEMORY;
     }
     assay_arena arena = {ad->pages, 0};
@@ -257,13 +288,11 @@ static int take_memory(assay_adapter *ad, assay_weights *w, void *old, size_t ol
 
 int assay_adapter_begin(assay_adapter *ad, assay_weights *w, const assay_adapter_host *host,
                         const assay_adapter_piece *pieces, uint32_t n_pieces) {
-    void *old = ad->pages;
-    const size_t old_bytes = ad->bytes;
     if (n_pieces == 0) {
         assay_adapter_drop(ad);
         return ASSAY_ENGINE_OK;
     }
-    free(ad->matrices);
+    assay_adapter old = *ad;
     memset(ad, 0, sizeof *ad);
     ad->host = *host;
     ad->n_layers = w->shape.n_layers;
@@ -271,10 +300,11 @@ int assay_adapter_begin(assay_adapter *ad, assay_weights *w, const assay_adapter
     int status = ad->matrices == NULL ? ASSAY_ENGINE_NO_MEMORY
                                       : list_parts(ad, w, pieces, n_pieces);
     if (status == ASSAY_ENGINE_OK) {
-        status = take_memory(ad, w, old, old_bytes);
+        status = take_memory(ad, w, &old);
     } else {
-        assay_pages_unmap(old, old_bytes);
+        assay_pages_unmap(old.pages, old.bytes);
     }
+    free(old.matrices);
     if (status != ASSAY_ENGINE_OK) {
         assay_adapter_drop(ad);
     }

@@ -3,11 +3,9 @@
 Imports little: `assay status` and its like read an address and make one call.
 """
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 
-from assay.config.ready_files import Part, ready_file
+from assay.config.ready_files import Part, living, ready_file
 from assay.config.settings import Settings
 from assay.core.errors import NotFound
 from assay.store.embedded import embedded_url
@@ -33,8 +31,8 @@ def running(settings: Settings) -> Addresses:
     Raises:
         NotFound: none does.
     """
-    api = _living(ready_file(settings.data_dir, Part.REWARD))
-    pools = _living(ready_file(settings.data_dir, Part.WORKER))
+    api = living(ready_file(settings.data_dir, Part.REWARD))
+    pools = living(ready_file(settings.data_dir, Part.WORKER))
     if api is None or pools is None:
         message = f"no platform runs on {settings.data_dir}; start one with: assay up"
         raise NotFound(message)
@@ -44,14 +42,5 @@ def running(settings: Settings) -> Addresses:
 
 def planner_address(settings: Settings) -> str:
     """Where the planner of this data directory listens (gRPC); empty when none does."""
-    planner = _living(ready_file(settings.data_dir, Part.PLANNER))
+    planner = living(ready_file(settings.data_dir, Part.PLANNER))
     return planner["grpc"] if planner is not None else ""
-
-
-def _living(ready: Path) -> dict[str, str] | None:
-    """The content of a ready file, unless the process that wrote it was killed."""
-    try:
-        content = json.loads(ready.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return content if Path(f"/proc/{content['pid']}").exists() else None

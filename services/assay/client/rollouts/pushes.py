@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 PIECE_BYTES: Final = 4 * 1024**2
 """Largest data of a message; larger tensors are sent in pieces."""
-TOGETHER_BYTES: Final = 512 * 1024
-"""Tensors below this size are sent together, up to this size."""
+TOGETHER_BYTES: Final = 1024**2
+"""Tensors below this size are sent together, up to this size: a message has a cost of its own."""
 WIDTHS: Final = {"F32": 4, "F16": 2, "BF16": 2}
 ADAPTER_KINDS: Final = {
     "LORA": rollout_pb2.WEIGHTS_KIND_LORA,
@@ -52,10 +52,20 @@ def adapter_push(
 
 
 def pieces(
-    first: rollout_pb2.PushWeightsRequest, weights: Mapping[str, Weight]
+    first: rollout_pb2.PushWeightsRequest,
+    weights: Mapping[str, Weight],
+    *,
+    together_bytes: int = TOGETHER_BYTES,
+    piece_bytes: int = PIECE_BYTES,
 ) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
     """The messages of a push. Everything is checked before the first: gRPC ends a call whose
     messages raise as if it had been cancelled.
+
+    Args:
+        first: the push.
+        weights: its tensors.
+        together_bytes: small tensors are sent together up to this size.
+        piece_bytes: largest data of a message with one tensor.
 
     Raises:
         InvalidRequest: a tensor's bytes are not contiguous, or its head cannot be written.
@@ -65,14 +75,14 @@ def pieces(
         with wire.holding(f"weights.{name}"):
             head = rollout_pb2.TensorHead(name=name, dtype=weight.dtype, shape=weight.shape)
             tensors.append((head, memoryview(weight.data).cast("B")))
-    return _messages(first, tensors)
+    return _messages(first, list(_bundles(tensors, together_bytes)), piece_bytes)
 
 
 async def _messages(
-    first: rollout_pb2.PushWeightsRequest, tensors: Sequence[_Tensor]
+    first: rollout_pb2.PushWeightsRequest, bundles: Sequence[Sequence[_Tensor]], piece_bytes: int
 ) -> AsyncIterator[rollout_pb2.PushWeightsRequest]:
     message = first
-    for together in _bundles(tensors):
+    for together in bundles:
         sums = await asyncio.to_thread(_checksums, together)
         for (head, _), sha256 in zip(together, sums, strict=True):
             head.sha256 = sha256
@@ -84,13 +94,13 @@ async def _messages(
             continue
         [(head, data)] = together
         message.tensor.CopyFrom(head)
-        for start in range(0, max(1, len(data)), PIECE_BYTES):
-            message.data = bytes(data[start : start + PIECE_BYTES])
+        for start in range(0, max(1, len(data)), piece_bytes):
+            message.data = bytes(data[start : start + piece_bytes])
             yield message
             message = rollout_pb2.PushWeightsRequest()
 
 
-def _bundles(tensors: Sequence[_Tensor]) -> Iterator[Sequence[_Tensor]]:
+def _bundles(tensors: Sequence[_Tensor], bytes_max: int) -> Iterator[Sequence[_Tensor]]:
     """Tensors that fit into one message, and others by themselves; in their order.
 
     One whose bytes are not those of its head goes by itself: the service then names it.
@@ -99,11 +109,11 @@ def _bundles(tensors: Sequence[_Tensor]) -> Iterator[Sequence[_Tensor]]:
     size = 0
     for head, data in tensors:
         alone = len(data) != math.prod(head.shape) * WIDTHS.get(head.dtype, 0)
-        if together and (alone or size + len(data) > TOGETHER_BYTES):
+        if together and (alone or size + len(data) > bytes_max):
             yield together
             together, size = [], 0
         together.append((head, data))
-        size = TOGETHER_BYTES if alone else size + len(data)
+        size = bytes_max if alone else size + len(data)
     if together:
         yield together
 

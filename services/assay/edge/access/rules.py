@@ -75,6 +75,16 @@ ENDPOINTS: Final[Rules] = {
 """Endpoints in other systems' forms (`assay.reward.endpoints`)."""
 HTTP: Final[Rules] = {**REWARD, **ENDPOINTS, "ListResults": READ}
 """Operations of the reward API over HTTP; most have the name of their RPC."""
+CONSOLE: Final[Rules] = {
+    "ConsoleStream": OBSERVE,
+    "ConsoleBatch": OBSERVE,
+    "ConsolePlan": OBSERVE,
+    "ConsoleResults": OBSERVE,
+    "ConsoleRequest": OBSERVE,
+    "ConsoleDeadLetters": OBSERVE,
+    "ConsoleReplay": SUBMIT | OPERATE,
+}
+"""What the console's page asks (`assay.console`); `tests/console` reads them from the routes."""
 GATEWAY: Final[Rules] = {
     "open_session": SUBMIT,
     "end_session": SUBMIT,

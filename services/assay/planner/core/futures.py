@@ -4,7 +4,8 @@ A future picks one past batch per task (newer ones more often) and fills in what
 drawing *whole* past requests, so that the durations of one request at different stages stay
 together. What is known is kept: how much of the batch has arrived, where each request is, how long
 it has run. A running request gets the rest of a past one that ran longer (its survival
-distribution), so long requests are foreseen without treating every request as long.
+distribution), so long requests are foreseen without treating every request as long. Past batches
+are first brought to the pace and the transitions that the open batch itself shows (`learn.py`).
 
 Each request uses the same random number in every plan of a batch (common random numbers): two plans
 differ by what was learned in between, not by chance.
@@ -21,6 +22,7 @@ from assay.model.jit import jit
 from assay.model.observation import OpenBatch, PastBatch, TaskView, past_batch
 from assay.model.queueing import Demand
 from assay.planner.core.demand import SEQUENCE_BITS, Future, ranks, shares_of
+from assay.planner.core.learn import adapted
 
 RECENCY: Final = 0.6
 """Weight of a past batch relative to the next newer one."""
@@ -29,6 +31,8 @@ WARP_TRUST_SHARE: Final = 0.1
 WARP_MIN: Final = 0.5
 WARP_MAX: Final = 2.0
 PRIOR_ROWS: Final = 512
+REUSED: Final = 997.0
+"""A second random number from a first one: its digits behind this factor."""
 STRAGGLERS_NS: Final = to_ns(10.0)
 """Requests beyond all that history knows arrive within this time."""
 
@@ -81,7 +85,9 @@ def draw_futures(
     rank = ranks([batch for _, batch in active])
     sources = []
     for (task, batch), mine in zip(active, rank, strict=True):
-        past = known_past(task, everyone, prior)
+        past = tuple(
+            adapted(one, batch, task.timeout_ns) for one in known_past(task, everyone, prior)
+        )
         size = batch.size or max(batch.arrived, len(past[0].arrived_ns))
         random = np.random.default_rng([seed, batch.number, size])
         luck = random.random((count, max(size, batch.arrived) + 1))
@@ -176,6 +182,25 @@ Out = tuple[Ints, Ints, Ints, Ints]
 
 
 @jit
+def outlive(service: Ints, past: Past, stage: int, elapsed: int, luck: float) -> None:
+    """Write the rest of a request that has run longer than all of history.
+
+    Each doubling of its time leaves half of such requests, up to the timeout; one that ends before
+    it goes on like a past request that passed the stage.
+    """
+    _, past_service, by_service, timeout_ns = past
+    rows = past_service.shape[0]
+    limit = max(timeout_ns[stage] - elapsed, 1)
+    rest = int(elapsed * (1.0 / max(1.0 - luck, 1e-9) - 1.0))
+    service[stage] = min(max(rest, 1), limit)
+    first = first_longer(by_service[stage], past_service, stage, 0)
+    if rest < limit and first < rows:
+        pick = by_service[stage][first + int((luck * REUSED) % 1.0 * (rows - first))]
+        for j in range(stage + 1, past_service.shape[1]):
+            service[j] = past_service[pick, j]
+
+
+@jit
 def fill_present(
     now_ns: int, present: Present, past: Past, luck: Floats, out: Out, natural_ns: int
 ) -> tuple[int, int]:
@@ -185,7 +210,7 @@ def fill_present(
         Natural end after the opening, and the earliest end possible from now on.
     """
     stage_now, elapsed_ns, natural_so_far, sequence = present
-    _, past_service, by_service, timeout_ns = past
+    _, past_service, by_service, _ = past
     release, service, key, running = out
     rows, stages = past_service.shape
     earliest_ns = now_ns
@@ -199,7 +224,7 @@ def fill_present(
                 service[i, j] = past_service[pick, j]
             service[i, stage] -= elapsed
         else:
-            service[i, stage] = max(timeout_ns[stage] - elapsed, 1)
+            outlive(service[i], past, stage, elapsed, luck[sequence[i]])
         left = 0
         for j in range(stage, stages):
             left += service[i, j]

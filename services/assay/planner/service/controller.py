@@ -4,9 +4,11 @@ It takes a step when the store reports an event, when the plan asks for it, and 
 changes; never more often than `STEPS_APART_S`. Invariants:
 
 * pools, orders and batches are changed only while the lease certainly holds, checked before each;
-* when something cannot be reached or does not answer, pools stay as they are and `why_not_ready`
-  says why;
-* the planning process is asked only when requests could have to wait for a slot.
+* when the store or the pools cannot be reached, pools stay as they are; what does not answer is
+  named by `why_not_ready`;
+* the planning process is asked only when requests could have to wait for a slot;
+* while no plan is fresh, pools hold at least what waits and runs (`floor`), and with a plan a stage
+  where something waits is never left without a slot.
 """
 
 import asyncio
@@ -23,10 +25,12 @@ from assay.core.errors import (
     InvalidRequest,
     NotFound,
 )
+from assay.core.ids import StageName
 from assay.core.records import HintRecord, OpenWork, TaskRecord
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.planner.process.parent import PlanningDown, PlanningProcess
+from assay.planner.process.parent import PlanningDown, PlanningProcess, ProcessState
+from assay.planner.service.floor import FLOOR_STEP_S, GRACE_S, on_floor
 from assay.planner.service.history_feed import HistoryFeed
 from assay.planner.service.leader import LeaderLease
 from assay.planner.service.plan_log import PlanLog
@@ -58,6 +62,12 @@ HINT_AGE_NS_MAX: Final = 1_800 * 10**9
 """A hint not followed by a batch for this long is ignored, whatever the history says."""
 BEFORE_NS: Final = 30 * 24 * 3_600 * 10**9
 """The origin is this long before the start, so that open batches have positive times."""
+
+
+def sizes(slots: Sequence[SetSlots]) -> dict[StageName, int]:
+    """The new sizes by stage."""
+    return {one.stage: one.slots for one in slots}
+
 
 LimitsOf = Callable[[Sequence[PoolState]], tuple[StageLimits, ...]]
 
@@ -96,6 +106,7 @@ class Controller:
         self.store_unfit = ""
         """Why the store cannot be trusted with work; empty = it is fit."""
         self._planning_s = 0.0
+        self._fresh_until_ns = 0
         self.pools: Sequence[PoolState] = ()
         """As last seen, while it leads."""
         self.plan: PlanView | None = None
@@ -145,6 +156,7 @@ class Controller:
             tasks.create_task(self._watch())
             tasks.create_task(self._watch_lease())
             tasks.create_task(self._step_forever())
+            tasks.create_task(self._hold_floor())
 
     async def stop(self) -> None:
         """Stop changing pools; let a standby take over."""
@@ -192,17 +204,44 @@ class Controller:
             await self._process.rest()
             return IDLE_STEP_S
         try:
-            return await self._act()
+            wake_after_s = await self._act()
         except PlanningDown as error:
             self._history.forget()
             self._why = f"the planning process does not answer: {error}"
         except AssayError as error:
             self._why = error.message
+        else:
+            self._is_fresh_for(wake_after_s if not self._why else -GRACE_S)
+            return wake_after_s
+        self._is_fresh_for(-GRACE_S)
         log.warning("cannot_plan", why=self._why)
         return RETRY_S
 
+    def _is_fresh_for(self, seconds: float) -> None:
+        self._fresh_until_ns = self._clock.monotonic_ns() + int((seconds + GRACE_S) * 1e9)
+
+    async def _hold_floor(self) -> None:
+        while True:
+            await self._clock.sleep(FLOOR_STEP_S)
+            if not self.leading or self._clock.monotonic_ns() < self._fresh_until_ns:
+                continue
+            try:
+                await self._react()
+            except AssayError as error:
+                log.info("floor_not_held", why=error.message)
+
+    async def _react(self) -> None:
+        """Without a fresh plan: hold at least what waits and runs."""
+        pools = await self._scaler.pools()
+        depths = await self._store.depths([pool.stage for pool in pools])
+        slots = on_floor(self._facts_of(pools), pools, depths, {}, complete=False)
+        if slots:
+            log.warning("held_without_a_plan", slots={str(s.stage): s.slots for s in slots})
+        await self._resize(slots)
+
     async def _act(self) -> float:
         pools = self.pools = await self._scaler.pools()
+        depths = await self._store.depths([pool.stage for pool in pools])
         work = await self._store.open_work(batches_max=BATCHES_MAX, requests_max=REQUESTS_MAX)
         hints = await self._hints()
         stages = self._facts_of(pools)
@@ -210,9 +249,12 @@ class Controller:
         await self._plan_log.ended(work, pools, now_ns)
         if fits_floor(stages, work, hints):
             self.plan, self._why = None, ""
-            await self._resize(resting(stages, pools))
+            floors = sizes(resting(stages, pools))
+            await self._resize(on_floor(stages, pools, depths, floors, complete=True))
             await self._process.rest()
             return IDLE_STEP_S
+        if self._process.state is not ProcessState.UP:
+            self._fresh_until_ns = 0  # it takes seconds to start
         snapshot = Snapshot(
             now_ns=now_ns,
             origin_ns=self._origin_ns,
@@ -225,7 +267,9 @@ class Controller:
         )
         decision = await self._process.decide(snapshot)
         self._planning_s = decision.planning_ns / 1e9
-        await self._carry_out(decision, snapshot)
+        complete = decision.ready and len(work) < BATCHES_MAX
+        slots = on_floor(stages, pools, depths, sizes(decision.slots), complete=complete)
+        await self._carry_out(decision, snapshot, slots)
         self._why = "" if decision.ready else decision.why
         return decision.wake_after_ns / 1e9
 
@@ -255,13 +299,15 @@ class Controller:
         return found
 
     # -- effects -------------------------------------------------------------------------------
-    async def _carry_out(self, decision: Decision, snapshot: Snapshot) -> None:
+    async def _carry_out(
+        self, decision: Decision, snapshot: Snapshot, slots: Sequence[SetSlots]
+    ) -> None:
         self.plan = decision.plan
-        await self._resize(decision.slots)
+        await self._resize(slots)
         await self._prioritize(decision)
         await self._mark(decision)
         planned = {pool.stage: pool.desired for pool in snapshot.pools}
-        planned |= {one.stage: one.slots for one in decision.slots}
+        planned |= sizes(slots)
         self._plan_log.sampled(snapshot, planned)
         if decision.made and decision.plan is not None:
             self._metrics.planned(

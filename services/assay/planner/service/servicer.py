@@ -44,6 +44,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServiceServicer):
             planning_process=controller.process.state,
             planning_process_restarts=controller.process.restarts,
             conditions=wire.condition_messages(controller.pools),
+            pools=wire.pool_messages(controller.pools, controller.plan),
         )
 
     async def ExplainPlan(  # noqa: N802

@@ -114,6 +114,23 @@ def nanoseconds(seconds: float, field: str) -> int:
     return round(seconds * 1e9)
 
 
+def pool_messages(
+    pools: Sequence[PoolState], plan: PlanView | None
+) -> list[planner_pb2.PoolSample]:
+    """The pools as observed, beside what the plan wants of them now."""
+    wanted = {} if plan is None else {stage.stage: stage.slots for stage in plan.stages}
+    return [
+        planner_pb2.PoolSample(
+            stage=pool.stage,
+            slots_planned=wanted.get(pool.stage, pool.desired),
+            slots_desired=pool.desired,
+            slots_ready=pool.ready,
+            slots_busy=pool.busy,
+        )
+        for pool in pools
+    ]
+
+
 def condition_messages(pools: Sequence[PoolState]) -> list[planner_pb2.PoolCondition]:
     """What is wrong with which pool."""
     messages = []

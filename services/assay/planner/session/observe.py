@@ -15,7 +15,7 @@ warm for a trainer that is late.
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final
 
@@ -38,6 +38,7 @@ from assay.planner.core.demand import SEQUENCE_BITS
 from assay.planner.session.messages import HINTED, PoolState, Snapshot, StageLimits, TaskKey
 from assay.planner.session.past_batches import past_of
 from assay.planner.session.plan_view import BatchKey
+from assay.planner.session.progress import Evidence, Progress
 
 NS_PER_MS: Final = 1_000_000
 SPAN_NS_MAX: Final = to_ns(30 * 24 * 3600.0)
@@ -166,6 +167,7 @@ def observation_of(
     known: Mapping[TaskKey, TaskPast],
     columns: Columns,
     budget_ns: int | None,
+    progress: Progress | None = None,
 ) -> Scene:
     """What a policy sees.
 
@@ -174,6 +176,7 @@ def observation_of(
         known: histories of the tasks.
         columns: the same batches in the columns of `snapshot.stages`.
         budget_ns: D of tasks that name none; `None` = the policy's default.
+        progress: what became of the requests of open batches; `None` = not known.
     """
     entries: list[tuple[TaskRecord, OpenWork | HintRecord | None]] = [
         (work.task, work) for work in in_order(snapshot.work)
@@ -182,6 +185,7 @@ def observation_of(
     weights = {work.task.tenant: sane_weight(work.weight) for work in snapshot.work}
     seen = {(task.tenant, task.task_id) for task, _ in entries}
     entries += [(past.task, None) for key, past in known.items() if key not in seen]
+    column_names = tuple(limits.stage for limits in snapshot.stages)
     placed = []
     for task, what in entries:
         past = known.get((task.tenant, task.task_id))
@@ -191,6 +195,8 @@ def observation_of(
         view = view_of(task, what, snapshot, history, budget_ns, weights.get(task.tenant, 1.0))
         if view is not None:
             ids = tuple(one.batch_id for one in batches)
+            if progress is not None and isinstance(what, OpenWork):
+                view = with_evidence(view, progress.evidence(what, column_names))
             placed.append((subject_of(task, what, view, ids), view))
     observation = Observation(
         now_ns=snapshot.now_ns - snapshot.origin_ns,
@@ -205,6 +211,14 @@ def observation_of(
         stages=snapshot.stages,
         origin_ns=snapshot.origin_ns,
     )
+
+
+def with_evidence(view: TaskView, found: Evidence | None) -> TaskView:
+    """The view, with the times of its batch's requests."""
+    if view.open is None or found is None:
+        return view
+    batch = replace(view.open, passed_ns=found.passed_ns, reached=found.reached)
+    return replace(view, open=batch)
 
 
 def sane_weight(weight: float) -> float:

@@ -37,6 +37,7 @@ from assay.planner.session.observe import (
 )
 from assay.planner.session.plan_view import PlanView
 from assay.planner.session.present import view_of_plan
+from assay.planner.session.progress import Progress
 from assay.planner.session.what_if import changed
 
 TASKS_MAX: Final = 64
@@ -59,6 +60,7 @@ class Session:
         self._plan: Plan | None = None
         self._view: PlanView | None = None
         self._loop = self._new_loop()
+        self._progress = Progress()
 
     def _new_loop(self) -> PlannerLoop:
         return PlannerLoop(Assay(self._settings))
@@ -125,7 +127,8 @@ class Session:
             for key, past in used.items()
             for one in past.batches
         }
-        return observation_of(snapshot, used, self._columns, self._budget_ns)
+        self._progress.see(snapshot.work, snapshot.now_ns)
+        return observation_of(snapshot, used, self._columns, self._budget_ns, self._progress)
 
     def _used(self, snapshot: Snapshot) -> Mapping[TaskKey, TaskPast]:
         """Histories of tasks with open work, and of a few others to borrow from."""

@@ -1,7 +1,8 @@
 #!lua
 -- Put a dead letter, of a request or of a whole group, back in its queue. Keys: requests.lua.
--- ARGV: job      Returns 1, or 0 when there is no such letter, its batch is gone or cancelled, or its
---                group has been judged without it
+-- ARGV: job [tenant: only a letter of its own]
+-- Returns 1, or 0 when there is no such letter, its batch is gone or cancelled, or its group has been
+-- judged without it
 --@include requests.lua
 --@include shares.lua
 --@include task_use.lua
@@ -13,6 +14,7 @@ local job = ARGV[1]
 local j = read_job(job)
 if not j or j.state ~= 'D' then return 0 end
 local uid = j.uid
+if ARGV[2] and tenant_of(uid) ~= ARGV[2] then return 0 end
 local key = P .. 'b:' .. uid
 local b = call('HMGET', key, 'state', 'closing', 'tenant', 'overdue', 'gathers')
 if not b[1] or b[1] == 'CANCELLED' or (b[1] == 'SEALED' and b[2] ~= '') then return 0 end

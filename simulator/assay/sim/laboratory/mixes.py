@@ -10,11 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from assay.model.arrays import Floats
+from assay.model.arrays import Floats, Ints
 from assay.sim.pools.cluster import Cluster, Faults, StartUp
 from assay.sim.pools.workload import (
     CUDA,
     CUDA_STAGES,
+    BatchLoad,
     Drift,
     Stage,
     StageLoad,
@@ -55,16 +56,12 @@ class Mix:
     """Arrival curves by task; empty = the real ones, or the fitted quantiles."""
 
 
-def scaled(task: TaskLoad, factor: float) -> TaskLoad:
-    """The task with all its durations times `factor`; timeouts stay."""
-    stages = tuple(
-        replace(
-            load,
-            median_s=Drift(first=load.median_s.first * factor, last=load.median_s.last * factor),
-        )
-        for load in task.stages
-    )
-    return replace(task, stages=stages)
+def misleading(batch: BatchLoad, factor: float, timeouts_ns: Ints) -> BatchLoad:
+    """The batch with every duration times `factor`, those of hanging requests included."""
+    longer = np.rint(batch.service_ns * factor).astype(np.int64)
+    least = (batch.service_ns > 0).astype(np.int64)
+    service = np.clip(longer, least, np.maximum(timeouts_ns, least))
+    return replace(batch, service_ns=service)
 
 
 def hanging(task: TaskLoad, share: float) -> TaskLoad:
@@ -87,14 +84,11 @@ def draw(mix: Mix, *, seed: int, sources: Sequence[Floats] = ()) -> Workload:
             past=0,
         )
         calm = draw_workload(
-            [scaled(task, mix.history_scale)],
-            mix.stages,
-            iterations=1,
-            seed=1000 * seed + k,
-            sources=curves,
-            past=PAST,
+            [task], mix.stages, iterations=1, seed=1000 * seed + k, sources=curves, past=PAST
         )
-        parts.append((load.batches[0], calm.past[0]))
+        limits = load.timeouts_ns(0)
+        past = tuple(misleading(b, mix.history_scale, limits) for b in calm.past[0])
+        parts.append((load.batches[0], past))
     return Workload(
         stages=mix.stages,
         tasks=mix.tasks,

@@ -12,7 +12,7 @@ import numpy as np
 from assay.core.errors import InvalidRequest
 from assay.core.ordering import order_key
 from assay.core.outcome import Outcome
-from assay.model.arrays import FAR_NS, SECOND_NS, to_ns
+from assay.model.arrays import FAR_NS, SECOND_NS, Ints, to_ns
 from assay.model.observation import (
     Cause,
     Observation,
@@ -249,7 +249,8 @@ class Runner:
         rows = slice(place.first, int(state.next_request[task]))
         stage, since = state.stage_now[rows], state.since_ns[rows]
         arrived, finish = state.arrived_ns[rows], state.finish_ns[rows] > 0
-        natural = arrived - opened + (state.service_ns[rows] * finish).sum(axis=1)
+        passed = state.service_ns[rows] * finish
+        natural = arrived - opened + passed.sum(axis=1)
         over = stage == ENDED
         here = np.flatnonzero(~over & (stage != FUTURE))
         elapsed = np.where(since >= 0, self.world.now_ns - since, -1)[here]
@@ -264,6 +265,8 @@ class Runner:
             elapsed_ns=elapsed,
             natural_ns=natural[here] + np.maximum(elapsed, 0),
             sequence=here.astype(np.int64),
+            passed_ns=passed,
+            reached=np.where(over, last_passed(passed), stage),
         )
 
     def next_sample(self) -> int:
@@ -342,6 +345,13 @@ class Runner:
             workers_started=int(state.ordered[mine].sum()),
             workers_lost=int(state.deaths[mine].sum()),
         )
+
+
+def last_passed(passed_ns: Ints) -> Ints:
+    """(n,): the last stage with time, -1 = none."""
+    stages = np.arange(passed_ns.shape[1])
+    last: Ints = np.max(np.where(passed_ns > 0, stages, -1), axis=1, initial=-1)
+    return last
 
 
 def simulate(

@@ -165,7 +165,7 @@ class _Files:
         self._begun: set[str] = set()
         self.bytes = 0
 
-    def begin(self, head: Head) -> Assembly:
+    def begin(self, head: Head, data: memoryview | None) -> Assembly:
         """Check a tensor before its bytes."""
         if head.name in self._begun:
             raise InvalidWeights(head.where, WeightsProblem.REPEATED, "came twice")
@@ -179,7 +179,7 @@ class _Files:
             detail = f"{size} bytes; there is room for {min(left, most)}"
             raise InvalidWeights(head.where, WeightsProblem.SHAPE, detail)
         self._begun.add(head.name)
-        return Assembly(head, head.shape)
+        return Assembly(head, head.shape, data)
 
     def take_all(self, shared_dir: Path | None) -> None:
         """Copy the tensors of a shared file."""

@@ -1,11 +1,13 @@
 """The messages of a push, and the tensors that are put together from them.
 
-Invariant: memory is allocated for a tensor only after its name and shape were checked.
+Invariant: memory is allocated for a tensor only after its name and shape were checked. Tensors that
+come whole keep the bytes of their message: they are not copied.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +19,7 @@ from assay.rollout.errors import InvalidWeights, WeightsProblem
 from assay.rollout.models.model import DType, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
 _DTYPES: Final[dict[str, tuple[DType, np.dtype[Any]]]] = {
     "F32": (DType.F32, np.dtype("<f4")),
@@ -90,11 +92,16 @@ class Part:
     data: bytes = b""
 
 
+Begin = Callable[[Head, memoryview | None], "Assembly | None"]
+"""Checks a tensor before its bytes are taken, and makes its `Assembly`, over the bytes if all of
+them are there; `None`: the tensor is not needed."""
+
+
 class Assembly:
     """One tensor that is being received."""
 
-    def __init__(self, head: Head, shape: tuple[int, ...]) -> None:
-        """Allocate its memory.
+    def __init__(self, head: Head, shape: tuple[int, ...], data: memoryview | None = None) -> None:
+        """Allocate its memory; with `data`, which are all its bytes, keep those.
 
         Raises:
             InvalidWeights: its dtype is not known, or it is not of this shape.
@@ -107,9 +114,13 @@ class Assembly:
             found = f"{head.shape} where the model has {shape}"
             raise InvalidWeights(head.where, WeightsProblem.SHAPE, found)
         self._shape = shape
-        self._values = np.empty(math.prod(shape), dtype=stored)
+        if data is None:
+            self._values = np.empty(math.prod(shape), dtype=stored)
+        else:
+            values = np.frombuffer(data, dtype=stored)
+            self._values = values if values.flags.aligned else values.copy()
         self._bytes = self._values.view(np.uint8).data
-        self._filled = 0
+        self._filled = 0 if data is None else len(self._bytes)
 
     @property
     def room(self) -> memoryview:
@@ -143,21 +154,27 @@ class Assembly:
         """`n` bytes were written to `room`."""
         self._filled += n
 
-    def tensor(self) -> Tensor:
-        """The complete tensor."""
-        return Tensor(data=self._values.reshape(self._shape), dtype=self._dtype)
+    def tensor(self, sha256: str = "") -> Tensor:
+        """The complete tensor; `sha256`: of its bytes, if it was computed already."""
+        return Tensor(self._values.reshape(self._shape), self._dtype, sha256)
 
 
-class _Receiver:
+class Receiver:
     """Puts the tensors of a push together."""
 
-    def __init__(self, begin: Callable[[Head], Assembly | None]) -> None:
+    def __init__(self, begin: Begin) -> None:
+        """`begin` checks each tensor; those for which it returns `None` are skipped."""
         self._begin = begin
         self._assembly: Assembly | None = None
         self._skipping = False
 
     def take(self, part: Part) -> list[Assembly]:
-        """The tensors that this message completes."""
+        """The tensors that this message completes.
+
+        Raises:
+            FailedPrecondition: bytes without a tensor, or an incomplete tensor.
+            InvalidWeights: `begin` refuses a tensor, or it has too many bytes.
+        """
         if part.head is not None or part.together:
             if self._assembly is not None:
                 raise FailedPrecondition("a tensor begins before the last one is complete")
@@ -165,7 +182,7 @@ class _Receiver:
         if part.together:
             return self._together(part)
         if part.head is not None:
-            self._assembly = self._begin(part.head)
+            self._assembly = self._begin(part.head, None)
             self._skipping = self._assembly is None
         if self._skipping:
             return []
@@ -186,29 +203,29 @@ class _Receiver:
             raise FailedPrecondition(detail, field="data")
         found, data, at = [], memoryview(part.data), 0
         for head, size in zip(part.together, sizes, strict=True):
-            assembly = self._begin(head)
+            assembly = self._begin(head, data[at : at + size])
             if assembly is not None:
-                assembly.add(data[at : at + size])
                 found.append(assembly)
             at += size
         return found
 
     def end(self) -> None:
-        """The push has ended."""
+        """The push has ended.
+
+        Raises:
+            FailedPrecondition: within a tensor.
+        """
         if self._assembly is not None:
             raise FailedPrecondition("the push ended within a tensor", field="data")
 
 
-async def whole_tensors(
-    parts: AsyncIterator[Part], begin: Callable[[Head], Assembly | None]
-) -> AsyncIterator[list[Assembly]]:
-    """Tensors as messages complete them; those for which `begin` returns `None` are skipped.
+async def whole_tensors(parts: AsyncIterator[Part], begin: Begin) -> AsyncIterator[list[Assembly]]:
+    """Tensors as messages complete them.
 
     Raises:
-        FailedPrecondition: bytes without a tensor, or an incomplete tensor.
-        InvalidWeights: `begin` refuses a tensor, or it has too many bytes.
+        FailedPrecondition, InvalidWeights: as `Receiver`.
     """
-    receiver = _Receiver(begin)
+    receiver = Receiver(begin)
     async for part in parts:
         if found := receiver.take(part):
             yield found

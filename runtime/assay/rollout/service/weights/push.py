@@ -16,10 +16,11 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 import queue
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from assay.core.errors import FailedPrecondition
@@ -27,10 +28,9 @@ from assay.rollout.checks import U32_MAX, check_integer, check_number
 from assay.rollout.errors import InvalidWeights, WeightsNotReady, WeightsProblem
 from assay.rollout.models.adapters import (
     Adapter,
-    adapted_key,
     adapter_of,
     parse_config,
-    projection_shapes,
+    projections_of,
 )
 from assay.rollout.models.errors import CorruptModel, ModelError
 from assay.rollout.models.hugging_face import tensor_key
@@ -39,16 +39,18 @@ from assay.rollout.models.staging import SHARE_MIN, StagedTensor
 from assay.rollout.service.weights.folders import ServerFolder
 from assay.rollout.service.weights.parts import (
     Assembly,
+    Begin,
     Head,
     Part,
     PushKind,
     PushSpec,
+    Receiver,
     whole_tensors,
 )
 from assay.rollout.service.weights.shared import tensors_in
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
     from assay.rollout.models.model import ModelConfig, Tensor, TensorKey
@@ -220,17 +222,17 @@ def _share(push: PushSpec) -> float:
     return push.core_share_max or 1.0
 
 
-def _beginning(config: ModelConfig) -> Callable[[Head], Assembly | None]:
+def _beginning(config: ModelConfig) -> Begin:
     """Checks a tensor of whole weights before its bytes; `None` for one that is not needed."""
     shapes = {(kind, layer): shape for kind, layer, shape in config.tensor_shapes()}
 
-    def begin(head: Head) -> Assembly | None:
+    def begin(head: Head, data: memoryview | None) -> Assembly | None:
         key = tensor_key(head.name)
         if _is_redundant(head.name, key, config):
             return None
         if key is None or key not in shapes:
             raise InvalidWeights(head.where, WeightsProblem.UNKNOWN, "the model has none")
-        return Assembly(head, shapes[key])
+        return Assembly(head, shapes[key], data)
 
     return begin
 
@@ -291,7 +293,8 @@ class _AdapterParts:
         self._tensors: dict[str, Tensor] = {}
         self._begun: set[str] = set()
         self._left = ADAPTER_BYTES_MAX
-        self._shapes = projection_shapes(slots.config)
+        self._projections = projections_of(slots.config)
+        self._receiver = Receiver(self.begin)
         with _typed("adapter.config_json"):
             given = parse_config(push.config_json)
             self._config = {"peft_type": push.kind.upper(), **given}
@@ -299,10 +302,10 @@ class _AdapterParts:
             detail = f"peft_type {self._config['peft_type']} in a push of kind {push.kind}"
             raise InvalidWeights("adapter.config_json", WeightsProblem.UNKNOWN, detail)
 
-    def begin(self, head: Head) -> Assembly:
+    def begin(self, head: Head, data: memoryview | None) -> Assembly:
         """Check a tensor before its bytes."""
         with _typed(head.where):
-            adapted_key(head.name, self._shapes)
+            self._projections.adapted_by(head.name)
         if head.name in self._begun:
             raise InvalidWeights(head.where, WeightsProblem.REPEATED, "came twice")
         self._left -= 4 * math.prod(head.shape)
@@ -310,7 +313,11 @@ class _AdapterParts:
             detail = f"two dimensions; an adapter has at most {ADAPTER_BYTES_MAX} bytes"
             raise InvalidWeights(head.where, WeightsProblem.SHAPE, detail)
         self._begun.add(head.name)
-        return Assembly(head, head.shape)
+        return Assembly(head, head.shape, data)
+
+    def take(self, part: Part) -> None:
+        """Keep the tensors that this message completes."""
+        self.add(self._receiver.take(part))
 
     def add(self, found: Iterable[Assembly]) -> None:
         """Keep complete tensors, if their checksums are right."""
@@ -318,15 +325,15 @@ class _AdapterParts:
             self._add(assembly)
 
     def _add(self, assembly: Assembly) -> None:
-        head, tensor = assembly.head, assembly.tensor()
-        found = tensor.digest()
+        head, found = assembly.head, hashlib.sha256(assembly.data).hexdigest()
         if head.sha256 and found != head.sha256.lower():
             detail = "the checksum of its bytes differs"
             raise InvalidWeights(head.where, WeightsProblem.CHECKSUM, detail)
-        self._tensors[head.name] = replace(tensor, sha256=found)
+        self._tensors[head.name] = assembly.tensor(found)
 
     def stage(self) -> StagedWeights:
         """Stage them all."""
+        self._receiver.end()
         with _typed("adapter"):
             adapter = adapter_of(self._config, self._tensors, self._slots.config)
         return self._slots.stage_adapter(
@@ -341,8 +348,8 @@ async def _receive_adapter(
     slots: WeightSlots, push: PushSpec, parts: AsyncIterator[Part]
 ) -> StagedWeights:
     adapter = _AdapterParts(slots, push)
-    async for found in whole_tensors(parts, adapter.begin):
-        await asyncio.to_thread(adapter.add, found)
+    async for part in parts:
+        await asyncio.to_thread(adapter.take, part)
     return await asyncio.to_thread(adapter.stage)
 
 

@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.errors import FailedPrecondition, InvalidRequest, NotFound
@@ -20,19 +21,21 @@ from assay.rollout.errors import InvalidWeights, WeightsProblem
 from assay.rollout.service.weights.parts import Assembly, Head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from assay.rollout.service.weights.parts import Begin
 
 FIELD: Final = "shared_file"
 HEADER_BYTES_MAX: Final = 16 << 20
 READ_BYTES_MAX: Final = 1 << 30
 """Per call of the operating system."""
+TOGETHER_BYTES: Final = 4 << 20
+"""Small tensors are read together up to this size."""
 _NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,255}")
 
 
-def tensors_in(
-    folder: Path | None, name: str, begin: Callable[[Head], Assembly | None]
-) -> Iterator[Assembly]:
+def tensors_in(folder: Path | None, name: str, begin: Begin) -> Iterator[Assembly]:
     """The tensors of the file, one at a time; those for which `begin` returns `None` are skipped.
 
     Raises:
@@ -44,18 +47,69 @@ def tensors_in(
     if folder is None:
         raise FailedPrecondition("rollout.shared_dir is not set on this service", field=FIELD)
     with _opened(folder, name) as file:
-        table, first = _table(file)
-        checksums = table.pop("__metadata__", None) or {}
-        for tensor, entry in table.items():
-            head, start, end = _head(tensor, entry, checksums)
-            assembly = begin(head)
-            if assembly is None:
-                continue
-            if end - start != len(assembly.room):
-                detail = f"{end - start} bytes for {head.shape}"
-                raise InvalidWeights(head.where, WeightsProblem.SHAPE, detail)
-            _read(file, assembly, first + start)
+        for together in _bundles(_entries(file)):
+            if len(together) == 1:
+                yield from _alone(file, together[0], begin)
+            else:
+                yield from _together(file, together, begin)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A tensor of the file, and where its bytes are."""
+
+    head: Head
+    start: int
+    end: int
+
+
+def _entries(file: int) -> Iterator[_Entry]:
+    table, first = _table(file)
+    checksums = table.pop("__metadata__", None) or {}
+    for tensor, entry in table.items():
+        head, start, end = _head(tensor, entry, checksums)
+        yield _Entry(head, first + start, first + end)
+
+
+def _bundles(entries: Iterator[_Entry]) -> Iterator[list[_Entry]]:
+    """Tensors that follow each other and are read together, since one read costs as much as a
+    small tensor; others by themselves."""
+    together: list[_Entry] = []
+    for one in entries:
+        follows = together and one.start == together[-1].end
+        if not follows or one.end - together[0].start > TOGETHER_BYTES:
+            if together:
+                yield together
+            together = []
+        together.append(one)
+    if together:
+        yield together
+
+
+def _together(file: int, entries: list[_Entry], begin: Begin) -> Iterator[Assembly]:
+    first = entries[0].start
+    data = memoryview(bytearray(entries[-1].end - first))
+    got = 0
+    while got < len(data) and (n := os.preadv(file, [data[got:]], first + got)) > 0:
+        got += n
+    for one in entries:
+        if one.head.size != one.end - one.start:
+            raise _wrong_size(one)
+        if one.end - first > got:
+            raise _cut(one.head)
+        assembly = begin(one.head, data[one.start - first : one.end - first])
+        if assembly is not None:
             yield assembly
+
+
+def _alone(file: int, one: _Entry, begin: Begin) -> Iterator[Assembly]:
+    assembly = begin(one.head, None)
+    if assembly is None:
+        return
+    if one.end - one.start != len(assembly.room):
+        raise _wrong_size(one)
+    _read(file, assembly, one.start)
+    yield assembly
 
 
 @contextlib.contextmanager
@@ -111,11 +165,19 @@ def _read(file: int, assembly: Assembly, at: int) -> None:
     while not assembly.whole:
         got = os.preadv(file, [assembly.room[:READ_BYTES_MAX]], at)
         if got == 0:
-            detail = "the file ends within the tensor"
-            raise InvalidWeights(assembly.head.where, WeightsProblem.SHAPE, detail)
+            raise _cut(assembly.head)
         assembly.filled(got)
         at += got
 
 
 def _wrong(problem: str) -> InvalidRequest:
     return InvalidRequest(f"{FIELD}: {problem}", field=FIELD)
+
+
+def _wrong_size(one: _Entry) -> InvalidWeights:
+    detail = f"{one.end - one.start} bytes for {one.head.shape}"
+    return InvalidWeights(one.head.where, WeightsProblem.SHAPE, detail)
+
+
+def _cut(head: Head) -> InvalidWeights:
+    return InvalidWeights(head.where, WeightsProblem.SHAPE, "the file ends within the tensor")

@@ -1,0 +1,152 @@
+"""The planner, asked over its gRPC port: the present plan, and why a batch was planned so."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import grpc
+
+from assay.console.look import Outlook, PlannerLook
+from assay.core.errors import DependencyDown
+from assay.core.ids import BatchId, TenantId
+from assay.core.store_limits import no_batch
+from assay.edge.auth import Operator
+from assay.v1 import planner_pb2, planner_pb2_grpc
+
+TIMEOUT_S: Final = 2.0
+NO_PLANNER: Final = "no planner answers"
+
+
+class PlannerClient:
+    """Calls a planner whose address may change."""
+
+    def __init__(self, address: Callable[[], str], operator: Operator) -> None:
+        """Prepare without connecting; `address` returns `HOST:PORT`, or nothing: there is none."""
+        self._address = address
+        self._operator = operator
+        self._channel: grpc.aio.Channel | None = None
+        self._called = ""
+
+    async def look(self) -> PlannerLook | None:
+        """The planner's state, plan and pools; `None`: none answers."""
+        stub = await self._stub()
+        if stub is None:
+            return None
+        try:
+            answer = await stub.GetPlan(
+                planner_pb2.GetPlanRequest(),
+                timeout=TIMEOUT_S,
+                metadata=self._operator.metadata,
+            )
+        except grpc.aio.AioRpcError:
+            return None
+        return look_of(answer)
+
+    async def explain(self, tenant: TenantId, batch_id: BatchId) -> dict[str, Any]:
+        """The plans of a batch in words, and its pools over time.
+
+        Raises:
+            DependencyDown: no planner answers.
+            NotFound: the batch is no longer kept.
+        """
+        stub = await self._stub()
+        if stub is None:
+            raise DependencyDown(NO_PLANNER)
+        request = planner_pb2.ExplainPlanRequest(batch_id=batch_id, tenant=tenant)
+        try:
+            answer = await stub.ExplainPlan(
+                request, timeout=TIMEOUT_S, metadata=self._operator.metadata
+            )
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                raise no_batch(batch_id) from error
+            raise DependencyDown(NO_PLANNER) from error
+        return {
+            "explanation": list(answer.explanation),
+            "samples": [_sample(sample) for sample in answer.samples],
+            "plans": [
+                {"made_ns": plan.made_ns, "reason": plan.reason, "cost": plan.cost}
+                for plan in answer.plans
+            ],
+        }
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
+
+    async def _stub(self) -> "planner_pb2_grpc.PlannerServiceAsyncStub | None":
+        address = self._address()
+        if address != self._called:
+            await self.close()
+            self._called = address
+        if not address:
+            return None
+        if self._channel is None:
+            self._channel = grpc.aio.insecure_channel(address)
+        return planner_pb2_grpc.PlannerServiceStub(self._channel)
+
+
+def look_of(answer: planner_pb2.GetPlanResponse) -> PlannerLook:
+    """What a planner answered, as plain data."""
+    return PlannerLook(
+        state=answer.why,
+        plan=_plan(answer.plan),
+        pools=[_sample(pool) for pool in answer.pools],
+        conditions=[
+            {"stage": one.stage, "condition": one.condition, "details": one.details}
+            for one in answer.conditions
+        ],
+        outlooks=[
+            Outlook(
+                tenant=TenantId(one.tenant),
+                batch_id=one.batch_id,
+                delay_s=one.delay_s,
+                delay_budget_s=one.delay_budget_s,
+                late_share=one.late_share,
+            )
+            for one in answer.plan.batches
+        ],
+    )
+
+
+def _plan(plan: planner_pb2.Plan) -> dict[str, Any]:
+    if not plan.made_ns:
+        return {}
+    return {
+        "made_ns": plan.made_ns,
+        "bin_ms": plan.bin_ms,
+        "reason": plan.reason,
+        "futures": plan.futures,
+        "simulations": plan.simulations,
+        "planning_s": plan.planning_s,
+        "gap": plan.gap,
+        "cost": plan.cost,
+        "delay_cost": plan.delay_cost,
+        "stages": [
+            {
+                "stage": one.stage,
+                "slots": one.slots,
+                "slots_min": one.slots_min,
+                "slots_max": one.slots_max,
+                "slots_peak": one.slots_peak,
+                "slots_wanted": one.slots_wanted,
+                "slots_by_bin": list(one.slots_by_bin),
+                "slots_bound": one.slots_bound,
+                "why": one.why,
+            }
+            for one in plan.stages
+        ],
+    }
+
+
+def _sample(sample: planner_pb2.PoolSample) -> dict[str, Any]:
+    return {
+        "at_ns": sample.at_ns,
+        "stage": sample.stage,
+        "planned": sample.slots_planned,
+        "desired": sample.slots_desired,
+        "ready": sample.slots_ready,
+        "busy": sample.slots_busy,
+        "queued": sample.queued,
+    }
