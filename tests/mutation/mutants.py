@@ -144,12 +144,8 @@ CAPS: Final = [
     ),
     *_of(
         "caps",
-        f"{MODEL}/queue_model.py",
-        ("if held.batches >= quota.batches_open_max:", "if held.batches > quota.batches_open_max:"),
-    ),
-    *_of(
-        "caps",
         f"{MODEL}/queue_batches.py",
+        ("if held.batches >= quota.batches_open_max:", "if held.batches > quota.batches_open_max:"),
         ("            held.batches -= 1\n", ""),
         ("        held.requests -= 1\n        held.payload_bytes", "        held.payload_bytes"),
         ("        held.payload_bytes -= job.payload_bytes\n", ""),
