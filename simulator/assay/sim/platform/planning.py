@@ -27,7 +27,7 @@ from assay.planner.session.messages import (
 )
 from assay.sim.platform.ledger.entries import require
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import STAGES, TIMEOUT_S
+from assay.sim.platform.pipelines import TIMEOUT_S
 from assay.worker.host import WorkerHost
 
 if TYPE_CHECKING:
@@ -161,9 +161,10 @@ class Hosts:
 class SimScaler:
     """Implements `Scaler` over all hosts: a pool's slots are divided among them."""
 
-    def __init__(self, node: Node, hosts: Hosts) -> None:
+    def __init__(self, node: Node, hosts: Hosts, stages: Sequence[StageName]) -> None:
         self._node = node
         self._hosts = hosts
+        self._stages = stages
 
     async def _reach(self) -> Sequence[tuple[Node, WorkerHost]]:
         self._node.check()
@@ -177,7 +178,7 @@ class SimScaler:
     async def pools(self) -> Sequence[PoolState]:
         """See `Scaler.pools`."""
         hosts = [host for _, host in await self._reach()]
-        return [_sum(stage, hosts) for stage in STAGES]
+        return [_sum(stage, hosts) for stage in self._stages]
 
     async def resize(self, stage: StageName, slots: int) -> PoolState:
         """See `Scaler.resize`."""
