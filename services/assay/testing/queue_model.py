@@ -373,6 +373,7 @@ class QueueModel:
             if not batch.over:
                 self.batch_book.seal(batch, now_ns)
         self.batch_book.forget(now_ns)
+        self.changes.work.discard(stage)
         if self.stages.queues[stage]:
             self.changes.work.add(stage)
         return Reaped(

@@ -28,7 +28,7 @@ from assay.planner.session.messages import (
 from assay.planner.session.placement import HostSlots, place
 from assay.sim.platform.ledger.entries import require
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import STAGES, TIMEOUT_S
+from assay.sim.platform.pipelines import TIMEOUT_S
 from assay.worker.host import WorkerHost
 
 if TYPE_CHECKING:
@@ -162,9 +162,10 @@ class Hosts:
 class SimScaler:
     """Implements `Scaler` over all hosts, with the platform's own placement."""
 
-    def __init__(self, node: Node, hosts: Hosts) -> None:
+    def __init__(self, node: Node, hosts: Hosts, stages: Sequence[StageName]) -> None:
         self._node = node
         self._hosts = hosts
+        self._stages = stages
 
     async def _reach(self) -> Sequence[tuple[Node, WorkerHost]]:
         self._node.check()
@@ -178,7 +179,7 @@ class SimScaler:
     async def pools(self) -> Sequence[PoolState]:
         """See `Scaler.pools`."""
         hosts = [host for _, host in await self._reach()]
-        return [_sum(stage, hosts) for stage in STAGES]
+        return [_sum(stage, hosts) for stage in self._stages]
 
     async def resize(self, stage: StageName, slots: int) -> PoolState:
         """See `Scaler.resize`."""
