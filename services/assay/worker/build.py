@@ -5,7 +5,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -174,14 +174,20 @@ def build(
         tasks=shared.tasks,
         scratch=shared.scratch,
         worker=worker,
-        membership=Membership(
-            store=store,
-            stages=list(stages),
-            life=Life(settings.data_dir / "run" / "worker.life", worker),
-            attempts_max=settings.store.attempts_max,
-            clock=clock,
-            metrics=metrics,
-        ),
+        membership=_membership(settings, list(stages), shared, worker),
+    )
+
+
+def _membership(
+    settings: Settings, stages: Sequence[StageName], shared: _Shared, worker: WorkerId
+) -> Membership:
+    return Membership(
+        store=shared.store,
+        stages=stages,
+        life=Life(settings.data_dir / "run" / "worker.life", worker),
+        attempts_max=settings.store.attempts_max,
+        clock=shared.clock,
+        metrics=shared.metrics,
     )
 
 
