@@ -179,7 +179,7 @@ def build(
 
 
 def _membership(
-    settings: Settings, stages: Sequence[StageName], shared: _Shared, worker: WorkerId
+    settings: Settings, stages: Sequence[StageName], shared: "_Shared", worker: WorkerId
 ) -> Membership:
     return Membership(
         store=shared.store,
