@@ -128,13 +128,13 @@ def test_a_score_that_is_not_finite_is_a_failure(
     import shutil
 
     import torch
-    from safetensors.torch import load_file, save_file
 
+    files = pytest.importorskip("safetensors.torch")
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken)
-    weights = load_file(broken / "model.safetensors")
+    weights = files.load_file(broken / "model.safetensors")
     weights["score.weight"] = torch.full_like(weights["score.weight"], float("nan"))
-    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    files.save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
     settings = VerifierSettings(reward_models={"rm": LocalRewardModel(path=broken)})
     with new_bench(settings) as bench, pytest.raises(ModelError, match="not finite"):
         bench.judge("reward_model.local", "good", {}, model="rm")

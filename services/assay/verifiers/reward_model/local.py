@@ -47,7 +47,7 @@ class LocalModelHandler:
         return [verdicts[at] for at in range(len(works))]
 
     def close(self) -> None:
-        """Let go of the models."""
+        """Release the models."""
         self._models.clear()
 
     def _judged(self, name: str, works: Sequence[Work]) -> list[Ended]:
