@@ -47,6 +47,7 @@ from assay.core.records import (
     GiveBack,
     HandOver,
     Lease,
+    NewRequest,
     Quota,
     Report,
     StageReport,
@@ -331,6 +332,37 @@ class StoreMachine(RuleBasedStateMachine):
         )
         if submitted is None:
             self.spend("refused")
+
+    @may_be_spent("open_batch", 5)
+    @rule(
+        name=BATCHES,
+        new=st.lists(NEW, min_size=1, max_size=4),
+        size=st.sampled_from([0, 1, 3]),
+        reserved=st.sampled_from([0, 2, 5]),
+    )
+    def open_filled(self, name: BatchId, new: list[NewRequest], size: int, reserved: int) -> None:
+        self.spend("open_batch")
+        _, group_size, deadline_after_ms = FORMS[name]
+        tenant, weight = TENANTS[name]
+        spec = BatchSpec(
+            tenant=tenant,
+            weight=weight,
+            batch_id=name,
+            task_id=TASK.task_id,
+            size=size,
+            group_size=group_size,
+            deadline_after_ms=deadline_after_ms,
+            requests_reserved=reserved,
+            bytes_reserved=4 * reserved,
+        )
+        filled = self.both(
+            self.store.open_filled(spec, new, QUOTA),
+            lambda: self.model.open_filled(spec, new, QUOTA, self.now_ns),
+        )
+        if filled is not None:
+            self.opened.add(name)
+            self.spent["over at once"] += name == "late"
+        self.pause()
 
     @rule()
     def time_passes(self) -> None:

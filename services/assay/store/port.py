@@ -111,6 +111,21 @@ class Store(Protocol):
             Saturated: a quota would be exceeded.
         """
 
+    async def open_filled(
+        self,
+        spec: BatchSpec,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        *,
+        implicit: TaskRecord | None = None,
+    ) -> Submitted:
+        """`open_batch` and `submit` of all requests, or neither. It is one step of the server, in
+        proportion to the requests: for few of them. A batch that is new does not wake its watchers.
+
+        Raises:
+            what `open_batch` and `submit` raise; a batch that was not there is not there then.
+        """
+
     async def seal(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
         """Accept no more requests; idempotent."""
 

@@ -54,6 +54,7 @@ from assay.store.embedded import embedded_url
 from assay.store.fitness import Examiner
 from assay.store.link import SLICE, Argument, Link, Reply
 from assay.store.operations.artifacts import Artifacts
+from assay.store.operations.filling import Filling
 from assay.store.operations.leases import Leases
 from assay.store.operations.open_work import read_open_work
 from assay.store.operations.opening import Opening
@@ -112,6 +113,7 @@ class ValkeyStore:
         payloads = Payloads(self._link, inline_bytes_max=settings.inline_bytes_max)
         self._opening = Opening(self._link, settings)
         self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
+        self._filling = Filling(self._link, self._opening, payloads)
         self._leases = Leases(self._link, settings, payloads)
         self._artifacts = Artifacts(self._link, settings)
         self._permit = load_script("permit")
@@ -181,6 +183,22 @@ class ValkeyStore:
             await self._settle_on(tenant, batch_id, "CONTINUE")
         if pace is not None and submitted.accepted > RELEASE_SLICE:
             await self._submitting.release_all(tenant, batch_id, pace)
+        return submitted
+
+    async def open_filled(
+        self,
+        spec: BatchSpec,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        *,
+        implicit: TaskRecord | None = None,
+    ) -> Submitted:
+        """See `Store.open_filled`."""
+        submitted, more = await self._filling.open(spec, requests, quota, implicit)
+        if implicit is not None:
+            self._remember_task(implicit)
+        if more:
+            await self._settle_on(spec.tenant, spec.batch_id, "CONTINUE")
         return submitted
 
     async def _settle_on(

@@ -161,6 +161,20 @@ class MemoryStore:
         self._wake()
         return submitted
 
+    async def open_filled(
+        self,
+        spec: BatchSpec,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        *,
+        implicit: TaskRecord | None = None,
+    ) -> Submitted:
+        """See `Store.open_filled`."""
+        now_ns = self._clock.now_ns()
+        submitted = self._model.open_filled(spec, requests, quota, now_ns, implicit=implicit)
+        self._wake()
+        return submitted
+
     async def seal(self, tenant: TenantId, batch_id: BatchId) -> BatchRecord:
         """See `Store.seal`."""
         batch = self._model.seal(tenant, batch_id, self._clock.now_ns())

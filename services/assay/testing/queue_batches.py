@@ -13,15 +13,18 @@ from assay.core.advantages import zero_shift_micro
 from assay.core.ids import BatchId, GroupId, JobId, StageName, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import (
+    BatchSpec,
     BatchState,
     CompletedBatch,
     DeadLetter,
     EndRequest,
     GroupRecord,
+    Quota,
     RequestHistory,
     ResultRecord,
+    TaskRecord,
 )
-from assay.core.store_limits import no_batch
+from assay.core.store_limits import no_batch, other_batch, too_many_batches
 from assay.testing.queue_groups import FAILED, JUDGED_WITHOUT, gather, group_of, open_groups
 from assay.testing.queue_records import (
     Batch,
@@ -32,6 +35,7 @@ from assay.testing.queue_records import (
     Job,
     QueueLimits,
     add_reward,
+    check_quota,
     done,
     oldest,
 )
@@ -83,6 +87,56 @@ class BatchBook:
             return self.batches[tenant, batch_id]
         except KeyError:
             raise no_batch(batch_id) from None
+
+    def same(self, there: Batch, spec: BatchSpec) -> Batch:
+        """The batch of that name.
+
+        Raises:
+            Conflict: it was opened otherwise.
+        """
+        own = there.spec
+        if (spec.task_id, spec.size, spec.group_size) != (own.task_id, own.size, own.group_size):
+            raise other_batch(spec.batch_id)
+        return there
+
+    def check_opening(
+        self, spec: BatchSpec, quota: Quota, now_ns: int, implicit: TaskRecord | None
+    ) -> Batch:
+        """A batch that `open` may open; changes nothing.
+
+        Raises:
+            NotFound, Conflict, Saturated: see `Store.open_batch`.
+        """
+        if implicit is None:
+            task = self._tasks.get_task(spec.tenant, spec.task_id)
+        held = self.held[spec.tenant]
+        if held.batches >= quota.batches_open_max:
+            raise too_many_batches(quota)
+        check_quota(held, quota, requests=spec.requests_reserved, payload_bytes=spec.bytes_reserved)
+        if implicit is not None:
+            self._tasks.check_task(implicit, quota)
+            task = implicit
+        deadline_ns = spec.deadline_of(now_ns)
+        return Batch(
+            spec=spec,
+            task=task,
+            number=self._tasks.opened((spec.tenant, spec.task_id)),
+            opened_ns=now_ns,
+            deadline_ns=deadline_ns,
+            overdue_ns=deadline_ns + self._limits.batch_overdue_ns,
+            results_kept_max=quota.results_kept_max,
+            requests_reserved=spec.requests_reserved,
+            bytes_reserved=spec.bytes_reserved,
+        )
+
+    def open(self, batch: Batch, implicit: TaskRecord | None) -> None:
+        """Open a batch that was checked, with its task if that is not there."""
+        spec = batch.spec
+        if implicit is not None:
+            self._tasks.put_task(implicit)
+        self.held[spec.tenant] = self.held[spec.tenant].with_batch(spec)
+        self._tasks.batch_opens((spec.tenant, spec.task_id))
+        self.batches[batch.key] = batch
 
     def forget(self, now_ns: int) -> None:
         """Drop the batches whose results have expired, and their dead letters."""

@@ -56,8 +56,6 @@ from assay.core.store_limits import (
     LEASE_RAN_OUT,
     PLANS_MAX,
     check_plan,
-    other_batch,
-    too_many_batches,
     too_much_open_work,
     too_much_worker_time,
 )
@@ -66,9 +64,9 @@ from assay.testing.queue_groups import FAILED, JUDGED_WITHOUT, gather, group_of
 from assay.testing.queue_records import (
     Batch,
     Changes,
+    Held,
     Job,
     admit,
-    check_quota,
     leave_stage,
     leaves_stage,
     stages_gone,
@@ -107,39 +105,48 @@ class QueueModel:
         self.batch_book.forget(now_ns)
         there = self.batch_book.batches.get((spec.tenant, spec.batch_id))
         if there is not None:
-            own = there.spec
-            if (spec.task_id, spec.size, spec.group_size) != (
-                *(own.task_id, own.size, own.group_size),
-            ):
-                raise other_batch(spec.batch_id)
-            return there.record(), False
-        if implicit is None:
-            self.task_book.get_task(spec.tenant, spec.task_id)
-        held = self.batch_book.held[spec.tenant]
-        if held.batches >= quota.batches_open_max:
-            raise too_many_batches(quota)
-        check_quota(held, quota, requests=spec.requests_reserved, payload_bytes=spec.bytes_reserved)
-        if implicit is not None:  # it changes nothing if it refuses, and nothing refuses after it
-            self.task_book.put_task(implicit, quota)
-        task = self.task_book.get_task(spec.tenant, spec.task_id)
-        held.batches += 1
-        held.requests += spec.requests_reserved
-        held.payload_bytes += spec.bytes_reserved
-        deadline_ns = spec.deadline_of(now_ns)
-        batch = Batch(
-            spec=spec,
-            task=task,
-            number=self.task_book.batch_opens((spec.tenant, spec.task_id)),
-            opened_ns=now_ns,
-            deadline_ns=deadline_ns,
-            overdue_ns=deadline_ns + self._limits.batch_overdue_ns,
-            results_kept_max=quota.results_kept_max,
-            requests_reserved=spec.requests_reserved,
-            bytes_reserved=spec.bytes_reserved,
-        )
-        self.batch_book.batches[batch.key] = batch
+            return self.batch_book.same(there, spec).record(), False
+        batch = self.batch_book.check_opening(spec, quota, now_ns, implicit)
+        self.batch_book.open(batch, implicit)
         self.changes.planning = True
         return batch.record(), True
+
+    def open_filled(
+        self,
+        spec: BatchSpec,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        now_ns: int,
+        *,
+        implicit: TaskRecord | None = None,
+    ) -> Submitted:
+        """See `Store.open_filled`."""
+        self.batch_book.forget(now_ns)
+        if (spec.tenant, spec.batch_id) not in self.batch_book.batches:
+            batch = self.batch_book.check_opening(spec, quota, now_ns, implicit)
+            held = self.batch_book.held[spec.tenant].with_batch(spec)
+            self._check_requests(batch, requests, held, quota, now_ns)
+        self.open_batch(spec, quota, now_ns, implicit=implicit)
+        return self.submit(spec.tenant, spec.batch_id, requests, quota, now_ns)
+
+    def _check_requests(
+        self,
+        batch: Batch,
+        requests: Sequence[NewRequest],
+        held: Held,
+        quota: Quota,
+        now_ns: int,
+    ) -> dict[int, NewRequest]:
+        """Those that the batch does not have, by their place."""
+        fresh = fresh_of(batch, requests)
+        if fresh:
+            admit(batch, requests, fresh, held, quota)
+            most_s = quota.worker_s_per_day_max
+            if most_s is not None and (
+                rest := self.stages.hours.rest_s(batch.spec.tenant, most_s, now_ns)
+            ):
+                raise too_much_worker_time(quota, retry_after_s=rest)
+        return fresh
 
     def submit(
         self,
@@ -151,13 +158,9 @@ class QueueModel:
     ) -> Submitted:
         """See `Store.submit`."""
         batch = self.batch_book.get(tenant, batch_id, now_ns)
-        fresh = fresh_of(batch, requests)
-        if fresh:
-            admit(batch, requests, fresh, self.batch_book.held[tenant], quota)
-            most_s = quota.worker_s_per_day_max
-            if most_s is not None and (rest := self.stages.hours.rest_s(tenant, most_s, now_ns)):
-                raise too_much_worker_time(quota, retry_after_s=rest)
-            self.changes.planning |= not batch.requests
+        held = self.batch_book.held[tenant]
+        fresh = self._check_requests(batch, requests, held, quota, now_ns)
+        self.changes.planning |= bool(fresh) and not batch.requests
         for request in fresh.values():
             self._take_in(batch, request, now_ns)
         self.stages.join()

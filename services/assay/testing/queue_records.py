@@ -215,6 +215,14 @@ class Held:
     payload_bytes: int = 0
     batches: int = 0
 
+    def with_batch(self, spec: BatchSpec) -> "Held":
+        """The usage once this batch is open."""
+        return Held(
+            requests=self.requests + spec.requests_reserved,
+            payload_bytes=self.payload_bytes + spec.bytes_reserved,
+            batches=self.batches + 1,
+        )
+
 
 def waits(job: Job) -> bool:
     """False for a queue entry whose request ended while it waited."""

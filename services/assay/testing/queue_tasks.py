@@ -32,13 +32,24 @@ class TaskBook:
     def put_task(self, task: TaskRecord, quota: Quota | None = None) -> bool:
         """See `Store.put_task`."""
         key = task.tenant, task.task_id
-        new = key not in self._tasks
-        if new and quota and sum(t == task.tenant for t, _ in self._tasks) >= quota.tasks_max:
-            raise too_many_tasks(quota)
-        if self._tasks.setdefault(key, task) != task:
-            raise other_task(task.task_id)
+        new = self.check_task(task, quota)
+        self._tasks.setdefault(key, task)
         self.use(key)
         return new
+
+    def check_task(self, task: TaskRecord, quota: Quota | None) -> bool:
+        """Whether `put_task` would register it; raises what that raises."""
+        there = self._tasks.get((task.tenant, task.task_id))
+        if there is None:
+            if quota and sum(t == task.tenant for t, _ in self._tasks) >= quota.tasks_max:
+                raise too_many_tasks(quota)
+        elif there != task:
+            raise other_task(task.task_id)
+        return there is None
+
+    def opened(self, key: TaskKey) -> int:
+        """Batches of the task opened so far."""
+        return self._opened[key]
 
     def get_task(self, tenant: TenantId, task_id: TaskId) -> TaskRecord:
         """See `Store.get_task`."""
@@ -51,13 +62,11 @@ class TaskBook:
         """Move the task to the end of the list that `tasks` reverses."""
         self._tasks[key] = self._tasks.pop(key)
 
-    def batch_opens(self, key: TaskKey) -> int:
-        """A batch of the task opens; returns its number."""
-        number = self._opened[key]
+    def batch_opens(self, key: TaskKey) -> None:
+        """A batch of the task opens."""
         self._opened[key] += 1
         self.use(key)
         self._hints.pop(key, None)
-        return number
 
     def tasks(self, *, tasks_max: int) -> Sequence[TaskRecord]:
         """See `Store.tasks`; here none expires."""

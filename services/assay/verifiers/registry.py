@@ -17,6 +17,7 @@ from assay.verifiers.code import definition as code_definition
 from assay.verifiers.composite import definition as composite_definition
 from assay.verifiers.execution import definition as execution_definition
 from assay.verifiers.function import definition as function_definition
+from assay.verifiers.harbor import definition as harbor_definition
 from assay.verifiers.instructions import definition as instructions_definition
 from assay.verifiers.judge import definition as judge_definition
 from assay.verifiers.judged import definition as judged_definition
@@ -50,6 +51,7 @@ BUILT_IN: tuple[DefinePipelines, ...] = (
     sql_definition.define_pipelines,
     shaping_definition.define_pipelines,
     instructions_definition.define_pipelines,
+    harbor_definition.define_pipelines,
     judge_definition.define_pipelines,
     reward_model_definition.define_pipelines,
     composite_definition.define_pipelines,

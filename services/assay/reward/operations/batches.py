@@ -73,13 +73,42 @@ class Batches:
         is_new: bool = False,
     ) -> tuple[BatchRecord, bool]:
         """Open a batch with the quota of the `reserved` requests; `is_new`: with its task."""
+        spec = await self._spec(tenant, task, draft, reserved)
+        implicit = task.record if is_new else None
+        batch, created = await self._store.open_batch(spec, tenant.quota, implicit=implicit)
+        self._know(tenant, task, spec, is_new=is_new)
+        return batch, created
+
+    async def open_filled(
+        self,
+        tenant: Tenant,
+        task: KnownTask,
+        draft: BatchDraft,
+        requests: Sequence[NewRequest],
+        *,
+        is_new: bool,
+    ) -> None:
+        """Open a batch with all its requests, or neither; `is_new`: with its task."""
+        spec = await self._spec(tenant, task, draft, requests)
+        implicit = task.record if is_new else None
+        await self._store.open_filled(spec, requests, tenant.quota, implicit=implicit)
+        self._know(tenant, task, spec, is_new=is_new)
+
+    def _know(self, tenant: Tenant, task: KnownTask, spec: BatchSpec, *, is_new: bool) -> None:
+        if is_new:
+            self._tasks.know(task)
+        self._tasks.know_batch(tenant, spec.batch_id, spec.task_id)
+
+    async def _spec(
+        self, tenant: Tenant, task: KnownTask, draft: BatchDraft, reserved: Sequence[NewRequest]
+    ) -> BatchSpec:
         deadline_ms = draft.deadline_ms
         if draft.deadline_ns is not None:
             deadline_ms = 0
         elif deadline_ms is None:
             deadline_ms = await self._tasks.deadline_ms(tenant, task)
         deadline_ms = max(deadline_ms, math.ceil(self._settings.deadline_min_s * 1000))
-        spec = BatchSpec(
+        return BatchSpec(
             tenant=tenant.tenant_id,
             batch_id=BatchId(draft.batch_id or self._new_id()),
             task_id=task.record.task_id,
@@ -91,12 +120,6 @@ class Batches:
             requests_reserved=len(reserved),
             bytes_reserved=sum(one.payload_bytes for one in reserved),
         )
-        implicit = task.record if is_new else None
-        batch, created = await self._store.open_batch(spec, tenant.quota, implicit=implicit)
-        if is_new:
-            self._tasks.know(task)
-        self._tasks.know_batch(tenant, batch.batch_id, batch.task_id)
-        return batch, created
 
     async def submit(self, tenant: Tenant, batch_id: str, checked: Checked) -> Submitted:
         """See `RewardService.submit`."""

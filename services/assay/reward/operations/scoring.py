@@ -98,14 +98,22 @@ class Scoring:
         await self._batches.pace_for(tenant, first[0])
         is_open = False
         try:
-            await self._batches.open(
-                tenant, task, opening, reserved=(*first[0], *requests), is_new=is_new
-            )
-            is_open = True
             async with aclosing(self._store.watch(batch_id)) as changes:
                 await next_change(changes)  # the immediate one: nothing is missed from now on
-                await self._submit_in_parts(tenant, batch_id, first.pop(), requests)
+                if not requests:
+                    part = first.pop()
+                    await self._batches.open_filled(tenant, task, opening, part, is_new=is_new)
+                    del part
+                else:
+                    reserved = (*first[0], *requests)
+                    await self._batches.open(
+                        tenant, task, opening, reserved=reserved, is_new=is_new
+                    )
+                    del reserved
+                    is_open = True
+                    await self._submit_in_parts(tenant, batch_id, first.pop(), requests)
                 stored()
+                is_open = True
                 await self._results.until_over(tenant, batch_id, changes)
             return await self._results.collect(tenant, batch_id, request_ids)
         except BaseException as error:

@@ -20,6 +20,8 @@ DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _TEMPLATE: Final = "/tmp"
 _COVERED: Final = ("/tmp", "/box", "/scratch", "/shown", "/proc", "/dev/shm")
 """Directories that a box mounts on or uses itself."""
+_TASK_DIRECTORIES: Final = ("app", "tests", "solution", "logs")
+"""In a box, links to directories of these names in `/box`."""
 _PROTECTED: Final = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID
 
 
@@ -92,6 +94,13 @@ def _show_devices(*, for_boxes: bool) -> None:
         os.symlink("../tmp", f"{_TEMPLATE}/dev/shm")
 
 
+def _link_task_directories() -> None:
+    """Graders of tasks that were written for containers use these paths."""
+    for name in _TASK_DIRECTORIES:
+        if not os.path.lexists(f"{_TEMPLATE}/{name}"):  # a directory of the host may be shown there
+            os.symlink(f"box/{name}", f"{_TEMPLATE}/{name}")
+
+
 def enter(readable: Sequence[str], *, for_boxes: bool) -> list[tuple[str, str]]:
     """Build the root and move this mount namespace, which must be private, into it.
 
@@ -112,6 +121,7 @@ def enter(readable: Sequence[str], *, for_boxes: bool) -> list[tuple[str, str]]:
     _show_devices(for_boxes=for_boxes)
     covered = _show_directories(sources, for_boxes=for_boxes)
     if for_boxes:
+        _link_task_directories()
         linux.mount("/proc", f"{_TEMPLATE}/proc", flags=linux.MS_BIND | linux.MS_REC)
     linux.pivot_root(_TEMPLATE)
     linux.mount("", "/", flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID)

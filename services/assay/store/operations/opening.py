@@ -48,6 +48,15 @@ class Opening:
         self, spec: BatchSpec, quota: Quota, implicit: TaskRecord | None
     ) -> tuple[BatchRecord, bool]:
         """See `Store.open_batch`."""
+        reply = await self._link.run(self._open_batch, *self.arguments(spec, quota, implicit))
+        if reply[0] not in {b"NEW", b"THERE"}:
+            refuse_batch(reply[0], spec, quota)
+        return codec.batch_record(reply[1]), reply[0] == b"NEW"
+
+    def arguments(
+        self, spec: BatchSpec, quota: Quota, implicit: TaskRecord | None
+    ) -> tuple[Argument, ...]:
+        """What a script needs to open a batch, as `scripts/opening.lua` lists it."""
         task: tuple[Argument, ...] = ("", "", 0, 0)
         gathers = ""
         if implicit is not None:
@@ -55,8 +64,7 @@ class Opening:
             packed, first = codec.pack_task(implicit), implicit.stages[0]
             task = (packed, first, quota.tasks_max, kept_ms)
             gathers = implicit.group_stage or ""
-        reply = await self._link.run(
-            self._open_batch,
+        return (
             *(spec.tenant, spec.batch_id, spec.task_id, spec.size, spec.group_size),
             *(spec.deadline_after_ms, quota.batches_open_max),
             int(self._settings.batch_overdue_s * 1000),
@@ -68,14 +76,11 @@ class Opening:
             *(quota.requests_open_max, quota.bytes_open_max, *task),
             *(spec.deadline_ns // codec.US, gathers),
         )
-        if reply[0] not in {b"NEW", b"THERE"}:
-            _refuse_batch(reply, spec, quota)
-        return codec.batch_record(reply[1]), reply[0] == b"NEW"
 
 
-def _refuse_batch(reply: Reply, spec: BatchSpec, quota: Quota) -> NoReturn:
-    """Raise the error for a refusal of the open_batch script."""
-    match reply[0]:
+def refuse_batch(refusal: Reply, spec: BatchSpec, quota: Quota) -> NoReturn:
+    """Raise the error for a refusal of `scripts/opening.lua`."""
+    match refusal:
         case b"NOT_FOUND":
             raise no_task(spec.task_id)
         case b"OTHER_TASK":

@@ -24,7 +24,7 @@ from assay.core.store_limits import (
     too_much_worker_time,
 )
 from assay.store import codec
-from assay.store.link import Link, Reply
+from assay.store.link import Argument, Link, Reply
 from assay.store.operations.payloads import Payloads
 from assay.store.port import Pace
 from assay.store.script import load_script
@@ -75,9 +75,8 @@ class Submitting:
             ranges = codec.packed_rows([staged]) if staged else b""
             queue_max = RELEASE_SLICE if is_paced else len(rows)
             packed = await codec.packed_in_steps(rows)
-            most_s = quota.worker_s_per_day_max
-            worker_us_max = "" if most_s is None else int(most_s * 1_000_000)
-            arguments = (tenant, batch_id, *limits, packed, ranges, queue_max, worker_us_max)
+            most_us = worker_us_max(quota)
+            arguments = (tenant, batch_id, *limits, packed, ranges, queue_max, most_us)
             reply = await self._link.run(self._submit, *arguments)
             if reply[0] == b"NO_BLOB":  # no longer kept; nothing was accepted
                 await self._payloads.upload(parcel.blobs, list(parcel.blobs))
@@ -86,7 +85,7 @@ class Submitting:
             if reply is None or reply[0] != b"DONE":
                 await self._unstage(staged)
         if reply[0] != b"DONE":
-            _refuse(reply, batch_id, requests, quota)
+            refuse_requests(reply, batch_id, requests, quota)
         _, accepted, duplicates, sealed, more = reply
         return Submitted(accepted=accepted, duplicates=duplicates, sealed=bool(sealed)), bool(more)
 
@@ -119,10 +118,16 @@ class Submitting:
                 await self._link.run(self._unstage_part, first, count)
 
 
-def _refuse(
+def worker_us_max(quota: Quota) -> Argument:
+    """What the tenant may use of the workers in a day, in microseconds; '' = any."""
+    most_s = quota.worker_s_per_day_max
+    return "" if most_s is None else int(most_s * 1_000_000)
+
+
+def refuse_requests(
     reply: Reply, batch_id: BatchId, requests: Sequence[NewRequest], quota: Quota
 ) -> NoReturn:
-    """Raise the error for a refusal of the submit script."""
+    """Raise the error for a refusal of `scripts/accepting.lua`."""
     match reply[0]:
         case b"NOT_FOUND":
             raise no_batch(batch_id)

@@ -1,7 +1,7 @@
 -- Shared by the scripts that move requests; put in place of their `--@include requests.lua` line.
 -- Each call creates all functions of its script, so a script includes only the parts it needs:
--- shares.lua, worker_time.lua, task_use.lua, new_jobs.lua, gathering.lua, letters.lua, ends.lua and settling.lua, in this
--- order.
+-- shares.lua, worker_time.lua, task_use.lua, new_tasks.lua, new_jobs.lua, gathering.lua, letters.lua, ends.lua, settling.lua,
+-- opening.lua and accepting.lua, in this order.
 --
 -- One hash tag per shard: KEYS[1] is the prefix `assay:{<shard>}:`, every key below begins with it,
 -- so all are in one slot. A batch is called `<tenant>:<batch>` (<uid>), a request `%016d` (<job>).

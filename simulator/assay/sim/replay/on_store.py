@@ -58,9 +58,12 @@ def is_fit(log: Sequence[Command]) -> bool:
     """Whether no two deadlines are so close that the replay could swap them."""
     deadlines: list[int] = []
     for command in log:
-        if command.name == "open_batch" and not isinstance(command.answer, AssayError):
+        is_done = not isinstance(command.answer, AssayError)
+        if command.name == "open_batch" and is_done:
             record, created = command.answer
             deadlines += [record.deadline_ns] if created else []
+        if command.name == "open_filled" and is_done:
+            deadlines.append(command.args[0].deadline_of(command.now_ns))
         if command.name == "prioritize" and command.args[2]:
             deadlines.append(command.args[2])
     deadlines.sort()
@@ -207,7 +210,7 @@ class Replay:
         """The command's arguments, with the other store's instants."""
         args, options = list(command.args), dict(command.options)
         match command.name:
-            case "open_batch":
+            case "open_batch" | "open_filled":
                 due_ns = args[0].deadline_of(command.now_ns) - EPOCH_NS + self._begun_ns
                 left_ms = max(1, (due_ns - now_ns) // 1_000_000)
                 args[0] = dataclasses.replace(args[0], deadline_after_ms=left_ms, deadline_ns=0)

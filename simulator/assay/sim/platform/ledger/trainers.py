@@ -6,14 +6,18 @@
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from assay.core.errors import AssayError, NotFound, Saturated
+from assay.core.ids import TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     BatchRecord,
+    BatchSpec,
     BatchState,
     LogEntry,
+    NewRequest,
+    Quota,
     ResultRecord,
     Submitted,
     TaskRecord,
@@ -21,9 +25,6 @@ from assay.core.records import (
 from assay.sim.platform.ledger.books import Books
 from assay.sim.platform.ledger.entries import BatchEntry, Take, require
 from assay.sim.platform.store import LIMITS, Command
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class TrainerCommands:
@@ -34,6 +35,7 @@ class TrainerCommands:
         self.takes: dict[str, Take] = {
             "put_task": self._put_task,
             "open_batch": self._open_batch,
+            "open_filled": self._open_filled,
             "submit": self._submit,
             "seal": self._seal,
             "cancel": self._cancel,
@@ -50,37 +52,59 @@ class TrainerCommands:
 
     def _open_batch(self, command: Command) -> None:
         spec, quota = command.args
-        mine = [
-            b for b in self._books.batches.values() if b.spec.tenant == spec.tenant and not b.over
-        ]
         if isinstance(command.answer, Saturated):
-            over = len(mine) >= quota.batches_open_max
-            over |= self._books.over_quota(
-                spec.tenant, quota, more=spec.requests_reserved, size=spec.bytes_reserved
-            )
-            require(over, "a batch was refused below the quota")
+            require(self._may_not_open(spec, quota), "a batch was refused below the quota")
         if isinstance(command.answer, AssayError):
             return
-        implicit = command.options.get("implicit")
-        if implicit is not None:
-            self._books.tasks[implicit.tenant, implicit.task_id] = implicit
         record, created = command.answer
         key = spec.tenant, spec.batch_id
         require(created == (key not in self._books.batches), "a batch was opened twice", batch=key)
-        if created:
-            self._books.batches[key] = BatchEntry(
-                spec=spec,
-                task=self._books.tasks[spec.tenant, spec.task_id],
-                quota=quota,
-                opened_ns=command.now_ns,
-                overdue_ns=spec.deadline_of(command.now_ns) + LIMITS.batch_overdue_ns,
-            )
-            require(len(mine) + 1 <= quota.batches_open_max, "more batches open than the quota")
-            if spec.requests_reserved:
-                self._books.reserving[key] = self._books.batches[key]
-            over = self._books.over_quota(spec.tenant, quota, more=0, size=0)
-            require(not over, "over the quota")
+        self._enter_batch(spec, quota, command)
         _same(self._books.batches[key], record)
+
+    def _may_not_open(self, spec: BatchSpec, quota: Quota) -> bool:
+        """Whether the quota is too small for one more batch."""
+        size = spec.bytes_reserved
+        return len(self._open_of(spec.tenant)) >= quota.batches_open_max or self._books.over_quota(
+            spec.tenant, quota, more=spec.requests_reserved, size=size
+        )
+
+    def _open_of(self, tenant: TenantId) -> list[BatchEntry]:
+        return [b for b in self._books.batches.values() if b.spec.tenant == tenant and not b.over]
+
+    def _enter_batch(self, spec: BatchSpec, quota: Quota, command: Command) -> None:
+        """A batch is open, and its task is registered."""
+        implicit = command.options.get("implicit")
+        if implicit is not None:
+            self._books.tasks[implicit.tenant, implicit.task_id] = implicit
+        key = spec.tenant, spec.batch_id
+        if key in self._books.batches:
+            return
+        mine = len(self._open_of(spec.tenant))
+        self._books.batches[key] = BatchEntry(
+            spec=spec,
+            task=self._books.tasks[spec.tenant, spec.task_id],
+            quota=quota,
+            opened_ns=command.now_ns,
+            overdue_ns=spec.deadline_of(command.now_ns) + LIMITS.batch_overdue_ns,
+        )
+        require(mine + 1 <= quota.batches_open_max, "more batches open than the quota")
+        if spec.requests_reserved:
+            self._books.reserving[key] = self._books.batches[key]
+        over = self._books.over_quota(spec.tenant, quota, more=0, size=0)
+        require(not over, "over the quota")
+
+    def _open_filled(self, command: Command) -> None:
+        """Of one that is refused, neither a batch nor a request is there."""
+        spec, requests, quota = command.args
+        key = spec.tenant, spec.batch_id
+        there = self._books.batches.get(key)
+        if isinstance(command.answer, AssayError):
+            if isinstance(command.answer, Saturated) and there is None:
+                require(self._may_not_open(spec, quota), "a batch was refused below the quota")
+            return
+        self._enter_batch(spec, quota, command)
+        self._accepted(self._books.batches[key], requests, quota, command.answer)
 
     def _submit(self, command: Command) -> None:
         tenant, batch_id, requests, quota = command.args
@@ -88,9 +112,18 @@ class TrainerCommands:
         if isinstance(command.answer, AssayError):
             self._refused(batch, command)
             return
-        submitted: Submitted = command.answer
         require(batch is not None, "requests were accepted into no batch", batch=batch_id)
         assert batch is not None  # noqa: S101 - for the checker
+        self._accepted(batch, requests, quota, command.answer)
+
+    def _accepted(
+        self,
+        batch: BatchEntry,
+        requests: Sequence[NewRequest],
+        quota: Quota,
+        submitted: Submitted,
+    ) -> None:
+        tenant, batch_id = batch.spec.tenant, batch.spec.batch_id
         fresh = {r.request_id: r for r in requests if r.request_id not in batch.requests}
         require(submitted.accepted == len(fresh), "accepted another number of requests")
         require(submitted.duplicates == len(requests) - len(fresh), "counted other duplicates")

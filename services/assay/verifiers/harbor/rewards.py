@@ -1,0 +1,72 @@
+"""What a Harbor verifier wrote: `reward.json`, or else `reward.txt`. Pure."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Final
+
+JSON_FILE: Final = "logs/verifier/reward.json"
+TEXT_FILE: Final = "logs/verifier/reward.txt"
+_PARTS_MAX: Final = 64
+_NAME_CHARS_MAX: Final = 64
+
+
+class RewardError(ValueError):
+    """The verifier wrote no reward; the message says what it wrote."""
+
+
+def read_rewards(files: Mapping[str, bytes], key: str) -> tuple[str, Mapping[str, float]]:
+    """All numbers by name, and the name of that which is the reward; a single one may have none.
+
+    Args:
+        files: what the verifier left, by relative path.
+        key: which of several parts is the reward.
+
+    Raises:
+        RewardError: there is no reward.
+    """
+    if JSON_FILE in files:
+        parts = _parts(files[JSON_FILE])
+    elif TEXT_FILE in files:
+        parts = {"": _text_number(files[TEXT_FILE])}
+    else:
+        raise RewardError("neither reward.json nor reward.txt")
+    if len(parts) == 1:
+        [key] = parts
+    elif key not in parts:
+        raise RewardError(f"reward.json: several numbers, none is {key[:_NAME_CHARS_MAX]!r}")
+    return key, parts
+
+
+def _parts(content: bytes) -> Mapping[str, float]:
+    try:
+        told = json.loads(content)
+    except (ValueError, RecursionError):
+        raise RewardError("reward.json: not JSON") from None
+    if not isinstance(told, dict):
+        return {"": _number(told, "reward.json")}
+    if not 1 <= len(told) <= _PARTS_MAX:
+        raise RewardError(f"reward.json: not 1 to {_PARTS_MAX} numbers")
+    for name in told:
+        if not 1 <= len(name) <= _NAME_CHARS_MAX or not name.isprintable():
+            raise RewardError("reward.json: a name that is not printable text")
+    return {name: _number(value, f"reward.json: {name}") for name, value in told.items()}
+
+
+def _number(told: object, place: str) -> float:
+    if isinstance(told, bool) or not isinstance(told, (int, float)):
+        raise RewardError(f"{place}: not a number")
+    try:
+        found = float(told)
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
+        raise RewardError(f"{place}: not finite")
+    return found
+
+
+def _text_number(content: bytes) -> float:
+    try:
+        return _number(float(content), TEXT_FILE)
+    except ValueError:
+        raise RewardError("reward.txt: not a finite number") from None
