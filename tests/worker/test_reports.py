@@ -156,9 +156,10 @@ def attempts(metrics: Metrics, result: str) -> float:
 
 async def test_every_request_of_a_group_is_counted_by_its_own_end() -> None:
     metrics = Metrics()
+    handed = HandOver(next_stage=AFTER, handover=b"")
     said: tuple[EndRequest | HandOver | FailAttempt, ...]
-    said = (RIGHT, LIMIT, FailAttempt(error="no judge"), HandOver(next_stage=AFTER, handover=b""))
-    members = tuple(zip((one.job_id for one in MEMBERS), said, strict=True))
+    said = (RIGHT, LIMIT, FailAttempt(error="no judge"), handed)
+    members = tuple((one.job_id, said[place]) for place, one in enumerate(MEMBERS))
     await reported(Store(), metrics, (group(), FinishGroup(members=members)))
     assert [counted(metrics, one) for one in Outcome] == [
         {"SCORED": 1.0, "RESOURCE_LIMIT": 1.0, "INFRA_FAILED": 1.0}.get(one.value, 0.0)
