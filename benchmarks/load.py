@@ -7,6 +7,10 @@ one test or several, with stdin, as calls, in C++, in a thread, in a child proce
 140 % of their CPU limit, or sleep for 115 % or 280 % of their time limit. Each is judged once on
 the machine as it is and once beside `--busy` processes that never sleep. Every reward must be
 correct, and both passes must agree; the times show the slowdown.
+
+Blocked time is never counted too high, so on a busy machine it may be counted too low, by the
+margin in `docs/sandbox.md`. What sleeps for 115 % of a quarter of a second is 38 ms over its limit,
+which is inside of that margin: these cases are `undecided`, shown and counted apart.
 """
 
 import argparse
@@ -58,6 +62,8 @@ class Case:
     response: str
     reference: dict[str, Any]
     reward: float
+    undecided: bool = False
+    """It is over its limit by less than the margin of the measurement on a busy machine."""
 
 
 def cases(cpu_s: float) -> list[Case]:
@@ -91,7 +97,14 @@ def cases(cpu_s: float) -> list[Case]:
         ("C++ too busy", cpp, CPP_SPIN.format(seconds=more), TESTS, 0.0),
     ]
     return [
-        Case(name=name, pipeline=pipeline, response=response, reference=reference, reward=reward)
+        Case(
+            name=name,
+            pipeline=pipeline,
+            response=response,
+            reference=reference,
+            reward=reward,
+            undecided=str(slightly) in response,
+        )
         for name, pipeline, response, reference, reward in told
     ]
 
@@ -163,22 +176,16 @@ def main() -> int:
             "p50_s_busy",
         ),
     )
-    with tempfile.TemporaryDirectory() as scratch:
-        programs = compiled(scratch, kinds, arguments.cpu)
-        with ProcessPoolExecutor(
-            arguments.callers, initializer=open_local, initargs=(scratch, programs)
-        ) as callers:
-            limit = [arguments.cpu] * len(responses)
-            idle = list(callers.map(judge, responses, limit))
-            with busy(arguments.busy):
-                loaded = list(callers.map(judge, responses, limit))
-                load = os.getloadavg()[0]
-    wrong = 0
+    idle, loaded, load = _both(kinds, responses, arguments)
+    wrong = undecided = 0
     for kind in kinds:
         at = [number for number, one in enumerate(responses) if one is kind]
         rewards = [[_reward(told[number]) for number in at] for told in (idle, loaded)]
         right = [sum(reward == kind.reward for reward in found) for found in rewards]
-        wrong += 2 * len(at) - sum(right)
+        missed = 2 * len(at) - sum(right)
+        failed = sum(reward is None for found in rewards for reward in found)
+        wrong += failed if kind.undecided else missed
+        undecided += missed - failed if kind.undecided else 0
         report.add(
             case=kind.name,
             responses=len(at),
@@ -193,10 +200,28 @@ def main() -> int:
     upheld = sum(_reward(loaded[at]) == 1.0 for at in honest)
     print(
         f"{upheld} of {len(honest)} honest programs right beside {arguments.busy} busy processes; "
-        f"{wrong} rewards of {2 * len(responses)} wrong; load average {load:.0f}",
+        f"{wrong} rewards of {2 * len(responses)} wrong; {undecided} programs passed that slept "
+        f"for less than the margin over their limit; load average {load:.0f}",
         file=sys.stderr,
     )
     return 1 if wrong else 0
+
+
+def _both(
+    kinds: list[Case], responses: list[Case], arguments: argparse.Namespace
+) -> tuple[list[tuple[Ended | None, float]], list[tuple[Ended | None, float]], float]:
+    """What each response got on the machine as it is and beside busy processes; the load then."""
+    with tempfile.TemporaryDirectory() as scratch:
+        programs = compiled(scratch, kinds, arguments.cpu)
+        with ProcessPoolExecutor(
+            arguments.callers, initializer=open_local, initargs=(scratch, programs)
+        ) as callers:
+            limit = [arguments.cpu] * len(responses)
+            idle = list(callers.map(judge, responses, limit))
+            with busy(arguments.busy):
+                loaded = list(callers.map(judge, responses, limit))
+                load = os.getloadavg()[0]
+    return idle, loaded, load
 
 
 def _responses(kinds: list[Case], honest: int) -> list[Case]:

@@ -129,7 +129,7 @@ ACCEPTED: Final = [
     *_of(
         "accepted",
         f"{TEXT}/options.py",
-        ("text_choice",),
+        ("text_choice", "rules"),
         ("or follows or not _BLANK_LINE.search(between)", "or not _BLANK_LINE.search(between)"),
         ("or not _COMMENT.search(line)", "or True"),
         ("(first_is_judged or ", "("),
@@ -247,7 +247,7 @@ OUTCOMES: Final = [
     *_of(
         "outcomes",
         f"{CODE}/python_stage.py",
-        ("code_python", "code_hostile", "infrastructure"),
+        ("rules", "code_python", "code_hostile", "infrastructure"),
         ("            if self._are_unusable(tests, settings):", "            if True:"),
         (
             '        if outcomes and outcomes[-1].verdict == "crashed":\n            outcomes[-1] = limit\n        elif',
@@ -300,7 +300,7 @@ LIMITS: Final = [
     *_of(
         "limits",
         f"{REFEREE}/link.py",
-        ("code_python", "code_hostile", "bounds"),
+        ("rules", "code_python", "code_hostile", "bounds"),
         (
             "        if self._cpu_s() > self._ends_s[0]:",
             "        if self._cpu_s() > self._ends_s[0] * 100:",

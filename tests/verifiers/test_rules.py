@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from assay.core.verdict import Ended
-from assay.sandbox.port import HeldUp
+from assay.sandbox.launchers.zygote import ZygoteLauncher
+from assay.sandbox.port import HeldUp, PythonRun, RunResult
 from assay.verifiers.code.definition import PythonSettings
 from assay.verifiers.code.referee.equality import close
 from assay.verifiers.code.scoring import TestOutcome, conclude
@@ -106,3 +107,64 @@ def test_out_of_memory_in_a_program_is_its_limit(judge: Judge) -> None:
     program = "```python\ndef f(x):\n    raise MemoryError\n```"
     ended = judge("code.python", program, _asserts("assert f(2) == 4"))
     assert ended.evidence.verdict == "memory_limit"
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "passes"),
+    [
+        ("(3, 2)", "y = 2, x = 3", True),
+        ("(3, 2)", "y = 3, x = 2", False),
+        ("(3, 2, 1)", "z = 1, x = 3, y = 2", True),
+    ],
+)
+def test_coordinates_with_names_are_in_the_order_of_the_axes(
+    gold: str, answer: str, passes: bool
+) -> None:
+    assert compare((gold,), answer, SETTINGS).passed is passes
+
+
+def test_an_option_that_is_judged_wrong_is_no_answer(judge: Judge) -> None:
+    said = "Answer:\nA. Paris is wrong\nB. London is right"
+    assert judge("choice", said, {"answer": "A", "choices": ["A", "B"]}).reward == 0.0
+
+
+def test_tests_that_only_this_program_makes_unusable_are_its_own_fault(judge: Judge) -> None:
+    """What the program returned goes back to it, in a list that is then nested too deep."""
+    deep = "def f(n):\n    x = 4\n    for _ in range(99):\n        x = [x]\n    return x\n"
+    program = f"```python\n{deep}def g(x):\n    return 4\n```"
+    ended = judge("code.python", program, _asserts("assert g([[[f(2)]]]) == 4"))
+    assert (ended.reward, ended.evidence.verdict) == (0.0, "broke_the_run"), ended.evidence
+
+
+def test_no_test_is_run_after_the_sum_of_their_time_is_spent(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spent budget leaves later tests next to nothing, so only the number of runs shows it."""
+    runs: list[PythonRun] = []
+    run_python = ZygoteLauncher.run_python
+
+    def counted(launcher: ZygoteLauncher, run: PythonRun) -> RunResult:
+        runs.append(run)
+        return run_python(launcher, run)
+
+    monkeypatch.setattr(ZygoteLauncher, "run_python", counted)
+    spin = "import time\ninput()\nwhile time.process_time() < 0.3:\n    pass\nprint(1)\n"
+    tests = {"tests": [{"stdin": "1\n", "stdout": "1\n"}] * 12}
+    limits = {"cpu_s": 0.5, "total_cpu_s": 0.5, "partial_credit": True}
+    ended = judge("code.python", f"```python\n{spin}```", tests, **limits)
+    assert ended.reward is not None
+    assert 2 <= len(runs) <= 4
+
+
+def test_calls_between_tests_and_program_nest_to_a_limit_of_their_own(judge: Judge) -> None:
+    """Also where the interpreter's limit has been raised."""
+    raised = "import sys\nsys.setrecursionlimit(20000)\n"
+    program = f"```python\n{raised}def f(call, n):\n    return call(n - 1) if n else 0\n```"
+    tests = (
+        f"{raised}def call(n):\n    return f(call, n)\ntry:\n    call(500)\n"
+        "except RecursionError as error:\n    assert 'between tests and program' in str(error)\n"
+        "else:\n    raise AssertionError('no limit')\n"
+    )
+    reference = {"asserts": {"code": [tests], "functions": ["f"]}}
+    ended = judge("code.python", program, reference)
+    assert ended.reward == 1.0, ended.evidence

@@ -423,7 +423,7 @@ async def test_a_slot_has_no_permit_in_the_name_of_a_tenant_whose_work_it_does_n
 
 
 async def test_an_artifact_is_made_once_however_many_ask(
-    run_host: RunHost, trainer: Trainer, tmp_path: Path
+    run_host: RunHost, trainer: Trainer, store: Store, tmp_path: Path
 ) -> None:
     await run_host("patient", slots=4)
     log = tmp_path / "log"
@@ -431,8 +431,36 @@ async def test_an_artifact_is_made_once_however_many_ask(
     assert {one.evidence.extracted for one in results[:8]} == {"content of key"}
     assert log.read_text().splitlines() == ["made"]
     assert results[8].evidence.extracted == "nothing"
-    (found,) = await trainer.judge("patient", "find key")
-    assert found.evidence.extracted == "content of key"
+    assert await store.artifact_get("key") is None, "it is for this payload only"
+
+
+async def test_requests_with_the_same_program_share_its_artifact(
+    run_host: RunHost, trainer: Trainer, tmp_path: Path
+) -> None:
+    await run_host("sharing", slots=2)
+    log = tmp_path / "log"
+    words = [f"make shared-one- {log} good {name} one" for name in "abcd"]
+    results = await trainer.judge("sharing", *words, "find shared-one- one")
+    assert {one.evidence.extracted for one in results[:4]} == {"content of shared-one-"}
+    assert log.read_text().splitlines() == ["made"]
+
+
+async def test_a_slot_cannot_make_the_program_of_another_request(
+    run_host: RunHost, trainer: Trainer, store: Store, tmp_path: Path
+) -> None:
+    """The first response's slot asks for leave to make what the second one's will look for."""
+    first = await run_host("sharing", slots=1)
+    stolen, own = tmp_path / "stolen", tmp_path / "own"
+    (thief,) = await trainer.judge("sharing", f"make shared-honest- {stolen} good thief")
+    assert thief.evidence.extracted == "content of shared-honest-", "for itself only"
+    assert await store.artifact_get("shared-honest-") is None
+    first.host.resize("sharing", 0)  # its slot remembers what it made
+    await run_host("sharing", slots=1)
+    (found,) = await trainer.judge("sharing", "find shared-honest- honest")
+    assert found.evidence.extracted == "nothing"
+    await trainer.judge("sharing", f"make shared-honest- {own} good honest")
+    assert own.read_text().splitlines() == ["made"]
+    assert await store.artifact_get("shared-honest-") == b"content of shared-honest-"
 
 
 async def test_an_artifact_whose_maker_dies_is_made_by_another(
@@ -452,8 +480,8 @@ async def test_a_making_that_fails_is_nobodys_artifact(
     await run_host("patient", slots=1)
     (result,) = await trainer.judge("patient", f"make key {tmp_path / 'log'} raise")
     assert result.record.outcome is Outcome.INFRA_FAILED
-    assert await store.artifact_get("key") is None
-    assert await store.artifact_begin("key", lease_s=1.0)
+    (again,) = await trainer.judge("patient", f"make key {tmp_path / 'log'}")
+    assert again.evidence.extracted == "content of key"
 
 
 # -- the host itself -------------------------------------------------------------------------------

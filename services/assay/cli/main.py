@@ -52,6 +52,15 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
             "Try each distinct reference with responses of known verdict, before training.",
         ),
         "status": Entry("assay.cli.operate.status:status", "Show queues, slots and batches."),
+        "top": Entry(
+            "assay.cli.operate.live:top",
+            "Show queues, slots and batches as they change; with --json one line per reading.",
+        ),
+        "watch": Entry(
+            "assay.cli.operate.live:watch",
+            "Follow a batch to its end; exit 3 when requests of it have no reward.",
+        ),
+        "batch": Entry("assay.cli.operate.batch:batch", "One batch, described."),
         "pipelines": Entry(
             "assay.cli.operate.pipelines:pipelines",
             "List the pipelines and the form of their references and settings.",
@@ -69,6 +78,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
             "assay.cli.operate.dead_letters:dlq",
             "Dead letters: requests that ran out of attempts.",
         ),
+        "store": Entry("assay.cli.operate.backup:store", "The embedded store."),
         "pool": Entry("assay.cli.operate.pool:pool", "Worker pools."),
         "plan": Entry("assay.cli.plan.commands:plan", "The planner: pool sizes, and why."),
         "sim": Entry(

@@ -31,10 +31,11 @@ from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import mark_process_dead
 
 from assay.config.ready_files import REPLACES
 from assay.core.records import BatchRecord
+from assay.edge.scrape.exposition import DirectoryRegistry
 
 DIRECTORY: Final = "metrics"
 """Name of the directory in `data_dir`."""
@@ -110,8 +111,7 @@ class Metrics:
         self._define_gateway(new)
         self.registry: CollectorRegistry = own
         if directory is not None:
-            self.registry = CollectorRegistry()
-            MultiProcessCollector(self.registry, path=str(directory))  # type: ignore[no-untyped-call]  # unannotated
+            self.registry = DirectoryRegistry(directory)
 
     def _define_queues(self, new: _Definer) -> None:
         self._queued = new.gauge(

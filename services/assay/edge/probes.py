@@ -9,10 +9,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
 from assay.core.errors import PermissionDenied, Unauthenticated
 from assay.edge.auth import Operator, admit_to_metrics
+from assay.edge.scrape.exposition import text_of
 
 HEAD_BYTES_MAX: Final = 8 * 1024
 TIMEOUT_S: Final = 5.0
@@ -91,7 +92,7 @@ class Probes:
                     return _response("401 Unauthorized", f"{error.message}\n".encode())
                 except PermissionDenied as error:
                     return _response("403 Forbidden", f"{error.message}\n".encode())
-                return _response("200 OK", generate_latest(self._registry), CONTENT_TYPE_LATEST)
+                return _response("200 OK", text_of(self._registry), CONTENT_TYPE_LATEST)
         return _response("404 Not Found", b"/healthz, /readyz or /metrics\n")
 
 

@@ -220,6 +220,11 @@ class StageDefinition:
     """A host without isolation refuses to serve the stage."""
     audits: bool = False
     """Its handler is an `AuditingHandler`."""
+    artifacts: str = ""
+    """`module:callable` taking a `Work` and returning what the keys of its artifacts begin with
+    (`Artifacts`): a hash of what the response says. Pure; the host calls it, because a key that its
+    slot chose may be that of another request's program. Other artifacts, and all artifacts of a
+    stage without, are shared by requests with the same payload only."""
     trusts: bool = False
     """Its handler is a `TrustingGroupHandler`."""
 

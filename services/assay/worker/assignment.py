@@ -45,6 +45,8 @@ class HeldClaim:
     """Others wait for its verdict, or may."""
     search: CulpritSearch | None = None
     """Of a group whose stage failed: which members cause it."""
+    artifacts: tuple[str, ...] | None = None
+    """What the keys of its artifacts begin with; `None`: not yet asked for."""
     found: SaidGroup | None = None
     """The verdicts on the part of the group that passed last in this search."""
 

@@ -144,6 +144,7 @@ def build(
         tasks=Tasks(),
         scratch=settings.data_dir / "scratch" / str(os.getpid()),
         tracer=tracer,
+        pipelines=known,
         reuse=ReusePolicy(known),
     )
     versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
@@ -174,6 +175,7 @@ class _Shared:
     tasks: Tasks
     scratch: Path
     tracer: Tracer | None
+    pipelines: Mapping[PipelineName, PipelineDefinition]
     reuse: ReusePolicy
 
 
@@ -222,6 +224,7 @@ def _host(
         spawn=shared.tasks.spawn,
         on_wanting=host.on_wanting,
         version_of=versions.of,
+        pipelines=shared.pipelines,
         reuse=shared.reuse,
         slots_on_demand=settings.worker.slots,
     )

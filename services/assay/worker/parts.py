@@ -1,7 +1,7 @@
 """Objects that the stages of a host share."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from assay.core.ids import PipelineName, StageName, WorkerId
@@ -9,6 +9,7 @@ from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.edge.tracing import Tracer
 from assay.store.port import Store
+from assay.verifiers.port import PipelineDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.forking.client import SlotForks
 from assay.worker.reports import REPORTS_MAX
@@ -42,3 +43,5 @@ class HostParts:
     """Slots that a stage `on_demand` gets with its first request; 0 = none by itself."""
     reports_max: int = REPORTS_MAX
     """Maximum number of reports in one call to the store."""
+    pipelines: Mapping[PipelineName, PipelineDefinition] = field(default_factory=dict)
+    """Those that slots may make artifacts for."""

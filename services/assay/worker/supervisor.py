@@ -94,7 +94,7 @@ class Supervisor:
         )
         self._audits = self._open_audits(definition)
         self._reuse = self._open_reuse()
-        self._artifacts = ArtifactProtocol(parts.broker, health=parts.health, spawn=parts.spawn)
+        self._artifacts = ArtifactProtocol(definition, parts)
         self._waiting = Waiting(batch_max=self._spec.batch_max)
         self._held: dict[Lease, HeldClaim] = {}
         self._may_be_work = True

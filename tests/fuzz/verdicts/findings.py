@@ -18,6 +18,7 @@ from tests.fuzz.verdicts.functions import function_case
 from tests.fuzz.verdicts.labels import label_case
 from tests.fuzz.verdicts.lies import lie_case
 from tests.fuzz.verdicts.notations import notation_case
+from tests.fuzz.verdicts.published import published_case
 from tests.fuzz.verdicts.python import python_case, stdio_case
 from tests.fuzz.verdicts.spellings import spelling_case
 from tests.fuzz.verdicts.statements import statement_case
@@ -42,6 +43,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "notations": (notation_case, 16),
     "disguises": (disguise_case, 12),
     "statements": (statement_case, 14),
+    "published": (published_case, 14),
     "bombs": (bomb_case, 0.5),
     "choice": (choice_case, 8),
     "labels": (label_case, 8),

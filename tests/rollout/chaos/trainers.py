@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from assay.client import Backoff
 from assay.client.rollouts import Prompt, RolloutClient, SamplingParams, StepBatch
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.rollout.chaos.record import Record
-    from tests.rollout.service.served import Rollouts
 
     from assay.client.rollouts import RolloutGroup, RolloutSession
 
@@ -24,20 +23,34 @@ LOST_S = 300.0
 """A group that does not come for so long is lost."""
 
 
+class Listening(Protocol):
+    """A service; `Rollouts` is one."""
+
+    @property
+    def address(self) -> str: ...
+
+
 async def train(
-    name: str, own: Rollouts, rng: random.Random, record: Record, seconds: float
+    name: str,
+    own: Listening,
+    rng: random.Random,
+    record: Record,
+    seconds: float,
+    *,
+    scored: float = 0.7,
 ) -> None:
-    """Sessions one after the other, at least one."""
+    """Sessions one after the other, at least one; this share of them has rewards."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + seconds
     for step in itertools.count():
-        await _session(f"{name}.{step}", own, rng, record)
+        await _session(f"{name}.{step}", own, rng, record, scored=rng.random() < scored)
         if clock() >= until_s:
             return
 
 
-async def _session(name: str, own: Rollouts, rng: random.Random, record: Record) -> None:
-    scored = rng.random() < 0.7
+async def _session(
+    name: str, own: Listening, rng: random.Random, record: Record, *, scored: bool
+) -> None:
     prompts = {prompt.group_id: prompt for prompt in _prompts(name, rng)}
     came: dict[str, RolloutGroup] = {}
     submitted = False

@@ -43,6 +43,7 @@ class AuditedReference(Reference):
 def stage(name: str, handler: str = "TroubleHandler", **spec: object) -> StageDefinition:
     confined, audits = bool(spec.pop("confined", False)), bool(spec.pop("audits", False))
     trusts = bool(spec.pop("trusts", False))
+    artifacts = str(spec.pop("artifacts", ""))
     fields = {"timeout_s": 20.0, "lease_s": 1.5, **spec}
     return StageDefinition(
         spec=StageSpec(name=StageName(name), **fields),  # type: ignore[arg-type]  # by the callers
@@ -50,6 +51,7 @@ def stage(name: str, handler: str = "TroubleHandler", **spec: object) -> StageDe
         confined=confined,
         audits=audits,
         trusts=trusts,
+        artifacts=artifacts,
     )
 
 
@@ -63,6 +65,7 @@ STAGES = {
         "confined", batch_max=4, confined=True, resources=Resources(memory_bytes=256 * MIB)
     ),
     "certain": stage("certain"),
+    "sharing": stage("sharing", artifacts="assay_trouble:artifacts_of"),
     "rare": stage("rare", on_demand=True),
     "broken": stage("broken", handler="BrokenHandler"),
     "audited": stage("audited", handler="AuditHandler", audits=True),
@@ -229,7 +232,7 @@ class TroubleHandler:
         limits = RateLimits(requests_per_minute=2)
         return str(permits.take(tenant or self._work.tenant, provider, limits, 1))
 
-    def do_make(self, key: str, log: str, how: str = "good") -> str:
+    def do_make(self, key: str, log: str, how: str = "good", *_: str) -> str:
         def make() -> bytes:
             with open(log, "a") as file:
                 file.write("made\n")
@@ -242,7 +245,7 @@ class TroubleHandler:
 
         return self._context.artifacts.get_or_make(key, make).decode()
 
-    def do_find(self, key: str) -> str:
+    def do_find(self, key: str, *_: str) -> str:
         found = self._context.artifacts.get(key)
         return "nothing" if found is None else found.decode()
 
@@ -303,6 +306,11 @@ class AuditHandler(TroubleHandler):
         if work.reference.finds == "death":
             self.do_die()
         return bool(work.reference.finds == "weak")
+
+
+def artifacts_of(work: Work) -> Sequence[str]:
+    """A response may make what its last word names, whatever its second word asks for."""
+    return [f"shared-{work.response.split()[-1]}-"]
 
 
 def _below(pid: int) -> list[int]:

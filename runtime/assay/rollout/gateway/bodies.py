@@ -123,6 +123,10 @@ class ChatBody(AgentBody):
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=4_096)]
     tools: list[Json] | None = Field(None, max_length=512)
+    functions: Annotated[list[Json], Field(max_length=0)] | None = None
+    """OpenAI's older form of `tools`."""
+    function_call: Literal["auto", "none"] | None = None
+    modalities: list[Literal["text"]] | None = None
     tool_choice: Literal["auto", "none", "required"] | None = None
     """`required`: the reply begins with the opening of a call. One function cannot be forced."""
     parallel_tool_calls: Literal[True] | None = None

@@ -52,9 +52,12 @@ class SamplingBody(Body):
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
     user: str | None = None
-    logit_bias: None = None
+    # What would change the distribution is taken only where it does not.
+    logit_bias: dict[str, Literal[0]] | None = None
     presence_penalty: Literal[0] = 0
     frequency_penalty: Literal[0] = 0
+    repetition_penalty: Literal[1] = 1
+    min_tokens: Literal[0] = 0
 
     def sampling(self) -> Sampling:
         """The distribution that tokens are sampled from."""

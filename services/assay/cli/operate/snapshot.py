@@ -48,15 +48,13 @@ class Snapshot:
             "stages": [
                 {**asdict(depth), **_slots(self.pools.get(depth.stage))} for depth in self.depths
             ],
-            "batches": [
-                {
-                    **asdict(batch),
-                    "unjudged": batch.unjudged,
-                    "bias_avoided": batch.bias_avoided,
-                }
-                for batch in self.batches
-            ],
+            "batches": [batch_json(batch) for batch in self.batches],
         }
+
+
+def batch_json(batch: BatchRecord) -> dict[str, Any]:
+    """A batch as plain data."""
+    return {**asdict(batch), "unjudged": batch.unjudged, "bias_avoided": batch.bias_avoided}
 
 
 def _slots(pool: Pool | None) -> dict[str, int]:

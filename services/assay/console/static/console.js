@@ -165,7 +165,7 @@ function showBatches(look) {
     `; ${look.completed.length} completed lately.`);
   rows(byId("batches-rows"), [...look.batches, ...look.completed], (b) => `${b.tenant}:${b.batch_id}`, (row) => {
     const [name, tenant, task, state, progress, ended, slack, delay, unjudged, act] =
-      ["", "operator", "", "", "", "n", "n", "n", "", ""].map((c) => cell(row, c));
+      ["id", "operator", "id", "", "", "n", "n", "n", "", ""].map((c) => cell(row, c));
     const meter = el("meter", { min: 0 });
     progress.append(meter);
     let batch = null;
@@ -196,7 +196,7 @@ function showBatches(look) {
 function showMissing(look) {
   rows(byId("missing-rows"), look.tasks, (t) => `${t.tenant}:${t.task_id}`, (row) => {
     const [task, tenant, batches, ended, missing, causes, bias] =
-      ["", "operator", "n", "n", "n", "", "n"].map((c) => cell(row, c));
+      ["id", "operator", "n", "n", "n", "", "n"].map((c) => cell(row, c));
     return (t) => {
       const lost = Object.values(t.unjudged).reduce((a, b) => a + b, 0);
       setText(task, t.task_id);
@@ -220,7 +220,7 @@ async function loadLetters() {
     setText(said, `${count(letters.length)}${found.is_cut ? " newest" : ""}`);
     rows(byId("letters-rows"), letters, (one) => one.job_id, (row) => {
       const [died, stage, tenant, batch, request, attempts, error, act] =
-        ["", "", "operator", "", "", "n", "", ""].map((c) => cell(row, c));
+        ["", "", "operator", "id", "id", "n", "id", ""].map((c) => cell(row, c));
       const text = el("pre");
       error.append(text);
       let letter = null;

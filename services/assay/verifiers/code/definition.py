@@ -432,6 +432,7 @@ PYTHON_RUN_STAGE: Final = StageDefinition(
         name=PYTHON_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=_TIMEOUT_S
     ),
     handler="assay.verifiers.code.python_stage:PythonRunHandler",
+    artifacts="assay.verifiers.execution.keys:artifacts_of",
     runs_untrusted_code=True,
     audits=True,
 )
@@ -440,6 +441,7 @@ CPP_COMPILE_STAGE: Final = StageDefinition(
         name=CPP_COMPILE, resources=Resources(memory_bytes=2_048 * MIB), timeout_s=1_800.0
     ),
     handler="assay.verifiers.code.cpp_stages:CompileHandler",
+    artifacts="assay.verifiers.code.cpp.keys:artifacts_of",
     runs_untrusted_code=True,
 )
 CPP_RUN_STAGE: Final = StageDefinition(
@@ -447,6 +449,7 @@ CPP_RUN_STAGE: Final = StageDefinition(
         name=CPP_RUN, resources=Resources(memory_bytes=1_024 * MIB), timeout_s=_TIMEOUT_S
     ),
     handler="assay.verifiers.code.cpp_stages:RunHandler",
+    artifacts="assay.verifiers.code.cpp.keys:artifacts_of",
     runs_untrusted_code=True,
 )
 

@@ -136,6 +136,7 @@ JUDGED_RUN_STAGE: Final = StageDefinition(
         on_demand=True,
     ),
     handler="assay.verifiers.judged.stage:JudgedHandler",
+    artifacts="assay.verifiers.languages.keys:artifacts_of",
     runs_untrusted_code=True,
     audits=True,
 )

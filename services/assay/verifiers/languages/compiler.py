@@ -27,6 +27,7 @@ from assay.verifiers.languages.commands import (
     default_flags,
 )
 from assay.verifiers.languages.java_source import NoMain, jar_of
+from assay.verifiers.languages.keys import program_prefix
 from assay.verifiers.languages.toolchains import Toolchain
 from assay.verifiers.port import Artifacts
 
@@ -91,7 +92,7 @@ class LanguageCompiler:
         digest = hashlib.sha256()
         for part in parts:
             digest.update(len(part).to_bytes(8, "big") + part)
-        return f"{self._toolchain.language.name}-{digest.hexdigest()}"
+        return f"{program_prefix(self._toolchain.language.name, source)}{digest.hexdigest()}"
 
     def compile(self, source: bytes, flags: Flags, limits: CompileLimits) -> Compiled:
         """Compile, or return the kept result of the same compilation.

@@ -168,6 +168,7 @@ PROGRAM_COMPILE_STAGE: Final = StageDefinition(
         on_demand=True,
     ),
     handler="assay.verifiers.languages.stages:CompileHandler",
+    artifacts="assay.verifiers.languages.keys:artifacts_of",
     runs_untrusted_code=True,
 )
 PROGRAM_RUN_STAGE: Final = StageDefinition(
@@ -178,6 +179,7 @@ PROGRAM_RUN_STAGE: Final = StageDefinition(
         on_demand=True,
     ),
     handler="assay.verifiers.languages.stages:RunHandler",
+    artifacts="assay.verifiers.languages.keys:artifacts_of",
     runs_untrusted_code=True,
 )
 

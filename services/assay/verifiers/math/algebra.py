@@ -24,6 +24,7 @@ from sympy import (  # type: ignore[import-untyped]  # ships no types
     Eq,
     Expr,
     Float,
+    I,
     Integral,
     Limit,
     MatrixBase,
@@ -47,6 +48,8 @@ _NORMAL: Final = NormalizationConfig(
     boxed="none",
     equations=False,
 )
+_COMPLEX_DIGITS: Final = 30
+_COMPLEX_ROUNDING: Final = 1e-20
 _EQUALS: Final = re.compile(r"(?a)(?<![\\<!>])=")
 DEPTH_MAX: Final = 24
 """Maximum bracket depth; the parser's time grows fast with it."""
@@ -153,9 +156,28 @@ def equal(gold: str, answer: str, settings: MathSettings) -> bool:
     equations = [pair for pair in pairs if pair not in statements]
     return (
         all(_sides_equal(*pair, settings) for pair in statements)
-        and _same(left, right, settings)
+        and (_same(left, right, settings) or _same_complex(left, right))
         and all(_are_told_apart(*pair) for pair in equations)
     )
+
+
+def _same_complex(gold: Any, answer: Any) -> bool:  # noqa: ANN401 - a sympy object
+    """Whether they are one complex number, exactly: `i` is read as a name like any other, and is
+    the imaginary unit where no other name is near. Decided by the first digits."""
+    if not (isinstance(gold, Expr) and isinstance(answer, Expr)):
+        return False
+    if {name.name for name in gold.free_symbols | answer.free_symbols} != {"i"}:
+        return False
+    unit = dict.fromkeys(gold.free_symbols | answer.free_symbols, I)
+    left, right = gold.subs(unit), answer.subs(unit)
+    if left.has(Float) or right.has(Float):
+        return False
+    try:
+        apart = complex((left - right).evalf(_COMPLEX_DIGITS, maxn=2 * _COMPLEX_DIGITS))
+        size = complex(left.evalf(_COMPLEX_DIGITS, maxn=2 * _COMPLEX_DIGITS))
+    except (TypeError, ValueError, ArithmeticError):
+        return False
+    return abs(apart) <= _COMPLEX_ROUNDING * max(1.0, abs(size))
 
 
 # math-verify compares relations by their solutions. Those without any are all alike to it:

@@ -148,6 +148,7 @@ def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
     answer = read_answer(text, settings.option_strings)
     peeled = notation.peel(text)
     labelled = None if settings.option_strings else read_labelled(text)
+    told = (answer, labelled)
     first: Read | None = None
     error = ""
     for said in golds:
@@ -161,11 +162,26 @@ def judge(golds: Sequence[str], text: str, settings: MathSettings) -> Judged:
         if not passed and labelled is not None:
             label, rest = labelled
             passed, failed = _equal(gold, label if is_label(gold) else rest, settings)
+        if not passed and not settings.option_strings:
+            passed = _same_choice(said, told, settings)
         error = error or failed
         if passed:
             return Judged(passed=True, answer=answer, gold=gold, error=error)
     verdict = None if first is None else False
     return Judged(passed=verdict, answer=answer, gold=first, error=error)
+
+
+def _same_choice(
+    said: str, told: tuple[Read, tuple[Read, Read] | None], settings: MathSettings
+) -> bool:
+    """Whether a gold that is a label with its value is answered by its label, its value or both."""
+    gold = read_labelled(said)
+    if gold is None:
+        return False
+    answer, labelled = told
+    if labelled is not None:
+        return all(_equal(*pair, settings)[0] for pair in zip(gold, labelled, strict=True))
+    return _equal(gold[0] if is_label(answer) else gold[1], answer, settings)[0]
 
 
 def _passes(reference: MathReference, text: str, settings: MathSettings) -> bool | None:

@@ -4,16 +4,17 @@ host's broker.
 Invariant: a slot that got leave to make an artifact and ends silently gives its leave back.
 """
 
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Final
 
 from assay.core.errors import AssayError
-from assay.worker.artifacts.broker import ArtifactBroker, ArtifactReply
+from assay.verifiers.port import StageDefinition
+from assay.worker.artifacts.broker import ArtifactReply
+from assay.worker.artifacts.keys import ArtifactKeys
+from assay.worker.parts import HostParts
 from assay.worker.slots import messages
 from assay.worker.slots.frames import ProtocolError
-from assay.worker.slots.pool import Spawn
-from assay.worker.slots.process import SlotProcess
-from assay.worker.store_health import StoreHealth
+from assay.worker.slots.process import Making, SlotProcess
 
 RETRY_S: Final = 1.0
 """Wait before a permit is asked for again, where the store did not answer."""
@@ -25,10 +26,11 @@ WORDS: Final = frozenset(
 class ArtifactProtocol:
     """One instance per stage."""
 
-    def __init__(self, broker: ArtifactBroker, *, health: StoreHealth, spawn: Spawn) -> None:
-        self._broker = broker
-        self._health = health
-        self._spawn = spawn
+    def __init__(self, definition: StageDefinition, parts: HostParts) -> None:
+        self._broker = parts.broker
+        self._keys = ArtifactKeys(definition, parts.pipelines)
+        self._health = parts.health
+        self._spawn = parts.spawn
 
     def take(self, slot: SlotProcess, frame: list[object]) -> None:
         """Answer one of `WORDS` once the answer is available.
@@ -41,9 +43,9 @@ class ArtifactProtocol:
             return
         key = messages.read_key(frame)
         if frame[0] == messages.FIND:
-            work = self._answer(slot, key, self._broker.find(key))
+            work = self._answer(slot, key, self._broker.find)
         elif frame[0] == messages.ASK:
-            work = self._answer(slot, key, self._broker.ask(key))
+            work = self._answer(slot, key, self._broker.ask)
         else:
             work = self._end_making(slot, key, frame)
         self._spawn(work, name="artifact")
@@ -62,26 +64,34 @@ class ArtifactProtocol:
             wait_s = RETRY_S
         slot.send(messages.PERMITTED, wait_s)
 
-    async def _answer(self, slot: SlotProcess, key: str, asked: Awaitable[ArtifactReply]) -> None:
+    async def _answer(
+        self, slot: SlotProcess, key: str, ask: Callable[[str], Awaitable[ArtifactReply]]
+    ) -> None:
+        kept_as = await self._keys.kept_as(slot.assignment, key)
         try:
-            answer = await asked
+            answer = ArtifactReply() if kept_as is None else await ask(kept_as)
         except AssayError as error:
             self._health.failed(error)
             answer = ArtifactReply()
-        if answer.make and slot.is_gone:
-            await self._broker.given_up(key)
-            return
-        slot.making = key if answer.make else None
+        if answer.make and kept_as is not None:
+            if slot.is_gone:
+                await self._broker.given_up(kept_as)
+                return
+            slot.making = Making(key, kept_as)
+        else:
+            slot.making = None
         self._reply(slot, answer)
 
     def _end_making(
         self, slot: SlotProcess, key: str, frame: list[object]
     ) -> Coroutine[object, object, None]:
-        if slot.making != key:
+        making = slot.making
+        if making is None or making.key != key:
             raise ProtocolError("it sent an artifact that it had no leave to make")
         content = messages.read_content(frame) if frame[0] == messages.MADE else None
         slot.making = None
-        done = self._broker.given_up(key) if content is None else self._broker.made(key, content)
+        broker, kept_as = self._broker, making.kept_as
+        done = broker.given_up(kept_as) if content is None else broker.made(kept_as, content)
         return self._confirm(slot, done)
 
     async def _confirm(self, slot: SlotProcess, done: Awaitable[None]) -> None:
@@ -94,5 +104,5 @@ class ArtifactProtocol:
     def on_ended(self, slot: SlotProcess) -> None:
         """The slot has ended."""
         if slot.making is not None:
-            key, slot.making = slot.making, None
-            self._spawn(self._broker.given_up(key), name="give up")
+            making, slot.making = slot.making, None
+            self._spawn(self._broker.given_up(making.kept_as), name="give up")

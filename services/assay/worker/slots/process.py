@@ -8,7 +8,7 @@ import asyncio
 import enum
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from assay.sandbox.accounting.blocked import BlockedTime
 from assay.worker.assignment import Assignment  # noqa: TC001 - seen by mypy and readers alike
@@ -27,6 +27,15 @@ class SlotState(enum.Enum):
     IDLE = "idle"
     BUSY = "busy"
     ENDING = "ending"
+
+
+class Making(NamedTuple):
+    """Leave to make an artifact."""
+
+    key: str
+    """As the slot calls it."""
+    kept_as: str
+    """Its key in the store."""
 
 
 class ForkedSlot(Protocol):
@@ -83,7 +92,7 @@ class SlotProcess(asyncio.Protocol):
         self.is_retiring = False
         """Has sent RETIRE."""
         self.last_words = ""
-        self.making: str | None = None
+        self.making: Making | None = None
         """The artifact that it has leave to make."""
         self._forked = forked
         self._on_frame, self._on_gone = on_frame, on_gone

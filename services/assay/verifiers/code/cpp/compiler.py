@@ -31,6 +31,7 @@ from assay.verifiers.code.cpp.headers import (
     PrecompiledHeaders,
     Prelude,
 )
+from assay.verifiers.code.cpp.keys import program_prefix
 from assay.verifiers.code.cpp.linkers import faster_linker
 from assay.verifiers.code.cpp.prelude import leading_headers
 from assay.verifiers.code.cpp.same import shared_text
@@ -128,12 +129,11 @@ class Compiler:
             self._version,
             *(flag.encode() for flag in self._flags(settings)),
             f"{settings.compile_cpu_s} {settings.compile_memory_bytes}".encode(),
-            _encoded(source),
         )
         digest = hashlib.sha256()
         for part in parts:
             digest.update(len(part).to_bytes(8, "big") + part)
-        return f"cpp-{digest.hexdigest()}"
+        return f"{program_prefix(source)}{digest.hexdigest()}"
 
     def compile(self, source: str, settings: CppSettings) -> Compiled:
         """Compile, or return the kept result of the same compilation.

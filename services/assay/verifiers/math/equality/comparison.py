@@ -90,11 +90,16 @@ class Comparison:
             case Based(), Based():
                 return int(gold.digits, gold.base) == int(answer.digits, answer.base)
             case Based(), Number():
-                return answer.form.upper().lstrip("0") == gold.digits and not answer.unit
+                alone = answer.form.upper().lstrip("0") == gold.digits and not answer.unit
+                return alone and not gold.is_prefixed
             case Number(), Based():
-                return gold.form == answer.digits and not gold.unit
+                return gold.form == answer.digits and not gold.unit and not answer.is_prefixed
             case (Based(), _) | (_, Based()):
                 return False
+            case (Number(unit=unit), Element()) if unit and (said := forms.with_unit(answer, unit)):
+                return numbers.numbers_equal(gold, said, self.settings)
+            case (Element(), Number(unit=unit)) if unit and (said := forms.with_unit(gold, unit)):
+                return numbers.numbers_equal(said, answer, self.settings)
             case (Time() | Ratio(), Time() | Ratio()):
                 return self._ratio(numbers.ratio_of(gold), numbers.ratio_of(answer))
             case (Time() | Ratio(), Number() | Element()):

@@ -1,6 +1,7 @@
 """What an answer is apart from its value: words, names, text, regions."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -20,7 +21,12 @@ from assay.verifiers.math.grammar import (
     Union,
     Words,
 )
+from assay.verifiers.math.lexicon import units
 
+_BARE_UNIT: Final = re.compile(
+    r"(?a)(?P<value>-?[\d.,]*\d|-?\\frac\{\d+\}\{\d+\})\s*(?P<unit>[A-Za-z]{1,3}(?:\s?\^\s?\{?\s?[23]\s?\}?)?)"
+)
+_DERIVATIVE: Final = re.compile(r"(?a)\\frac\{?d([A-Za-z])\}?\{?d[A-Za-z]\}?")
 _AXES: Final = frozenset({"x", "y", "z"})
 _RANKED_ITEMS_MAX: Final = 64
 
@@ -32,6 +38,16 @@ def word(answer: Answer) -> str:
         case Element():
             return grammar.meaning(answer.text) if answer.text.isalpha() else ""
     return ""
+
+
+def with_unit(said: Element, unit: str) -> Number | None:
+    """`5 m` as five meters, where the other side says that there are meters; otherwise `m` is a
+    name."""
+    match = _BARE_UNIT.fullmatch(said.text)
+    if match is None or units.unit_form(match["unit"].replace(" ", "")) != unit:
+        return None
+    read = grammar.read(match["value"])
+    return replace(read, unit=unit) if isinstance(read, Number) and not read.unit else None
 
 
 def is_nothing(answer: Answer) -> bool:
@@ -46,6 +62,7 @@ def is_nothing(answer: Answer) -> bool:
 
 def same_name(gold: str, answer: str) -> bool:
     """`W(n)` and `W(x)` name the same function, and `y` the values of a function of `x`."""
+    gold, answer = (_DERIVATIVE.sub(r"\1'", name) for name in (gold, answer))
     if gold == answer or ("(" in gold and gold.split("(")[0] == answer.split("(")[0] != ""):
         return True
     if "(" not in answer and answer.partition("_")[0] == gold:  # `x_1 = 2` for `x = 2`

@@ -77,10 +77,14 @@ def ratio_of(answer: Answer) -> Ratio | None:
     return None
 
 
+_POUNDS: Final = {"£", "lb"}
+"""Both are called pounds."""
+
+
 def units_fit(gold: Answer, answer: Answer) -> bool:
     """A unit may be left out; two units of measure must be the same."""
     left, right = getattr(gold, "unit", ""), getattr(answer, "unit", "")
-    if not left or not right or left == right:
+    if not left or not right or left == right or {left, right} == _POUNDS:
         return True
     return not (units.is_known_unit(left) and units.is_known_unit(right))
 

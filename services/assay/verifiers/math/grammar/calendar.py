@@ -37,6 +37,9 @@ _CLOCK: Final = re.compile(
 _DOTTED_CLOCK: Final = re.compile(
     r"(?a)\d{1,2}\.[0-5]\d\s*(?:\\text\s*\{\s*)?[aApP]\.?\s*[mM]\.?\s*\}?"
 )
+_MIDDAY: Final = re.compile(
+    r"(?ai)(?:\\text\s*\{\s*)?(?:12(?::00)?\s*)?(?P<said>noon|midnight)\s*\}?"
+)
 _DATE: Final = re.compile(
     r"(?a)(?:(?P<month>[A-Za-z]{3,9})\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:\s*,?\s+(?P<year>\d{4}))?"
     r"|(?:the\s+)?(?P<day1>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month1>[A-Za-z]{3,9})\.?(?:\s*,?\s+(?P<year1>\d{4}))?"
@@ -52,13 +55,21 @@ def read_time(text: str, _reader: Reader) -> Answer | None:
         hours, minutes = int(match["h"]), int(match["m"])
         seconds = int(match["s"] or 0)
         if hours <= 24 and (not half or 1 <= hours <= 12):
-            terms = (hours, minutes) if match["s"] is None else (hours, minutes, seconds)
+            terms: tuple[int, ...] = (hours, minutes)
+            if match["s"] is not None:
+                terms = (hours, minutes, seconds)
+            if match["m"].startswith("0"):  # no ratio is written `2:05`
+                terms = ()
             return Time(
                 seconds=(hours * 60 + minutes) * 60 + seconds,
                 half=half,
                 terms=() if match["half"] else terms,
                 form=notation.form(text),
             )
+    midday = _MIDDAY.fullmatch(text)
+    if midday:
+        half = "pm" if midday["said"].lower() == "noon" else "am"
+        return Time(seconds=12 * 3600, half=half, form=notation.form(text))
     match = _CLOCK.fullmatch(text)
     if match is None and _DOTTED_CLOCK.fullmatch(text):
         return read_time(text.replace(".", ":", 1), _reader)

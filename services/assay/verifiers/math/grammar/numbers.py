@@ -37,6 +37,8 @@ _BASED: Final = re.compile(
     r"(?a)(?:\\text\s*)?\{?\(?(?P<digits>[0-9A-Za-z]+)\)?\}?\s*(?:_\s*(?:\{\s*(?:\\text\s*\{)?\(?(?P<base>\d{1,2}|[a-z]{3,8})\)?\}?\s*\}|(?P<base1>\d))"
     r"|(?:\\text\s*\{)?\s*\(?(?:in )?base[ -](?:\})?\s*(?P<base2>\d{1,2}|[a-z]{3,8})\s*\)?\}?)"
 )
+_PREFIXED: Final = re.compile(r"(?a)0(?P<mark>[xXbBoO])(?P<digits>[0-9A-Fa-f]+)")
+_PREFIXES: Final = {"x": 16, "b": 2, "o": 8}
 
 
 def read_number(text: str, _reader: Reader) -> Answer | None:
@@ -131,6 +133,15 @@ def read_foreign_decimal(text: str, _reader: Reader) -> Answer | None:
 
 def read_based(text: str, _reader: Reader) -> Answer | None:
     """Digits with their base as a subscript."""
+    prefixed = _PREFIXED.fullmatch(text)
+    if prefixed:
+        base = _PREFIXES[prefixed["mark"].lower()]
+        digits = prefixed["digits"].upper()
+        if len(digits) > _DIGITS_MAX or any(int(digit, 36) >= base for digit in digits):
+            return None
+        return Based(
+            digits=digits.lstrip("0") or "0", base=base, form=notation.form(text), is_prefixed=True
+        )
     match = _BASED.fullmatch(text)
     if match is None:
         return None

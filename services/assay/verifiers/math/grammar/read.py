@@ -26,6 +26,7 @@ from assay.verifiers.math.grammar.numbers import (
     read_number,
     read_spelled,
 )
+from assay.verifiers.math.grammar.parts import read_cases, read_parts
 from assay.verifiers.math.grammar.quantities import read_quantity
 from assay.verifiers.math.grammar.relations import (
     ascending,
@@ -52,6 +53,8 @@ _RULES: Final[tuple[Callable[[str, Reader], Answer | None], ...]] = (
     read_spelled,
     read_mixed,
     read_foreign_decimal,
+    read_cases,
+    read_parts,
     # Several elements.
     read_list,
     # One element.

@@ -54,6 +54,10 @@ _CONGRUENT: Final = re.compile(
     re.DOTALL,
 )
 """`x \\equiv 3 \\pmod 7`."""
+_PLAIN_NAME: Final = re.compile(
+    r"(?a)\\?[A-Za-z]+(?:_\{?\w+\}?)?'{0,3}(?:\([a-z]\))?|\\frac\{(?:d|\\partial)\s?[A-Za-z]\}\{(?:d|\\partial)\s?[A-Za-z]\}"
+)
+"""`x`, `a_1`, `f(x)`, `f'(x)`, `\\frac{dy}{dx}`."""
 _COLON: Final = frozenset({":"})
 _SIDES_MAX: Final = 16
 _ROUNDING: Final = Fraction(1, 20)
@@ -191,7 +195,7 @@ def read_computed(text: str, reader: Reader) -> Answer | None:
 
 
 def _is_plain_name(name: str) -> bool:
-    return re.fullmatch(r"(?a)\\?[A-Za-z]+(?:_\{?\w+\}?)?'?(?:\([a-z]\))?", name) is not None
+    return _PLAIN_NAME.fullmatch(name) is not None
 
 
 def is_name(name: str) -> bool:

@@ -107,6 +107,8 @@ class Based:
     digits: str
     base: int
     form: str = ""
+    is_prefixed: bool = False
+    """`0x2A`: the digits do not stand alone for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,21 @@ SPELLINGS: Final = (
         re.compile(r"\\(?:thin|med|thick|negthin|no|en)(?:break)?space(?![A-Za-z])\s*"),
         lambda _: "\\,",
     ),
+    (
+        re.compile(
+            r"\\(?:hspace|vspace)\*?\s*\{[^{}]*\}|\\(?:hskip|kern|mkern|mskip)\s*-?[\d.]+\s*(?:em|ex|pt|mm|cm|mu)"
+        ),
+        lambda _: " ",
+    ),
+    (
+        re.compile(r"\\(?:tag\*?|label|vphantom|hphantom)\s*\{[^{}]*\}|\\nonumber(?![A-Za-z])"),
+        lambda _: "",
+    ),
+    (re.compile(r"\\smash\s*(?:\[[bt]\])?\s*\{([^{}]*)\}"), lambda m: m[1]),
+    (
+        re.compile(r"(?a)\\(?:text|mathrm)\s*\{\s*Rs\.?\s*\}\s*(?=\d)|(?<![A-Za-z])Rs\.?\s*(?=\d)"),
+        lambda _: "₹",
+    ),
     (re.compile(r"\\num\s*\{([^{}]*)\}"), lambda m: m[1]),
     (
         re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{([^{}]*)\}"),

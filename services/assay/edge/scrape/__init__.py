@@ -1,0 +1,1 @@
+"""What Prometheus reads: the metrics of this machine's processes as text."""

@@ -1,0 +1,24 @@
+"""Golds and answers are read as published data sets spell them: by parts, by cases, with labels."""
+
+import random
+
+import pytest
+from tests.fuzz.verdicts.published import CARRIERS, FAMILIES
+from tests.fuzz.verdicts.statements import Family, filled, values
+from tests.verifiers.test_math_disguises import passes
+
+DRAWS = 2
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=[one.gold for one in FAMILIES])
+def test_an_answer_is_right_in_each_of_its_spellings_and_no_other(family: Family) -> None:
+    rng = random.Random(family.gold)
+    wrong = []
+    for _ in range(DRAWS):
+        drawn = values(rng)
+        gold = filled(family.gold, drawn)
+        for text in (family.gold, *family.right, *family.wrong):
+            response = rng.choice(CARRIERS).replace("%s", filled(text, drawn))
+            if passes(gold, response) is (text in family.wrong):
+                wrong.append(response)
+    assert not wrong, gold
