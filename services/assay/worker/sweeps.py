@@ -6,8 +6,8 @@ from typing import Final
 from assay.core.ids import StageName
 
 IN_TURN: Final = 4
-"""Stages without work that are swept at once. A sweep of any stage ends overdue batches of all, so
-that a sweep of each stage in each turn is work in vain."""
+"""Stages without work that are swept at once. A sweep of any stage ends overdue batches of
+all; a sweep of each stage in each turn would find nothing more."""
 
 
 class SweepTurns:

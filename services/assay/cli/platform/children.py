@@ -53,8 +53,8 @@ class Liveness:
     """In a row. Counted, not timed: a machine that slept, or we who were stopped, cost one."""
 
     def pause_s(self, missed: int) -> float:
-        """How long after one question the next is asked; questions cost an idle platform much of its CPU
-        time, so they are rare while all is well."""
+        """How long after one question the next is asked: questions cost an idle platform CPU time,
+        so they are rare while all is well."""
         return min(self.again_s, self.every_s) if missed else self.every_s
 
 
