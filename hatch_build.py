@@ -1,12 +1,15 @@
-"""Build hook: compile the rollout runtime's C into the wheel, or in place for an editable install.
+"""Build hook: compile the C into the wheel, or in place for an editable install.
 
 Two libraries are made from `runtime/assay/rollout/native/`: `libassay_rollout.so`, the runtime, and
-`libassay_guard.so`, the allocation counter that the hot-path guard preloads. Only a C11 compiler is
-needed (`$CC`, else `cc`). `python hatch_build.py` compiles in place, without installing.
+`libassay_guard.so`, the allocation counter that the hot-path guard preloads; one from
+`services/assay/sandbox/native/`: `libassay_box.so`, pid 1 of the sandbox's boxes. Only a C11
+compiler is needed (`$CC`, else `cc`). `python hatch_build.py` compiles in place, without
+installing.
 
-The runtime is Linux only, and clients do not need it: without a compiler, or on another system, the
-wheel is made without the libraries, tagged for every platform, and `assay.rollout` then raises
-`NativeUnavailable` when it is used. `ASSAY_NATIVE=required` makes that case an error instead.
+They are Linux only, and clients do not need them: without a compiler, or on another system, the
+wheel is made without the libraries, tagged for every platform. `assay.rollout` then raises
+`NativeUnavailable` when it is used, and boxes are set up in Python, at twice the cost.
+`ASSAY_NATIVE=required` makes that case an error instead.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NATIVE = Path("runtime/assay/rollout/native")
+BOX = Path("services/assay/sandbox/native")
 OBJECTS = Path("build/native")
 PRELOAD = "guard_preload"
 FLAGS = ["-std=c11", "-O3", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread"]
@@ -111,6 +115,12 @@ def build(
     ]
 
 
+def build_box(native: Path, objects: Path) -> Path:
+    """Compile the sandbox's library in the folder of its sources and return its path."""
+    made = compile_objects(sorted(native.glob("*.c")), objects / "box", FLAGS)
+    return link(made, native / "libassay_box.so", FLAGS)
+
+
 class NativeBuildHook(BuildHookInterface[Any]):
     """Runs `build` for wheels and editable installs, and ships what it made."""
 
@@ -130,7 +140,9 @@ class NativeBuildHook(BuildHookInterface[Any]):
                 raise
             self.app.display_warning(f"without the rollout runtime: {reason}")
             return
-        libraries = build(Path(self.root) / NATIVE, Path(self.root) / OBJECTS)
+        root = Path(self.root)
+        libraries = build(root / NATIVE, root / OBJECTS)
+        libraries.append(build_box(root / BOX, root / OBJECTS))
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
@@ -139,5 +151,5 @@ class NativeBuildHook(BuildHookInterface[Any]):
 
 if __name__ == "__main__":
     HERE = Path(__file__).parent
-    for path in build(HERE / NATIVE, HERE / OBJECTS):
+    for path in (*build(HERE / NATIVE, HERE / OBJECTS), build_box(HERE / BOX, HERE / OBJECTS)):
         sys.stdout.write(f"{path}\n")

@@ -144,12 +144,8 @@ CAPS: Final = [
     ),
     *_of(
         "caps",
-        f"{MODEL}/queue_model.py",
-        ("if held.batches >= quota.batches_open_max:", "if held.batches > quota.batches_open_max:"),
-    ),
-    *_of(
-        "caps",
         f"{MODEL}/queue_batches.py",
+        ("if held.batches >= quota.batches_open_max:", "if held.batches > quota.batches_open_max:"),
         ("            held.batches -= 1\n", ""),
         ("        held.requests -= 1\n        held.payload_bytes", "        held.payload_bytes"),
         ("        held.payload_bytes -= job.payload_bytes\n", ""),
@@ -224,7 +220,7 @@ RETRIES: Final = [
     *_of(
         "retries",
         f"{WORKER}/supervisor.py",
-        ("            self._waiting.add_again(again)\n", ""),
+        ("            self._waiting.add_again(held)\n", ""),
         (
             "                    self._may_be_work = True\n                    self._parts",
             "                    self._parts",
@@ -359,4 +355,51 @@ PLAN: Final = [
     ),
 ]
 
-MUTANTS: Final = (*ORDERING, *LEASES, *FENCES, *CAPS, *RETRIES, *COUNTERS, *PLAN)
+WHOLE_GROUPS: Final = [
+    *_of(
+        "groups",
+        f"{MODEL}/queue_groups.py",
+        ("whole and 0 < len(group.members) == group.live", "whole and 0 < len(group.members)"),
+        (
+            "not batch.open or group.submitted == batch.spec.group_size",
+            "not batch.open",
+        ),
+        (
+            "for _, job in sorted(group.members.items())",
+            "for _, job in sorted(group.members.items())[:2]",
+        ),
+    ),
+    *_of(
+        "groups",
+        f"{MODEL}/queue_batches.py",
+        ('        if own.state == "leased":\n            job.batch.running -= 1\n', ""),
+        ("            touched.gathered.add(request.group_id)\n", ""),
+        ("        self.open_groups(batch, batch.groups, now_ns)\n", ""),
+    ),
+    *_of(
+        "groups",
+        f"{WORKER}/finish.py",
+        ("gathers = next_stage == claim.task.group_stage", "gathers = False"),
+        (
+            "tuple(zip(jobs, finishes, strict=True))",
+            "tuple(zip(jobs, finishes[::-1], strict=True))",
+        ),
+    ),
+    *_of(
+        "groups",
+        f"{WORKER}/auditing/culprits.py",
+        (
+            "self.blamed[candidates[0]] = failed\n                return\n",
+            "self.blamed[candidates[0]] = failed\n",
+        ),
+        (
+            "            if failure is None or failure.limit:\n                break\n",
+            "            break\n",
+        ),
+        ("sorted({*self.passing, *candidates})", "sorted({*candidates})"),
+        ("return [members[at] for at in search.following or search.order[:1]]", "return members"),
+    ),
+]
+MUTANTS: Final = (
+    *ORDERING, *LEASES, *FENCES, *CAPS, *RETRIES, *COUNTERS, *PLAN, *WHOLE_GROUPS,
+)  # fmt: skip

@@ -8,7 +8,7 @@ from tests.mutation.mutants import MUTANTS, Mutant
 from tests.mutation.verdicts import VERDICT_MUTANTS, VerdictMutant
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = {"ordering", "leases", "fences", "caps", "retries", "counters", "lead time"}
+KINDS = {"ordering", "leases", "fences", "caps", "retries", "counters", "lead time", "groups"}
 
 
 @pytest.mark.parametrize("mutant", [*MUTANTS, *VERDICT_MUTANTS], ids=str)

@@ -26,8 +26,9 @@ from assay.planner.service.history_feed import HistoryFeed
 from assay.planner.service.leader import LeaderLease
 from assay.planner.service.narrate import narrate, slot_use
 from assay.planner.service.plan_log import PlanLog
-from assay.planner.service.stage_limits import MachineSize, limits_of_stage, stage_limits
+from assay.planner.service.stage_limits import limits_of_stage, stage_limits
 from assay.planner.service.wire import change_of, plan_message
+from assay.planner.session.messages import Machine
 from assay.planner.session.plan_view import PlanRecord, PoolSample, pack_record, unpack_record
 from assay.sim.pools.cluster import Cluster
 from assay.sim.pools.replay import workload_of
@@ -121,12 +122,12 @@ async def test_the_chronicle_closes_the_books_on_a_batch_that_is_over():
 # -- floors and caps -------------------------------------------------------------------------------
 
 SPEC = StageSpec(name=COMPILE, resources=Resources(cpu_cores=2.0, memory_bytes=10**9))
-MACHINE = MachineSize(cores=16, memory_bytes=4 * 10**9)
+MACHINE = Machine(cores=16, memory_bytes=4 * 10**9)
 
 
 def limits(spec=SPEC, worker=None, **planner):
     found = limits_of_stage(
-        spec, PlannerSettings(**planner), WorkerSettings(**(worker or {})), MACHINE
+        spec, PlannerSettings(**planner), WorkerSettings(**(worker or {})), [MACHINE]
     )
     return found.slots_min, found.slots_max
 
@@ -161,7 +162,7 @@ def test_the_cap_is_what_the_machine_carries_and_never_below_the_floor():
 
 def test_a_stage_costs_its_cores_and_its_gpus():
     spec = replace(SPEC, resources=Resources(cpu_cores=4.0, gpu=2))
-    found = limits_of_stage(spec, PlannerSettings(), WorkerSettings(), MACHINE)
+    found = limits_of_stage(spec, PlannerSettings(), WorkerSettings(), [MACHINE])
     assert found.cost == pytest.approx(2.1)
 
 

@@ -1,8 +1,9 @@
 """Real launchers, opened once; every way of running a Python program; the host watched throughout.
 
-`way` runs each specification three times: as a Python program in the zygote's own box, as a program
-executed there, and through bubblewrap. After every test the host must be as it was before: no
-process of the launcher's uid, no mount, no cgroup, no changed kernel setting.
+`way` runs each specification four times: as a Python program in the zygote's own box, as a program
+executed there, as the first in a box that Python sets up instead of C, and through bubblewrap.
+After every test the host must be as it was before: no process of the launcher's uid, no mount, no
+cgroup, no changed kernel setting.
 """
 
 import os
@@ -44,6 +45,21 @@ def _secret_in_the_environment() -> Iterator[None]:
 def zygote(_secret_in_the_environment: None) -> Iterator[ZygoteLauncher]:
     inside = Inside(harnesses={"under_test": HARNESS})
     with ZygoteLauncher(SandboxSettings(), Clock(), inside=inside) as launcher:
+        assert launcher.is_native, "the tests need the library: python hatch_build.py"
+        yield launcher
+
+
+class PythonLauncher(ZygoteLauncher):
+    """Its boxes are set up in Python, as where the library was not built."""
+
+    _NATIVE = False
+
+
+@pytest.fixture(scope="session")
+def fallback(_secret_in_the_environment: None) -> Iterator[ZygoteLauncher]:
+    inside = Inside(harnesses={"under_test": HARNESS})
+    with PythonLauncher(SandboxSettings(), Clock(), inside=inside) as launcher:
+        assert not launcher.is_native
         yield launcher
 
 
@@ -59,13 +75,13 @@ def launcher(request: pytest.FixtureRequest) -> Launcher:
     return opened
 
 
-@pytest.fixture(params=["zygote-python", "zygote-command", "bubblewrap"])
+@pytest.fixture(params=["zygote-python", "zygote-command", "fallback-python", "bubblewrap"])
 def way(request: pytest.FixtureRequest) -> Way:
     return way_named(request, request.param)
 
 
 def way_named(request: pytest.FixtureRequest, name: str) -> Way:
-    launcher: Launcher = request.getfixturevalue("bubblewrap" if name == "bubblewrap" else "zygote")
+    launcher: Launcher = request.getfixturevalue(name.partition("-")[0])
 
     def in_zygote(source: str, **fields: Any) -> RunResult:
         assert isinstance(launcher, ZygoteLauncher)
@@ -76,7 +92,7 @@ def way_named(request: pytest.FixtureRequest, name: str) -> Way:
         argv = (INTERPRETER, "-S", "program.py", *fields.pop("argv", ()))
         return launcher.run(CommandRun(argv=argv, files=files, **fields))
 
-    python = in_zygote if name == "zygote-python" else executed
+    python = in_zygote if name.endswith("-python") else executed
     return Way(name=name, launcher=launcher, python=python)
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.store.driver import Driver, MakeStore
+from tests.store.remote import by_the_api
 
 from assay.config.settings import StoreSettings
 from assay.edge.clock import Clock
@@ -14,7 +15,7 @@ from assay.testing.memory_store import MemoryStore
 from assay.testing.queue_model import QueueLimits
 
 
-@pytest.fixture(params=["memory", "valkey", "valkey in parts"])
+@pytest.fixture(params=["memory", "valkey", "valkey in parts", "by the API"])
 async def make_store(
     request: pytest.FixtureRequest, store_settings: StoreSettings
 ) -> AsyncIterator[MakeStore]:
@@ -35,6 +36,8 @@ async def make_store(
         else:
             part = 1 if request.param == "valkey in parts" else SLICE
             store = ValkeyStore(settings, url=settings.url, part_requests_max=part)
+            if request.param == "by the API":
+                store = by_the_api(store)
         stores.append(store)
         return store
 

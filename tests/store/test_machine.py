@@ -33,7 +33,7 @@ from tests.store.driver import ENTRIES_MAX, FIRST, SECOND, TASK, TENANT, WORKER,
 
 from assay.config.settings import StoreSettings
 from assay.core.errors import AssayError
-from assay.core.ids import BatchId, GroupId, JobId, RequestId, StageName, TenantId
+from assay.core.ids import BatchId, GroupId, JobId, RequestId, StageName, TenantId, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import (
     Artifact,
@@ -453,6 +453,22 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.reap(stage, attempts_max=attempts_max, jobs_max=100),
             lambda: self.model.reap(
                 stage, attempts_max=attempts_max, jobs_max=100, now_ns=self.now_ns
+            ),
+            see,
+        )
+
+    @rule(stage=STAGES, attempts_max=st.integers(1, 2), dead=st.booleans())
+    def take_back(self, stage: StageName, attempts_max: int, dead: bool) -> None:
+        worker = WORKER if dead else WorkerId("another")
+
+        def see(found: Any) -> Any:
+            completed = sorted(one.batch_id for one in found.completed)
+            return found.redelivered, found.dead, found.expired, completed
+
+        self.both(
+            self.store.take_back(stage, worker, attempts_max=attempts_max),
+            lambda: self.model.take_back(
+                stage, worker, attempts_max=attempts_max, now_ns=self.now_ns
             ),
             see,
         )

@@ -22,3 +22,15 @@ def test_an_answer_is_right_in_each_of_its_spellings_and_no_other(family: Family
             if passes(gold, response) is (text in family.wrong):
                 wrong.append(response)
     assert not wrong, gold
+
+
+@pytest.mark.parametrize(
+    ("response", "passed"),
+    [
+        ("The answer is Oct. 27, 2070. It was a Monday.", True),
+        ("The answer is $Oct. 27, 2070$.", True),
+        ("The answer is Oct. 28, 2070. Oct. 27, 2070 is too early.", False),
+    ],
+)
+def test_the_point_of_an_abbreviated_month_ends_no_sentence(response: str, passed: bool) -> None:
+    assert passes("October 27, 2070", response) is passed

@@ -22,25 +22,98 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from assay.v1 import common_pb2 as assay_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x61ssay/v1/worker.proto\x12\x08\x61ssay.v1\"Z\n\tStagePool\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x15\n\rslots_desired\x18\x02 \x01(\x05\x12\x13\n\x0bslots_ready\x18\x03 \x01(\x05\x12\x12\n\nslots_busy\x18\x04 \x01(\x05\"1\n\x11ResizePoolRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05slots\x18\x02 \x01(\x05\"7\n\x12ResizePoolResponse\x12!\n\x04pool\x18\x01 \x01(\x0b\x32\x13.assay.v1.StagePool\"\x12\n\x10ListPoolsRequest\"M\n\x11ListPoolsResponse\x12\"\n\x05pools\x18\x01 \x03(\x0b\x32\x13.assay.v1.StagePool\x12\x14\n\x0csandbox_mode\x18\x02 \x01(\t2\x9c\x01\n\x0bPoolService\x12G\n\nResizePool\x12\x1b.assay.v1.ResizePoolRequest\x1a\x1c.assay.v1.ResizePoolResponse\x12\x44\n\tListPools\x12\x1a.assay.v1.ListPoolsRequest\x1a\x1b.assay.v1.ListPoolsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x61ssay/v1/worker.proto\x12\x08\x61ssay.v1\x1a\x15\x61ssay/v1/common.proto\"Z\n\tStagePool\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x15\n\rslots_desired\x18\x02 \x01(\x05\x12\x13\n\x0bslots_ready\x18\x03 \x01(\x05\x12\x12\n\nslots_busy\x18\x04 \x01(\x05\"1\n\x11ResizePoolRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05slots\x18\x02 \x01(\x05\"7\n\x12ResizePoolResponse\x12!\n\x04pool\x18\x01 \x01(\x0b\x32\x13.assay.v1.StagePool\"\x12\n\x10ListPoolsRequest\"]\n\x11ListPoolsResponse\x12\"\n\x05pools\x18\x01 \x03(\x0b\x32\x13.assay.v1.StagePool\x12\x14\n\x0csandbox_mode\x18\x02 \x01(\t\x12\x0e\n\x06worker\x18\x03 \x01(\t\"y\n\x08WorkTask\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x10\n\x08pipeline\x18\x03 \x01(\t\x12\x0e\n\x06stages\x18\x04 \x03(\t\x12\x15\n\rsettings_json\x18\x05 \x01(\x0c\x12\x13\n\x0bgroup_stage\x18\x06 \x01(\t\"-\n\x0cWorkArtifact\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"\x81\x01\n\x0bWorkContent\x12\x10\n\x08response\x18\x01 \x01(\x0c\x12\x11\n\treference\x18\x02 \x01(\x0c\x12\x10\n\x08handover\x18\x03 \x01(\x0c\x12\x10\n\x08messages\x18\x04 \x01(\x0c\x12)\n\tartifacts\x18\x05 \x03(\x0b\x32\x16.assay.v1.WorkArtifact\"X\n\nWorkMember\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12&\n\x07\x63ontent\x18\x03 \x01(\x0b\x32\x15.assay.v1.WorkContent\"\xa0\x02\n\tWorkClaim\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x66\x65nce\x18\x02 \x01(\x03\x12\x0c\n\x04task\x18\x03 \x01(\x05\x12\x10\n\x08\x62\x61tch_id\x18\x04 \x01(\t\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x10\n\x08group_id\x18\x06 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x07 \x01(\x05\x12\x13\n\x0b\x65nqueued_ns\x18\x08 \x01(\x03\x12\x12\n\nclaimed_ns\x18\t \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\n \x01(\x03\x12&\n\x07\x63ontent\x18\x0b \x01(\x0b\x32\x15.assay.v1.WorkContent\x12%\n\x07members\x18\x0c \x03(\x0b\x32\x14.assay.v1.WorkMember\x12\x11\n\tsubmitted\x18\r \x01(\x05\"\x1f\n\rEnrollRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\"C\n\x0e\x45nrollResponse\x12\r\n\x05token\x18\x01 \x01(\t\x12\x12\n\nexpires_ns\x18\x02 \x01(\x03\x12\x0e\n\x06worker\x18\x03 \x01(\t\"T\n\x0c\x43laimRequest\x12\x0e\n\x06stages\x18\x01 \x03(\t\x12\x12\n\nclaims_max\x18\x02 \x01(\x05\x12\x0f\n\x07lease_s\x18\x03 \x01(\x01\x12\x0f\n\x07wait_ms\x18\x04 \x01(\x05\"t\n\rClaimResponse\x12\r\n\x05stage\x18\x01 \x01(\t\x12!\n\x05tasks\x18\x02 \x03(\x0b\x32\x12.assay.v1.WorkTask\x12#\n\x06\x63laims\x18\x03 \x03(\x0b\x32\x13.assay.v1.WorkClaim\x12\x0c\n\x04more\x18\x04 \x01(\x08\")\n\tWorkLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x66\x65nce\x18\x02 \x01(\x03\"W\n\x10HeartbeatRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07lease_s\x18\x02 \x01(\x01\x12#\n\x06leases\x18\x03 \x03(\x0b\x32\x13.assay.v1.WorkLease\"!\n\x11HeartbeatResponse\x12\x0c\n\x04lost\x18\x01 \x03(\x05\"[\n\x07WorkEnd\x12\"\n\x07outcome\x18\x01 \x01(\x0e\x32\x11.assay.v1.Outcome\x12\x13\n\x06reward\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x42\t\n\x07_reward\" \n\x0cWorkHandOver\x12\x10\n\x08handover\x18\x01 \x01(\x0c\"\x1c\n\x0bWorkFailure\x12\r\n\x05\x65rror\x18\x01 \x01(\t\"\x0e\n\x0cWorkGiveBack\"\xf3\x01\n\nWorkFinish\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12 \n\x03\x65nd\x18\x02 \x01(\x0b\x32\x11.assay.v1.WorkEndH\x00\x12+\n\thand_over\x18\x03 \x01(\x0b\x32\x16.assay.v1.WorkHandOverH\x00\x12%\n\x04\x66\x61il\x18\x04 \x01(\x0b\x32\x15.assay.v1.WorkFailureH\x00\x12+\n\tgive_back\x18\x05 \x01(\x0b\x32\x16.assay.v1.WorkGiveBackH\x00\x12*\n\x05group\x18\x06 \x01(\x0b\x32\x19.assay.v1.WorkFinishGroupH\x00\x42\x06\n\x04kind\"8\n\x0fWorkFinishGroup\x12%\n\x07members\x18\x01 \x03(\x0b\x32\x14.assay.v1.WorkFinish\"\x99\x01\n\nWorkReport\x12\"\n\x05lease\x18\x01 \x01(\x0b\x32\x13.assay.v1.WorkLease\x12\x0c\n\x04slot\x18\x02 \x01(\t\x12\x18\n\x10started_after_ns\x18\x03 \x01(\x03\x12\x19\n\x11\x66inished_after_ns\x18\x04 \x01(\x03\x12$\n\x06\x66inish\x18\x05 \x01(\x0b\x32\x14.assay.v1.WorkFinish\"E\n\rFinishRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12%\n\x07reports\x18\x02 \x03(\x0b\x32\x14.assay.v1.WorkReport\"\x1e\n\x0e\x46inishResponse\x12\x0c\n\x04\x64one\x18\x01 \x03(\x08\"\x1d\n\x0cSweepRequest\x12\r\n\x05stage\x18\x01 \x01(\t\"\x90\x01\n\rSweepResponse\x12\x13\n\x0bredelivered\x18\x01 \x01(\x05\x12\x0c\n\x04\x64\x65\x61\x64\x18\x02 \x01(\x05\x12\x0f\n\x07\x65xpired\x18\x03 \x01(\x05\x12\x0e\n\x06queued\x18\x04 \x01(\x05\x12\x0f\n\x07running\x18\x05 \x01(\x05\x12\x14\n\x0coldest_age_s\x18\x06 \x01(\x01\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x07 \x01(\x05\"w\n\x0bJoinRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0e\n\x06stages\x18\x02 \x03(\t\x12\r\n\x05\x63ores\x18\x03 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x04 \x01(\x03\x12\x11\n\tslots_max\x18\x05 \x01(\x05\x12\x0f\n\x07lease_s\x18\x06 \x01(\x01\"\x1e\n\x0cJoinResponse\x12\x0e\n\x06is_new\x18\x01 \x01(\x08\"#\n\x0cLeaveRequest\x12\x13\n\x0bpredecessor\x18\x01 \x01(\t\"2\n\rLeaveResponse\x12\x13\n\x0bredelivered\x18\x01 \x01(\x05\x12\x0c\n\x04\x64\x65\x61\x64\x18\x02 \x01(\x05\"\xf3\x01\n\x13WorkArtifactRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x34\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32$.assay.v1.WorkArtifactRequest.Action\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\x0c\x12\x0f\n\x07seconds\x18\x04 \x01(\x01\"w\n\x06\x41\x63tion\x12\x16\n\x12\x41\x43TION_UNSPECIFIED\x10\x00\x12\x0e\n\nACTION_GET\x10\x01\x12\x10\n\x0c\x41\x43TION_BEGIN\x10\x02\x12\x0e\n\nACTION_PUT\x10\x03\x12\x12\n\x0e\x41\x43TION_ABANDON\x10\x04\x12\x0f\n\x0b\x41\x43TION_WAIT\x10\x05\"G\n\x14WorkArtifactResponse\x12\x14\n\x07\x63ontent\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\r\n\x05\x62\x65gun\x18\x02 \x01(\x08\x42\n\n\x08_content\"8\n\nPermitCost\x12\x0c\n\x04\x63ost\x18\x01 \x01(\x03\x12\x1c\n\x14\x61llowance_per_minute\x18\x02 \x01(\x03\"\xab\x01\n\rPermitRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\x33\n\x06limits\x18\x03 \x03(\x0b\x32#.assay.v1.PermitRequest.LimitsEntry\x1a\x43\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.assay.v1.PermitCost:\x02\x38\x01\" \n\x0ePermitResponse\x12\x0e\n\x06wait_s\x18\x01 \x01(\x01\x32\x9c\x01\n\x0bPoolService\x12G\n\nResizePool\x12\x1b.assay.v1.ResizePoolRequest\x1a\x1c.assay.v1.ResizePoolResponse\x12\x44\n\tListPools\x12\x1a.assay.v1.ListPoolsRequest\x1a\x1b.assay.v1.ListPoolsResponse2\xba\x04\n\x0bWorkService\x12;\n\x06\x45nroll\x12\x17.assay.v1.EnrollRequest\x1a\x18.assay.v1.EnrollResponse\x12\x38\n\x05\x43laim\x12\x16.assay.v1.ClaimRequest\x1a\x17.assay.v1.ClaimResponse\x12\x44\n\tHeartbeat\x12\x1a.assay.v1.HeartbeatRequest\x1a\x1b.assay.v1.HeartbeatResponse\x12;\n\x06\x46inish\x12\x17.assay.v1.FinishRequest\x1a\x18.assay.v1.FinishResponse\x12\x38\n\x05Sweep\x12\x16.assay.v1.SweepRequest\x1a\x17.assay.v1.SweepResponse\x12\x35\n\x04Join\x12\x15.assay.v1.JoinRequest\x1a\x16.assay.v1.JoinResponse\x12\x38\n\x05Leave\x12\x16.assay.v1.LeaveRequest\x1a\x17.assay.v1.LeaveResponse\x12I\n\x08\x41rtifact\x12\x1d.assay.v1.WorkArtifactRequest\x1a\x1e.assay.v1.WorkArtifactResponse\x12;\n\x06Permit\x12\x17.assay.v1.PermitRequest\x1a\x18.assay.v1.PermitResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'assay.v1.worker_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STAGEPOOL']._serialized_start=35
-  _globals['_STAGEPOOL']._serialized_end=125
-  _globals['_RESIZEPOOLREQUEST']._serialized_start=127
-  _globals['_RESIZEPOOLREQUEST']._serialized_end=176
-  _globals['_RESIZEPOOLRESPONSE']._serialized_start=178
-  _globals['_RESIZEPOOLRESPONSE']._serialized_end=233
-  _globals['_LISTPOOLSREQUEST']._serialized_start=235
-  _globals['_LISTPOOLSREQUEST']._serialized_end=253
-  _globals['_LISTPOOLSRESPONSE']._serialized_start=255
-  _globals['_LISTPOOLSRESPONSE']._serialized_end=332
-  _globals['_POOLSERVICE']._serialized_start=335
-  _globals['_POOLSERVICE']._serialized_end=491
+  _globals['_PERMITREQUEST_LIMITSENTRY']._loaded_options = None
+  _globals['_PERMITREQUEST_LIMITSENTRY']._serialized_options = b'8\001'
+  _globals['_STAGEPOOL']._serialized_start=58
+  _globals['_STAGEPOOL']._serialized_end=148
+  _globals['_RESIZEPOOLREQUEST']._serialized_start=150
+  _globals['_RESIZEPOOLREQUEST']._serialized_end=199
+  _globals['_RESIZEPOOLRESPONSE']._serialized_start=201
+  _globals['_RESIZEPOOLRESPONSE']._serialized_end=256
+  _globals['_LISTPOOLSREQUEST']._serialized_start=258
+  _globals['_LISTPOOLSREQUEST']._serialized_end=276
+  _globals['_LISTPOOLSRESPONSE']._serialized_start=278
+  _globals['_LISTPOOLSRESPONSE']._serialized_end=371
+  _globals['_WORKTASK']._serialized_start=373
+  _globals['_WORKTASK']._serialized_end=494
+  _globals['_WORKARTIFACT']._serialized_start=496
+  _globals['_WORKARTIFACT']._serialized_end=541
+  _globals['_WORKCONTENT']._serialized_start=544
+  _globals['_WORKCONTENT']._serialized_end=673
+  _globals['_WORKMEMBER']._serialized_start=675
+  _globals['_WORKMEMBER']._serialized_end=763
+  _globals['_WORKCLAIM']._serialized_start=766
+  _globals['_WORKCLAIM']._serialized_end=1054
+  _globals['_ENROLLREQUEST']._serialized_start=1056
+  _globals['_ENROLLREQUEST']._serialized_end=1087
+  _globals['_ENROLLRESPONSE']._serialized_start=1089
+  _globals['_ENROLLRESPONSE']._serialized_end=1156
+  _globals['_CLAIMREQUEST']._serialized_start=1158
+  _globals['_CLAIMREQUEST']._serialized_end=1242
+  _globals['_CLAIMRESPONSE']._serialized_start=1244
+  _globals['_CLAIMRESPONSE']._serialized_end=1360
+  _globals['_WORKLEASE']._serialized_start=1362
+  _globals['_WORKLEASE']._serialized_end=1403
+  _globals['_HEARTBEATREQUEST']._serialized_start=1405
+  _globals['_HEARTBEATREQUEST']._serialized_end=1492
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1494
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1527
+  _globals['_WORKEND']._serialized_start=1529
+  _globals['_WORKEND']._serialized_end=1620
+  _globals['_WORKHANDOVER']._serialized_start=1622
+  _globals['_WORKHANDOVER']._serialized_end=1654
+  _globals['_WORKFAILURE']._serialized_start=1656
+  _globals['_WORKFAILURE']._serialized_end=1684
+  _globals['_WORKGIVEBACK']._serialized_start=1686
+  _globals['_WORKGIVEBACK']._serialized_end=1700
+  _globals['_WORKFINISH']._serialized_start=1703
+  _globals['_WORKFINISH']._serialized_end=1946
+  _globals['_WORKFINISHGROUP']._serialized_start=1948
+  _globals['_WORKFINISHGROUP']._serialized_end=2004
+  _globals['_WORKREPORT']._serialized_start=2007
+  _globals['_WORKREPORT']._serialized_end=2160
+  _globals['_FINISHREQUEST']._serialized_start=2162
+  _globals['_FINISHREQUEST']._serialized_end=2231
+  _globals['_FINISHRESPONSE']._serialized_start=2233
+  _globals['_FINISHRESPONSE']._serialized_end=2263
+  _globals['_SWEEPREQUEST']._serialized_start=2265
+  _globals['_SWEEPREQUEST']._serialized_end=2294
+  _globals['_SWEEPRESPONSE']._serialized_start=2297
+  _globals['_SWEEPRESPONSE']._serialized_end=2441
+  _globals['_JOINREQUEST']._serialized_start=2443
+  _globals['_JOINREQUEST']._serialized_end=2562
+  _globals['_JOINRESPONSE']._serialized_start=2564
+  _globals['_JOINRESPONSE']._serialized_end=2594
+  _globals['_LEAVEREQUEST']._serialized_start=2596
+  _globals['_LEAVEREQUEST']._serialized_end=2631
+  _globals['_LEAVERESPONSE']._serialized_start=2633
+  _globals['_LEAVERESPONSE']._serialized_end=2683
+  _globals['_WORKARTIFACTREQUEST']._serialized_start=2686
+  _globals['_WORKARTIFACTREQUEST']._serialized_end=2929
+  _globals['_WORKARTIFACTREQUEST_ACTION']._serialized_start=2810
+  _globals['_WORKARTIFACTREQUEST_ACTION']._serialized_end=2929
+  _globals['_WORKARTIFACTRESPONSE']._serialized_start=2931
+  _globals['_WORKARTIFACTRESPONSE']._serialized_end=3002
+  _globals['_PERMITCOST']._serialized_start=3004
+  _globals['_PERMITCOST']._serialized_end=3060
+  _globals['_PERMITREQUEST']._serialized_start=3063
+  _globals['_PERMITREQUEST']._serialized_end=3234
+  _globals['_PERMITREQUEST_LIMITSENTRY']._serialized_start=3167
+  _globals['_PERMITREQUEST_LIMITSENTRY']._serialized_end=3234
+  _globals['_PERMITRESPONSE']._serialized_start=3236
+  _globals['_PERMITRESPONSE']._serialized_end=3268
+  _globals['_POOLSERVICE']._serialized_start=3271
+  _globals['_POOLSERVICE']._serialized_end=3427
+  _globals['_WORKSERVICE']._serialized_start=3430
+  _globals['_WORKSERVICE']._serialized_end=4000
 # @@protoc_insertion_point(module_scope)

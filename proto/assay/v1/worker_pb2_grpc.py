@@ -139,3 +139,429 @@ class PoolService(object):
             timeout,
             metadata,
             _registered_method=True)
+
+
+class WorkServiceStub(object):
+    """For worker hosts that hold no access to the store, on a port of its own. Every call needs the role
+    `worker`; a token permits its stages only. What was not leased to the caller cannot be renewed or
+    finished.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Enroll = channel.unary_unary(
+                '/assay.v1.WorkService/Enroll',
+                request_serializer=assay_dot_v1_dot_worker__pb2.EnrollRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_worker__pb2.EnrollResponse.FromString,
+                _registered_method=True)
+        self.Claim = channel.unary_unary(
+                '/assay.v1.WorkService/Claim',
+                request_serializer=assay_dot_v1_dot_worker__pb2.ClaimRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_worker__pb2.ClaimResponse.FromString,
+                _registered_method=True)
+        self.Heartbeat = channel.unary_unary(
+                '/assay.v1.WorkService/Heartbeat',
+                request_serializer=assay_dot_v1_dot_worker__pb2.HeartbeatRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_worker__pb2.HeartbeatResponse.FromString,
+                _registered_method=True)
+        self.Finish = channel.unary_unary(
+                '/assay.v1.WorkService/Finish',
+                request_serializer=assay_dot_v1_dot_worker__pb2.FinishRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_worker__pb2.FinishResponse.FromString,
+                _registered_method=True)
+        self.Sweep = channel.unary_unary(
+                '/assay.v1.WorkService/Sweep',
+                request_serializer=assay_dot_v1_dot_worker__pb2.SweepRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_worker__pb2.SweepResponse.FromString,
+                _registered_method=True)
+        self.Join = channel.unary_unary(
+                '/assay.v1.WorkService/Join',
+                request_serializer=assay_dot_v1_dot_worker__pb2.JoinRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_worker__pb2.JoinResponse.FromString,
+                _registered_method=True)
+        self.Leave = channel.unary_unary(
+                '/assay.v1.WorkService/Leave',
+                request_serializer=assay_dot_v1_dot_worker__pb2.LeaveRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_worker__pb2.LeaveResponse.FromString,
+                _registered_method=True)
+        self.Artifact = channel.unary_unary(
+                '/assay.v1.WorkService/Artifact',
+                request_serializer=assay_dot_v1_dot_worker__pb2.WorkArtifactRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_worker__pb2.WorkArtifactResponse.FromString,
+                _registered_method=True)
+        self.Permit = channel.unary_unary(
+                '/assay.v1.WorkService/Permit',
+                request_serializer=assay_dot_v1_dot_worker__pb2.PermitRequest.SerializeToString,
+                response_deserializer=assay_dot_v1_dot_worker__pb2.PermitResponse.FromString,
+                _registered_method=True)
+
+
+class WorkServiceServicer(object):
+    """For worker hosts that hold no access to the store, on a port of its own. Every call needs the role
+    `worker`; a token permits its stages only. What was not leased to the caller cannot be renewed or
+    finished.
+    """
+
+    def Enroll(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Claim(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Heartbeat(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Finish(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Sweep(self, request, context):
+        """Takes back expired leases, and counts the queue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Join(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Leave(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Artifact(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Permit(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_WorkServiceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Enroll': grpc.unary_unary_rpc_method_handler(
+                    servicer.Enroll,
+                    request_deserializer=assay_dot_v1_dot_worker__pb2.EnrollRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_worker__pb2.EnrollResponse.SerializeToString,
+            ),
+            'Claim': grpc.unary_unary_rpc_method_handler(
+                    servicer.Claim,
+                    request_deserializer=assay_dot_v1_dot_worker__pb2.ClaimRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_worker__pb2.ClaimResponse.SerializeToString,
+            ),
+            'Heartbeat': grpc.unary_unary_rpc_method_handler(
+                    servicer.Heartbeat,
+                    request_deserializer=assay_dot_v1_dot_worker__pb2.HeartbeatRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_worker__pb2.HeartbeatResponse.SerializeToString,
+            ),
+            'Finish': grpc.unary_unary_rpc_method_handler(
+                    servicer.Finish,
+                    request_deserializer=assay_dot_v1_dot_worker__pb2.FinishRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_worker__pb2.FinishResponse.SerializeToString,
+            ),
+            'Sweep': grpc.unary_unary_rpc_method_handler(
+                    servicer.Sweep,
+                    request_deserializer=assay_dot_v1_dot_worker__pb2.SweepRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_worker__pb2.SweepResponse.SerializeToString,
+            ),
+            'Join': grpc.unary_unary_rpc_method_handler(
+                    servicer.Join,
+                    request_deserializer=assay_dot_v1_dot_worker__pb2.JoinRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_worker__pb2.JoinResponse.SerializeToString,
+            ),
+            'Leave': grpc.unary_unary_rpc_method_handler(
+                    servicer.Leave,
+                    request_deserializer=assay_dot_v1_dot_worker__pb2.LeaveRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_worker__pb2.LeaveResponse.SerializeToString,
+            ),
+            'Artifact': grpc.unary_unary_rpc_method_handler(
+                    servicer.Artifact,
+                    request_deserializer=assay_dot_v1_dot_worker__pb2.WorkArtifactRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_worker__pb2.WorkArtifactResponse.SerializeToString,
+            ),
+            'Permit': grpc.unary_unary_rpc_method_handler(
+                    servicer.Permit,
+                    request_deserializer=assay_dot_v1_dot_worker__pb2.PermitRequest.FromString,
+                    response_serializer=assay_dot_v1_dot_worker__pb2.PermitResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'assay.v1.WorkService', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('assay.v1.WorkService', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class WorkService(object):
+    """For worker hosts that hold no access to the store, on a port of its own. Every call needs the role
+    `worker`; a token permits its stages only. What was not leased to the caller cannot be renewed or
+    finished.
+    """
+
+    @staticmethod
+    def Enroll(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.WorkService/Enroll',
+            assay_dot_v1_dot_worker__pb2.EnrollRequest.SerializeToString,
+            assay_dot_v1_dot_worker__pb2.EnrollResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Claim(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.WorkService/Claim',
+            assay_dot_v1_dot_worker__pb2.ClaimRequest.SerializeToString,
+            assay_dot_v1_dot_worker__pb2.ClaimResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Heartbeat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.WorkService/Heartbeat',
+            assay_dot_v1_dot_worker__pb2.HeartbeatRequest.SerializeToString,
+            assay_dot_v1_dot_worker__pb2.HeartbeatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Finish(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.WorkService/Finish',
+            assay_dot_v1_dot_worker__pb2.FinishRequest.SerializeToString,
+            assay_dot_v1_dot_worker__pb2.FinishResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Sweep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.WorkService/Sweep',
+            assay_dot_v1_dot_worker__pb2.SweepRequest.SerializeToString,
+            assay_dot_v1_dot_worker__pb2.SweepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Join(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.WorkService/Join',
+            assay_dot_v1_dot_worker__pb2.JoinRequest.SerializeToString,
+            assay_dot_v1_dot_worker__pb2.JoinResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Leave(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.WorkService/Leave',
+            assay_dot_v1_dot_worker__pb2.LeaveRequest.SerializeToString,
+            assay_dot_v1_dot_worker__pb2.LeaveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Artifact(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.WorkService/Artifact',
+            assay_dot_v1_dot_worker__pb2.WorkArtifactRequest.SerializeToString,
+            assay_dot_v1_dot_worker__pb2.WorkArtifactResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Permit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/assay.v1.WorkService/Permit',
+            assay_dot_v1_dot_worker__pb2.PermitRequest.SerializeToString,
+            assay_dot_v1_dot_worker__pb2.PermitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

@@ -36,6 +36,14 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
             "assay.cli.platform.up:up",
             "Start the API, an embedded store, workers and a planner; Ctrl-C drains.",
         ),
+        "worker": Entry(
+            "assay.cli.platform.worker:worker",
+            "Serve stages on this machine until stopped, for a platform that runs elsewhere.",
+        ),
+        "worker-token": Entry(
+            "assay.cli.platform.worker:worker_token",
+            "Print a token with which a worker host enrolls at the API for some stages.",
+        ),
         "score": Entry(
             "assay.cli.score.command:score", "Score a file of responses: the main command."
         ),

@@ -50,6 +50,16 @@ class RewardSettings(TlsBranch):
     """0 = any free port."""
     http_port: int = Field(default=8471, ge=0, le=65_535)
     """0 = any free port."""
+    worker_key_file: Path | None = None
+    """A file with secret keys, one per line of at least 32 characters, the newest first; read again
+    when it changes. With it the API gives work to hosts without access to the store, on a port of
+    its own; `assay worker-token` makes their tokens. Absent: there is no such port."""
+    worker_port: int = Field(default=8476, ge=0, le=65_535)
+    """Port of that; 0 = any free one."""
+    worker_token_s: float = Field(default=600.0, ge=10)
+    """How long the token is valid that a worker gets when it enrolls; it asks again in time."""
+    worker_calls_concurrent_max: int = Field(default=8_192, gt=0)
+    """Concurrent calls on that port: each waiting stage of a worker holds one."""
     console: bool = True
     """Serve the web console at `/console` of the HTTP port."""
     planner_address: str = ""
@@ -287,9 +297,20 @@ class WorkerSettings(Branch):
     than loopback needs `operator.token`."""
     control_port: int = Field(default=8472, ge=0, le=65_535)
     """0 = any free port."""
+    address: str = ""
+    """`host:port` under which planners reach the pool service. Empty: where it listens, or with
+    `control_host` 0.0.0.0 this machine's name and that port."""
     http_port: int = Field(default=0, ge=0, le=65_535)
     """Port of `/healthz`, `/readyz` and `/metrics` of the host; 0 = any free port (the API of this
     machine exposes the same metrics)."""
+    api: str = ""
+    """Addresses of the API's port for workers (`reward.worker_port`), `HOST:PORT` separated by
+    commas, `grpcs://HOST:PORT` for TLS: work comes from there, and the host needs no access to the
+    store. Empty: it works on the store."""
+    api_token_file: Path | None = None
+    """A file with the token for `api`, of `assay worker-token`; read again when it is needed."""
+    api_ca: Path | None = None
+    """PEM certificates of the authority of the API's certificate. Absent: the system's."""
     environment: tuple[str, ...] = ()
     """Names of environment variables passed to slots in addition to the harmless ones. Handlers can
     read them, and so can code that escapes from a sandbox."""

@@ -341,10 +341,19 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _shown(authorization: str) -> bytes:
+def presented_token(authorization: str) -> str:
+    """The token of an `Authorization: Bearer ...` value.
+
+    Raises:
+        Unauthenticated: it has another form.
+    """
     if not authorization.lower().startswith(_BEARER):
         raise Unauthenticated("authorization: expected `Bearer TOKEN`")
-    token = authorization[len(_BEARER) :].strip()
+    return authorization[len(_BEARER) :].strip()
+
+
+def _shown(authorization: str) -> bytes:
+    token = presented_token(authorization)
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 

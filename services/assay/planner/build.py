@@ -25,11 +25,12 @@ from assay.edge.tracing import NoTracer, Tracer
 from assay.model.stage_order import in_pipeline_order
 from assay.planner.process.parent import PlanningProcess
 from assay.planner.service.controller import Controller, LimitsOf
+from assay.planner.service.hosts import HostsScaler
 from assay.planner.service.leader import LeaderLease
-from assay.planner.service.scaler import LocalScaler, Scaler
+from assay.planner.service.scaler import Scaler
 from assay.planner.service.server import PlannerServer
-from assay.planner.service.stage_limits import MachineSize, stage_limits
-from assay.planner.session.messages import PoolState, StageLimits
+from assay.planner.service.stage_limits import stage_limits
+from assay.planner.session.messages import Machine, PoolState, StageLimits
 from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import Store
 from assay.store.valkey import open_store
@@ -38,6 +39,8 @@ from assay.verifiers.registry import load_pipelines, stages_of
 
 CALLS_MAX: Final = 64
 CALLS_BYTES_MAX: Final = 16 * 1024**2
+
+Pipelines = Mapping[PipelineName, PipelineDefinition]
 
 log = structlog.get_logger(__name__)
 
@@ -124,7 +127,7 @@ def build(
     *,
     store: Store | None = None,
     scaler: Scaler | None = None,
-    pipelines: Mapping[PipelineName, PipelineDefinition] | None = None,
+    pipelines: Pipelines | None = None,
     clock: Clock | None = None,
     tracer: Tracer | None = None,
     metrics: Metrics | None = None,
@@ -145,7 +148,7 @@ def build(
     clock = clock or Clock()
     store = store or open_store(settings.store, data_dir=settings.data_dir)
     metrics = metrics or open_metrics(settings.data_dir)
-    pools = scaler or scaler_of(settings, store=store, clock=clock, metrics=metrics)
+    pools = scaler or scaler_of(settings, store, clock, metrics, pipelines)
     controller = Controller(
         store=store,
         scaler=pools,
@@ -158,6 +161,7 @@ def build(
         clock=clock,
         metrics=metrics,
     )
+    _connect(pools, controller)
     server = PlannerServer(
         controller=controller,
         store=store,
@@ -177,6 +181,12 @@ def build(
     return PlannerService(
         settings=settings, store=store, controller=controller, server=server, keda=keda
     )
+
+
+def _connect(scaler: Scaler, controller: Controller) -> None:
+    """A host that comes or goes is a reason to plan."""
+    if isinstance(scaler, HostsScaler):
+        scaler.on_change = controller.look_again
 
 
 def this_process() -> str:
@@ -204,7 +214,13 @@ def call_guard(
     )
 
 
-def scaler_of(settings: Settings, *, store: Store, clock: Clock, metrics: Metrics) -> Scaler:
+def scaler_of(
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    metrics: Metrics,
+    pipelines: Pipelines | None = None,
+) -> Scaler:
     """The scaler that the settings name.
 
     Raises:
@@ -212,7 +228,7 @@ def scaler_of(settings: Settings, *, store: Store, clock: Clock, metrics: Metric
     """
     planner = settings.planner
     if planner.scaler == "local":
-        return local_scaler(settings)
+        return hosts_scaler(settings, store=store, clock=clock, pipelines=pipelines)
     if not planner.kubernetes.deployments:
         message = f"planner.kubernetes.deployments: planner.scaler={planner.scaler} sizes these"
         raise SettingError(message)
@@ -260,19 +276,25 @@ def keda_server(
     return KedaServer(servicer, host=settings.host, port=kubernetes.keda_port, tls=kubernetes)
 
 
-def local_scaler(settings: Settings) -> LocalScaler:
-    """Scaler for the worker host of this machine."""
+def hosts_scaler(
+    settings: Settings, *, store: Store, clock: Clock, pipelines: Pipelines | None
+) -> HostsScaler:
+    """Scaler for all worker hosts."""
     worker = settings.worker
-    return LocalScaler(
-        ready_file(settings.data_dir, Part.WORKER),
+    known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
+    cores = {name: one.spec.resources.cpu_cores for name, one in stages_of(known).items()}
+    return HostsScaler(
+        store,
+        ready_file=ready_file(settings.data_dir, Part.WORKER),
         fallback=f"{worker.control_host}:{worker.control_port}",
         operator=Operator(settings.operator),
+        cores_of=lambda stage: cores.get(stage, 1.0),
+        attempts_max=settings.store.attempts_max,
+        clock=clock,
     )
 
 
-def limits_of(
-    settings: Settings, pipelines: Mapping[PipelineName, PipelineDefinition] | None
-) -> LimitsOf:
+def limits_of(settings: Settings, pipelines: Pipelines | None) -> LimitsOf:
     """Map pools to the limits of their stages."""
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
     order = in_pipeline_order(pipeline.spec.stages for pipeline in known.values())
@@ -285,7 +307,7 @@ def limits_of(
     return found
 
 
-def this_machine() -> MachineSize:
+def this_machine() -> Machine:
     """Cores and memory of this machine."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return MachineSize(cores=len(os.sched_getaffinity(0)), memory_bytes=memory_bytes)
+    return Machine(cores=len(os.sched_getaffinity(0)), memory_bytes=memory_bytes)

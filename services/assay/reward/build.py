@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -32,6 +32,8 @@ from assay.reward.http import build_app
 from assay.reward.readers import Readers
 from assay.reward.server import Addresses, Readiness, RewardServer
 from assay.reward.service import RewardService
+from assay.reward.workers.build import open_work_port
+from assay.reward.workers.listener import WorkListener
 from assay.store.fitness import until_fit
 from assay.store.port import Store
 from assay.store.valkey import open_store
@@ -49,15 +51,21 @@ class RewardApi:
     store: Store
     server: RewardServer
     console: Console | None
+    workers: WorkListener | None = None
+    """Where hosts without access to the store ask for work."""
 
     async def start(self) -> Addresses:
         """Listen."""
         addresses = await self.server.start()
-        log.info("listening", grpc=addresses.grpc, http=addresses.http)
+        if self.workers is not None:
+            addresses = replace(addresses, workers=await self.workers.start())
+        log.info("listening", **addresses.as_mapping())
         return addresses
 
     async def stop(self) -> None:
         """Drain, stop, close the store."""
+        if self.workers is not None:
+            await self.workers.stop()
         if self.console is not None:
             await self.console.stop()
         await self.server.stop()
@@ -139,7 +147,18 @@ def build(
         clock=clock,
         on_lag=metrics.loop_lagged,
     )
-    return RewardApi(settings=settings, store=store, server=server, console=console)
+    api = RewardApi(settings=settings, store=store, server=server, console=console)
+    return _with_work_port(api, pipelines, clock, metrics)
+
+
+def _with_work_port(
+    api: RewardApi,
+    pipelines: Mapping[PipelineName, PipelineDefinition],
+    clock: Clock,
+    metrics: Metrics,
+) -> RewardApi:
+    workers = open_work_port(api.settings, api.store, pipelines, clock, metrics)
+    return replace(api, workers=workers)
 
 
 def _check_listener(settings: Settings, tenants: Tenants) -> None:

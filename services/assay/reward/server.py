@@ -44,10 +44,13 @@ class Addresses:
 
     grpc: str
     http: str
+    workers: str = ""
+    """Of the port of workers; empty: there is none."""
 
     def as_mapping(self) -> Mapping[str, str]:
         """Contents of the ready file."""
-        return {"grpc": self.grpc, "http": self.http}
+        found = {"grpc": self.grpc, "http": self.http}
+        return {**found, "workers": self.workers} if self.workers else found
 
 
 class Readiness:

@@ -236,6 +236,8 @@ class Filter:
         self.program = program
         self._code = ctypes.create_string_buffer(program, len(program))
         self._struct = _Program(len(program) // 8, ctypes.addressof(self._code))
+        self.address = ctypes.addressof(self._struct)
+        """Of the kernel's `sock_fprog`."""
 
     def apply(self) -> None:
         """Filter the calls of this thread and its descendants; `no_new_privs` must be set first."""

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from assay.config.settings import StoreSettings
 from assay.core.errors import DependencyDown, FailedPrecondition
 from assay.store.link import Link, Reply
-from assay.store.port import Fitness, Store
+from assay.store.port import Fitness, WorkerStore
 from assay.store.redis_client import (
     AskError,
     AuthenticationError,
@@ -270,7 +270,7 @@ def place(url: str) -> str:
     return parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
 
 
-async def until_fit(store: Store, *, wait_s: float) -> Fitness:
+async def until_fit(store: WorkerStore, *, wait_s: float) -> Fitness:
     """Wait for a server that is still starting; return its fitness.
 
     Raises:
@@ -293,7 +293,7 @@ async def until_fit(store: Store, *, wait_s: float) -> Fitness:
             return fitness
 
 
-async def watch_fitness(store: Store) -> AsyncGenerator[str, None]:
+async def watch_fitness(store: WorkerStore) -> AsyncGenerator[str, None]:
     """Yield why the store is not fit, at intervals and without end; empty when it is fit."""
     while True:
         await asyncio.sleep(WATCH_EVERY_S)

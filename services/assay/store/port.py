@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Protocol
 
+from assay.core.hosts.record import HostRecord
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -59,7 +60,108 @@ Pace = Callable[[TenantId, int], Awaitable[None]]
 """Waits until the given number of a tenant's requests may continue."""
 
 
-class Store(Protocol):
+class WorkerStore(Protocol):
+    """What a worker host needs; `worker.remote` has it by gRPC, without access to the store.
+
+    Every method raises `DependencyDown` when the store cannot be reached.
+    """
+
+    # -- workers -------------------------------------------------------------------------------
+    async def claim(
+        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
+    ) -> Sequence[Claim]:
+        """Lease up to `claims_max` requests in the order of `core.ordering`: each from the tenant
+        with the smallest virtual time; within a tenant, earliest batch deadline first (unless
+        `prioritize` changed it), then arrival. If more waits, another caller of `wait_for_work` is
+        woken: with `claims_max` 0, one that has no room passes that on."""
+
+    async def beat(
+        self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
+    ) -> Sequence[Lease]:
+        """Renew leases; return those that are lost (expired, redelivered or cancelled)."""
+
+    async def finish(
+        self, stage: StageName, reports: Sequence[Report], attempts_max: int
+    ) -> Finished:
+        """Report the ends of claims. A stale lease changes nothing. A failed attempt is delivered
+        again in its old place; the `attempts_max`-th ends as INFRA_FAILED, a dead letter. A report
+        that took effect is STALE when it is repeated after a lost reply."""
+
+    async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
+        """Take back expired leases (as failed attempts) and end requests of batches that are long
+        past their deadline as EXPIRED; bounded by `jobs_max`."""
+
+    async def wait_for_work(
+        self, stages: Sequence[StageName], *, timeout_s: float
+    ) -> StageName | None:
+        """Wait until one of `stages` may have work (`None` on timeout); wakes one waiter."""
+
+    async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]: ...
+
+    # -- hosts ---------------------------------------------------------------------------------
+    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+        """Keep the record of a worker host for `lease_s`, or renew it; True: it is new, and
+        planners are woken.
+
+        Raises:
+            InvalidRequest: the record is out of its limits.
+            Saturated: `HOSTS_MAX` are kept.
+        """
+
+    async def drop_host(self, worker: WorkerId) -> None:
+        """Forget a host that stops, and wake planners; its leases stay. Idempotent."""
+
+    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
+        """Take back the leases of a worker host that is known to be dead, as failed attempts,
+        before they run out. Should it live after all, its reports are stale. Idempotent; it takes
+        time in proportion to the leases of the stage."""
+
+    # -- artifacts -----------------------------------------------------------------------------
+    async def artifact_get(self, key: str) -> bytes | None: ...
+
+    async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
+        """True: the caller makes it. False: another worker does; wait."""
+
+    async def artifact_put(self, key: str, content: bytes) -> None:
+        """Store it (bounded in size and time) and wake the waiters.
+
+        Raises:
+            TooLarge: it is not kept; the waiters see the making as abandoned.
+        """
+
+    async def artifact_abandon(self, key: str) -> None:
+        """The making failed: let another worker start."""
+
+    async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
+        """Wait for `artifact_put`; `None` on timeout, or when no one makes it any more."""
+
+    # -- rate limits ---------------------------------------------------------------------------
+    async def permit(
+        self, tenant: TenantId, provider: str, limits: Mapping[str, tuple[int, int]]
+    ) -> float:
+        """Take leave for one call of a provider; returns 0, or the seconds to wait (then nothing is
+        taken). `limits`: kind -> cost of the call and allowance per minute (0 = any number)."""
+
+    # -- life cycle ----------------------------------------------------------------------------
+    async def check(self) -> Fitness:
+        """Check whether the server is fit to keep acknowledged work.
+
+        Raises:
+            FailedPrecondition: it is not; names the setting and the remedy.
+            DependencyDown: it cannot be reached now, or cannot serve yet.
+        """
+
+    async def ping(self) -> float:
+        """Return the round trip in seconds.
+
+        Raises:
+            DependencyDown: it cannot be reached, or is no longer fit.
+        """
+
+    async def close(self) -> None: ...
+
+
+class Store(WorkerStore, Protocol):
     """Every method raises `DependencyDown` when the store cannot be reached."""
 
     # -- tasks and batches ---------------------------------------------------------------------
@@ -161,39 +263,7 @@ class Store(Protocol):
     async def hint(self, tenant: TenantId, task_id: TaskId, size: int) -> None:
         """Store that a rollout phase has begun, for the planner; a later hint replaces it."""
 
-    # -- workers -------------------------------------------------------------------------------
-    async def claim(
-        self, stage: StageName, *, claims_max: int, lease_s: float, worker: WorkerId
-    ) -> Sequence[Claim]:
-        """Lease up to `claims_max` requests in the order of `core.ordering`: each from the tenant
-        with the smallest virtual time; within a tenant, earliest batch deadline first (unless
-        `prioritize` changed it), then arrival. If more waits, another caller of `wait_for_work` is
-        woken: with `claims_max` 0, one that has no room passes that on."""
-
-    async def beat(
-        self, stage: StageName, *, lease_s: float, leases: Sequence[Lease]
-    ) -> Sequence[Lease]:
-        """Renew leases; return those that are lost (expired, redelivered or cancelled)."""
-
-    async def finish(
-        self, stage: StageName, reports: Sequence[Report], attempts_max: int
-    ) -> Finished:
-        """Report the ends of claims. A stale lease changes nothing. A failed attempt is delivered
-        again in its old place; the `attempts_max`-th ends as INFRA_FAILED, a dead letter. A report
-        that took effect is STALE when it is repeated after a lost reply."""
-
-    async def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int) -> Reaped:
-        """Take back expired leases (as failed attempts) and end requests of batches that are long
-        past their deadline as EXPIRED; bounded by `jobs_max`."""
-
-    async def wait_for_work(
-        self, stages: Sequence[StageName], *, timeout_s: float
-    ) -> StageName | None:
-        """Wait until one of `stages` may have work (`None` on timeout); wakes one waiter."""
-
     # -- operators -----------------------------------------------------------------------------
-    async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]: ...
-
     async def batches(self, *, batches_max: int) -> Sequence[BatchRecord]:
         """Batches of all tenants that are not complete, earliest deadline first."""
 
@@ -218,6 +288,9 @@ class Store(Protocol):
         order: nanoseconds from the opening to the last `t_i`. A few bytes, whatever their size."""
 
     # -- planners ------------------------------------------------------------------------------
+    async def hosts(self) -> Sequence[HostRecord]:
+        """The worker hosts whose records have not run out, at most `HOSTS_MAX`."""
+
     async def open_work(self, *, batches_max: int, requests_max: int) -> Sequence[OpenWork]:
         """The `batches_max` open batches with the earliest deadlines, in that order, with their
         requests that have not ended.
@@ -296,47 +369,3 @@ class Store(Protocol):
 
     async def upload_get(self, tenant: TenantId, sha256: str) -> bytes | None:
         """Return the tenant's file of that hash; `None`: it has none."""
-
-    # -- artifacts -----------------------------------------------------------------------------
-    async def artifact_get(self, key: str) -> bytes | None: ...
-
-    async def artifact_begin(self, key: str, *, lease_s: float) -> bool:
-        """True: the caller makes it. False: another worker does; wait."""
-
-    async def artifact_put(self, key: str, content: bytes) -> None:
-        """Store it (bounded in size and time) and wake the waiters.
-
-        Raises:
-            TooLarge: it is not kept; the waiters see the making as abandoned.
-        """
-
-    async def artifact_abandon(self, key: str) -> None:
-        """The making failed: let another worker start."""
-
-    async def artifact_wait(self, key: str, *, timeout_s: float) -> bytes | None:
-        """Wait for `artifact_put`; `None` on timeout, or when no one makes it any more."""
-
-    # -- rate limits ---------------------------------------------------------------------------
-    async def permit(
-        self, tenant: TenantId, provider: str, limits: Mapping[str, tuple[int, int]]
-    ) -> float:
-        """Take leave for one call of a provider; returns 0, or the seconds to wait (then nothing is
-        taken). `limits`: kind -> cost of the call and allowance per minute (0 = any number)."""
-
-    # -- life cycle ----------------------------------------------------------------------------
-    async def check(self) -> Fitness:
-        """Check whether the server is fit to keep acknowledged work.
-
-        Raises:
-            FailedPrecondition: it is not; names the setting and the remedy.
-            DependencyDown: it cannot be reached now, or cannot serve yet.
-        """
-
-    async def ping(self) -> float:
-        """Return the round trip in seconds.
-
-        Raises:
-            DependencyDown: it cannot be reached, or is no longer fit.
-        """
-
-    async def close(self) -> None: ...

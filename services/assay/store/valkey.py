@@ -55,6 +55,7 @@ from assay.store.fitness import Examiner
 from assay.store.link import SLICE, Argument, Link, Reply
 from assay.store.operations.artifacts import Artifacts
 from assay.store.operations.filling import Filling
+from assay.store.operations.hosts import HostCalls, Hosts
 from assay.store.operations.leases import Leases
 from assay.store.operations.open_work import read_open_work
 from assay.store.operations.opening import Opening
@@ -83,7 +84,7 @@ def open_store(settings: StoreSettings, *, data_dir: Path) -> "ValkeyStore":
     return ValkeyStore(settings, url=url, embedded=url == embedded)
 
 
-class ValkeyStore:
+class ValkeyStore(HostCalls):
     """Implements `assay.store.port.Store`."""
 
     def __init__(
@@ -115,6 +116,7 @@ class ValkeyStore:
         self._submitting = Submitting(self._link, payloads, part_requests_max=part_requests_max)
         self._filling = Filling(self._link, self._opening, payloads)
         self._leases = Leases(self._link, settings, payloads)
+        self._hosts = Hosts(self._link, settings)
         self._artifacts = Artifacts(self._link, settings)
         self._permit = load_script("permit")
         self._uploads = Uploads(self._link, settings)

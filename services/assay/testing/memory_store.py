@@ -8,7 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from assay.core.ids import (
     BatchId,
@@ -43,19 +43,13 @@ from assay.core.records import (
 from assay.core.store_limits import artifact_too_large, too_many_uploads
 from assay.core.tools.rate import next_free_s
 from assay.store.port import Fitness, Pace
+from assay.testing.host_commands import HostCommands, Now
 from assay.testing.queue_model import QueueLimits, QueueModel
 
 RECHECK_S: Final = 3.0
 ARTIFACT_BYTES_MAX: Final = 64 * 1024**2
 ARTIFACTS_MAX: Final = 4_096
 UPLOADS_KEPT_NS: Final = 86_400 * 10**9
-
-
-class Now(Protocol):
-    """The part of a clock that the store needs."""
-
-    def now_ns(self) -> int:
-        """Unix time."""
 
 
 @dataclass(slots=True)
@@ -70,7 +64,7 @@ class _Making:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class MemoryStore:
+class MemoryStore(HostCommands):
     """Implements `assay.store.port.Store`."""
 
     def __init__(self, clock: Now, limits: QueueLimits | None = None) -> None:
@@ -375,11 +369,11 @@ class MemoryStore:
 
     async def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes) -> None:
         """See `Store.put_plan`."""
-        self._model.put_plan(tenant, batch_id, body, self._clock.now_ns())
+        self._model.batch_book.put_plan(tenant, batch_id, body, self._clock.now_ns())
 
     async def plans(self, tenant: TenantId, batch_id: BatchId) -> Sequence[bytes]:
         """See `Store.plans`."""
-        return self._model.plans(tenant, batch_id, self._clock.now_ns())
+        return self._model.batch_book.plans(tenant, batch_id, self._clock.now_ns())
 
     # -- uploads -------------------------------------------------------------------------------
 

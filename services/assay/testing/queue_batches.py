@@ -24,7 +24,13 @@ from assay.core.records import (
     ResultRecord,
     TaskRecord,
 )
-from assay.core.store_limits import no_batch, other_batch, too_many_batches
+from assay.core.store_limits import (
+    PLANS_MAX,
+    check_plan,
+    no_batch,
+    other_batch,
+    too_many_batches,
+)
 from assay.testing.queue_groups import FAILED, JUDGED_WITHOUT, gather, group_of, open_groups
 from assay.testing.queue_records import (
     Batch,
@@ -87,6 +93,18 @@ class BatchBook:
             return self.batches[tenant, batch_id]
         except KeyError:
             raise no_batch(batch_id) from None
+
+    def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes, now_ns: int) -> None:
+        """See `Store.put_plan`."""
+        check_plan(body)
+        plans = self.get(tenant, batch_id, now_ns).plans
+        plans.append(body)
+        if len(plans) > PLANS_MAX:
+            del plans[1]
+
+    def plans(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> Sequence[bytes]:
+        """See `Store.plans`."""
+        return list(self.get(tenant, batch_id, now_ns).plans)
 
     def same(self, there: Batch, spec: BatchSpec) -> Batch:
         """The batch of that name.

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import assert_never
 
+from assay.core.hosts.record import HOST_GONE
 from assay.core.ids import (
     BatchId,
     GroupId,
@@ -54,13 +55,12 @@ from assay.core.records import (
 )
 from assay.core.store_limits import (
     LEASE_RAN_OUT,
-    PLANS_MAX,
-    check_plan,
     too_much_open_work,
     too_much_worker_time,
 )
 from assay.testing.queue_batches import BatchBook
 from assay.testing.queue_groups import FAILED, JUDGED_WITHOUT, gather, group_of
+from assay.testing.queue_hosts import HostBook
 from assay.testing.queue_records import (
     Batch,
     Changes,
@@ -88,6 +88,7 @@ class QueueModel:
             history_batches=self._limits.history_batches,
         )
         self.lead = PlannerLead()
+        self.hosts = HostBook()
         self.stages = StageQueues(self.changes)
         self.batch_book = BatchBook(self._limits, self.task_book, self.changes, self.stages)
 
@@ -360,24 +361,7 @@ class QueueModel:
     def reap(self, stage: StageName, *, attempts_max: int, jobs_max: int, now_ns: int) -> Reaped:
         """See `Store.reap`."""
         lost = self.stages.expired(stage, jobs_max=jobs_max, now_ns=now_ns)
-        dead = 0
-        for job in lost:
-            self.stages.release(job)
-            self.batch_book.touch(job.batch)
-            if job.attempts < attempts_max:
-                job.error = LEASE_RAN_OUT
-                self.stages.enqueue(job)
-            else:
-                held = StageReport(
-                    worker=job.worker,
-                    started_after_ns=0,
-                    finished_after_ns=now_ns - job.claimed_ns,
-                )
-                leave_stage(job, held, now_ns)
-                for one in [job] if job.group is None else job.group.members.values():
-                    one.services[job.stage] = 0
-                self.batch_book.bury(job, LEASE_RAN_OUT, now_ns)
-                dead += 1
+        dead = self._lose(lost, LEASE_RAN_OUT, attempts_max, now_ns)
         self._write_touched(now_ns)
         overdue = self.batch_book.overdue(now_ns)
         expired = 0
@@ -389,6 +373,7 @@ class QueueModel:
             if not batch.over:
                 self.batch_book.seal(batch, now_ns)
         self.batch_book.forget(now_ns)
+        self.changes.work.discard(stage)
         if self.stages.queues[stage]:
             self.changes.work.add(stage)
         return Reaped(
@@ -397,6 +382,35 @@ class QueueModel:
             expired=expired,
             completed=self.batch_book.take_completed(),
         )
+
+    def take_back(
+        self, stage: StageName, worker: WorkerId, *, attempts_max: int, now_ns: int
+    ) -> Reaped:
+        """See `Store.take_back`."""
+        lost = [job for job in self.stages.leases[stage].values() if job.worker == worker]
+        dead = self._lose(lost, HOST_GONE, attempts_max, now_ns)
+        self._write_touched(now_ns)
+        completed = self.batch_book.take_completed()
+        return Reaped(redelivered=len(lost) - dead, dead=dead, expired=0, completed=completed)
+
+    def _lose(self, lost: Sequence[Job], why: str, attempts_max: int, now_ns: int) -> int:
+        """Leases are taken back as failed attempts; returns how many requests died of it."""
+        dead = 0
+        for job in lost:
+            self.stages.release(job)
+            self.batch_book.touch(job.batch)
+            if job.attempts < attempts_max:
+                job.error = why
+                self.stages.enqueue(job)
+            else:
+                held_ns = now_ns - job.claimed_ns
+                held = StageReport(worker=job.worker, started_after_ns=0, finished_after_ns=held_ns)
+                leave_stage(job, held, now_ns)
+                for one in [job] if job.group is None else job.group.members.values():
+                    one.services[job.stage] = 0
+                self.batch_book.bury(job, why, now_ns)
+                dead += 1
+        return dead
 
     # -- operators -----------------------------------------------------------------------------
 
@@ -480,15 +494,3 @@ class QueueModel:
     ) -> None:
         """See `Store.prioritize`."""
         self.batch_book.get(tenant, batch_id, now_ns).prioritized_ns = deadline_ns
-
-    def put_plan(self, tenant: TenantId, batch_id: BatchId, body: bytes, now_ns: int) -> None:
-        """See `Store.put_plan`."""
-        check_plan(body)
-        plans = self.batch_book.get(tenant, batch_id, now_ns).plans
-        plans.append(body)
-        if len(plans) > PLANS_MAX:
-            del plans[1]
-
-    def plans(self, tenant: TenantId, batch_id: BatchId, now_ns: int) -> Sequence[bytes]:
-        """See `Store.plans`."""
-        return list(self.batch_book.get(tenant, batch_id, now_ns).plans)

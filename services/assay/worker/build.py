@@ -2,18 +2,21 @@
 
 import asyncio
 import os
+import secrets
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import structlog
 
+from assay.config.environment import SettingError
 from assay.config.ready_files import Part, ready_file
 from assay.config.settings import Settings, WorkerSettings
 from assay.core.errors import NotFound
+from assay.core.hosts.record import CORES_MAX, HostRecord
 from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.edge import lifecycle
 from assay.edge.access.audit import Audit, open_audit
@@ -26,7 +29,7 @@ from assay.edge.probes import Probes
 from assay.edge.tracing import NoTracer, Tracer
 from assay.sandbox.probe import require_isolation
 from assay.store.fitness import until_fit, watch_fitness
-from assay.store.port import Store
+from assay.store.port import WorkerStore
 from assay.store.valkey import open_store
 from assay.verifiers.port import PipelineDefinition, StageDefinition
 from assay.verifiers.registry import load_pipelines, stages_of
@@ -35,8 +38,11 @@ from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.artifacts.cache import ArtifactCache
 from assay.worker.forking.client import ForkServers, environment_for_slots
 from assay.worker.host import HostSettings, Tasks, WorkerHost
+from assay.worker.membership import Life, Membership
 from assay.worker.parts import HostParts
 from assay.worker.pool_servicer import ControlServer
+from assay.worker.remote.store import RemoteStore
+from assay.worker.remote.token import TokenFiles
 from assay.worker.reuse import ReusePolicy
 from assay.worker.slots.main import SlotSettings
 from assay.worker.store_health import StoreHealth
@@ -56,12 +62,14 @@ class WorkerService:
     """The host, its listeners and its store."""
 
     settings: Settings
-    store: Store
+    store: WorkerStore
     host: WorkerHost
     control: ControlServer
     probes: Probes
     tasks: Tasks
     scratch: Path
+    worker: WorkerId
+    membership: Membership
 
     async def start(self) -> Mapping[str, str]:
         """Start slots and listen; returns the addresses."""
@@ -75,12 +83,15 @@ class WorkerService:
             "http": f"{in_url(worker.control_host)}:{http}",
         }
         log.info("listening", **addresses)
+        self.membership.begin(host_record(self.settings.worker, self.worker, self.host, control))
         return addresses
 
     async def stop(self) -> None:
         """Drain, stop, close the store."""
         await self.control.drain()
+        await self.membership.leave()
         await self.host.stop()
+        self.membership.end()
         await self.control.stop()
         await self.probes.stop()
         await self.store.close()
@@ -114,7 +125,7 @@ class WorkerService:
 def build(
     settings: Settings,
     *,
-    store: Store | None = None,
+    store: WorkerStore | None = None,
     pipelines: Mapping[PipelineName, PipelineDefinition] | None = None,
     clock: Clock | None = None,
     tracer: Tracer | None = None,
@@ -133,7 +144,8 @@ def build(
     known = load_pipelines(settings.verifiers) if pipelines is None else pipelines
     stages = served_stages(settings.worker, stages_of(known))
     mode = _sandbox_mode(settings, stages, clock)
-    store = store or open_store(settings.store, data_dir=settings.data_dir)
+    worker = WorkerId(f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}")
+    store = store or work_store(settings, worker, clock)
     metrics = metrics or open_metrics(settings.data_dir)
     metrics.sandbox_seen(mode=mode)
     shared = _Shared(
@@ -148,19 +160,81 @@ def build(
         reuse=ReusePolicy(known),
     )
     versions = Versions(known, settings.verifiers, now_s=lambda: clock.monotonic_ns() / 1e9)
-    host = _host(settings, stages, mode, shared, versions)
+    host = _host(settings, stages, mode, shared, versions, worker)
     audit = open_audit(settings, "worker", asks=operator.ask_for_token, clock=clock)
     guard = _guard(operator, clock, metrics, audit)
     return WorkerService(
         settings=settings,
         store=store,
         host=host,
-        control=ControlServer(host, guard=guard, clock=clock),
+        control=ControlServer(host, worker=worker, guard=guard, clock=clock),
         probes=Probes(
             why_not_ready=lambda: host.why_not_ready, registry=metrics.registry, operator=operator
         ),
         tasks=shared.tasks,
         scratch=shared.scratch,
+        worker=worker,
+        membership=_membership(settings, list(stages), shared, worker),
+    )
+
+
+def _membership(
+    settings: Settings, stages: Sequence[StageName], shared: "_Shared", worker: WorkerId
+) -> Membership:
+    return Membership(
+        store=shared.store,
+        stages=stages,
+        life=Life(settings.data_dir / "run" / "worker.life", worker),
+        attempts_max=settings.store.attempts_max,
+        clock=shared.clock,
+        metrics=shared.metrics,
+    )
+
+
+def work_store(settings: Settings, worker: WorkerId, clock: Clock) -> WorkerStore:
+    """Where work comes from: the store, or the API for a host without access to it.
+
+    Raises:
+        SettingError: `worker.api` names no address.
+        OSError: `worker.api_ca` cannot be read.
+    """
+    own = settings.worker
+    if not own.api:
+        return open_store(settings.store, data_dir=settings.data_dir)
+    addresses = [one.strip() for one in own.api.split(",") if one.strip()]
+    if not addresses:
+        raise SettingError("worker.api: it names no address")
+    kept = settings.data_dir / "run" / "worker.token"
+    return RemoteStore(
+        addresses,
+        worker=worker,
+        tokens=TokenFiles(own.api_token_file, kept),
+        authority=None if own.api_ca is None else own.api_ca.read_bytes(),
+        clock=clock,
+    )
+
+
+def host_record(
+    settings: WorkerSettings, worker: WorkerId, host: WorkerHost, control: str
+) -> HostRecord:
+    """A host's record.
+
+    Args:
+        settings: `address` says how planners reach it, if not as it listens.
+        worker: owner of its leases.
+        host: for its stages.
+        control: where its pool service listens.
+    """
+    listens, _, port = control.rpartition(":")
+    if listens in {"0.0.0.0", "[::]"}:  # noqa: S104 compared, not listened on
+        control = f"{socket.gethostname()}:{port}"
+    return HostRecord(
+        worker=worker,
+        address=settings.address or control,
+        stages=tuple(pool.stage for pool in host.pools()),
+        cores=min(len(os.sched_getaffinity(0)), CORES_MAX),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        slots_max=settings.slots_max,
     )
 
 
@@ -168,7 +242,7 @@ def build(
 class _Shared:
     """What the host and each of its supervisors are given."""
 
-    store: Store
+    store: WorkerStore
     health: StoreHealth
     clock: Clock
     metrics: Metrics
@@ -185,6 +259,7 @@ def _host(
     mode: str,
     shared: _Shared,
     versions: Versions,
+    worker: WorkerId,
 ) -> WorkerHost:
     """Build the host with one supervisor per stage; they refer to each other."""
     forks = ForkServers(
@@ -218,7 +293,7 @@ def _host(
         broker=ArtifactBroker(store=shared.store, cache=cache, metrics=shared.metrics),
         metrics=shared.metrics,
         tracer=shared.tracer,
-        worker=WorkerId(f"{socket.gethostname()}:{os.getpid()}"),
+        worker=worker,
         attempts_max=settings.store.attempts_max,
         scratch=shared.scratch,
         spawn=shared.tasks.spawn,

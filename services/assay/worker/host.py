@@ -18,7 +18,7 @@ from assay.core.errors import AssayError, InvalidRequest, NotFound
 from assay.core.ids import StageName
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.store.port import Store
+from assay.store.port import WorkerStore
 from assay.worker.forking.client import SlotForks
 from assay.worker.slots.pool import PoolState
 from assay.worker.store_health import StoreHealth
@@ -86,7 +86,7 @@ class WorkerHost:
         *,
         settings: HostSettings,
         supervisors: Mapping[StageName, Supervisor],
-        store: Store,
+        store: WorkerStore,
         health: StoreHealth,
         forks: SlotForks,
         clock: Clock,

@@ -8,7 +8,7 @@ from assay.core.ids import PipelineName, StageName, WorkerId
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
 from assay.edge.tracing import Tracer
-from assay.store.port import Store
+from assay.store.port import WorkerStore
 from assay.verifiers.port import PipelineDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
 from assay.worker.forking.client import SlotForks
@@ -22,7 +22,7 @@ from assay.worker.store_health import StoreHealth
 class HostParts:
     """Objects that the stages of a host share."""
 
-    store: Store
+    store: WorkerStore
     health: StoreHealth
     clock: Clock
     forks: SlotForks

@@ -26,8 +26,9 @@ STOP_S: Final = 1.0
 class PoolServicer(worker_pb2_grpc.PoolServiceServicer):
     """Implements `PoolService` on the host."""
 
-    def __init__(self, host: WorkerHost) -> None:
+    def __init__(self, host: WorkerHost, worker: str) -> None:
         self._host = host
+        self._worker = worker
 
     async def ResizePool(  # noqa: N802 - the proto's names
         self, request: worker_pb2.ResizePoolRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -45,6 +46,7 @@ class PoolServicer(worker_pb2_grpc.PoolServiceServicer):
         return worker_pb2.ListPoolsResponse(
             pools=[_message(state) for state in self._host.pools()],
             sandbox_mode=self._host.sandbox_mode,
+            worker=self._worker,
         )
 
 
@@ -60,7 +62,7 @@ def _message(state: PoolState) -> worker_pb2.StagePool:
 class ControlServer:
     """Listens on the control port."""
 
-    def __init__(self, host: WorkerHost, *, guard: CallGuard, clock: Clock) -> None:
+    def __init__(self, host: WorkerHost, *, worker: str, guard: CallGuard, clock: Clock) -> None:
         self._host = host
         self._clock = clock
         self._health = health.aio.HealthServicer()
@@ -68,7 +70,7 @@ class ControlServer:
         self._server = grpc.aio.server(
             interceptors=[edge], options=server_options(MESSAGE_BYTES_MAX)
         )
-        worker_pb2_grpc.add_PoolServiceServicer_to_server(PoolServicer(host), self._server)
+        worker_pb2_grpc.add_PoolServiceServicer_to_server(PoolServicer(host, worker), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)

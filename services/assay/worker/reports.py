@@ -28,7 +28,7 @@ from assay.core.records import (
 )
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.store.port import Store
+from assay.store.port import WorkerStore
 from assay.worker.assignment import HeldClaim
 from assay.worker.slots.pool import Spawn
 from assay.worker.store_health import StoreHealth
@@ -52,7 +52,7 @@ class Reports:
         self,
         *,
         stage: StageName,
-        store: Store,
+        store: WorkerStore,
         health: StoreHealth,
         clock: Clock,
         metrics: Metrics,

@@ -22,7 +22,7 @@ from assay.core.outcome import Outcome
 from assay.core.records import Claim
 from assay.core.tools.lru import LruCache
 from assay.edge.metrics import Metrics
-from assay.store.port import Store
+from assay.store.port import WorkerStore
 from assay.verifiers.port import PipelineDefinition
 from assay.worker.assignment import HeldClaim
 from assay.worker.slots.messages import HOSTS_KEYS, Said, SaidEnded, SaidHandedOver
@@ -67,7 +67,7 @@ class Reuse:
         self,
         *,
         stage: StageName,
-        store: Store,
+        store: WorkerStore,
         policy: ReusePolicy,
         version_of: Callable[[PipelineName, bytes], str],
         metrics: Metrics,

@@ -21,8 +21,9 @@ from assay.sim.replay.on_store import Difference, Replay, is_fit
 from assay.store.embedded import EmbeddedValkey
 from assay.store.valkey import ValkeyStore
 
-SEEDS = (132, 141)
-"""With few close deadlines (`is_fit`), and with all that makes a replay hard."""
+SEEDS = (132, 141, 322, 418)
+"""With few close deadlines (`is_fit`), and with all that makes a replay hard; in the last
+two, whole groups lose leases and members."""
 CHECKPOINT_EVERY = 150
 
 

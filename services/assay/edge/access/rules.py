@@ -21,6 +21,7 @@ READ: Final[Rule] = frozenset({Role.READ})
 STATE: Final[Rule] = frozenset({Role.SUBMIT, Role.READ})
 """Without rewards: who submits looks at them too."""
 OPERATE: Final[Rule] = frozenset({Role.OPERATE})
+WORKER: Final[Rule] = frozenset({Role.WORKER})
 OBSERVE: Final[Rule] = frozenset({Role.READ, Role.OPERATE})
 """Of the operator's ports."""
 
@@ -96,6 +97,10 @@ GATEWAY: Final[Rules] = {
     "model": STATE,
     "read_trajectories": READ,
 }
+WORK: Final = (
+    *("Enroll", "Claim", "Heartbeat", "Finish", "Sweep", "Join", "Leave", "Artifact", "Permit"),
+)
+"""Calls of workers without access to the store; a token permits them for its stages only."""
 RPC: Final[Mapping[str, Rules]] = {
     "assay.v1.RewardService": REWARD,
     "assay.v1.RolloutService": {
@@ -121,6 +126,7 @@ RPC: Final[Mapping[str, Rules]] = {
         "ListPools": OBSERVE | {Role.WORKER},
         "ResizePool": frozenset({Role.WORKER, Role.OPERATE}),
     },
+    "assay.v1.WorkService": dict.fromkeys(WORK, WORKER),
     "grpc.health.v1.Health": {"Check": ANYONE, "List": ANYONE, "Watch": ANYONE},
     "grpc.reflection.v1alpha.ServerReflection": {"ServerReflectionInfo": ANYONE},
     "grpc.reflection.v1.ServerReflection": {"ServerReflectionInfo": ANYONE},
@@ -128,6 +134,7 @@ RPC: Final[Mapping[str, Rules]] = {
 METRICS: Final[Rule] = OBSERVE
 PAYLOAD_CALLS: Final = frozenset(
     {"Submit", "SubmitStream", "SubmitParts", "Score", "ScoreParts", "PutArtifact"}
+    | set(WORK) - {"Enroll", "Leave"}
     | {name for name, rule in ENDPOINTS.items() if rule == SUBMIT}
 )
 """Many per second; the audit log has them only if asked."""

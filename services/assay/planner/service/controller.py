@@ -158,6 +158,10 @@ class Controller:
             tasks.create_task(self._step_forever())
             tasks.create_task(self._hold_floor())
 
+    def look_again(self) -> None:
+        """Something has changed that the store does not report."""
+        self._wake.set()
+
     async def stop(self) -> None:
         """Stop changing pools; let a standby take over."""
         self._draining = True

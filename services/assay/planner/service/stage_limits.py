@@ -1,20 +1,12 @@
 """Limits of each stage from settings and pipelines: floors, caps, costs. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from assay.config.settings import PlannerSettings, WorkerSettings
 from assay.core.ids import StageName
 from assay.core.pipeline import StageSpec
-from assay.planner.session.messages import PoolState, StageLimits
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineSize:
-    """Cores and memory that worker slots share."""
-
-    cores: int
-    memory_bytes: int
+from assay.planner.session.messages import Machine, PoolState, StageLimits
 
 
 def stage_limits(
@@ -23,14 +15,19 @@ def stage_limits(
     specs: Mapping[StageName, StageSpec],
     planner: PlannerSettings,
     worker: WorkerSettings,
-    machine: MachineSize,
+    machine: Machine,
 ) -> tuple[StageLimits, ...]:
     """All stages that have a pool, in the order in which requests pass them. A stage whose pipeline
     is not installed here is left as it is."""
     there = {pool.stage: pool for pool in pools}
     found = [(specs[stage], there[stage]) for stage in order if stage in there and stage in specs]
     return tuple(
-        as_found(limits_of_stage(spec, planner, worker, machine, is_asleep=pool.desired == 0), pool)
+        as_found(
+            limits_of_stage(
+                spec, planner, worker, pool.machines or (machine,), is_asleep=pool.desired == 0
+            ),
+            pool,
+        )
         for spec, pool in found
     )
 
@@ -47,7 +44,7 @@ def limits_of_stage(
     spec: StageSpec,
     planner: PlannerSettings,
     worker: WorkerSettings,
-    machine: MachineSize,
+    machines: Sequence[Machine],
     *,
     is_asleep: bool = False,
 ) -> StageLimits:
@@ -57,11 +54,11 @@ def limits_of_stage(
         spec: the stage.
         planner: floors, caps and costs.
         worker: the host's start values.
-        machine: what the slots share.
+        machines: those of the hosts that serve it.
         is_asleep: its pool has no slots: one `on_demand` may stay so.
     """
     least = slots_min(spec, planner, worker, is_asleep=is_asleep)
-    most = slots_max(spec, least, planner, worker, machine)
+    most = slots_max(spec, least, planner, worker, machines)
     cost = spec.resources.cpu_cores * planner.core_cost + spec.resources.gpu
     startup_s = planner.startup_s_by_stage.get(spec.name, planner.startup_s)
     return StageLimits(
@@ -90,19 +87,22 @@ def slots_max(
     least: int,
     planner: PlannerSettings,
     worker: WorkerSettings,
-    machine: MachineSize,
+    machines: Sequence[Machine],
 ) -> int:
-    """The cap: set for the stage, for all stages, or the number that fits on the machine."""
+    """The cap: set for the stage, for all stages, or the number that fits on the machines; no more
+    than as many hosts allow."""
     if spec.name in planner.slots_max_by_stage:
         most = planner.slots_max_by_stage[spec.name]
     elif planner.slots_max is not None:
         most = planner.slots_max
     else:
-        by_cores = machine.cores / spec.resources.cpu_cores if spec.resources.cpu_cores > 0 else 1e9
-        by_memory = (
-            machine.memory_bytes / spec.resources.memory_bytes
-            if spec.resources.memory_bytes > 0
-            else 1e9
-        )
-        most = max(int(min(by_cores, by_memory)), least, 1)
-    return min(most, worker.slots_max)
+        most = max(sum(_fitting(spec, machine) for machine in machines), least, 1)
+    return min(most, worker.slots_max * len(machines))
+
+
+def _fitting(spec: StageSpec, machine: Machine) -> int:
+    """Slots of a stage that fit into one machine, which they do not share with other stages."""
+    needs = spec.resources
+    by_cores = machine.cores / needs.cpu_cores if needs.cpu_cores > 0 else 1e9
+    by_memory = machine.memory_bytes / needs.memory_bytes if needs.memory_bytes > 0 else 1e9
+    return int(min(by_cores, by_memory))

@@ -37,6 +37,14 @@ class StageLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Cores and memory that worker slots share."""
+
+    cores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolState:
     """A stage's pool: sums over all worker hosts."""
 
@@ -49,6 +57,8 @@ class PoolState:
     cap."""
     startup_ns: int | None = None
     """Measured time from asking for a slot until it is ready; `None` = too few were measured."""
+    machines: tuple[Machine, ...] = ()
+    """Of the hosts that serve it; empty = not known."""
     condition: str = ""
     """What is wrong with it, `NAME: details`; empty = nothing that is known."""
 

@@ -8,6 +8,7 @@ import marshal
 import os
 import resource
 import socket
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -20,6 +21,8 @@ STATUS: Final = "@status"
 """Placeholder for the descriptor that it reports to."""
 _DESCRIPTORS_MAX: Final = 64
 """Maximum number of descriptors in one request."""
+_PART_AT: Final = slice(24, 32)
+"""Where a request says where its part for Python begins (`native/box.h`)."""
 _DETAILS_MAX: Final = 8_000
 _READINGS_MAX: Final = 16
 
@@ -48,9 +51,15 @@ def receive(box: socket.socket) -> Request | None:
     message, descriptors, _, _ = socket.recv_fds(box, 1, _DESCRIPTORS_MAX)
     if not message:
         return None
-    with os.fdopen(descriptors[0], "rb") as file:
-        header = marshal.load(file)  # noqa: S302 - it comes from the launcher, which is trusted
-    return Request(header, descriptors[1:])
+    return Request(python_part(descriptors[0]), descriptors[1:])
+
+
+def python_part(descriptor: int) -> Any:  # noqa: ANN401 - any form that `launchers.request` sends
+    """Read and close a request; return its part for Python."""
+    with os.fdopen(descriptor, "rb") as file:
+        at = int.from_bytes(file.read(_PART_AT.stop)[_PART_AT], sys.byteorder)
+        file.seek(at)
+        return marshal.load(file)  # noqa: S302 - it comes from the launcher, which is trusted
 
 
 def tell(box: socket.socket, what: str, details: str = "", descriptors: Sequence[int] = ()) -> None:

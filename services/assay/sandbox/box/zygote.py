@@ -20,18 +20,19 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)).rsplit("/assay/", 1)[0])
 
 from assay.sandbox import linux
 from assay.sandbox.accounting import blocked
-from assay.sandbox.box import root
+from assay.sandbox.box import native, root
 from assay.sandbox.box.channel import (
     FILTER,
     STATUS,
     Request,
     edge_of_harness,
+    python_part,
     receive,
     tell,
     tell_end,
@@ -85,6 +86,7 @@ class Setup:
         self.scratch: str = wanted["scratch"]
         """Where bubblewrap's scratch file system is mounted, in the box's own mount namespace."""
         self.filter = linux.Filter(wanted["filter"])
+        self.library = native.load() if wanted["native"] else None
         self.harnesses: dict[str, ModuleType] = {
             name: _load(name, source, path) for name, (source, path) in wanted["harnesses"].items()
         }
@@ -156,6 +158,8 @@ def _warm() -> None:
     site: Any = sys.modules["site"]
     site.setquit()
     site.sethelper()
+    # The first call creates the types of syntax trees: a tenth of the time of a small program.
+    compile("", "warm", "exec")
     gc.collect()
     gc.disable()
     gc.freeze()
@@ -169,8 +173,11 @@ def _own_box(setup: Setup, channel: socket.socket) -> None:
     linux.set_hostname(b"box")
     mount_proc()
     request = receive(channel)
-    if request is None:
-        return
+    if request is not None:
+        _set_up_box(setup, request, channel)
+
+
+def _set_up_box(setup: Setup, request: Request, channel: socket.socket) -> None:
     join_cgroup(request.cgroup)
     linux.unshare(linux.CLONE_NEWCGROUP)
     mount_scratch(request.limits, setup.covered)
@@ -312,6 +319,26 @@ class Zygote:
             setup.covered = root.enter(setup.readable, for_boxes=True)
         if setup.mode == "bare":
             linux.adopt_orphans()
+        self._native = self._native_boxes() if setup.mode == "own" else None
+
+    def _native_boxes(self) -> native.Boxes | None:
+        """What forks boxes in C, if the library was built."""
+        if self._setup.library is None:
+            return None
+        return native.Boxes(
+            self._setup.library,
+            flags=NAMESPACES,
+            user=USER,
+            outside=self._outside,
+            control=self._control.fileno(),
+            filter_=self._setup.filter,
+            covered=self._setup.covered,
+        )
+
+    @property
+    def is_native(self) -> bool:
+        """Whether requests need the form that C code reads."""
+        return self._native is not None
 
     def serve(self) -> None:
         """Fork a box for every message, until the launcher closes its end."""
@@ -331,6 +358,35 @@ class Zygote:
                         kill_descendants(spared=list(self._boxes.values()))
 
     def _fork(self) -> int:
+        if self._native is None:
+            return self._fork_in_python()
+        spawned = self._native.spawn(self._boxes)
+        if spawned.role != native.ZYGOTE:
+            self._be_native_box(spawned)
+        self._boxes[spawned.pidfd] = spawned.pid
+        return spawned.pidfd
+
+    def _be_native_box(self, spawned: native.Spawned) -> NoReturn:
+        """Run what the C code leaves to Python: a Python program, or a box that needs more."""
+        if spawned.role == native.PROGRAM:
+            try:
+                run = spawned.run
+                run_source("/box", run["source"], run["argv"], run["env"])
+            except BaseException as error:  # noqa: BLE001 - as in `start_program`
+                os.write(2, repr(error).encode())
+            os._exit(126)
+        channel = socket.socket(fileno=spawned.channel)
+        code = 1
+        try:
+            first, *others = spawned.descriptors
+            _set_up_box(self._setup, Request(python_part(first), others), channel)
+            code = 0
+        except BaseException:  # noqa: BLE001 - every failure is reported to the launcher
+            tell(channel, "failed", traceback.format_exc())
+        finally:
+            os._exit(code)
+
+    def _fork_in_python(self) -> int:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid, pidfd = linux.clone(_NAMESPACES[self._setup.mode])
         if pid == 0:
@@ -396,7 +452,7 @@ def main() -> None:
     _warm()
     # Only now: a directory that a box has yet to bind would be cached as missing.
     sys.path.extend(setup.python_path)
-    control.send(b"ready")
+    control.send(b"ready native" if zygote.is_native else b"ready")
     zygote.serve()
 
 

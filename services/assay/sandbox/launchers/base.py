@@ -7,13 +7,12 @@ collects files. It may be used from several threads at once.
 
 import contextlib
 import logging
-import marshal
 import os
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from assay.config.settings import SandboxSettings
 from assay.core.errors import IsolationUnavailable
@@ -22,6 +21,7 @@ from assay.sandbox.accounting.backends import open_backend
 from assay.sandbox.launchers.boxes import ForkedBox, Zygote, memory_file
 from assay.sandbox.launchers.collect import collect
 from assay.sandbox.launchers.order import Done, Inside, Order
+from assay.sandbox.launchers.request import packed
 from assay.sandbox.launchers.watch import Started, Watch
 from assay.sandbox.port import Limits, MonotonicClock, SandboxError
 from assay.sandbox.seccomp import compile_filter
@@ -86,6 +86,9 @@ def _address_bytes(limits: Limits) -> int:
 class Launcher:
     """The common part of both launchers."""
 
+    _NATIVE: ClassVar[bool] = True
+    """Boxes are set up in C where its library was built; tests use Python there too."""
+
     def __init__(
         self,
         settings: SandboxSettings,
@@ -106,6 +109,7 @@ class Launcher:
                 "readable": inside.shown(),
                 "python_path": [os.path.realpath(path) for path in inside.python_path],
                 "scratch": scratch,
+                "native": self._NATIVE,
                 "filter": compile_filter(
                     memory_files_allowed="memory" in self._backend.limits,
                 ),
@@ -134,6 +138,11 @@ class Launcher:
     def zygote_pid(self) -> int:
         """The zygote's process."""
         return self._zygote.pid
+
+    @property
+    def is_native(self) -> bool:
+        """Whether C code sets the boxes up; otherwise Python does the same, at twice the cost."""
+        return self._zygote.is_native
 
     @property
     def cgroup(self) -> str:
@@ -216,7 +225,7 @@ class Launcher:
             "special": 0 if order.sealed is None else 2,
         }
         with (
-            memory_file(marshal.dumps(header)) as request,
+            memory_file(packed(header, native=self._zygote.is_native)) as request,
             memory_file(order.stdin) as stdin,
             memory_file(order.sealed or b"") as sealed,
         ):

@@ -80,7 +80,8 @@ class Zygote:
             answer = b"failed: no answer"
         except ConnectionError:
             answer = b""
-        if answer != b"ready":
+        self.is_native = answer == b"ready native"
+        if answer not in {b"ready", b"ready native"}:
             self.close()
             raise IsolationUnavailable(f"zygote: {answer.decode(errors='replace') or 'died'}")
 

@@ -20,7 +20,8 @@ local jobs_max, letters_max, own_max = tonumber(ARGV[3]), tonumber(ARGV[4]), ton
 local lease_ran_out = ARGV[6]
 local BATCHES_MAX = 8
 local HELD_MS_MAX = 10000 -- then the process that held jobs back is gone
-local redelivered, dead, expired = 0, 0, 0
+local expired = 0
+--@include losing.lua
 
 local former = call('ZPOPMIN', P .. 'q:' .. stage, jobs_max)
 for i = 1, #former, 2 do
@@ -29,18 +30,7 @@ for i = 1, #former, 2 do
 end
 
 local lost = call('ZRANGEBYSCORE', P .. 'l:' .. stage, '-inf', NOW_MS, 'LIMIT', 0, jobs_max)
-for _, job in ipairs(lost) do
-  local j = read_job(job)
-  if j.attempts < attempts_max then
-    deliver_again(job, j, lease_ran_out)
-    redelivered = redelivered + 1
-  else
-    local held_ns = string.format('%.0f', (NOW_US - j.claimed) * 1000)
-    bury(job, j, lease_ran_out, timing(j, '0', held_ns), service(j, '0', '0'),
-      letters_max, own_max)
-    dead = dead + 1
-  end
-end
+for _, job in ipairs(lost) do lose(job, read_job(job), lease_ran_out) end
 in_slices('ZREM', P .. 'l:' .. stage, lost)
 write_touched()
 

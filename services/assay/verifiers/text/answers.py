@@ -96,7 +96,11 @@ _HASHES: Final = re.compile(r"####")
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)])[-\u2212])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)%?"
 )
-_SENTENCE_END: Final = re.compile(r"(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=[*_`]*(?:\s|$))")
+_SENTENCE_END: Final = re.compile(
+    r"(?<![ap]\.m)(?<!i\.e)(?<!approx)\.(?=[*_`]*(?:\s|$))"
+    r"(?!(?:(?<=\bRs\.)|(?<=\bSept\.)|(?<=\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\.))\s*\d)"
+)
+"""Not the point of an abbreviation that a number follows."""
 _SHOWN_DIGITS: Final = re.compile(r"(?a)\d?\.\d{1,40}\s?\.\.$")
 """Before the last of three dots of a decimal, which ends no sentence."""
 _LEAD_IN: Final = re.compile(

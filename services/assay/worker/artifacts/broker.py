@@ -14,7 +14,7 @@ import structlog
 from assay.core.errors import AssayError
 from assay.core.ids import TenantId
 from assay.edge.metrics import Metrics
-from assay.store.port import Store
+from assay.store.port import WorkerStore
 
 MAKING_LEASE_S: Final = 30.0
 """How long others wait for a maker whose host died. If a live maker is slower, a second one makes
@@ -47,7 +47,7 @@ class Cache(Protocol):
 class ArtifactBroker:
     """One instance per host and cache."""
 
-    def __init__(self, *, store: Store, cache: Cache, metrics: Metrics) -> None:
+    def __init__(self, *, store: WorkerStore, cache: Cache, metrics: Metrics) -> None:
         self._store = store
         self._cache = cache
         self._metrics = metrics

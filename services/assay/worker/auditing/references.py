@@ -22,7 +22,7 @@ from assay.core.records import Claim, StageReport
 from assay.core.tools.lru import LruCache
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics
-from assay.store.port import Store
+from assay.store.port import WorkerStore
 from assay.verifiers.audit import REFERENCES_MAX, reference_key
 from assay.verifiers.port import StageDefinition
 from assay.worker.artifacts.broker import ArtifactBroker
@@ -61,7 +61,7 @@ class ReferenceAudits:
         self,
         definition: StageDefinition,
         *,
-        store: Store,
+        store: WorkerStore,
         health: StoreHealth,
         forks: SlotForks,
         scratch: Path,

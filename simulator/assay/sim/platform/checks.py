@@ -14,7 +14,7 @@ from assay.core.records import Lease
 from assay.sim.platform.faults import Kind
 from assay.sim.platform.ledger.entries import Finding, require
 from assay.sim.platform.nodes import EPOCH_NS
-from assay.sim.platform.pipelines import BATCH_MAX, FIRST, STAGES
+from assay.sim.platform.pipelines import BATCH_MAX, FIRST
 from assay.sim.platform.planning import SLOTS_MAX
 from assay.sim.platform.store import LIMITS, Command, Witness
 from assay.sim.platform.world import LEASE_S, HostNode, World
@@ -233,7 +233,7 @@ class InstantChecks:
         if world.is_calm and world.ledger.withdrawn:
             self._stops_what_was_withdrawn()
         idle_s_max = CALM_IDLE_S_MAX if world.is_calm else IDLE_S_MAX
-        for stage in STAGES:
+        for stage in world.stages:
             waits_ns = world.ledger.waits_since_ns(stage)
             since_s = 0.0 if waits_ns is None else (waits_ns - EPOCH_NS) / 1e9
             since_s = max(since_s, world.calm_since_s)
@@ -298,14 +298,14 @@ def check_end(world: World) -> None:
             require(batch.over, "a batch never ended", batch=key)
     # Batches that no one ends expire: everything shows it. Later their results expire too.
     server.clock.offset_ns += OVERDUE_NS
-    for stage in STAGES:
+    for stage in world.stages:
         server.carry_out("end", "reap", (stage,), {"attempts_max": 3, "jobs_max": 10_000})
     for key in ledger.batches:
         server.carry_out("end", "get_batch", key, {})
         server.carry_out("end", "results", key, {"cursor": 0, "entries_max": 10_000})
     for _ in range(SWEEPS):
         server.clock.offset_ns += LATER_NS
-        for stage in STAGES:
+        for stage in world.stages:
             options = {"attempts_max": 3, "jobs_max": 10_000}
             server.carry_out("end", "reap", (stage,), options)
     if world.findings:

@@ -17,10 +17,14 @@ from assay.verifiers.port import PipelineDefinition, StageDefinition
 
 FIRST: Final = StageName("sim.first")
 SECOND: Final = StageName("sim.second")
+GROUPS: Final = StageName("sim.groups")
+"""Judges whole groups."""
+GROUPED: Final = PipelineName("sim.grouped")
 STAGES: Final = (FIRST, SECOND)
 LEASE_S: Final = 6.0
 CPU_S_MAX: Final = 1.5
 TIMEOUT_S: Final = 4.0
+GROUP_CPU_S_MAX: Final = 9.0
 BATCH_MAX: Final = 4
 
 
@@ -46,12 +50,21 @@ class Deed(StrEnum):
     """A slot that has run other requests cannot run it; a fresh one can."""
     SHARED = "shared"
     """It needs an artifact that others need, too."""
+    SPOIL = "spoil"
+    """With it in a group the handler raises; alone it is wrong."""
+    CRASH = "crash"
+    """With it in a group the slot crashes; alone it is wrong."""
+    HOG = "hog"
+    """With it in a group the handler computes forever."""
 
 
 NEVER_JUDGED: Final = frozenset({Deed.RAISE, Deed.POISON, Deed.GARBAGE})
 FAILING: Final = frozenset({*NEVER_JUDGED, Deed.FLAKY})
 """An attempt of it may fail without any other fault."""
-OVER_LIMIT: Final = frozenset({Deed.LIMIT, Deed.BURN, Deed.SLEEP})
+OVER_LIMIT: Final = frozenset({Deed.LIMIT, Deed.BURN, Deed.SLEEP, Deed.HOG})
+WRONG: Final = frozenset({Deed.SPOIL, Deed.CRASH})
+CULPRITS: Final = frozenset({*WRONG, Deed.HOG})
+"""A group's stage fails with one of them. None of it reaches the group's others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,7 @@ class Script:
     def reward(self) -> float | None:
         """Its reward without faults."""
         if self.outcome is Outcome.SCORED:
-            return self.points / 100
+            return 0.0 if self.deed in WRONG else self.points / 100
         return 0.0 if self.outcome is Outcome.RESOURCE_LIMIT else None
 
     def service_s(self, stage: StageName) -> float:
@@ -103,11 +116,29 @@ def script_of(response: bytes) -> Script:
     return Script(Deed(deed), int(first_ms), int(second_ms), int(points))
 
 
-def pipelines(*, together: bool = False) -> dict[PipelineName, PipelineDefinition]:
+def _groups() -> StageDefinition:
+    return StageDefinition(
+        spec=StageSpec(
+            name=GROUPS,
+            resources=Resources(cpu_cores=1.0),
+            timeout_s=2 * TIMEOUT_S,
+            cpu_s_max=GROUP_CPU_S_MAX,
+            lease_s=LEASE_S,
+            gathers=True,
+        ),
+        handler="assay.sim.platform:none",
+        confined=True,
+    )
+
+
+def pipelines(
+    *, together: bool = False, groups: bool = False
+) -> dict[PipelineName, PipelineDefinition]:
     """One pipeline with one stage and one with two; they share the first stage.
 
     `together`: the slots of the first stage judge a batch at once, so that no one can say which
-    request ended a slot. Such a stage has no limit on CPU time.
+    request ended a slot. Such a stage has no limit on CPU time. `groups`: a third pipeline's last
+    stage judges whole groups.
     """
     first = StageDefinition(
         spec=StageSpec(
@@ -133,7 +164,11 @@ def pipelines(*, together: bool = False) -> dict[PipelineName, PipelineDefinitio
     )
     one = PipelineSpec(name=PipelineName("sim.one"), description="One stage.", stages=(FIRST,))
     two = PipelineSpec(name=PipelineName("sim.two"), description="Two stages.", stages=STAGES)
-    return {
+    found = {
         one.name: PipelineDefinition(spec=one, stages=(first,)),
         two.name: PipelineDefinition(spec=two, stages=(first, second)),
     }
+    if groups:
+        grouped = PipelineSpec(name=GROUPED, description="Whole groups.", stages=(FIRST, GROUPS))
+        found[grouped.name] = PipelineDefinition(spec=grouped, stages=(first, _groups()))
+    return found

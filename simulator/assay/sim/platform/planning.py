@@ -25,9 +25,10 @@ from assay.planner.session.messages import (
     Snapshot,
     StageLimits,
 )
+from assay.planner.session.placement import HostSlots, place
 from assay.sim.platform.ledger.entries import require
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import STAGES, TIMEOUT_S
+from assay.sim.platform.pipelines import TIMEOUT_S
 from assay.worker.host import WorkerHost
 
 if TYPE_CHECKING:
@@ -159,11 +160,12 @@ class Hosts:
 
 
 class SimScaler:
-    """Implements `Scaler` over all hosts: a pool's slots are divided among them."""
+    """Implements `Scaler` over all hosts, with the platform's own placement."""
 
-    def __init__(self, node: Node, hosts: Hosts) -> None:
+    def __init__(self, node: Node, hosts: Hosts, stages: Sequence[StageName]) -> None:
         self._node = node
         self._hosts = hosts
+        self._stages = stages
 
     async def _reach(self) -> Sequence[tuple[Node, WorkerHost]]:
         self._node.check()
@@ -177,14 +179,14 @@ class SimScaler:
     async def pools(self) -> Sequence[PoolState]:
         """See `Scaler.pools`."""
         hosts = [host for _, host in await self._reach()]
-        return [_sum(stage, hosts) for stage in STAGES]
+        return [_sum(stage, hosts) for stage in self._stages]
 
     async def resize(self, stage: StageName, slots: int) -> PoolState:
         """See `Scaler.resize`."""
         found = await self._reach()
-        share, more = divmod(slots, len(found))
-        for number, (node, host) in enumerate(found):
-            wanted = share + (number < more)
+        placed = place(slots, [_slots_of(stage, node, host) for node, host in found])
+        for node, host in found:
+            wanted = placed[node.name]
 
             async def resized(host: WorkerHost = host, wanted: int = wanted) -> None:
                 host.resize(stage, wanted)
@@ -195,6 +197,19 @@ class SimScaler:
 
     async def close(self) -> None:
         """See `Scaler.close`."""
+
+
+def _slots_of(stage: StageName, node: Node, host: WorkerHost) -> HostSlots:
+    pools = {pool.stage: pool for pool in host.pools()}
+    others = sum(pool.desired for other, pool in pools.items() if other != stage)
+    return HostSlots(
+        host=node.name,
+        slots=pools[stage].desired,
+        busy=pools[stage].busy,
+        room=SLOTS_MAX,
+        others=others / SLOTS_MAX,
+        share=1 / SLOTS_MAX,
+    )
 
 
 def _sum(stage: StageName, hosts: Sequence[WorkerHost]) -> PoolState:

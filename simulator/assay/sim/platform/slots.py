@@ -16,7 +16,7 @@ from assay.core.outcome import Outcome
 from assay.core.verdict import Ended, Evidence, HandedOver, ResourceUse
 from assay.sandbox.accounting.blocked import BlockedTime
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import SECOND, Deed, Script, script_of
+from assay.sim.platform.pipelines import CULPRITS, FIRST, GROUPS, Deed, Script, script_of
 from assay.worker.forking.client import ForkFailed
 from assay.worker.forking.processes import Condition
 from assay.worker.slots import messages
@@ -221,9 +221,12 @@ class SimSlot:
         said = []
         for at, wire in enumerate(works):
             started_ns = self._node.clock.monotonic_ns()
-            script = script_of(wire.response)
-            self.deed = script.deed
-            words = await self._judge(script, wire, tasks[wire.task])
+            if self._stage == GROUPS:
+                words = await self._judge_group(wire, tasks[wire.task])
+            else:
+                script = script_of(wire.response)
+                self.deed = script.deed
+                words = await self._judge(script, wire, tasks[wire.task])
             self.deed = None
             if words is None:
                 return
@@ -261,6 +264,35 @@ class SimSlot:
                 await self._use_artifact()
         return self._verdict(script, wire, task)
 
+    async def _judge_group(
+        self, wire: messages.WireWork, task: messages.WireTask
+    ) -> tuple[object, ...] | None:
+        """The members are judged at once, or none of them; a control stands for a harmless one."""
+        members = [messages.WireWork(*one) for one in wire.members]
+        scripts = [script_of(one.response) for one in members]
+        culprits = {one.deed for one in scripts} & CULPRITS if not wire.is_control else set()
+        if Deed.HOG in culprits:
+            self.deed = Deed.BURN
+            await self._spend(Script(Deed.BURN, 0, 0, 0))
+        await self._spend(max(scripts, key=lambda one: one.second_ms))
+        if Deed.CRASH in culprits:
+            self.die()
+            return None
+        if culprits:
+            return messages.failed("simulated, of the group")
+        tried = {one.response + self._stage.encode() for one in members} <= self._world.tried
+        self._world.tried.update(one.response + self._stage.encode() for one in members)
+        deeds = {script.deed for script in scripts}
+        if Deed.FLAKY in deeds and not tried:
+            return messages.failed("simulated, once")
+        if Deed.RETIRE in deeds and self._served:
+            self._say(messages.RETIRE)
+            return None
+        if Deed.SHARED in deeds:
+            await self._use_artifact()
+        pairs = zip(scripts, members, strict=True)
+        return messages.said_of_group([self._verdict(*one, task) for one in pairs])
+
     async def _spend(self, script: Script) -> None:
         self._burning_since_ns = self._node.clock.monotonic_ns()
         if script.deed is not Deed.BURN:
@@ -276,7 +308,7 @@ class SimSlot:
     ) -> tuple[object, ...]:
         before = unpack_handover(wire.handover)[1]
         use = ResourceUse(cpu_s=script.service_s(self._stage))
-        if task.pipeline == "sim.two" and self._stage != SECOND:
+        if task.pipeline != "sim.one" and self._stage == FIRST:
             return messages.said_by(HandedOver(artifact=b"built", use=use), before)
         if script.deed is Deed.LIMIT:
             limit = Ended(outcome=Outcome.RESOURCE_LIMIT, reward=0.0, use=use)

@@ -26,7 +26,7 @@ from assay.sim.platform.ledger.entries import Finding, require
 from assay.sim.platform.ledger.ledger import Ledger
 from assay.sim.platform.loop import VirtualLoop
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import STAGES, pipelines
+from assay.sim.platform.pipelines import GROUPED, GROUPS, STAGES, pipelines
 from assay.sim.platform.planning import (
     SLOTS_MAX,
     Hosts,
@@ -117,6 +117,8 @@ class Shape:
     real_plans: bool
     together: bool
     """The slots of the first stage judge a batch at once."""
+    groups: bool
+    """Some trainers' groups are judged as a whole."""
     startup_s: float
     """Longest start-up time of a slot."""
 
@@ -152,9 +154,14 @@ class World:
         """Create the store, which everything else needs."""
         self.ledger = Ledger(is_calm=self.is_calm)
         self.slots.warm_s_max = self.shape.startup_s
-        self._pipelines = pipelines(together=self.shape.together)
+        self._pipelines = pipelines(together=self.shape.together, groups=self.shape.groups)
         self.network.burns = not self.shape.together
         self.server = StoreServer(str(self.seed), self.loop, self._on_command)
+
+    @property
+    def stages(self) -> Sequence[StageName]:
+        """All stages of this run."""
+        return (*STAGES, GROUPS) if self.shape.groups else STAGES
 
     @property
     def is_calm(self) -> bool:
@@ -211,7 +218,7 @@ class World:
         supervisors: dict[StageName, Supervisor] = {}
         host = WorkerHost(
             settings=HostSettings(
-                slots=dict.fromkeys(STAGES, SLOTS_AT_START),
+                slots=dict.fromkeys(self.stages, SLOTS_AT_START),
                 slots_max=SLOTS_MAX,
                 drain_s=DRAIN_S,
                 reap_every_s=REAP_EVERY_S,
@@ -243,7 +250,7 @@ class World:
             reports_max=REPORTS_MAX,
         )
         definitions = stages_of(self._pipelines)
-        supervisors.update({stage: Supervisor(definitions[stage], parts) for stage in STAGES})
+        supervisors.update({stage: Supervisor(definitions[stage], parts) for stage in self.stages})
         serving = node.spawn(self._serve(tasks), name="serving")
         self.hosts[name] = HostNode(node, host, supervisors, forks, serving)
         self.reachable.running[name] = (node, host)
@@ -261,7 +268,7 @@ class World:
         lease = LeaderLease(store, planner=node.name, lease_s=LEASE_S, clock=node.clock)
         controller = Controller(
             store=store,
-            scaler=SimScaler(node, self.reachable),
+            scaler=SimScaler(node, self.reachable, self.stages),
             lease=lease,
             process=SimPlanningProcess(
                 settings,
@@ -316,6 +323,10 @@ class World:
             require(not life.forks.slots, "a host that stopped leaves slots")
         life.node.kill()
 
+    def _pipeline(self, draw: random.Random, group: int) -> str:
+        drawn = draw.choice(["sim.one", "sim.two", "sim.two"])
+        return GROUPED if self.shape.groups and group else drawn
+
     # -- tenants -------------------------------------------------------------------------------
     def tenants(self) -> tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]:
         """Start the honest and the other tenants."""
@@ -335,7 +346,7 @@ class World:
             plan = Plan(
                 task=TaskDraft(
                     task_id=f"task{number}",
-                    pipeline=draw.choice(["sim.one", "sim.two", "sim.two"]),
+                    pipeline=self._pipeline(draw, group),
                     batch_size=requests,
                     delay_budget_ms=draw.choice([None, 500, 5_000]),
                 ),

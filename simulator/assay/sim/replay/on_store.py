@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from assay.core.errors import AssayError
-from assay.core.ids import BatchId, RequestId, StageName, TenantId
+from assay.core.ids import BatchId, GroupId, RequestId, StageName, TenantId
 from assay.core.records import Claim, Lease, Report
 from assay.sim.platform.nodes import EPOCH_NS
 from assay.sim.platform.store import LIMITS, Command, run
@@ -42,7 +42,8 @@ NEAR_NS: Final = 30 * 10**6
 END: Final = "end"
 """The node of the commands after a run, by which everything expires."""
 
-Key = tuple[TenantId, BatchId, RequestId]
+Key = tuple[TenantId, BatchId, RequestId, GroupId]
+"""Of a request, or with an empty request id of a whole group."""
 
 
 class Difference(NamedTuple):
@@ -103,7 +104,7 @@ class Model:
         """The leases of a stage by request."""
         jobs = self.queue.stages.leases[stage].values()
         return {
-            (job.batch.spec.tenant, job.batch.spec.batch_id, job.request.request_id): Lease(
+            (*job.batch.key, job.request.request_id, job.request.group_id): Lease(
                 job_id=job.job_id, fence=job.fence
             )
             for job in sorted(jobs, key=lambda job: (job.expires_ns, job.job_id))
@@ -247,7 +248,7 @@ def _is_near_full_second(held_ns: int) -> bool:
 
 
 def _key(claim: Claim) -> Key:
-    return claim.task.tenant, claim.batch_id, claim.request_id
+    return claim.task.tenant, claim.batch_id, claim.request_id, claim.group_id
 
 
 def timeless(value: object) -> object:

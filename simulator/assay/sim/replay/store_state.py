@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from assay.core.outcome import Outcome
+from assay.core.records import BatchState
 from assay.testing.queue_model import QueueModel
 from assay.testing.queue_records import Batch, waits
 
@@ -115,9 +116,26 @@ def _batch(batch: Batch) -> State:
         f"d:{uid}": set(batch.requests),
         f"gs:{uid}": {name: group.submitted for name, group in groups},
         f"g:{uid}": {n: (g.told, tuple(g.rewards)) for n, g in groups if g.rewards},
+        **_whole_groups(uid, batch),
         f"live:{uid}": set(batch.live),
         f"dead:{uid}": set(batch.dead),
         f"pl:{uid}": list(batch.plans),
+    }
+
+
+def _whole_groups(uid: str, batch: Batch) -> State:
+    """Groups that one stage judges as a whole (`store/scripts/gathering.lua`)."""
+    if batch.task.group_stage is None:
+        return {}
+    groups = batch.groups.items()
+    own = {name: group.own.job_id for name, group in groups if group.own is not None}
+    return {
+        f"gn:{uid}": _without_zeros({name: group.live for name, group in groups}),
+        f"gw:{uid}": {n for n, g in groups if batch.open and g.members and n not in own},
+        f"gg:{uid}": {
+            n: "judged" if g.judged else own[n] for n, g in groups if g.judged or n in own
+        },
+        **{f"gm:{uid}:{name}": set(group.members) for name, group in groups},
     }
 
 
@@ -145,6 +163,9 @@ def of_keys(raw: Raw) -> State:
     for key in [key for key in state if key.startswith("sd:")]:
         now_us = state.get(key.replace("sd:", "sv:", 1), {}).get("now", 0)
         state[key] = {t: ahead for t, ahead in state[key].items() if ahead > now_us}
+    for key in [key for key in state if key.startswith("gw:")]:  # an index for the time of sealing
+        if state[key.replace("gw:", "b:", 1)]["state"] != BatchState.OPEN.value:
+            del state[key]
     return {key: value for key, value in state.items() if value}
 
 
@@ -187,6 +208,10 @@ _READ: Final[dict[str, Any]] = {
     "d": _members,
     "gs": _counts,
     "g": lambda value: {name: _group_of(text.decode()) for name, text in value.items()},
+    "gn": _counts,
+    "gw": _members,
+    "gg": lambda value: {name: text.decode() for name, text in value.items()},
+    "gm": _members,
     "live": _members,
     "dead": _members,
     "pl": list,

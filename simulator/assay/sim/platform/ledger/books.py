@@ -5,7 +5,7 @@ Invariant: a request is in exactly one place, and has one outcome.
 
 from collections import Counter, defaultdict
 
-from assay.core.ids import BatchId, JobId, StageName, TaskId, TenantId
+from assay.core.ids import BatchId, JobId, RequestId, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import Lease, NewRequest, Quota, TaskRecord
 from assay.sim.platform.ledger.entries import BatchEntry, Entry, Races, require
@@ -64,6 +64,49 @@ class Books:
             self.races[entry.stage].join(tenant, self.waiting(entry.stage, tenant))
         tenants[tenant][entry] = None
 
+    def gather(self, entry: Entry) -> None:
+        """The request waits at a stage for the others of its group."""
+        group = entry.request.group_id
+        late = group in entry.batch.whole or group in entry.batch.judged
+        require(not late, "a request reaches a group that is complete", group=group)
+        entry.place, entry.lease = "gathered", None
+
+    def open_groups(self, batch: BatchEntry) -> None:
+        """The groups of which nothing more can come wait as a whole."""
+        stage = batch.task.group_stage
+        if stage is None or batch.closing is not None:
+            return
+        for name in sorted({one.request.group_id for one in batch.live}):
+            group = batch.group(name)
+            live = [one for one in group if one.place != "ended"]
+            here = all(one.place == "gathered" for one in live)
+            is_whole = batch.sealed or len(group) == batch.spec.group_size
+            if here and is_whole and name not in batch.whole and name not in batch.judged:
+                self._number += 1
+                own = NewRequest(
+                    request_id=RequestId(""), group_id=name, response=b"", reference=b""
+                )
+                entry = Entry(batch, own, self._number, stage, (0, 0), members=dict.fromkeys(live))
+                batch.whole[name] = entry
+                self.queue(entry)
+
+    def close_group(self, entry: Entry) -> None:
+        """The group, which no worker holds any more, was judged as a whole."""
+        del entry.batch.whole[entry.request.group_id]
+        entry.batch.judged.add(entry.request.group_id)
+
+    def _leave_group(self, member: Entry) -> None:
+        """The request no longer waits for its group; with the last one the group goes."""
+        own = member.batch.whole.get(member.request.group_id)
+        if own is None or own.members is None:
+            return
+        del own.members[member]
+        if own.place == "leased":
+            own.batch.running -= 1
+        if not own.members:
+            self._withdraw(own)
+            del own.batch.whole[own.request.group_id]
+
     def unqueue(self, entry: Entry) -> None:
         """The request no longer waits."""
         del self.queued[entry.stage][entry.batch.spec.tenant][entry]
@@ -72,11 +115,11 @@ class Books:
         """No worker holds the request any more."""
         assert entry.lease is not None  # noqa: S101 - for the checker
         del self.leased[entry.stage][entry.lease.job_id]
-        entry.batch.running -= 1
+        entry.batch.running -= entry.requests
         entry.lease = None
 
-    def end(self, entry: Entry, outcome: Outcome, reward: float | None) -> None:
-        """The request has its outcome."""
+    def _withdraw(self, entry: Entry) -> None:
+        """The request, or the group, no longer waits, and no worker holds it any more."""
         if entry.place == "queued":
             self.unqueue(entry)
         elif entry.lease is not None:
@@ -87,6 +130,22 @@ class Books:
             spec = entry.batch.spec
             self.races[entry.stage].costs(spec.tenant, held_s / spec.weight)
             self.release(entry)
+
+    def fail(self, entry: Entry) -> None:
+        """No attempt is left: the request, or every request of the group, ends."""
+        if entry.members is None:
+            self.end(entry, Outcome.INFRA_FAILED, None)
+            return
+        self.close_group(entry)
+        for member in entry.members:
+            self.end(member, Outcome.INFRA_FAILED, None)
+
+    def end(self, entry: Entry, outcome: Outcome, reward: float | None) -> None:
+        """The request has its outcome."""
+        if entry.place == "gathered":
+            self._leave_group(entry)
+        else:
+            self._withdraw(entry)
         require(not entry.outcomes, "a second outcome", had=entry.outcomes, got=outcome)
         entry.place, entry.reward = "ended", reward
         entry.outcomes.append(outcome)
@@ -100,7 +159,8 @@ class Books:
             require(script.outcome is outcome, "it failed where nothing fails", script=script)
 
     def settle(self, batch: BatchEntry) -> None:
-        """A sealed batch without live requests is over."""
+        """Groups that are complete wait; a sealed batch without live requests is over."""
+        self.open_groups(batch)
         if batch.sealed and not batch.over and not batch.live:
             batch.over = True
             self.reserving.pop((batch.spec.tenant, batch.spec.batch_id), None)

@@ -38,7 +38,7 @@ def require(holds: bool, promise: str, **facts: object) -> None:  # noqa: FBT001
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One accepted request."""
+    """One accepted request, or a group that is judged as a whole."""
 
     batch: "BatchEntry"
     request: NewRequest
@@ -57,6 +57,13 @@ class Entry:
     job_id: JobId | None = None
     read: int = 0
     """How often a reader has received its result."""
+    members: dict["Entry", None] | None = None
+    """The requests of a group."""
+
+    @property
+    def requests(self) -> int:
+        """How many it stands for."""
+        return 1 if self.members is None else len(self.members)
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +76,10 @@ class BatchEntry:
     opened_ns: int
     overdue_ns: int
     requests: dict[RequestId, Entry] = field(default_factory=dict)
+    whole: dict[GroupId, Entry] = field(default_factory=dict)
+    """Groups that wait or are leased as a whole."""
+    judged: set[GroupId] = field(default_factory=set)
+    """Groups that were judged, or failed, as a whole."""
     prioritized_ns: int = 0
     sealed: bool = False
     closing: Outcome | None = None
@@ -87,6 +98,10 @@ class BatchEntry:
     @property
     def live(self) -> list[Entry]:
         return [one for one in self.requests.values() if one.place != "ended"]
+
+    def group(self, name: GroupId) -> list[Entry]:
+        """The requests of a group."""
+        return [one for one in self.requests.values() if one.request.group_id == name]
 
     def shift_micro(self) -> tuple[int, int]:
         """Requests in groups, and how far zeros would have moved their advantages."""

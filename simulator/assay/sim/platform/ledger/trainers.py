@@ -133,6 +133,7 @@ class TrainerCommands:
         require(not self._books.over_quota(tenant, quota, more=0, size=0), "over the quota")
         if fresh and len(batch.requests) == batch.spec.size:
             batch.sealed = True
+        self._books.open_groups(batch)
         require(not batch.spec.size or len(batch.requests) <= batch.spec.size, "over its size")
         require(submitted.sealed == batch.sealed, "says another state of the batch")
         groups = Counter(one.request.group_id for one in batch.requests.values())

@@ -17,6 +17,7 @@ from assay.core.records import (
     EndRequest,
     FailAttempt,
     Finished,
+    FinishGroup,
     FinishStatus,
     GiveBack,
     HandOver,
@@ -62,7 +63,7 @@ class WorkerCommands:
 
     def _one_claim(self, stage: StageName, claim: Claim, command: Command) -> None:
         batch = self._books.batches.get((claim.task.tenant, claim.batch_id))
-        entry = batch.requests.get(claim.request_id) if batch is not None else None
+        entry = None if batch is None else _claimed(batch, claim)
         require(entry is not None, "what was claimed was never accepted", id=claim.request_id)
         assert entry is not None  # noqa: S101 - for the checker
         require(entry.place == "queued", "claimed where it does not wait", place=entry.place)
@@ -70,6 +71,7 @@ class WorkerCommands:
         fence = claim.lease.fence
         require(fence > self._books.fence, "a fence that is not new", fence=fence)
         require(claim.response == entry.request.response, "claimed with another response")
+        self._members(entry, claim)
         require(claim.messages == entry.request.messages, "claimed with another transcript")
         require(claim.artifacts == entry.request.artifacts, "claimed with other artifacts")
         require(claim.attempt == entry.attempts + 1, "another attempt than is counted")
@@ -85,15 +87,26 @@ class WorkerCommands:
         entry.attempts += 1
         entry.claimed_ns = command.now_ns
         entry.expires_ns = command.now_ns + int(command.options["lease_s"] * 1e9)
-        entry.batch.running += 1
+        entry.batch.running += entry.requests
         self._books.leased[stage][claim.lease.job_id] = entry
+
+    def _members(self, entry: Entry, claim: Claim) -> None:
+        """A group is claimed with all of its requests that have not ended, each as it is."""
+        members = sorted(entry.members or (), key=lambda one: one.number)
+        known = [(one.job_id, one.request.request_id, one.request.response) for one in members]
+        got = [(one.job_id, one.request_id, one.response) for one in claim.members]
+        require(got == known, "a group with other requests", known=known, got=got)
+        submitted = len(entry.batch.group(entry.request.group_id)) if members else 0
+        require(claim.submitted == submitted, "a group of another size", known=submitted)
 
     def _serve(self, stage: StageName, entry: Entry) -> None:
         """Others that wait fall behind by what this one costs."""
         if entry.attempts:
             return
         tenant = entry.batch.spec.tenant
-        cost = script_of(entry.request.response).holds_s(stage) / entry.batch.spec.weight
+        parts = [entry] if entry.members is None else entry.members
+        held_s = max(script_of(one.request.response).holds_s(stage) for one in parts)
+        cost = held_s / entry.batch.spec.weight
         leased = self._books.leased[stage].values()
         running = sum(one.batch.spec.tenant == tenant for one in leased)
         waiting = self._books.waiting(stage, tenant)
@@ -154,21 +167,35 @@ class WorkerCommands:
                 following = stages[stages.index(entry.stage) + 1]
                 require(finish.next_stage == following, "handed over to another stage")
                 entry.stage, entry.attempts = following, 0
-                self._books.queue(entry)
-            case FailAttempt() if (
-                self._books.is_calm and script_of(entry.request.response).is_sound
-            ):
+                gathers = following == entry.batch.task.group_stage
+                require(finish.gathers == gathers, "handed over to a group, or to none")
+                (self._books.gather if gathers else self._books.queue)(entry)
+            case FinishGroup():
+                self._judge_group(entry, finish)
+            case FailAttempt() if self._books.is_calm and _is_sound(entry):
                 require(False, "an attempt failed where nothing fails", finish=finish)  # noqa: FBT003
             case FailAttempt() if entry.attempts >= attempts_max:
-                self._books.end(entry, Outcome.INFRA_FAILED, None)
+                self._books.fail(entry)
             case FailAttempt():
                 self._books.queue(entry)
             case GiveBack():
                 entry.attempts -= 1
                 self._books.queue(entry)
 
-    def _is_sound(self, entry: Entry) -> bool:
-        return script_of(entry.request.response).is_sound
+    def _judge_group(self, entry: Entry, finish: FinishGroup) -> None:
+        """Each member has its own verdict; those that left the group meanwhile keep theirs."""
+        require(entry.members is not None, "one request is judged as a group")
+        members = {one.job_id: one for one in entry.members or ()}
+        self._books.close_group(entry)
+        for job_id, said in finish.members:
+            member = members.pop(job_id, None)
+            if member is None:
+                continue
+            require(isinstance(said, EndRequest), "a member of a group has no verdict", got=said)
+            assert isinstance(said, EndRequest)  # noqa: S101 - for the checker
+            self._judge(member, said)
+            self._books.end(member, said.outcome, said.reward)
+        require(not members, "members of a group have no verdict", members=list(members))
 
     def _judge(self, entry: Entry, finish: EndRequest) -> None:
         """A verdict is the one that the very request must get."""
@@ -199,7 +226,7 @@ class WorkerCommands:
             touched[entry.batch] = None
             self._books.release(entry)
             if entry in dead:
-                self._books.end(entry, Outcome.INFRA_FAILED, None)
+                self._books.fail(entry)
             else:
                 self._books.queue(entry)
         expired = self._expire(command.now_ns, jobs_max, touched)
@@ -229,3 +256,15 @@ class WorkerCommands:
             known = (queued, len(self._books.leased[depth.stage]))
             shown = (depth.queued, depth.running)
             require(known == shown, "a queue shows another depth", known=known, shown=shown)
+
+
+def _claimed(batch: BatchEntry, claim: Claim) -> Entry | None:
+    """What a claim is of: a request, or a group."""
+    if claim.members:
+        return batch.whole.get(claim.group_id)
+    return batch.requests.get(claim.request_id)
+
+
+def _is_sound(entry: Entry) -> bool:
+    parts = [entry] if entry.members is None else entry.members
+    return all(script_of(one.request.response).is_sound for one in parts)

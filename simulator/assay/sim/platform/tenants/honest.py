@@ -22,7 +22,7 @@ from assay.reward.drafts import BatchDraft, RequestDraft, ResultsPage, TaskDraft
 from assay.reward.service import RewardService
 from assay.sim.platform.ledger.entries import require
 from assay.sim.platform.nodes import EPOCH_NS
-from assay.sim.platform.pipelines import script_of
+from assay.sim.platform.pipelines import GROUPED, script_of
 from assay.sim.platform.tenants.trainer import AGAIN_S, Network, Trainer
 
 IDLE_S: Final = 10.0
@@ -97,7 +97,9 @@ class Honest(Trainer):
 
     async def _batch(self, name: str) -> None:
         plan = self._plan
-        drafts = self.requests(name, plan.requests, plan.group, plain=plan.plain)
+        own = random.Random(f"{self.tenant.tenant_id}/{name}")  # noqa: S311 - to be repeated
+        culprits = own if plan.task.pipeline == GROUPED else None
+        drafts = self.requests(name, plan.requests, plan.group, plain=plan.plain, culprits=culprits)
         opening = BatchDraft(
             task_id=plan.task.task_id,
             batch_id=name,

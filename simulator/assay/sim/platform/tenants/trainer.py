@@ -22,7 +22,7 @@ from assay.reward.admission import RequestCheck
 from assay.reward.drafts import RequestDraft, TaskDraft
 from assay.reward.service import RewardService
 from assay.sim.platform.nodes import Node
-from assay.sim.platform.pipelines import Deed, Script
+from assay.sim.platform.pipelines import CULPRITS, Deed, Script
 from assay.verifiers.port import PipelineDefinition
 
 CALL_S_MAX: Final = 0.01
@@ -31,6 +31,7 @@ AGAIN_S: Final = 0.2
 LONG_MS: Final = 7_000
 """Longer than a lease, and within the time limit of the second stage."""
 LONG_SHARE: Final = 0.04
+CULPRIT_SHARE: Final = 0.05
 _DEEDS: Final = (
     (Deed.SCORE, 60), (Deed.LIMIT, 5), (Deed.FLAKY, 6), (Deed.RAISE, 2), (Deed.POISON, 2),
     (Deed.GARBAGE, 2), (Deed.BURN, 3), (Deed.SLEEP, 2), (Deed.RETIRE, 4), (Deed.SHARED, 6),
@@ -124,15 +125,25 @@ class Trainer:
         return submit
 
     def requests(
-        self, batch: str, count: int, group: int, *, plain: bool, first: int = 0
+        self,
+        batch: str,
+        count: int,
+        group: int,
+        *,
+        plain: bool,
+        first: int = 0,
+        culprits: random.Random | None = None,
     ) -> list[RequestDraft]:
-        """Draw this many responses, numbered from `first` on."""
+        """Draw this many responses, numbered from `first` on, and with `culprits` which of them
+        make the stage of their group fail."""
         deeds, weights = zip(*_DEEDS, strict=True)
         found = []
         for number in range(first, first + count):
             deed = Deed.SCORE if plain else self._draw.choices(deeds, weights)[0]
             if deed is Deed.BURN and not self._network.burns:
                 deed = Deed.SLEEP
+            if culprits is not None and culprits.random() < CULPRIT_SHARE:
+                deed = culprits.choice(sorted(CULPRITS))
             script = Script(
                 deed,
                 self._draw.randrange(5, 400),

@@ -1,0 +1,319 @@
+"""Assay beside what would be used in its place, in turn on the same machine.
+
+    python benchmarks/peers.py [--repeats 5] [--programs 64] [--at-once 16] [--json] [--plot]
+        [--sandboxfusion URL] [--code-judge URL] [--no-cpp]
+
+Each repeat runs every peer once, in an order that is rotated, because other load on a shared
+machine changes during the run. A ratio is taken within a repeat, to `bare`, and printed with its
+spread. `cpu_ms` counts all processes of this benchmark (a cgroup: needs root); it leaves out the
+servers of others. Peers that isolate nothing are marked.
+
+A server of SandboxFusion or code-judge is started by its own instructions from a checkout, with as
+many workers as this machine has cores; Assay does not ship or start them. `headroom.py` has what
+the machine itself allows, and runs in the same way (`--with-headroom` puts its rows here too).
+"""
+
+import argparse
+import asyncio
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import httpx
+from headroom import Step
+from headroom import ways as machine_steps
+from platform_run import local_platform
+from report import OUT, Report, Spread, bar_plot
+from run_code import Account
+from workloads import Case, ten_test_cpp, trivial_python
+
+from assay.client.client import Client
+from assay.client.types import Request
+from assay.config.settings import SandboxSettings
+from assay.edge.clock import Clock
+from assay.sandbox.launchers.zygote import ZygoteLauncher
+from assay.sandbox.port import PythonRun
+
+Peer = Callable[[int], Awaitable[None]]
+"""Runs this number of programs, at most `at_once` of them at a time."""
+INTERPRETER: Final = os.path.realpath(sys.executable)
+BUBBLEWRAP: Final = (
+    *("bwrap", "--unshare-all", "--die-with-parent", "--clearenv", "--cap-drop", "ALL"),
+    *("--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"),
+    *("--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
+)
+CPP_FLAGS: Final = ("-std=c++17", "-O2", "-pipe", "-s", "-w")
+TIMEOUT_S: Final = 600.0
+PLATFORM: Final = {"ASSAY_WORKER__STAGES": '["python.run", "cpp.compile", "cpp.run"]'}
+
+
+class Peers:
+    """All peers of this run."""
+
+    def __init__(self, held: contextlib.ExitStack, client: Client, at_once: int) -> None:
+        self._client = client
+        self._at_once = at_once
+        self._threads = held.enter_context(ThreadPoolExecutor(at_once))
+        cores = len(os.sched_getaffinity(0))
+        self._pool = held.enter_context(ProcessPoolExecutor(cores))
+        self._launchers = [
+            held.enter_context(ZygoteLauncher(SandboxSettings(), Clock())) for _ in range(cores)
+        ]
+        self._salt = time.time_ns() % 1_000_000_000
+
+    def python(self) -> dict[str, Peer]:
+        """Trivial Python programs."""
+        source = "print(int(input()) + 1)"
+        peers = {
+            "bare": self._spawned([INTERPRETER, "-c", source]),
+            "bare -I -S": self._spawned([INTERPRETER, "-I", "-S", "-c", source]),
+            "process pool (no isolation)": self._pooled(source),
+            "assay, one batch": self._in_one_batch(lambda n: [trivial_python(i) for i in range(n)]),
+            "assay, a call per program": self._in_calls,
+            "assay's launcher alone": self._launched(source),
+        }
+        if shutil.which("bwrap"):
+            system = os.path.realpath(
+                shutil.which("python3", path="/usr/bin") or "/usr/bin/python3"
+            )
+            peers["bubblewrap"] = self._spawned([*BUBBLEWRAP, system, "-c", source])
+        return peers
+
+    def cpp(self) -> dict[str, Peer]:
+        """Distinct C++ programs with ten tests each."""
+        return {
+            "bare": self._compiled,
+            "assay, one batch": self._in_one_batch(lambda n: [self._new_cpp() for _ in range(n)]),
+        }
+
+    def step(self, step: Step) -> Peer:
+        """Something that the machine itself does."""
+        return lambda count: self._in_threads(lambda _: step.do(), max(1, count // step.times))
+
+    def server(self, name: str, url: str) -> Peer:
+        """A server of another project that judges the Python programs."""
+        ask = {"sandboxfusion": _ask_sandboxfusion, "code-judge": _ask_code_judge}[name]
+
+        async def run(count: int) -> None:
+            async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as http:
+                await self._bounded([lambda: ask(http)] * count)
+
+        return run
+
+    def _new_cpp(self) -> Case:
+        self._salt += 1
+        return ten_test_cpp(self._salt)
+
+    async def _bounded(self, tasks: list[Callable[[], Awaitable[None]]]) -> None:
+        free = asyncio.Semaphore(self._at_once)
+
+        async def one(task: Callable[[], Awaitable[None]]) -> None:
+            async with free:
+                await task()
+
+        await asyncio.gather(*(one(task) for task in tasks))
+
+    async def _in_threads(self, do: Callable[[int], None], count: int) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(self._threads, do, i) for i in range(count)))
+
+    def _spawned(self, command: list[str]) -> Peer:
+        def do(_: int) -> None:
+            _expect(_run(command, b"1\n"), b"2\n")
+
+        return lambda count: self._in_threads(do, count)
+
+    def _pooled(self, source: str) -> Peer:
+        async def run(count: int) -> None:
+            loop = asyncio.get_running_loop()
+            done = [loop.run_in_executor(self._pool, _execute, source) for _ in range(count)]
+            for found in await asyncio.gather(*done):
+                _expect(found.encode(), b"2\n")
+
+        return run
+
+    def _launched(self, source: str) -> Peer:
+        program = PythonRun(source=source.encode(), stdin=b"1\n")
+
+        def do(number: int) -> None:
+            launcher = self._launchers[number % len(self._launchers)]
+            _expect(launcher.run_python(program).stdout, b"2\n")
+
+        return lambda count: self._in_threads(do, count)
+
+    def _in_one_batch(self, cases: Callable[[int], list[Case]]) -> Peer:
+        async def run(count: int) -> None:
+            await self._score(cases(count))
+
+        return run
+
+    async def _in_calls(self, count: int) -> None:
+        def call(index: int) -> Callable[[], Awaitable[None]]:
+            return lambda: self._score([trivial_python(index)])
+
+        await self._bounded([call(index) for index in range(count)])
+
+    async def _score(self, cases: list[Case]) -> None:
+        requests = [
+            Request(request_id=str(i), response=case.response, reference=case.reference)
+            for i, case in enumerate(cases)
+        ]
+        found = await self._client.score(requests, pipeline=cases[0].pipeline, timeout_s=TIMEOUT_S)
+        if any(result.reward != 1.0 for result in found.results):
+            raise RuntimeError("a right program got no reward")
+
+    async def _compiled(self, count: int) -> None:
+        def do(_: int) -> None:
+            case = self._new_cpp()
+            with tempfile.TemporaryDirectory() as folder:
+                source = Path(folder, "a.cpp")
+                source.write_text(case.response.removeprefix("```cpp\n").removesuffix("```"))
+                binary = str(Path(folder, "a"))
+                _run(["g++", *CPP_FLAGS, "-o", binary, str(source)], b"")
+                for test in case.reference["tests"]:
+                    _expect(_run([binary], test["stdin"].encode()), test["stdout"].encode())
+
+        await self._in_threads(do, count)
+
+
+def _run(command: list[str], stdin: bytes) -> bytes:
+    return subprocess.run(command, input=stdin, check=True, stdout=subprocess.PIPE).stdout
+
+
+def _expect(seen: bytes, wanted: bytes) -> None:
+    if seen != wanted:
+        raise RuntimeError(f"{seen!r} is not {wanted!r}")
+
+
+def _execute(source: str) -> str:
+    """Run a program in this process, as graders without isolation do."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        sys.stdin = io.StringIO("1\n")
+        exec(compile(source, "program", "exec"), {"__name__": "__main__"})
+    return said.getvalue()
+
+
+async def _ask_sandboxfusion(http: httpx.AsyncClient) -> None:
+    body = {"code": "print(int(input()) + 1)", "language": "python", "stdin": "1\n"}
+    found = (await http.post("/run_code", json=body)).json()
+    _expect(found["run_result"]["stdout"].encode(), b"2\n")
+
+
+async def _ask_code_judge(http: httpx.AsyncClient) -> None:
+    body = {"type": "python", "solution": "print(int(input()) + 1)", "input": "1\n"}
+    found = (await http.post("/judge", json={**body, "expected_output": "2\n"})).json()
+    if not found["success"]:
+        raise RuntimeError(f"code-judge: {found}")
+
+
+def machine_ticks() -> tuple[int, int]:
+    """CPU time of the machine so far: total, and stolen by the hypervisor."""
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    return sum(fields), fields[7]
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[Account | None]:
+    """A cgroup with this process and all that it starts from here on; `None` without root."""
+    if os.geteuid() != 0:
+        yield None
+        return
+    account = Account()
+    try:
+        (account.folder / "cgroup.procs").write_text(str(os.getpid()))
+        yield account
+    finally:
+        (account.folder.parent / "cgroup.procs").write_text(str(os.getpid()))
+        account.close()
+
+
+async def measured(
+    work: str, peers: Mapping[str, Peer], options: argparse.Namespace, count: int, report: Report
+) -> dict[str, Spread]:
+    """Run all peers in turn, `repeats` times; returns the ratios of their rates to bare."""
+    rates: dict[str, list[float]] = {name: [] for name in peers}
+    cpu: dict[str, list[float]] = {name: [] for name in peers}
+    for run in peers.values():
+        await run(max(2, count // 8))  # caches, slots, precompiled headers
+    names = list(peers)
+    for repeat in range(options.repeats):
+        for at in range(len(names)):
+            name = names[(at + repeat) % len(names)]
+            cpu_s = options.account.cpu_s() if options.account else 0.0
+            began_s = time.perf_counter()
+            await peers[name](count)
+            rates[name].append(count / (time.perf_counter() - began_s))
+            if options.account:
+                cpu[name].append((options.account.cpu_s() - cpu_s) / count * 1e3)
+    ratios = {}
+    for name in names:
+        pairs = zip(rates[name], rates["bare"], strict=True)
+        ratios[name] = Spread.of([own / bare for own, bare in pairs])
+        report.add(
+            work=work,
+            peer=name,
+            per_s=Spread.of(rates[name]),
+            of_bare=ratios[name],
+            cpu_ms=Spread.of(cpu[name]) if cpu[name] else "",
+        )
+    return ratios
+
+
+async def measure(options: argparse.Namespace) -> None:
+    """Everything, and the report."""
+    report = Report(
+        title=f"{options.at_once} at once, {options.repeats} repeats in turn: median (least-most)",
+        columns=("work", "peer", "per_s", "of_bare", "cpu_ms"),
+    )
+    ticks, load = machine_ticks(), os.getloadavg()[0]
+    with counted() as account, contextlib.ExitStack() as held:
+        options.account = account
+        async with local_platform(PLATFORM) as run, Client(run.addresses.grpc) as client:
+            peers = Peers(held, client, options.at_once)
+            python = peers.python()
+            for name in ("sandboxfusion", "code-judge"):
+                url = getattr(options, name.replace("-", "_"))
+                if url:
+                    python[name] = peers.server(name, url)
+            if options.with_headroom:
+                for name, step in machine_steps(held).items():
+                    python[f"limit: {name}"] = peers.step(step)
+            bars = await measured("python", python, options, options.programs, report)
+            if not options.no_cpp:
+                await measured("ten-test C++", peers.cpp(), options, options.at_once, report)
+    now = machine_ticks()
+    stolen = 100.0 * (now[1] - ticks[1]) / max(1, now[0] - ticks[0])
+    report.title += f"; load before {load:.1f}, stolen {stolen:.1f} %"
+    report.show(as_json=options.json)
+    if options.plot:
+        path = bar_plot(OUT / "peers.png", "Trivial Python programs", "rate / bare", bars)
+        print(path, file=sys.stderr)
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--programs", type=int, default=64, help="Python programs per repeat")
+    parser.add_argument("--at-once", type=int, default=16)
+    parser.add_argument("--sandboxfusion", default="", metavar="URL")
+    parser.add_argument("--code-judge", default="", metavar="URL")
+    parser.add_argument("--no-cpp", action="store_true")
+    parser.add_argument("--with-headroom", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--plot", action="store_true")
+    asyncio.run(measure(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What a worker host says of its pools, checked: where one is wrong, others pay for it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from assay.core.hosts.record import SLOTS_MAX, HostRecord
+from assay.core.ids import StageName, WorkerId
+from assay.planner.session.messages import PoolState
+from assay.v1 import worker_pb2
+
+AWAY_NS: Final = 3 * 10**9
+"""A host that did not answer for this long is not counted on, though it may still work."""
+REFUSED_NS: Final = 10**9
+"""A host that answered before, and whose port refused connections for this long, is dead: the
+machine answers, and its process does not listen any more."""
+STUBBORN_NS: Final = 30 * 10**9
+"""How long a host that did not take a size is asked for no more than it has."""
+
+
+@dataclass(slots=True, kw_only=True)
+class HostView:
+    """One host as the planner sees it."""
+
+    record: HostRecord
+    pools: Mapping[StageName, PoolState] = field(default_factory=dict)
+    """As it said last; empty: it never answered."""
+    answered_ns: int = 0
+    sandbox_mode: str = ""
+    refused_ns: int = 0
+    """Since when its port refuses connections, or another process answers there; 0 = neither."""
+    listed_ns: int = 0
+    """When the store had its record last."""
+    stubborn: dict[StageName, int] = field(default_factory=dict)
+    """Until when it is asked for no more of a stage than it has."""
+
+    def counts(self, now_ns: int) -> bool:
+        """Whether its slots are counted on."""
+        return bool(self.pools) and now_ns - self.answered_ns < AWAY_NS and not self.refused_ns
+
+    def is_dead(self, now_ns: int) -> bool:
+        """Whether its process is known to be gone."""
+        # One that never answered may listen elsewhere: its address may be wrong.
+        return bool(self.pools) and self.refused_ns > 0 and now_ns - self.refused_ns >= REFUSED_NS
+
+    def room(self, stage: StageName, now_ns: int) -> int:
+        """Most slots of a stage that it may be asked for."""
+        if self.stubborn.get(stage, 0) > now_ns:
+            return self.pools[stage].desired
+        return self.record.slots_max
+
+    def obeyed(self, stage: StageName, wanted: int, state: PoolState, now_ns: int) -> bool:
+        """Note what it said to a new size; returns whether it took it."""
+        self.pools = {**self.pools, stage: state}
+        if state.desired == wanted:
+            self.stubborn.pop(stage, None)
+            return True
+        self.stubborn[stage] = now_ns + STUBBORN_NS
+        return False
+
+
+def checked(
+    record: HostRecord, pools: Iterable[worker_pb2.StagePool]
+) -> Mapping[StageName, PoolState]:
+    """The pools of a host's answer: of stages that it registered, each once, numbers in range."""
+    found: dict[StageName, PoolState] = {}
+    for pool in pools:
+        stage = StageName(pool.stage)
+        if stage not in found and (stage in record.stages or not record.stages):
+            found[stage] = state_of(pool)
+    return found
+
+
+def state_of(pool: worker_pb2.StagePool) -> PoolState:
+    """A pool's numbers, no larger than any host's may be, and no more busy than ready."""
+    ready = _within(pool.slots_ready, SLOTS_MAX)
+    return PoolState(
+        stage=StageName(pool.stage),
+        desired=_within(pool.slots_desired, SLOTS_MAX),
+        ready=ready,
+        busy=_within(pool.slots_busy, ready),
+    )
+
+
+def _within(value: int, most: int) -> int:
+    return max(0, min(value, most))
+
+
+def unregistered(address: str) -> HostRecord:
+    """The host of this machine where none is registered: one of an earlier release."""
+    return HostRecord(
+        worker=WorkerId(address), address=address, stages=(), cores=0, memory_bytes=0,
+        slots_max=SLOTS_MAX,
+    )  # fmt: skip

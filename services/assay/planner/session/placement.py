@@ -1,0 +1,83 @@
+"""On which worker hosts the slots of a stage are. Pure.
+
+A slot is never moved: growing adds where the least is used, shrinking takes from hosts with idle
+slots first and among them where the most is used. So a host that comes is filled by what is added,
+and one that goes loses only its own.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSlots:
+    """A stage's slots on one host."""
+
+    host: str
+    slots: int
+    """Wanted there now."""
+    busy: int
+    room: int
+    """Most that it takes, of this stage."""
+    others: float = 0.0
+    """Share of the host that slots of other stages use."""
+    share: float = 0.0
+    """Share of the host that one slot of this stage uses."""
+
+    def used(self, slots: int) -> float:
+        """Share of the host that is used with so many slots of this stage."""
+        return self.others + slots * self.share
+
+
+def place(slots: int, hosts: Sequence[HostSlots]) -> Mapping[str, int]:
+    """Slots per host, `slots` in all, or as many as there is room for.
+
+    Args:
+        slots: wanted over all hosts, 0 or more.
+        hosts: each once.
+    """
+    placed = {host.host: max(0, min(host.slots, host.room)) for host in hosts}
+    change = slots - sum(placed.values())
+    if change > 0:
+        _grow(placed, hosts, change)
+    else:
+        _shrink(placed, hosts, -change)
+    return placed
+
+
+def _grow(placed: dict[str, int], hosts: Sequence[HostSlots], count: int) -> None:
+    by_name = {host.host: host for host in hosts}
+    heap = [
+        (one.used(placed[one.host]), placed[one.host], one.host)
+        for one in hosts
+        if placed[one.host] < one.room
+    ]
+    heapq.heapify(heap)
+    while count and heap:
+        _, _, name = heap[0]
+        placed[name] += 1
+        count -= 1
+        one, now = by_name[name], placed[name]
+        if now < one.room:
+            heapq.heapreplace(heap, (one.used(now), now, name))
+        else:
+            heapq.heappop(heap)
+
+
+def _shrink(placed: dict[str, int], hosts: Sequence[HostSlots], count: int) -> None:
+    by_name = {host.host: host for host in hosts}
+
+    def rank(one: HostSlots, now: int) -> tuple[bool, float, int, str]:
+        return now <= one.busy, -one.used(now), -now, one.host
+
+    heap = [rank(one, placed[one.host]) for one in hosts if placed[one.host]]
+    heapq.heapify(heap)
+    while count and heap:
+        name = heap[0][-1]
+        placed[name] -= 1
+        count -= 1
+        if placed[name]:
+            heapq.heapreplace(heap, rank(by_name[name], placed[name]))
+        else:
+            heapq.heappop(heap)

@@ -1,0 +1,75 @@
+"""The port of workers without access to the store: apart from that of tenants, with its own limits.
+
+Each waiting stage of a worker holds a call, so the number of calls is that of workers times stages;
+tenants' calls are not among them, and a network policy can tell the two ports apart.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from assay.config.settings import RewardSettings
+from assay.edge.calls import CallGuard
+from assay.edge.grpc_edge import GrpcEdge, server_options, take_port
+from assay.reward.workers.gateway import WorkGateway
+from assay.reward.workers.servicer import RAW, WorkServicer
+from assay.v1 import worker_pb2, worker_pb2_grpc
+
+SERVICE: Final = worker_pb2.DESCRIPTOR.services_by_name["WorkService"].full_name
+FRAME_BYTES_MAX: Final = 64 * 1024
+"""What a message adds to the artifact in it."""
+REPORTS_BYTES_MAX: Final = 32 * 1024**2
+"""A worker sends its reports in messages of 8 MiB; a larger report alone."""
+
+
+STOP_S: Final = 0.5
+"""Calls that wait for work have no reason to be waited for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkListener:
+    """Listens where workers ask for work."""
+
+    gateway: WorkGateway
+    guard: CallGuard
+    settings: RewardSettings
+    artifact_bytes_max: int
+    _server: grpc.aio.Server | None = None
+
+    async def start(self) -> str:
+        """Listen; returns the address.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        settings = self.settings
+        bytes_max = max(self.artifact_bytes_max, REPORTS_BYTES_MAX) + FRAME_BYTES_MAX
+        edge = GrpcEdge(guard=self.guard, message_bytes_max=bytes_max, raw=RAW)
+        server = grpc.aio.server(
+            interceptors=[edge],
+            options=server_options(bytes_max, connections_max=settings.connections_max),
+        )
+        worker_pb2_grpc.add_WorkServiceServicer_to_server(WorkServicer(self.gateway), server)
+        healthy = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+        for name in ("", SERVICE):
+            await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
+        address = take_port(
+            server,
+            settings.host,
+            settings.worker_port,
+            setting="reward.worker_port",
+            certificate=settings.tls_certificate,
+            key=settings.tls_key,
+        )
+        await server.start()
+        self._server = server
+        return address
+
+    async def stop(self) -> None:
+        """End all calls: workers go to another replica, and what they were given goes back."""
+        if self._server is not None:
+            await self._server.stop(STOP_S)
+        await self.gateway.close()

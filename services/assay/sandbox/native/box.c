@@ -1,0 +1,414 @@
+#define _GNU_SOURCE
+#include "box.h"
+#include "parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ALONE_NS 2000000 /* CPU time of other tasks from which they are known to exist */
+#define EXIT_NOT_RUN 126
+#define EXIT_NOT_FOUND 127
+
+int assay_box_abi(void) { return BOX_ABI; }
+
+/* ---- the program's process ------------------------------------------------------------------- */
+
+/* Report to pid 1 that the program cannot begin. */
+static _Noreturn void cannot_begin(int writer, const char *call) {
+    char text[MESSAGE_BYTES];
+    int length = snprintf(text, sizeof text, "%s: %s", call, strerror(errno));
+    if (write(writer, text, (size_t)length) < 0) {
+        /* pid 1 sees that there was no first line, or the exit code */
+    }
+    _exit(EXIT_NOT_RUN);
+}
+
+/* Everything before the program itself; `kept`: its descriptor beside 0, 1, 2 and `writer`, or -1. */
+static void confine(const struct box_zygote *zygote, const struct run *run, int writer, int kept) {
+    char first[160];
+    struct edge began = edge_of_self();
+    int length = snprintf(first, sizeof first, "%lld %lld %lld 0 1\n", (long long)began.at_ns,
+                          (long long)began.booked.ran_ns, (long long)began.booked.delayed_ns);
+    if (write(writer, first, (size_t)length) != length) {
+        _exit(EXIT_NOT_RUN);
+    }
+    sigaction(SIGINT, &run->interrupt, NULL);
+    setsid();
+    for (int number = 0; number < 3; number++) {
+        if (dup2(run->stdio[number], number) < 0) {
+            cannot_begin(writer, "dup2");
+        }
+    }
+    int low = kept < writer ? kept : writer, high = kept < writer ? writer : kept;
+    int open_ones[2] = {low < 0 ? high : low, high};
+    close_all_but(open_ones, low < 0 ? 1 : 2);
+    if (chdir("/box") != 0) {
+        cannot_begin(writer, "chdir");
+    }
+    if (set_limits(&run->request->limits, zygote->signals_pending_max) != 0) {
+        cannot_begin(writer, "setrlimit");
+    }
+    be_first_out_of_memory();
+    if (drop_capabilities() != 0) {
+        cannot_begin(writer, "capset");
+    }
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        cannot_begin(writer, "PR_SET_NO_NEW_PRIVS");
+    }
+    if (prctl(PR_SET_SECCOMP, 2, zygote->filter, 0, 0) != 0) {
+        cannot_begin(writer, "PR_SET_SECCOMP");
+    }
+}
+
+/* Execute `file` as found in the variable PATH; returns only if there is none. */
+static void execute_by_path(const char *file, char **arguments, char **variables) {
+    const char *path = "/bin:/usr/bin";
+    char candidate[PATH_MAX_BYTES];
+    int saved = ENOENT;
+    for (char **variable = variables; *variable; variable++) {
+        if (strncmp(*variable, "PATH=", 5) == 0) {
+            path = *variable + 5;
+        }
+    }
+    if (strchr(file, '/')) {
+        execve(file, arguments, variables);
+        return;
+    }
+    for (;;) {
+        const char *end = strchrnul(path, ':');
+        int length = snprintf(candidate, sizeof candidate, "%.*s%s%s", (int)(end - path), path,
+                              end > path ? "/" : "", file);
+        if (length > 0 && (size_t)length < sizeof candidate) {
+            execve(candidate, arguments, variables);
+            if (errno != ENOENT && errno != ENOTDIR && saved == ENOENT) {
+                saved = errno;
+            }
+        }
+        if (!*end) {
+            break;
+        }
+        path = end + 1;
+    }
+    errno = saved;
+}
+
+/* Replace this process by the program; exit code 127 if there is none, as in a shell. */
+static _Noreturn void execute(const struct run *run) {
+    uint32_t arguments = run->request->arguments, variables = run->request->variables;
+    char **words = calloc((size_t)arguments + variables + 2, sizeof *words);
+    const char *at = run->strings;
+    if (words == NULL || arguments == 0) {
+        _exit(EXIT_NOT_RUN);
+    }
+    for (uint32_t number = 0; number < arguments + variables; number++) {
+        /* One empty place ends the arguments, the last one the variables. */
+        words[number + (number >= arguments)] = (char *)at;
+        at = after(at);
+    }
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    execute_by_path(words[0], words, words + arguments + 1);
+    char text[MESSAGE_BYTES];
+    int length = snprintf(text, sizeof text, "%s: %s\n", words[0], strerror(errno));
+    if (write(2, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1) < 0) {
+        /* the exit code says it too */
+    }
+    _exit(EXIT_NOT_FOUND);
+}
+
+/* ---- pid 1 ------------------------------------------------------------------------------------ */
+
+/* Whether tasks were started after the program: the kernel numbers those of a pid namespace one
+ * after the other. A task that only slept shows in no other counter. */
+static int has_started_tasks(pid_t program) {
+    pid_t next = vfork(); /* a fork would copy the page tables */
+    if (next == 0) {
+        _exit(0);
+    }
+    if (next < 0) {
+        return 1;
+    }
+    while (waitpid(next, NULL, 0) < 0 && errno == EINTR) {
+    }
+    return next != program + 1;
+}
+
+/* Reap all children until the program has ended, and report its end. */
+static void await_program(int channel, pid_t program) {
+    char text[256], name[32];
+    struct rusage used;
+    snprintf(name, sizeof name, "%d", (int)program);
+    for (;;) {
+        siginfo_t ending = {0};
+        int64_t delayed_ns = reading_of("self").delayed_ns;
+        if (waitid(P_ALL, 0, &ending, WEXITED | WNOWAIT) != 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            fail(channel, "waitid");
+        }
+        if (ending.si_pid != program) {
+            waitpid(ending.si_pid, NULL, 0);
+            continue;
+        }
+        int status = 0;
+        int64_t at_ns = now_ns() - (reading_of("self").delayed_ns - delayed_ns);
+        struct reading booked = reading_of(name);
+        waitpid(program, &status, 0);
+        getrusage(RUSAGE_CHILDREN, &used);
+        int64_t cpu_ns = ns_of(used.ru_utime) + ns_of(used.ru_stime);
+        int is_alone = cpu_ns - booked.ran_ns < ALONE_NS && !has_started_tasks(program);
+        snprintf(text, sizeof text, "ended %d %lld %lld %lld %lld %lld 0 %d", status,
+                 (long long)cpu_ns / 1000, (long long)used.ru_maxrss * 1024, (long long)at_ns,
+                 (long long)booked.ran_ns, (long long)booked.delayed_ns, is_alone);
+        send_message(channel, text, NULL, 0);
+        return;
+    }
+}
+
+/* Read what the program's process says until it closes the pipe, and report its beginning. */
+static void report_start(const struct run *run, int reader) {
+    char said[MESSAGE_BYTES], text[MESSAGE_BYTES + 16];
+    size_t length = 0;
+    ssize_t got;
+    while (length < sizeof said - 1 &&
+           ((got = read(reader, said + length, sizeof said - 1 - length)) > 0 ||
+            (got < 0 && errno == EINTR))) {
+        length += got > 0 ? (size_t)got : 0;
+    }
+    close(reader);
+    said[length] = 0;
+    char *line_end = strchr(said, '\n');
+    if (line_end == NULL || line_end[1] != 0) {
+        const char *why = line_end ? line_end + 1 : said;
+        snprintf(text, sizeof text, "failed %s", *why ? why : "the program did not begin");
+        send_message(run->channel, text, NULL, 0);
+        _exit(1);
+    }
+    *line_end = 0;
+    int directory = open("/box", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) {
+        fail(run->channel, "/box");
+    }
+    snprintf(text, sizeof text, "started %s", said);
+    send_message(run->channel, text, &directory, 1);
+    close(directory);
+}
+
+/* Start the program. Returns only in its process, and only to run Python. */
+static void start(const struct box_zygote *zygote, struct run *run) {
+    int pipes[2];
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    /* Pid 1 gets the signals for which it has a handler, and Python has one for this signal. */
+    if (pipe2(pipes, O_CLOEXEC) != 0 || sigaction(SIGINT, &ignore, &run->interrupt) != 0) {
+        fail(run->channel, "pipe");
+    }
+    int is_python = run->request->kind == KIND_PYTHON;
+    long program = raw_clone(0, NULL);
+    if (program < 0) {
+        fail(run->channel, "clone");
+    }
+    if (program == 0) {
+        confine(zygote, run, pipes[1], is_python ? run->descriptor : -1);
+        if (!is_python) {
+            execute(run);
+        }
+        close(pipes[1]);
+        munmap((void *)run->request, run->bytes);
+        return;
+    }
+    int channel = run->channel;
+    close_all_but((int[]){channel < pipes[0] ? channel : pipes[0],
+                          channel < pipes[0] ? pipes[0] : channel}, 2);
+    report_start(run, pipes[0]);
+    await_program(channel, (pid_t)program);
+    _exit(0);
+}
+
+/* Receive one message with descriptors; returns its bytes, 0 if the launcher closed the socket. */
+static ssize_t receive(int channel, int *descriptors, int *count) {
+    char byte;
+    struct iovec part = {&byte, 1};
+    char control[CMSG_SPACE(BOX_DESCRIPTORS_MAX * sizeof(int))];
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = sizeof control};
+    ssize_t got;
+    while ((got = recvmsg(channel, &message, 0)) < 0 && errno == EINTR) {
+    }
+    *count = 0;
+    struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+        *count = (int)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(descriptors, CMSG_DATA(head), (size_t)*count * sizeof(int));
+    }
+    return got < 0 ? 0 : got;
+}
+
+/* Give root up, and take the box's own name and `/proc`. */
+static void set_up(const struct box_zygote *zygote, int channel) {
+    uid_t user = (uid_t)zygote->user;
+    if (setresgid(user, user, user) != 0 || setresuid(user, user, user) != 0 ||
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
+        fail(channel, "setresuid");
+    }
+    if (sethostname("box", 3) != 0) {
+        fail(channel, "sethostname");
+    }
+    /* `subset=pid` omits what tells of the machine, `hidepid` the processes that one cannot trace. */
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+              "subset=pid,hidepid=invisible") != 0) {
+        fail(channel, "mount proc");
+    }
+}
+
+/* Map the request; the launcher sealed it. */
+static void map_request(struct run *run, int descriptor) {
+    struct stat about;
+    if (fstat(descriptor, &about) != 0 || (size_t)about.st_size < sizeof *run->request) {
+        fail(run->channel, "request");
+    }
+    void *at = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (at == MAP_FAILED) {
+        fail(run->channel, "mmap of the request");
+    }
+    run->request = at;
+    run->strings = (const char *)at + sizeof *run->request;
+    run->bytes = (size_t)about.st_size;
+    run->descriptor = descriptor;
+    if (run->request->magic != BOX_MAGIC) {
+        errno = EPROTO;
+        fail(run->channel, "request");
+    }
+}
+
+/* Be pid 1 of a box; returns for what only Python can do. */
+static int be_box(const struct box_zygote *zygote, int channel, struct box_result *result) {
+    struct run run = {.channel = channel};
+    int none;
+    setsid();
+    if (receive(channel, result->descriptors, &none) == 0) {
+        return ROLE_END;
+    }
+    set_up(zygote, channel);
+    if (receive(channel, result->descriptors, &result->count) == 0) {
+        return ROLE_END;
+    }
+    if (result->count < 4) {
+        errno = EPROTO;
+        fail(channel, "request");
+    }
+    map_request(&run, result->descriptors[0]);
+    if (run.request->kind == KIND_OTHER) {
+        munmap((void *)run.request, run.bytes);
+        result->channel = channel;
+        return ROLE_HEAD;
+    }
+    memcpy(run.stdio, result->descriptors + 1, sizeof run.stdio);
+    for (int at = 4 + (int)run.request->special; at < result->count; at++) {
+        if (write(result->descriptors[at], "0", 1) != 1) {
+            fail(channel, "join of the cgroup");
+        }
+        close(result->descriptors[at]);
+    }
+    if (unshare(CLONE_NEWCGROUP) != 0) {
+        fail(channel, "unshare");
+    }
+    mount_scratch(channel, &run.request->limits, zygote->covered);
+    const char *files = run.strings;
+    for (uint32_t word = run.request->arguments + run.request->variables; word > 0; word--) {
+        files = after(files);
+    }
+    write_files(&run, files);
+    start(zygote, &run);
+    result->request = run.descriptor;
+    return ROLE_PROGRAM;
+}
+
+/* ---- the zygote ------------------------------------------------------------------------------- */
+
+static int write_file(const char *path, const char *text) {
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0) {
+        return -1;
+    }
+    ssize_t written = write(file, text, strlen(text));
+    close(file);
+    return written < 0 ? -1 : 0;
+}
+
+static int map_user(const struct box_zygote *zygote, int pid) {
+    char path[64], map[64];
+    snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
+    snprintf(map, sizeof map, "%d %d 1", zygote->user, zygote->outside);
+    if (write_file(path, "deny") != 0) {
+        return -1;
+    }
+    snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
+    if (write_file(path, map) != 0) {
+        return -1;
+    }
+    snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
+    return write_file(path, map);
+}
+
+static int failed(struct box_result *result, const char *call) {
+    int code = errno;
+    snprintf(result->failure, sizeof result->failure, "%s", call);
+    return code ? -code : -EIO;
+}
+
+int assay_box_spawn(const struct box_zygote *zygote, const int32_t *others, int32_t others_count,
+                    struct box_result *result) {
+    int ends[2], pidfd = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return failed(result, "socketpair");
+    }
+    long pid = raw_clone(zygote->flags | CLONE_PIDFD, &pidfd);
+    if (pid == 0) {
+        close(ends[0]);
+        close(zygote->control);
+        for (int32_t at = 0; at < others_count; at++) {
+            close(others[at]);
+        }
+        int role = be_box(zygote, ends[1], result);
+        if (role == ROLE_END) {
+            _exit(0);
+        }
+        return role;
+    }
+    if (pid < 0) {
+        int code = failed(result, "clone");
+        close(ends[0]);
+        close(ends[1]);
+        return code;
+    }
+    close(ends[1]);
+    result->pid = (int32_t)pid;
+    result->pidfd = pidfd;
+    int code = map_user(zygote, (int)pid) != 0 ? failed(result, "map of the user") : ROLE_ZYGOTE;
+    if (code == ROLE_ZYGOTE) {
+        int handed[2] = {pidfd, ends[0]};
+        send_message(ends[0], "m", NULL, 0);
+        send_message(zygote->control, "b", handed, 2);
+    }
+    close(ends[0]);
+    return code;
+}

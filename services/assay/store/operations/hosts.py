@@ -1,0 +1,113 @@
+"""Worker hosts: their records, and the leases of one that is known to be dead."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from assay.config.settings import StoreSettings
+from assay.core.codec import pack, unpack
+from assay.core.errors import Saturated
+from assay.core.hosts.record import HOST_GONE, HOSTS_MAX, HostRecord, check_host
+from assay.core.ids import StageName, WorkerId
+from assay.core.store_limits import RETRY_AFTER_S
+from assay.store import codec
+from assay.store.link import SLICE, Link, Reply
+from assay.store.port import Reaped
+from assay.store.script import load_script
+
+_FIELDS: Final = ("address", "stages", "cores", "memory_bytes", "slots_max")
+
+
+class Hosts:
+    """What worker hosts and planners call."""
+
+    def __init__(self, link: Link, settings: StoreSettings) -> None:
+        self._link = link
+        self._settings = settings
+        self._put = load_script("put_host")
+        self._drop = load_script("drop_host")
+        self._hosts = load_script("hosts")
+        self._take_back = load_script("take_back")
+
+    async def put(self, host: HostRecord, *, lease_s: float) -> bool:
+        """See `Store.put_host`."""
+        check_host(host)
+        packed = pack({name: getattr(host, name) for name in _FIELDS})
+        lease_ms = max(1, int(lease_s * 1000))
+        result = await self._link.run(self._put, host.worker, packed, lease_ms, HOSTS_MAX)
+        if result < 0:
+            raise too_many_hosts()
+        return bool(result)
+
+    async def drop(self, worker: WorkerId) -> None:
+        """See `Store.drop_host`."""
+        await self._link.run(self._drop, worker)
+
+    async def all(self) -> Sequence[HostRecord]:
+        """See `Store.hosts`."""
+        found = await self._link.run(self._hosts)
+        return [_record(worker, packed) for worker, packed in found]
+
+    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
+        """See `Store.take_back`."""
+        settings = self._settings
+        redelivered = dead = 0
+        completed: list[Reply] = []
+        cursor: Reply = b"0"
+        while True:
+            cursor, again, buried, over = await self._link.run(
+                self._take_back,
+                *(stage, attempts_max, settings.dead_letters_max),
+                *(settings.dead_letters_per_tenant_max, worker, HOST_GONE, cursor, SLICE),
+            )
+            redelivered, dead = redelivered + again, dead + buried
+            completed += over
+            if cursor == b"0":
+                break
+        return Reaped(
+            redelivered=redelivered,
+            dead=dead,
+            expired=0,
+            completed=tuple(map(codec.completed_batch, completed)),
+        )
+
+
+class HostCalls:
+    """The calls of a store about hosts."""
+
+    _hosts: Hosts
+
+    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+        """See `Store.put_host`."""
+        return await self._hosts.put(host, lease_s=lease_s)
+
+    async def drop_host(self, worker: WorkerId) -> None:
+        """See `Store.drop_host`."""
+        await self._hosts.drop(worker)
+
+    async def hosts(self) -> Sequence[HostRecord]:
+        """See `Store.hosts`."""
+        return await self._hosts.all()
+
+    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
+        """See `Store.take_back`."""
+        return await self._hosts.take_back(stage, worker, attempts_max=attempts_max)
+
+
+def too_many_hosts() -> Saturated:
+    """The error that `put_host` raises."""
+    return Saturated(f"{HOSTS_MAX} worker hosts are registered", retry_after_s=RETRY_AFTER_S)
+
+
+def _record(worker: bytes, packed: bytes) -> HostRecord:
+    found = unpack(packed)
+    if not isinstance(found, dict):
+        message = "the record of a worker host is no mapping"
+        raise TypeError(message)
+    return HostRecord(
+        worker=WorkerId(worker.decode()),
+        address=str(found["address"]),
+        stages=tuple(StageName(str(stage)) for stage in found["stages"]),
+        cores=int(found["cores"]),
+        memory_bytes=int(found["memory_bytes"]),
+        slots_max=int(found["slots_max"]),
+    )

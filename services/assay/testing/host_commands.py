@@ -1,0 +1,50 @@
+"""The commands of the store in memory that are about worker hosts."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from assay.core.hosts.record import HostRecord
+from assay.core.ids import StageName, WorkerId
+from assay.core.records import Reaped
+from assay.testing.queue_model import QueueModel
+
+
+class Now(Protocol):
+    """The part of a clock that the store needs."""
+
+    def now_ns(self) -> int:
+        """Unix time."""
+
+
+class HostCommands:
+    """Mixed into `MemoryStore`."""
+
+    _model: QueueModel
+    _clock: Now
+
+    def _wake(self) -> None:
+        raise NotImplementedError
+
+    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+        """See `Store.put_host`."""
+        is_new = self._model.hosts.put(host, int(lease_s * 1e9), self._clock.now_ns())
+        self._model.changes.planning |= is_new
+        self._wake()
+        return is_new
+
+    async def drop_host(self, worker: WorkerId) -> None:
+        """See `Store.drop_host`."""
+        self._model.changes.planning |= self._model.hosts.drop(worker)
+        self._wake()
+
+    async def hosts(self) -> Sequence[HostRecord]:
+        """See `Store.hosts`."""
+        return self._model.hosts.all(self._clock.now_ns())
+
+    async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
+        """See `Store.take_back`."""
+        taken = self._model.take_back(
+            stage, worker, attempts_max=attempts_max, now_ns=self._clock.now_ns()
+        )
+        self._wake()
+        return taken

@@ -1,0 +1,377 @@
+"""The platform as separate processes, each of which is killed in the middle of real requests.
+
+    python -m tests.e2e.hosts --seed 7                    5,000 requests
+    python -m tests.e2e.hosts --seed 7 --requests 300     a short version
+
+Two APIs, two planners, a Valkey, and two worker hosts of three stages: one on the store, one by the
+API with a token of its own and no access to the store. Where this is root with `ip`, the second
+host is in a network namespace of its own, and another user if that one may read the interpreter.
+Every part is killed once (SIGKILL), in an order drawn from the seed, and started again. At the end
+every request must have ended once, with the reward that it deserves; the time until another planner
+leads must be under `FAILOVER_S_MAX`.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from assay.client import Backoff, Client, Request
+from assay.config.ready_files import Part, ready_file
+from assay.core.ids import StageName
+from assay.edge.clock import Clock
+from assay.edge.work.tokens import WorkerKeys, WorkerPass
+from assay.store.embedded import EmbeddedValkey
+from assay.v1 import planner_pb2, planner_pb2_grpc
+
+STAGES: Final = ("extract", "math.verify", "match")
+FAILOVER_S_MAX: Final = 15.0
+"""Beside the machine's own load: the lease is 4 s."""
+LEASE_S: Final = 4.0
+START_S_MAX: Final = 180.0
+RUN_S_MAX: Final = 1_200.0
+BATCH: Final = 100
+USER: Final = 64_900
+
+
+@dataclass(slots=True, kw_only=True)
+class Process:
+    """One part, and how to start it again."""
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    ready: Path
+    log: Path
+    running: subprocess.Popen[bytes] | None = None
+    lives: int = 0
+
+    async def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self.ready.unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            self.running = subprocess.Popen(  # noqa: ASYNC220 it returns at once
+                list(self.argv), env=dict(self.environment), stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        self.lives += 1
+        end_s = time.monotonic() + START_S_MAX
+        while not self.ready.exists():
+            if self.running.poll() is not None or time.monotonic() > end_s:
+                message = f"{self.name} does not start: {self.log.read_text()[-2_000:]}"
+                raise RuntimeError(message)
+            await asyncio.sleep(0.1)
+
+    def addresses(self) -> Mapping[str, str]:
+        """Where it listens."""
+        return dict(json.loads(self.ready.read_text()))
+
+    def kill(self) -> None:
+        """SIGKILL to it and all that it started."""
+        if self.running is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.running.pid, signal.SIGKILL)
+            self.running.wait()
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """The processes of one run, and what was seen."""
+
+    folder: Path
+    store: EmbeddedValkey
+    parts: dict[str, Process] = field(default_factory=dict)
+    failover_s: list[float] = field(default_factory=list)
+
+
+def free_port() -> str:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])
+
+
+@asynccontextmanager
+async def own_network() -> AsyncIterator[tuple[list[str], str, str]]:
+    """What starts a process as another user in a namespace, and the addresses of both sides."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "setpriv"))):
+        yield [], "127.0.0.1", "127.0.0.1"
+        return
+    tag = secrets.token_hex(3)
+    name, here, there = f"assay{tag}", f"10.213.{secrets.randbelow(250)}.1", ""
+    there = here[:-1] + "2"
+
+    def ip(*arguments: str) -> None:
+        subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+    ip("netns", "add", name)
+    try:
+        ip("link", "add", f"va{tag}", "type", "veth", "peer", "name", f"vb{tag}", "netns", name)
+        ip("addr", "add", f"{here}/30", "dev", f"va{tag}")
+        ip("link", "set", f"va{tag}", "up")
+        ip("-n", name, "addr", "add", f"{there}/30", "dev", f"vb{tag}")
+        for device in (f"vb{tag}", "lo"):
+            ip("-n", name, "link", "set", device, "up")
+        within = ["ip", "netns", "exec", name]
+        user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+        trying = [*within, *user, sys.executable, "-c", "import assay.worker.build"]
+        sees_us = await asyncio.to_thread(_succeeds, trying)
+        yield [*within, *(user if sees_us else ())], here, there
+    finally:
+        ip("netns", "del", name)
+
+
+def _succeeds(command: Sequence[str]) -> bool:
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+def environment(data_dir: Path, **settings: str) -> dict[str, str]:
+    """A part's environment; nothing of ours but the path."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
+    named = {f"ASSAY_{name}": value for name, value in settings.items()}
+    return {**kept, "ASSAY_DATA_DIR": str(data_dir), "OMP_NUM_THREADS": "1", **named}
+
+
+def api(run: Run, number: int, host: str, key_file: Path) -> Process:
+    """One replica of the API; it keeps its ports when it is started again."""
+    data_dir = run.folder / f"api{number}"
+    return Process(
+        name=f"api{number}",
+        argv=[sys.executable, "-m", "assay.reward"],
+        environment=environment(
+            data_dir,
+            STORE__URL=run.store.url,
+            REWARD__HOST=host,
+            REWARD__GRPC_PORT=free_port(),
+            REWARD__HTTP_PORT=free_port(),
+            REWARD__WORKER_PORT=free_port(),
+            REWARD__WORKER_KEY_FILE=str(key_file),
+            OPERATOR__ALLOW_OPEN_PORTS="true",
+        ),
+        ready=ready_file(data_dir, Part.REWARD),
+        log=run.folder / f"api{number}.log",
+    )
+
+
+def planner(run: Run, number: int) -> Process:
+    """One of the planners."""
+    data_dir = run.folder / f"planner{number}"
+    return Process(
+        name=f"planner{number}",
+        argv=[sys.executable, "-m", "assay.planner"],
+        environment=environment(
+            data_dir,
+            STORE__URL=run.store.url,
+            PLANNER__GRPC_PORT=free_port(),
+            PLANNER__LEASE_S=str(LEASE_S),
+            PLANNER__SLOTS_MIN="1",
+            PLANNER__SLOTS_MAX="3",
+        ),
+        ready=ready_file(data_dir, Part.PLANNER),
+        log=run.folder / f"planner{number}.log",
+    )
+
+
+def host(run: Run, name: str, prefix: Sequence[str], listens: str, **settings: str) -> Process:
+    """A worker host of the three stages."""
+    data_dir = run.folder / name
+    given = environment(
+        data_dir,
+        WORKER__STAGES=json.dumps(STAGES),
+        WORKER__SLOTS="1",
+        WORKER__CONTROL_HOST=listens,
+        WORKER__CONTROL_PORT=free_port(),
+        OPERATOR__ALLOW_OPEN_PORTS="true",
+        **settings,
+    )
+    if prefix:
+        os.chown(data_dir, USER, USER)
+    return Process(
+        name=name,
+        argv=[*prefix, sys.executable, "-m", "assay.worker"],
+        environment=given,
+        ready=ready_file(data_dir, Part.WORKER),
+        log=run.folder / f"{name}.log",
+    )
+
+
+def rows(count: int, draw: random.Random) -> list[tuple[str, Request, float]]:
+    """Requests, each with its pipeline and the reward that it deserves."""
+    found = []
+    for number in range(count):
+        value, right = draw.randrange(10_000), draw.random() < 0.6
+        said = value if right else value + 1
+        if number % 3:
+            response, pipeline = f"So the answer is \\boxed{{{said}}}.", "math"
+            reference: dict[str, object] = {"answers": [str(value)]}
+        else:
+            response, pipeline, reference = str(said), "exact", {"answers": [str(value)]}
+        request = Request(request_id=f"r{number}", response=response, reference=reference)
+        found.append((pipeline, request, float(right)))
+    return found
+
+
+async def train(addresses: Sequence[str], work: Sequence[tuple[str, Request, float]]) -> None:
+    """Submit all in batches, half to each API, and check every result."""
+    backoff = Backoff(first_s=0.2, longest_s=2.0, total_s=RUN_S_MAX)
+    deserved = {request.request_id: reward for _, request, reward in work}
+    ended: Counter[str] = Counter()
+    many = asyncio.Semaphore(6)
+
+    async def one(client: Client, pipeline: str, batch: Sequence[Request], name: str) -> None:
+        async with many:
+            task = await client.register_task(f"task-{pipeline}", pipeline=pipeline)
+            opened = await client.open_batch(task, size=len(batch), batch_id=name, deadline_s=600)
+            await opened.submit(batch)
+            async for result in opened.results():
+                ended[result.request_id] += 1
+                wanted = deserved[result.request_id]
+                if result.outcome.value != "SCORED" or result.reward != wanted:
+                    message = f"{result.request_id}: {result.outcome} {result.reward} {wanted}"
+                    raise AssertionError(message)
+
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+        clients = [await stack.enter_async_context(Client(at, backoff=backoff)) for at in addresses]
+        for pipeline in ("math", "exact"):
+            mine = [request for of, request, _ in work if of == pipeline]
+            for first in range(0, len(mine), BATCH):
+                client = clients[(first // BATCH) % len(clients)]
+                group.create_task(
+                    one(client, pipeline, mine[first : first + BATCH], f"{pipeline}-{first}")
+                )
+    if set(ended) != set(deserved) or set(ended.values()) != {1}:
+        lost = len(set(deserved) - set(ended))
+        message = f"{lost} requests lost, {sum(n > 1 for n in ended.values())} ended twice"
+        raise AssertionError(message)
+
+
+async def leads(part: Process) -> bool:
+    """Whether a planner says that it leads."""
+    try:
+        async with grpc.aio.insecure_channel(part.addresses()["grpc"]) as channel:
+            stub = planner_pb2_grpc.PlannerServiceStub(channel)
+            return (await stub.GetPlan(planner_pb2.GetPlanRequest(), timeout=2)).leading
+    except (grpc.aio.AioRpcError, OSError, ValueError):
+        return False
+
+
+async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    end_s = time.monotonic() + START_S_MAX
+    while not await holds():
+        if time.monotonic() > end_s:
+            raise AssertionError(what)
+        await asyncio.sleep(0.1)
+
+
+async def kill_planner(run: Run, draw: random.Random) -> None:
+    """Kill the one that leads; the other must lead in time."""
+    names = ["planner1", "planner2"]
+    leading = [name for name in names if await leads(run.parts[name])]
+    victim = leading[0] if leading else draw.choice(names)
+    other = next(name for name in names if name != victim)
+    begun_s = time.monotonic()
+    run.parts[victim].kill()
+    await until(lambda: leads(run.parts[other]), f"{other} does not lead")
+    run.failover_s.append(time.monotonic() - begun_s)
+    await run.parts[victim].start()
+
+
+async def kill_all_once(run: Run, draw: random.Random, pause_s: float) -> None:
+    """Each part, one after the other."""
+    order = ["api1", "api2", "planner", "direct", "remote", "store"]
+    draw.shuffle(order)
+    for name in order:
+        await asyncio.sleep(pause_s)
+        print(f"kill {name}", flush=True)
+        if name == "planner":
+            await kill_planner(run, draw)
+        elif name == "store":
+            os.kill(run.store.pid or 0, signal.SIGKILL)
+        else:
+            run.parts[name].kill()
+            await run.parts[name].start()
+
+
+async def play(seed: int, count: int, pause_s: float) -> Run:
+    """One run; raises AssertionError for what must not be."""
+    draw = random.Random(seed)
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-e2e-")))
+        folder.chmod(0o755)
+        prefix, here, there = await stack.enter_async_context(own_network())
+        store = EmbeddedValkey(folder / "store")
+        await store.start()
+        stack.push_async_callback(store.stop)
+        keeping = asyncio.create_task(store.keep_alive())
+        stack.callback(keeping.cancel)
+        run = Run(folder=folder, store=store)
+        key, token = folder / "keys", folder / "remote.token"
+        key.write_text(secrets.token_hex(32))
+        key.chmod(0o600)
+        one = WorkerPass(
+            stages=tuple(map(StageName, STAGES)),
+            expires_ns=Clock().now_ns() + 3_600 * 10**9,
+            name="remote",
+        )
+        token.write_text(WorkerKeys.parsed(key.read_bytes()).mint(one))
+        found = [api(run, 1, here, key), api(run, 2, here, key), planner(run, 1), planner(run, 2)]
+        ports = ",".join(
+            f"{here}:{part.environment['ASSAY_REWARD__WORKER_PORT']}" for part in found[:2]
+        )
+        by_api = {"WORKER__API": ports, "WORKER__API_TOKEN_FILE": str(token)}
+        found.append(host(run, "direct", [], "127.0.0.1", STORE__URL=store.url))
+        found.append(host(run, "remote", prefix, there, **by_api))
+        run.parts = {part.name: part for part in found}
+        for part in found:
+            stack.callback(part.kill)
+        await asyncio.gather(*(part.start() for part in found))
+        addresses = [run.parts[name].addresses()["grpc"] for name in ("api1", "api2")]
+        async with asyncio.timeout(RUN_S_MAX), asyncio.TaskGroup() as group:
+            group.create_task(train(addresses, rows(count, draw)))
+            group.create_task(kill_all_once(run, draw, pause_s))
+        if max(run.failover_s) > FAILOVER_S_MAX:
+            message = f"another planner led after {max(run.failover_s):.1f} s"
+            raise AssertionError(message)
+        print(
+            f"the remote host: network namespace of its own {bool(prefix)}, "
+            f"another user {'setpriv' in prefix}"
+        )
+        return run
+
+
+def main() -> None:
+    """See the head of this module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--requests", type=int, default=5_000)
+    parser.add_argument("--pause", type=float, default=5.0, help="seconds between two kills")
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    begun_s = time.monotonic()
+    run = asyncio.run(play(options.seed, options.requests, options.pause))
+    print(
+        f"{options.requests} requests, nothing lost; another planner led after "
+        f"{max(run.failover_s):.1f} s; {time.monotonic() - begun_s:.0f} s in all"
+    )
+
+
+if __name__ == "__main__":
+    main()

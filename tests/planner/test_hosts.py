@@ -1,0 +1,225 @@
+"""One planner and several worker hosts: real ones, ones that stop listening, ones that lie."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from tests.planner.live import STAGE, RunHost, RunPlanner, Trainer, until
+
+from assay.config.access import OperatorSettings
+from assay.core.errors import DependencyDown, InvalidRequest
+from assay.core.hosts.record import HostRecord
+from assay.core.ids import StageName, WorkerId
+from assay.edge.auth import Operator
+from assay.edge.clock import Clock
+from assay.planner.service.host_view import AWAY_NS, STUBBORN_NS
+from assay.planner.service.hosts import HostsScaler
+from assay.store.port import Store
+from assay.v1 import worker_pb2, worker_pb2_grpc
+
+ONE = StageName("one")
+LONG_S = 600.0
+
+
+class Movable(Clock):
+    """The clock, with jumps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return super().monotonic_ns() + self.ahead_ns
+
+
+class Said(worker_pb2_grpc.PoolServiceServicer):
+    """A pool service that answers what a test wants."""
+
+    def __init__(self, worker: str) -> None:
+        self.worker = worker
+        self.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=1, slots_ready=1)]
+        self.obeys = True
+        self.asked: list[int] = []
+
+    async def ListPools(self, request: Any, context: Any) -> worker_pb2.ListPoolsResponse:
+        return worker_pb2.ListPoolsResponse(pools=self.pools, worker=self.worker)
+
+    async def ResizePool(self, request: Any, context: Any) -> worker_pb2.ResizePoolResponse:
+        self.asked.append(request.slots)
+        if self.obeys:
+            self.pools = [worker_pb2.StagePool(stage=ONE, slots_desired=request.slots)]
+        return worker_pb2.ResizePoolResponse(pool=self.pools[0])
+
+
+class Scene:
+    """A scaler, and hosts that register and say things."""
+
+    def __init__(self, store: Store, folder: Path, stack: AsyncExitStack) -> None:
+        self.store = store
+        self.clock = Movable()
+        self._stack = stack
+        self._servers: dict[str, grpc.aio.Server] = {}
+        self.scaler = HostsScaler(
+            store,
+            ready_file=folder / "none.json",
+            fallback="127.0.0.1:1",
+            operator=Operator(OperatorSettings()),
+            cores_of=lambda _: 1.0,
+            attempts_max=3,
+            clock=self.clock,
+        )
+        stack.push_async_callback(self.scaler.close)
+
+    async def host(self, name: str, *, cores: int = 4, slots_max: int = 10) -> Said:
+        said = Said(name)
+        server = grpc.aio.server()
+        worker_pb2_grpc.add_PoolServiceServicer_to_server(said, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        self._stack.push_async_callback(server.stop, None)
+        self._servers[name] = server
+        record = HostRecord(
+            worker=WorkerId(name), address=f"127.0.0.1:{port}", stages=(ONE,), cores=cores,
+            memory_bytes=1 << 33, slots_max=slots_max,
+        )  # fmt: skip
+        await self.store.put_host(record, lease_s=LONG_S)
+        return said
+
+    async def stop(self, name: str) -> None:
+        await self._servers[name].stop(None)
+
+    async def desired(self) -> int:
+        return sum(pool.desired for pool in await self.scaler.pools())
+
+
+@pytest.fixture
+async def scene(store: Store, tmp_path: Path) -> AsyncIterator[Scene]:
+    async with AsyncExitStack() as stack:
+        yield Scene(store, tmp_path, stack)
+
+
+async def test_pools_are_sums_and_slots_go_where_the_least_is_used(scene: Scene) -> None:
+    small, large = await scene.host("small", cores=2), await scene.host("large", cores=8)
+    (pool,) = await scene.scaler.pools()
+    assert (pool.desired, pool.ready, pool.slots_max) == (2, 2, 20)
+    assert sorted(one.cores for one in pool.machines) == [2, 8]
+    assert (await scene.scaler.resize(ONE, 10)).desired == 10
+    assert (small.asked, large.asked) == ([2], [8])
+
+
+async def test_a_host_that_does_not_take_a_size_is_asked_no_more_and_others_get_its_slots(
+    scene: Scene,
+) -> None:
+    liar, honest = await scene.host("a-liar"), await scene.host("b-honest")
+    liar.obeys = False
+    await scene.scaler.pools()
+    assert (await scene.scaler.resize(ONE, 6)).desired == 6
+    assert (len(liar.asked), honest.asked[-1]) == (1, 5)
+    await scene.scaler.pools()
+    await scene.scaler.resize(ONE, 8)
+    assert (len(liar.asked), honest.asked[-1]) == (1, 7)
+    scene.clock.ahead_ns += STUBBORN_NS
+    liar.obeys = True
+    await scene.scaler.pools()
+    await scene.scaler.resize(ONE, 9)
+    assert len(liar.asked) == 2, "it is tried again later"
+
+
+async def test_numbers_that_cannot_be_are_not_believed(scene: Scene) -> None:
+    host = await scene.host("one")
+    host.pools = [
+        worker_pb2.StagePool(stage=ONE, slots_desired=-5, slots_ready=2, slots_busy=9),
+        worker_pb2.StagePool(stage=ONE, slots_desired=1_000),
+        worker_pb2.StagePool(stage="anothers", slots_desired=7, slots_ready=7),
+    ]
+    (pool,) = await scene.scaler.pools()
+    assert (pool.stage, pool.desired, pool.ready, pool.busy) == (ONE, 0, 2, 2)
+
+
+async def test_a_host_that_is_silent_is_not_counted_on_and_keeps_its_leases(
+    scene: Scene,
+) -> None:
+    await scene.host("stays")
+    await scene.host("silent")
+    assert await scene.desired() == 2
+    silent = scene.scaler.hosts[0]
+    silent.record = HostRecord(
+        worker=silent.record.worker, address="203.0.113.1:9", stages=(ONE,), cores=4,
+        memory_bytes=1, slots_max=10,
+    )  # fmt: skip
+    await scene.store.put_host(silent.record, lease_s=LONG_S)
+    silent.answered_ns -= AWAY_NS
+    (pool,) = await scene.scaler.pools()
+    assert (pool.desired, pool.condition) == (1, "HostsAway: 1 of 2")
+    assert len(await scene.store.hosts()) == 2, "it is not known to be dead"
+
+
+async def test_one_whose_address_was_never_right_is_not_taken_for_dead(scene: Scene) -> None:
+    record = HostRecord(
+        worker=WorkerId("elsewhere"), address="127.0.0.1:1", stages=(ONE,), cores=4,
+        memory_bytes=1, slots_max=10,
+    )  # fmt: skip
+    await scene.store.put_host(record, lease_s=LONG_S)
+    for _ in range(3):
+        with pytest.raises(DependencyDown, match="does not answer"):
+            await scene.scaler.pools()
+        scene.clock.ahead_ns += 10 * AWAY_NS
+    assert len(await scene.store.hosts()) == 1
+
+
+@pytest.mark.parametrize("how", ["nothing listens", "its successor has the port"])
+async def test_a_host_whose_process_is_gone_gives_its_leases_back_at_once(
+    plugin: None, scene: Scene, trainer: Trainer, how: str
+) -> None:
+    said = await scene.host("dies")
+    await scene.host("lives")
+    batch = await trainer.open(await trainer.task(), 3)
+    await trainer.submit(batch, ["a", "b", "c"])
+    await scene.store.claim(StageName(STAGE), claims_max=2, lease_s=LONG_S, worker=WorkerId("dies"))
+    record = next(one for one in await scene.store.hosts() if one.worker == "dies")
+    serving = HostRecord(
+        worker=record.worker, address=record.address, stages=(ONE, StageName(STAGE)), cores=4,
+        memory_bytes=1, slots_max=10,
+    )  # fmt: skip
+    await scene.store.put_host(serving, lease_s=LONG_S)
+    assert await scene.desired() == 2
+    if how == "nothing listens":
+        await scene.stop("dies")
+    else:
+        said.worker = "next"
+    await scene.desired()
+    scene.clock.ahead_ns += 2 * 10**9
+    assert await scene.desired() == 1
+    assert [one.worker for one in await scene.store.hosts()] == ["lives"]
+    again = await scene.store.claim(
+        StageName(STAGE), claims_max=9, lease_s=LONG_S, worker=WorkerId("lives")
+    )
+    assert sorted(one.attempt for one in again) == [1, 2, 2]
+
+
+async def test_without_a_host_for_a_stage_a_size_is_refused(scene: Scene) -> None:
+    await scene.host("one")
+    await scene.scaler.pools()
+    with pytest.raises(InvalidRequest, match="nowhere"):
+        await scene.scaler.resize(StageName("nowhere"), 2)
+
+
+async def test_a_batch_is_served_by_all_hosts_and_by_those_that_come_later(
+    run_host: RunHost, run_planner: RunPlanner, trainer: Trainer
+) -> None:
+    first = await run_host()
+    planner = await run_planner(slots_max=6)
+    batch = await trainer.waiting(await trainer.task(), 8)
+    await until(lambda: first.slots() == 6, planner.why)
+    second = await run_host(slots=1)
+    await until(lambda: first.slots() + second.slots() == 6, "one place for each slot")
+    await asyncio.wait_for(first.service.membership.leave(), 5)
+    await first.service.control.stop()
+    await until(lambda: second.slots() == 6, planner.why)
+    trainer.go()
+    await trainer.over(batch)
+    await until(lambda: second.slots() == 0, planner.why)

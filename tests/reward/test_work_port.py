@@ -1,0 +1,406 @@
+"""The port of workers without the store: what a token permits, and what none permits."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.store.driver import FIRST, SECOND, TENANT, Driver, eventually, requests
+from tests.store.remote import KEY, WorkPort, token_for
+
+from assay.core.errors import (
+    AssayError,
+    DependencyDown,
+    InvalidRequest,
+    PermissionDenied,
+    Unauthenticated,
+)
+from assay.core.hosts.record import HostRecord
+from assay.core.ids import BatchId, JobId, StageName, WorkerId
+from assay.core.outcome import Outcome
+from assay.core.records import EndRequest, FinishStatus, HandOver, Lease, Report, StageReport
+from assay.edge.clock import Clock
+from assay.edge.work.tokens import WorkerKeys, WorkerPass
+from assay.reward.workers.gateway import scopes_of
+from assay.store.port import Store
+from assay.v1 import worker_pb2, worker_pb2_grpc
+from assay.worker.remote.store import RemoteStore
+
+NAME = WorkerId("host")
+LONG_S = 600.0
+SCORED = EndRequest(outcome=Outcome.SCORED, reward=1.0, body=b"")
+NONE = Lease(job_id=JobId("x"), fence=1)
+DONE, STALE = FinishStatus.DONE, FinishStatus.STALE
+
+
+class Scene:
+    """A store, the port, and workers with tokens."""
+
+    def __init__(self, store: Store, port: WorkPort) -> None:
+        self.drive = Driver(store)
+        self.store = store
+        self.port = port
+        self.workers: list[RemoteStore] = []
+
+    def worker(self, *stages: str, **options: str) -> RemoteStore:
+        one = self.port.worker(*stages, **options)
+        self.workers.append(one)
+        return one
+
+    async def waiting(self, count: int = 4) -> None:
+        await self.drive.open()
+        await self.drive.submit(requests(*(f"r{number}" for number in range(count))))
+
+
+@pytest.fixture
+async def scene(store: Store, tmp_path: Path) -> AsyncIterator[Scene]:
+    port = WorkPort(store, tmp_path)
+    await port.start()
+    found = Scene(store, port)
+    yield found
+    for one in found.workers:
+        await one.close()
+    await port.listener.stop()
+
+
+async def claims_of(worker: RemoteStore, stage: StageName = FIRST, count: int = 9) -> Any:
+    return await worker.claim(stage, claims_max=count, lease_s=LONG_S, worker=NAME)
+
+
+def report(lease: Lease, finish: Any = SCORED) -> Report:
+    times = StageReport(worker=NAME, started_after_ns=1, finished_after_ns=2)
+    return Report(lease=lease, report=times, finish=finish)
+
+
+async def finish(worker: RemoteStore, *reports: Report, stage: StageName = FIRST) -> Any:
+    return (await worker.finish(stage, reports, 3)).statuses
+
+
+# -- stages --------------------------------------------------------------------------------------
+
+Call = Callable[[RemoteStore], Awaitable[object]]
+OF_ANOTHER_STAGE: dict[str, Call] = {
+    "claim": lambda one: claims_of(one, SECOND),
+    "wait": lambda one: one.wait_for_work([FIRST, SECOND], timeout_s=0.1),
+    "beat": lambda one: one.beat(SECOND, lease_s=1.0, leases=[NONE]),
+    "finish": lambda one: one.finish(SECOND, [report(NONE)], 3),
+    "sweep": lambda one: one.reap(SECOND, attempts_max=1, jobs_max=1),
+    "join": lambda one: one.put_host(
+        HostRecord(
+            worker=NAME, address="a:1", stages=(FIRST, SECOND), cores=1, memory_bytes=1, slots_max=1
+        ),
+        lease_s=5.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("call", OF_ANOTHER_STAGE.values(), ids=OF_ANOTHER_STAGE)
+async def test_a_token_reaches_its_own_stages_only(scene: Scene, call: Call) -> None:
+    await scene.waiting()
+    await scene.drive.hand_over(await scene.drive.claim(2))
+    with pytest.raises(PermissionDenied, match="does not permit 'run'"):
+        await call(scene.worker(FIRST))
+    assert (await scene.drive.depth(SECOND)).queued == 2
+    assert not await scene.store.hosts()
+
+
+@pytest.mark.parametrize("call", OF_ANOTHER_STAGE.values(), ids=OF_ANOTHER_STAGE)
+async def test_the_operators_token_alone_only_enrolls(scene: Scene, call: Call) -> None:
+    one = scene.worker(FIRST, SECOND)
+    async with scene.port.channel() as channel:
+        stub = worker_pb2_grpc.WorkServiceStub(channel)
+        shown = (("authorization", f"Bearer {token_for(FIRST, SECOND)}"),)
+        with pytest.raises(grpc.aio.AioRpcError, match="only to enroll"):
+            await stub.Claim(
+                worker_pb2.ClaimRequest(stages=[FIRST], claims_max=1, lease_s=1), metadata=shown
+            )
+    await call(one)  # with its own token it may
+
+
+def changed(token: str) -> dict[str, str]:
+    """Tokens that no key signed."""
+    head, body, mac = token.split(".")
+    content = json.loads(base64.urlsafe_b64decode(body + "=="))
+    more = json.dumps({**content, "stages": [FIRST, SECOND]}).encode()
+    other = WorkerPass(stages=(FIRST,), expires_ns=2**62, name="x")
+    return {
+        "other stages": f"{head}.{base64.urlsafe_b64encode(more).decode().rstrip('=')}.{mac}",
+        "no seal": f"{head}.{body}.",
+        "short seal": f"{head}.{body}.{mac[:-1]}",
+        "another key": WorkerKeys([b"z" * 64]).mint(other),
+        "another form": "x" * 50,
+        "half": f"{head}.{body}",
+    }
+
+
+@pytest.mark.parametrize("kind", changed(token_for(FIRST)))
+async def test_a_token_that_no_key_signed_is_no_one(scene: Scene, kind: str) -> None:
+    one = scene.worker(token=changed(token_for(FIRST))[kind])
+    with pytest.raises(Unauthenticated):
+        await claims_of(one)
+
+
+async def test_a_token_that_has_expired_is_refused_and_a_renewed_one_keeps_its_leases(
+    store: Store, tmp_path: Path
+) -> None:
+    port = WorkPort(store, tmp_path, token_s=1.0)
+    await port.start()
+    scene = Scene(store, port)
+    old = scene.worker(token=token_for(FIRST, expires_ns=1))
+    with pytest.raises(Unauthenticated, match="expired"):
+        await claims_of(old)
+    await scene.waiting()
+    one = scene.worker(FIRST)
+    claims = await claims_of(one)
+    first = one.session
+    for _ in range(2):  # past the end of the first token; the worker renews it half-way
+        await asyncio.sleep(0.6)
+        assert not await one.beat(FIRST, lease_s=LONG_S, leases=[claims[0].lease])
+    assert await finish(one, *(report(claim.lease) for claim in claims)) == (DONE,) * 4
+    assert one.session != first
+    await old.close()
+    await one.close()
+    await port.listener.stop()
+
+
+# -- leases --------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_finished_or_renewed_that_was_not_leased_to_the_worker(
+    scene: Scene,
+) -> None:
+    await scene.waiting()
+    owner, thief = scene.worker(FIRST, name="owner"), scene.worker(FIRST, name="thief")
+    claims = await claims_of(owner)
+    direct = [
+        Lease(job_id=JobId(claim.lease.job_id.split("~")[0]), fence=claim.lease.fence)
+        for claim in claims
+    ]
+    guessed = [
+        Lease(job_id=JobId(f"{lease.job_id}~run~0~{'A' * 22}"), fence=lease.fence)
+        for lease in direct
+    ]
+    for stolen in ([claim.lease for claim in claims], direct, guessed):
+        assert await finish(thief, *map(report, stolen)) == (STALE,) * 4
+        assert await thief.beat(FIRST, lease_s=1.0, leases=stolen) == stolen
+    later = [Lease(job_id=one.lease.job_id, fence=one.lease.fence + 1) for one in claims]
+    assert await finish(owner, *map(report, later)) == (STALE,) * 4
+    assert not await scene.drive.results()
+    assert await finish(owner, *(report(claim.lease) for claim in claims)) == (DONE,) * 4
+
+
+async def test_a_lease_of_one_stage_is_none_of_another(scene: Scene) -> None:
+    await scene.waiting()
+    one = scene.worker(FIRST, SECOND)
+    claims = await claims_of(one)
+    assert await finish(one, *(report(c.lease) for c in claims), stage=SECOND) == (STALE,) * 4
+
+
+async def test_a_hand_over_goes_to_the_next_stage_whatever_the_worker_says(scene: Scene) -> None:
+    await scene.waiting(1)
+    one = scene.worker(FIRST, SECOND)
+    (claim,) = await claims_of(one)
+    end = HandOver(next_stage=StageName("judge"), handover=b"binary", gathers=True)
+    assert await finish(one, report(claim.lease, end)) == (DONE,)
+    (last,) = await claims_of(one, SECOND)
+    assert last.handover == b"binary"
+    with pytest.raises(InvalidRequest, match="the last one") as refused:
+        await finish(one, report(last.lease, end), stage=SECOND)
+    assert refused.value.field == "reports[0].finish.hand_over"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reward"),
+    [
+        (Outcome.CANCELLED, None), (Outcome.EXPIRED, None), (Outcome.SCORED, None),
+        (Outcome.INFRA_FAILED, 1.0), (Outcome.SCORED, float("nan")), (Outcome.SCORED, float("inf")),
+    ],
+)  # fmt: skip
+async def test_an_end_that_no_worker_can_mean_is_refused_and_changes_nothing(
+    scene: Scene, outcome: Outcome, reward: float | None
+) -> None:
+    await scene.waiting(2)
+    one = scene.worker(FIRST)
+    good, bad = await claims_of(one)
+    end = EndRequest(outcome=outcome, reward=reward, body=b"")
+    with pytest.raises(InvalidRequest, match=r"reports\[1\]"):
+        await finish(one, report(good.lease), report(bad.lease, end))
+    assert not await scene.drive.results()
+
+
+async def test_a_claim_whose_caller_has_gone_is_given_back(scene: Scene) -> None:
+    one = scene.worker(FIRST)
+    await one.check()
+    sleeping = asyncio.create_task(one.wait_for_work([FIRST], timeout_s=20.0))
+    async with scene.port.channel() as channel:
+        stub = worker_pb2_grpc.WorkServiceStub(channel)
+        call = stub.Claim(
+            worker_pb2.ClaimRequest(stages=[FIRST], claims_max=9, lease_s=LONG_S, wait_ms=20_000),
+            metadata=(("authorization", f"Bearer {one.session}"),),
+        )
+        await asyncio.sleep(0.2)  # both sleep: one of them will be told
+        call.cancel()
+        await asyncio.sleep(0.1)
+    await scene.waiting(2)
+    assert await sleeping == FIRST
+
+    async def all_wait() -> bool:
+        depth = await scene.drive.depth()
+        return (depth.queued, depth.running) == (2, 0)
+
+    await eventually(all_wait)
+
+
+async def test_one_reply_is_bounded_and_says_that_there_is_more(scene: Scene) -> None:
+    await scene.drive.open()
+    large = [one for name in range(40) for one in requests(f"r{name}")]
+    from dataclasses import replace
+
+    await scene.drive.submit([replace(one, response=b"x" * 300_000) for one in large])
+    one = scene.worker(FIRST)
+    await one.check()
+    options = [("grpc.max_receive_message_length", -1)]
+    async with grpc.aio.insecure_channel(scene.port.address, options=options) as channel:
+        stub = worker_pb2_grpc.WorkServiceStub(channel)
+        answer = await stub.Claim(
+            worker_pb2.ClaimRequest(stages=[FIRST], claims_max=40, lease_s=LONG_S),
+            metadata=(("authorization", f"Bearer {one.session}"),),
+        )
+    assert (len(answer.claims), answer.more) == (16, True)
+    assert len(await claims_of(one, count=40)) == 24
+
+
+# -- what is kept --------------------------------------------------------------------------------
+
+
+async def test_artifacts_of_other_pipelines_are_neither_read_nor_written(scene: Scene) -> None:
+    cpp, text = scene.worker("cpp.compile"), scene.worker("math.verify")
+    await scene.store.artifact_put("audit:verdict:abc", b"the platform's")
+    for one in (cpp, text):
+        assert await one.artifact_get("audit:verdict:abc") is None
+    await cpp.artifact_put("audit:verdict:abc", b"mine")
+    assert await text.artifact_get("audit:verdict:abc") is None
+    assert await scene.store.artifact_get("audit:verdict:abc") == b"the platform's"
+    assert await cpp.artifact_get("audit:verdict:abc") == b"mine"
+
+
+async def test_a_host_that_runs_untrusted_code_gets_no_leave_for_providers(scene: Scene) -> None:
+    one = scene.worker("python.run")
+    with pytest.raises(PermissionDenied, match="providers"):
+        await one.permit(TENANT, "judge", {"requests": (1, 10)})
+
+
+def test_stages_that_pipelines_connect_are_one_scope() -> None:
+    class Spec:
+        def __init__(self, *stages: str) -> None:
+            self.spec = self
+            self.stages = tuple(map(StageName, stages))
+
+    pipelines: Any = {"p": Spec("c", "d"), "q": Spec("a", "b"), "r": Spec("b", "c"), "s": Spec("z")}
+    assert scopes_of(pipelines) == {"a": "a", "b": "a", "c": "a", "d": "a", "z": "z"}
+
+
+# -- lives ---------------------------------------------------------------------------------------
+
+
+async def test_the_next_life_takes_back_what_a_killed_one_held_and_no_other_can(
+    scene: Scene, tmp_path: Path
+) -> None:
+    await scene.waiting()
+    killed, stranger = scene.worker(FIRST, name="host:1"), scene.worker(FIRST, name="host:9")
+    assert len(await claims_of(killed)) == 4
+    await scene.port.listener.gateway.store.put_host(
+        HostRecord(
+            worker=WorkerKeys([KEY]).read(killed.session).worker, address="a:1", stages=(FIRST,),
+            cores=1, memory_bytes=1, slots_max=1,
+        ),
+        lease_s=60,
+    )  # fmt: skip
+    await stranger.take_back(FIRST, WorkerId("host:1"), attempts_max=3)
+    operators = WorkerPass(stages=(FIRST,), expires_ns=2**62, name="x")
+    with pytest.raises(Unauthenticated):
+        await scene.port.gateway.leave(operators, WorkerKeys([KEY]).mint(operators))
+    assert (await scene.drive.depth()).running == 4
+    following = scene.worker(FIRST, name="host:2")
+    following._tokens.predecessor = ("host:1", killed.session)
+    taken = await following.take_back(FIRST, WorkerId("host:1"), attempts_max=3)
+    assert taken.redelivered == 4
+    assert not await scene.store.hosts()
+    assert sorted(one.attempt for one in await claims_of(following)) == [2, 2, 2, 2]
+
+
+async def test_two_hosts_of_one_name_are_two_workers(scene: Scene) -> None:
+    await scene.waiting()
+    one, other = scene.worker(FIRST), scene.worker(FIRST)
+    claims = await claims_of(one)
+    assert await finish(other, *(report(claim.lease) for claim in claims)) == (STALE,) * 4
+
+
+async def test_when_one_api_is_gone_the_worker_asks_the_other(
+    scene: Scene, store: Store, tmp_path: Path
+) -> None:
+    folder = tmp_path / "second"
+    folder.mkdir()
+    second = WorkPort(store, folder)
+    await second.start()
+    file = tmp_path / "token"
+    file.write_text(token_for(FIRST))
+    from assay.worker.remote.token import TokenFiles
+
+    one = RemoteStore(
+        [scene.port.address, second.address], worker=NAME,
+        tokens=TokenFiles(file, tmp_path / "kept"), authority=None, clock=Clock(),
+    )  # fmt: skip
+    await scene.waiting()
+    claims = await claims_of(one)
+    await scene.port.listener.stop()
+    with pytest.raises(DependencyDown, match=r"worker\.api"):
+        await finish(one, *(report(claim.lease) for claim in claims))
+    assert await finish(one, *(report(claim.lease) for claim in claims)) == (DONE,) * 4
+    await one.close()
+    await second.listener.stop()
+
+
+# -- anything at all -----------------------------------------------------------------------------
+
+
+@given(st.text(max_size=60), st.integers(0, 2**60))
+def test_no_text_is_a_lease_but_what_was_given(shown: str, fence: int) -> None:
+    keys = WorkerKeys([KEY])
+    seal = keys.seal(["w", "s", 7, "j", "", 0])
+    assert keys.is_sealed(["w", "s", 7, "j", "", 0], seal)
+    assert not keys.is_sealed(["w", "s", 7, "j", "", 0], shown)
+    assert not keys.is_sealed(["w", "s", fence + 8, shown, "", 0], seal)
+
+
+@given(st.lists(st.text(max_size=8), max_size=6), st.lists(st.text(max_size=8), max_size=6))
+def test_no_two_lists_of_values_have_one_seal(some: list[str], others: list[str]) -> None:
+    keys = WorkerKeys([b"k" * 32])
+    assert keys.is_sealed(others, keys.seal(some)) == (some == others)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_for_a_token_are_refused_in_words(content: bytes) -> None:
+    keys = WorkerKeys([KEY])
+    with pytest.raises(AssayError):
+        keys.read(content.decode("utf-8", "replace"))
+
+
+async def test_a_key_is_rotated_without_a_gap(scene: Scene, tmp_path: Path) -> None:
+    await scene.waiting()
+    one = scene.worker(FIRST)
+    claims = await claims_of(one)
+    new = b"n" * 64
+    (tmp_path / "keys").write_bytes(new + b"\n" + KEY + b"\n")
+    await asyncio.sleep(1.2)  # `LOOK_EVERY_S`
+    assert await finish(one, *(report(claim.lease) for claim in claims)) == (DONE,) * 4
+    (tmp_path / "keys").write_bytes(b"too short\n")
+    await asyncio.sleep(1.2)
+    assert await one.ping() >= 0, "the last good keys count"
+    assert BatchId("step-1") in [b.batch_id for b in await scene.store.batches(batches_max=9)]
