@@ -12,7 +12,7 @@ Prints CPU time of this process for the scrape (it computes only), and wall time
 
 import argparse
 import asyncio
-import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -20,15 +20,15 @@ import time
 from pathlib import Path
 from statistics import median
 
+from platform_run import local_platform
+
 from assay.cli.operate.status_client import observe
-from assay.config.settings import StoreSettings
 from assay.core.ids import BatchId, StageName, TaskId, TenantId
 from assay.core.outcome import Outcome
 from assay.core.records import BatchRecord, BatchSpec, BatchState, Quota, TaskRecord
 from assay.edge.clock import Clock
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.scrape.exposition import text_of
-from assay.store.embedded import EmbeddedValkey
 from assay.store.port import Store
 from assay.store.valkey import open_store
 
@@ -90,33 +90,33 @@ def scrape(tenants: int, tasks: int, repeats: int) -> None:
 
 
 async def status(tenants: int, batches: int, repeats: int) -> None:
-    """Print what `assay status` costs."""
-    with tempfile.TemporaryDirectory() as folder:
-        data_dir = Path(folder)
-        server = EmbeddedValkey(data_dir)
-        await server.start()
-        store = open_store(StoreSettings(url=server.url), data_dir=data_dir)
+    """Print what `assay status` costs on a running platform."""
+    async with local_platform() as run:
+        store = open_store(run.settings.store, data_dir=run.settings.data_dir)
         try:
             await open_batches(store, tenants, batches)
             walls = []
             for _ in range(repeats):
                 begun_s = time.perf_counter()
-                await observe(store, "127.0.0.1:1", clock=Clock())
+                await observe(store, run.addresses.control, clock=Clock(), all_stages_served=True)
                 walls.append(time.perf_counter() - begun_s)
-            print(f"readings of the store, {batches} open batches: {_ms(walls)}")
-            environment = {**os.environ, "ASSAY_DATA_DIR": folder, "ASSAY_STORE__URL": server.url}
+            print(f"a reading, {batches} open batches: {_ms(walls)}")
             command = [sys.executable, "-m", "assay.cli", "status", "--json"]
-            walls.clear()
+            walls, cpus = [], []
             for _ in range(repeats):
-                begun_s = time.perf_counter()
-                await asyncio.to_thread(
-                    subprocess.run, command, env=environment, check=True, capture_output=True
-                )
+                begun_s, before = time.perf_counter(), children_s()
+                await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
                 walls.append(time.perf_counter() - begun_s)
-            print(f"assay status --json, {batches} open batches: {_ms(walls)}")
+                cpus.append(children_s() - before)
+            print(f"assay status --json, {batches} open batches: {_ms(walls)}; CPU {_ms(cpus)}")
         finally:
             await store.close()
-            await server.stop()
+
+
+def children_s() -> float:
+    """CPU time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _ms(walls: list[float]) -> str:

@@ -39,6 +39,8 @@ class PlannerClient:
             )
         except grpc.aio.AioRpcError:
             return None
+        if not answer.leading:  # of several behind one address, the next connection may find it
+            await self.close()
         return look_of(answer)
 
     async def explain(self, tenant: TenantId, batch_id: BatchId) -> dict[str, Any]:

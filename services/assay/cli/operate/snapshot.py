@@ -11,6 +11,8 @@ from rich.text import Text
 
 from assay.core.records import BatchRecord, StageDepth
 
+BATCHES_READ_MAX = 100
+"""Open batches of a snapshot, the earliest deadlines; others cost nothing."""
 BATCHES_SHOWN_MAX = 20
 NS_PER_S = 1_000_000_000
 
@@ -95,7 +97,8 @@ def _stages(snapshot: Snapshot) -> Table:
 
 
 def _batches(snapshot: Snapshot) -> Table:
-    title = f"Batches ({len(snapshot.batches)} not over, earliest deadline first)"
+    more = " or more" if len(snapshot.batches) >= BATCHES_READ_MAX else ""
+    title = f"Batches ({len(snapshot.batches)}{more} not over, earliest deadline first)"
     table = Table(title=title, title_justify="left", expand=False)
     left = ("batch", "tenant", "task", "state", "progress")
     for column in (*left, "ended", "not judged", "bias avoided", "slack"):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import grpc
 
-from assay.cli.operate.snapshot import Pool, Snapshot
+from assay.cli.operate.snapshot import BATCHES_READ_MAX, Pool, Snapshot
 from assay.config.settings import load_settings
 from assay.core.errors import DependencyDown
 from assay.core.ids import StageName
@@ -18,7 +18,6 @@ from assay.edge.clock import Clock
 from assay.store.port import Store
 from assay.v1 import planner_pb2, planner_pb2_grpc, worker_pb2, worker_pb2_grpc
 
-BATCHES_MAX = 100
 POOLS_TIMEOUT_S = 2.0
 
 
@@ -114,7 +113,7 @@ async def observe(
     """
     round_trip_s = await store.ping()
     batches, pools, planning = await asyncio.gather(
-        store.batches(batches_max=BATCHES_MAX), list_pools(control), ask_planner(planner)
+        store.batches(batches_max=BATCHES_READ_MAX), list_pools(control), ask_planner(planner)
     )
     if pools and all_stages_served:
         stages = [StageName(pool.stage) for pool in pools.pools]
