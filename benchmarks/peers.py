@@ -6,7 +6,8 @@
 Each repeat runs every peer once, in an order that is rotated, because other load on a shared
 machine changes during the run. A ratio is taken within a repeat, to `bare`, and printed with its
 spread. `bare` reads the start-up files of the interpreter's environment, which some environments
-make slow; `bare -I -S` reads none: where the two differ much, compare with the second. `cpu_ms` counts all processes of this benchmark (a cgroup: needs root); it leaves out the
+make slow; `bare -I -S` reads none: where the two differ much, compare with the second. `cpu_ms`
+counts all processes of this benchmark (a cgroup: needs root); it leaves out the
 servers of others. Peers that isolate nothing are marked.
 
 A server of SandboxFusion or code-judge is started by its own instructions from a checkout, with as
