@@ -5,7 +5,9 @@
 
 Each repeat runs every peer once, in an order that is rotated, because other load on a shared
 machine changes during the run. A ratio is taken within a repeat, to `bare`, and printed with its
-spread. `cpu_ms` counts all processes of this benchmark (a cgroup: needs root); it leaves out the
+spread. `bare` reads the start-up files of the interpreter's environment, which some environments
+make slow; `bare -I -S` reads none: where the two differ much, compare with the second. `cpu_ms`
+counts all processes of this benchmark (a cgroup: needs root); it leaves out the
 servers of others. Peers that isolate nothing are marked.
 
 A server of SandboxFusion or code-judge is started by its own instructions from a checkout, with as
@@ -287,7 +289,8 @@ async def measure(options: argparse.Namespace) -> None:
                     python[name] = peers.server(name, url)
             if options.with_headroom:
                 for name, step in machine_steps(held).items():
-                    python[f"limit: {name}"] = peers.step(step)
+                    if not name.startswith("C++"):
+                        python[f"limit: {name}"] = peers.step(step)
             bars = await measured("python", python, options, options.programs, report)
             if not options.no_cpp:
                 await measured("ten-test C++", peers.cpp(), options, options.at_once, report)

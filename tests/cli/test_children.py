@@ -164,20 +164,24 @@ fresh.replace(ready)
 server.serve_forever()
 """
 EAGER = Liveness(every_s=0.01, answer_s_max=0.5, missed_max=3)
+RARE = Liveness(every_s=3_600, again_s=0.01, answer_s_max=0.5, missed_max=3)
+"""Once it has missed an answer it is asked often."""
 
 
+@pytest.mark.parametrize("liveness", [EAGER, RARE])
 async def test_a_child_that_hangs_is_killed_and_another_answers_on_the_same_port(
-    tmp_path: Path,
+    tmp_path: Path, liveness: Liveness
 ) -> None:
-    platform = Platform(clock=Clock(), log_dir=tmp_path / "logs", restarts=QUICK, liveness=EAGER)
+    platform = Platform(clock=Clock(), log_dir=tmp_path / "logs", restarts=QUICK, liveness=liveness)
     ready = tmp_path / "a.json"
     child = await platform.start("a", ["-c", SERVES, str(ready), ""], ready_file=ready, drain_s=1)
     watching: asyncio.Task[None] | None = None
     try:
         where = json.loads(await platform.wait_for(child, timeout_s=60))
         child.environment["PORT"] = where["http"].rsplit(":", 1)[1]
-        watching = asyncio.create_task(platform.watch())
         os.kill(where["pid"], signal.SIGSTOP)
+        child.asked_ns = 0  # it may have answered before, and then is asked long after
+        watching = asyncio.create_task(platform.watch())
         await until(lambda: ready.exists() and content_of(ready)["pid"] != where["pid"])
         assert content_of(ready)["http"] == where["http"]
         assert not Path(f"/proc/{where['pid']}").exists() or child.pid != where["pid"]

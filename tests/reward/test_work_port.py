@@ -235,26 +235,23 @@ async def test_an_end_that_no_worker_can_mean_is_refused_and_changes_nothing(
 
 
 async def test_a_claim_whose_caller_has_gone_is_given_back(scene: Scene) -> None:
-    one = scene.worker(FIRST)
-    await one.check()
-    sleeping = asyncio.create_task(one.wait_for_work([FIRST], timeout_s=20.0))
-    async with scene.port.channel() as channel:
-        stub = worker_pb2_grpc.WorkServiceStub(channel)
-        call = stub.Claim(
-            worker_pb2.ClaimRequest(stages=[FIRST], claims_max=9, lease_s=LONG_S, wait_ms=20_000),
-            metadata=(("authorization", f"Bearer {one.session}"),),
-        )
-        await asyncio.sleep(0.2)  # both sleep: one of them will be told
-        call.cancel()
-        await asyncio.sleep(0.1)
     await scene.waiting(2)
-    assert await sleeping == FIRST
+    who = WorkerPass(stages=(FIRST,), expires_ns=2**62, name="x", worker=NAME)
+    gateway = scene.port.gateway
+    call = asyncio.create_task(gateway.claim(who, [FIRST], claims_max=9, lease_s=LONG_S, wait_ms=0))
+    for _ in range(3):  # the store has the call, and has not answered
+        await asyncio.sleep(0)
+    assert call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
 
     async def all_wait() -> bool:
         depth = await scene.drive.depth()
         return (depth.queued, depth.running) == (2, 0)
 
+    await gateway.close()
     await eventually(all_wait)
+    assert [one.attempt for one in await scene.drive.claim()] == [1, 1]
 
 
 async def test_one_reply_is_bounded_and_says_that_there_is_more(scene: Scene) -> None:

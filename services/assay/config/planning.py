@@ -34,7 +34,7 @@ class PlanSettings(Branch):
     spare_slots: int = Field(default=1, ge=0)
     """Up to this many slots per stage are held if any future needs them, plus the same number for
     late requests; otherwise the last requests of a batch would wait for them. 5 suits pools of
-    hundreds."""
+    hundreds; a stage keeps at most a hundredth of its peak, and one at least."""
     history_batches: int = Field(default=8, gt=0)
     """Finished batches per task that plans are based on (the store keeps
     `store.history_batches`)."""

@@ -407,6 +407,21 @@ class JudgeProvider(Branch):
     """Attempts of one call."""
 
 
+class LocalRewardModel(Branch):
+    """A reward model that workers load themselves: a sequence classifier of transformers."""
+
+    path: Path
+    """Folder with `config.json`, safetensors and the tokenizer; nothing is downloaded."""
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:[0-9]{1,3})?)$")
+    """Where it runs; each slot of the stage has a copy."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Of its weights."""
+    tokens_max: int = Field(default=4_096, gt=0, le=1_000_000)
+    """Longer texts end as RESOURCE_LIMIT, as do those beyond the model's own positions."""
+    batch_tokens_max: int = Field(default=16_384, gt=0, le=10_000_000)
+    """Places of one padded batch; a longer text is a batch of its own."""
+
+
 class VerifierSettings(Branch):
     """Limits of the built-in pipelines, set by the operator."""
 
@@ -423,6 +438,8 @@ class VerifierSettings(Branch):
     """Directories whose modules `python_function` may import inside the sandbox (read-only)."""
     judges: dict[str, JudgeProvider] = Field(default_factory=dict)
     """Providers that tasks of `llm_judge` and `reward_model` may name."""
+    reward_models: dict[str, LocalRewardModel] = Field(default_factory=dict)
+    """Models that tasks of `reward_model.local` may name; needs the extra `reward-model`."""
 
 
 class TelemetrySettings(Branch):

@@ -345,7 +345,7 @@ class Metrics:
         return partial(observe_all, self._service.labels(stage))
 
     def attempts_ended(self, *, stage: str, result: str, count: int = 1) -> None:
-        """Claims ended: `ended`, `handed_over`, `failed`, `given_back` or `stale`."""
+        """Claims ended: `ended`, `handed_over`, `failed`, `given_back`, `stale` or `dropped`."""
         self._attempts.labels(stage, result).inc(count)
 
     def leases_lost(self, *, stage: str, seen_by: str, count: int = 1) -> None:

@@ -8,7 +8,6 @@ is a bug: it is logged and the host ends, to be restarted by its supervisor.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +23,7 @@ from assay.worker.forking.client import SlotForks
 from assay.worker.slots.pool import PoolState
 from assay.worker.store_health import StoreHealth
 from assay.worker.supervisor import Supervisor
+from assay.worker.sweeps import SweepTurns
 
 WAIT_S: Final = 5.0
 """Longest sleep in one wait for work."""
@@ -228,14 +228,21 @@ class WorkerHost:
 
     # -- reaping -------------------------------------------------------------------------------
     async def _reap(self) -> None:
+        turns = SweepTurns(list(self._supervisors))
         while True:
             await self._clock.sleep(self._settings.reap_every_s)
-            for supervisor in self._supervisors.values():
-                await supervisor.reap()
-            with contextlib.suppress(AssayError):  # other users of the store notice it too
-                await self._look_at_queues()
+            try:
+                at_work = await self._look_at_queues()
+            except AssayError:  # each sweep notes that
+                at_work = list(self._supervisors)
+            chosen = turns.next(at_work)
+            found = [await self._supervisors[stage].reap() for stage in chosen]
+            if any(found):  # there may be more than one sweep takes
+                for stage in sorted(self._supervisors.keys() - set(chosen)):
+                    await self._supervisors[stage].reap()
 
-    async def _look_at_queues(self) -> None:
+    async def _look_at_queues(self) -> Sequence[StageName]:
+        """Note the lengths of the queues; returns the stages that have work."""
         depths = await self._store.depths(list(self._supervisors))
         self._health.worked()  # an idle host has no other call that ends soon
         for depth in depths:
@@ -246,3 +253,4 @@ class WorkerHost:
                 oldest_age_s=depth.oldest_age_s,
                 dead_letters=depth.dead_letters,
             )
+        return [depth.stage for depth in depths if depth.queued or depth.running]

@@ -7,18 +7,20 @@ then another worker has the request, or the store has forgotten it.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
 
 from assay.core.errors import AssayError
 from assay.core.ids import StageName
+from assay.core.outcome import Outcome
 from assay.core.records import (
     EndRequest,
     FailAttempt,
     Finish,
     Finished,
+    FinishGroup,
     FinishStatus,
     GiveBack,
     HandOver,
@@ -131,6 +133,7 @@ class Reports:
                 return
             self._waiting.popleft()
             log.error("report_dropped", request_id=held.claim.request_id, stage=self._stage)
+            self._metrics.attempts_ended(stage=self._stage, result="dropped")
             self._on_settled(held)
 
     def _settle(self, some: list[tuple[HeldClaim, Report]], finished: Finished) -> None:
@@ -144,7 +147,8 @@ class Reports:
             self._on_settled(held)
             word = _word(report.finish) if status is FinishStatus.DONE else "stale"
             attempts[word] = attempts.get(word, 0) + 1
-            if status is FinishStatus.DONE and (outcome := self._outcome(held, report.finish)):
+            ends = self._ends(held, report.finish) if status is FinishStatus.DONE else ()
+            for outcome in ends:
                 key = (held.claim.task.tenant, held.claim.task.pipeline, outcome)
                 counts[key] = counts.get(key, 0) + 1
         for word, count in attempts.items():
@@ -156,16 +160,28 @@ class Reports:
         for one in finished.completed:
             self._metrics.batch_completed(one.batch, slack_s=one.slack_ms / 1e3)
 
-    def _outcome(self, held: HeldClaim, finish: Finish) -> str | None:
-        if isinstance(finish, EndRequest):
-            return finish.outcome.value
-        if isinstance(finish, FailAttempt) and held.claim.attempt >= self._attempts_max:
-            return "INFRA_FAILED"
-        return None
+    def _ends(self, held: HeldClaim, finish: Finish) -> Sequence[str]:
+        """The outcome of each request that the report ends."""
+        match finish:
+            case EndRequest():
+                return [finish.outcome.value]
+            case FailAttempt() if held.claim.attempt >= self._attempts_max:
+                return [Outcome.INFRA_FAILED.value] * max(1, len(held.claim.members))
+            case FinishGroup():
+                ends = (_end_of_member(said) for _, said in finish.members)
+                return [outcome for outcome in ends if outcome]
+        return ()
+
+
+def _end_of_member(said: EndRequest | HandOver | FailAttempt) -> str:
+    """See `FinishGroup`; empty: it goes on."""
+    if isinstance(said, EndRequest):
+        return said.outcome.value
+    return Outcome.INFRA_FAILED.value if isinstance(said, FailAttempt) else ""
 
 
 def _word(finish: Finish) -> str:
-    if isinstance(finish, EndRequest):
+    if isinstance(finish, EndRequest | FinishGroup):
         return "ended"
     if isinstance(finish, HandOver):
         return "handed_over"
@@ -177,6 +193,8 @@ def _payload_bytes(finish: Finish) -> int:
         return len(finish.body) + _FIXED_BYTES
     if isinstance(finish, HandOver):
         return len(finish.handover) + _FIXED_BYTES
+    if isinstance(finish, FinishGroup):
+        return sum(_payload_bytes(said) for _, said in finish.members) + _FIXED_BYTES
     return _FIXED_BYTES
 
 

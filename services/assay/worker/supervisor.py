@@ -446,18 +446,20 @@ class Supervisor:
         self._settle(slot, blame_for_end(assignment), "its lease was lost")
         slot.kill("its lease was lost")
 
-    async def reap(self) -> None:
-        """Requeue requests with expired leases, of other hosts or of this one before a restart."""
+    async def reap(self) -> bool:
+        """Requeue requests with expired leases, of other hosts or of this one before a restart;
+        end overdue batches. Returns whether there were any."""
         if not self._parts.health.is_up or self._beaten_ns < self._parts.health.regained_ns:
-            return
+            return False
         try:
             reaped = await self._parts.store.reap(
                 self.stage, attempts_max=self._parts.attempts_max, jobs_max=REAP_JOBS_MAX
             )
         except AssayError as error:
             self._parts.health.failed(error)
-            return
+            return False
         note_reaped(self.stage, reaped, self._parts.metrics)
+        return bool(reaped.redelivered or reaped.dead or reaped.expired or reaped.completed)
 
     # -- the end -------------------------------------------------------------------------------
     async def drain(self, drain_s: float) -> None:

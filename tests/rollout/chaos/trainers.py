@@ -11,7 +11,7 @@ from assay.client.rollouts import Prompt, RolloutClient, SamplingParams, StepBat
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tests.rollout.chaos.record import Record
 
@@ -38,20 +38,28 @@ async def train(
     seconds: float,
     *,
     scored: float = 0.7,
+    tokens_max: int = 40,
 ) -> None:
     """Sessions one after the other, at least one; this share of them has rewards."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + seconds
     for step in itertools.count():
-        await _session(f"{name}.{step}", own, rng, record, scored=rng.random() < scored)
+        prompts = _prompts(f"{name}.{step}", rng, tokens_max)
+        await _session(f"{name}.{step}", own, rng, record, prompts, scored=rng.random() < scored)
         if clock() >= until_s:
             return
 
 
 async def _session(
-    name: str, own: Listening, rng: random.Random, record: Record, *, scored: bool
+    name: str,
+    own: Listening,
+    rng: random.Random,
+    record: Record,
+    asked: Sequence[Prompt],
+    *,
+    scored: bool,
 ) -> None:
-    prompts = {prompt.group_id: prompt for prompt in _prompts(name, rng)}
+    prompts = {prompt.group_id: prompt for prompt in asked}
     came: dict[str, RolloutGroup] = {}
     submitted = False
     while len(came) < len(prompts):
@@ -77,14 +85,14 @@ async def _session(
     record.groups += [(prompts[key], scored, group) for key, group in came.items()]
 
 
-def _prompts(name: str, rng: random.Random) -> list[Prompt]:
+def _prompts(name: str, rng: random.Random, tokens_max: int) -> list[Prompt]:
     return [
         Prompt(
             group_id=f"{name}/{i}",
             prompt_ids=[rng.randrange(1, 60) for _ in range(rng.randrange(1, 20))],
             k=rng.randrange(1, 7),
             seed=rng.randrange(1 << 40),
-            sampling=SamplingParams(max_tokens=rng.randrange(1, 40)),
+            sampling=SamplingParams(max_tokens=rng.randrange(1, tokens_max)),
             reference={},
             batch_id="b",
         )

@@ -45,10 +45,17 @@ GONE_S_MAX: Final = 10.0
 class Liveness:
     """When a child that lives is taken for hung: `/healthz` is asked, any answer will do."""
 
-    every_s: float = 2.0
+    every_s: float = 5.0
+    again_s: float = 1.0
+    """In place of `every_s` after an answer that was missed."""
     answer_s_max: float = 5.0
     missed_max: int = 6
     """In a row. Counted, not timed: a machine that slept, or we who were stopped, cost one."""
+
+    def pause_s(self, missed: int) -> float:
+        """How long after one question the next is asked: questions cost an idle platform CPU time,
+        so they are rare while all is well."""
+        return min(self.again_s, self.every_s) if missed else self.every_s
 
 
 @dataclass(slots=True, kw_only=True)
@@ -261,7 +268,7 @@ class Platform:
             if child.missed >= self._liveness.missed_max:
                 child.replaces = "hung"
                 self._kill(child, f"did not answer {child.missed} times in a row")
-        elif now_ns - child.asked_ns >= self._liveness.every_s * 1e9:
+        elif now_ns - child.asked_ns >= self._liveness.pause_s(child.missed) * 1e9:
             child.asked_ns = now_ns
             child.asking = asyncio.create_task(
                 _answers(child.ready_file, self._liveness.answer_s_max)

@@ -10,7 +10,7 @@ from assay.model.observation import Observation, OpenBatch, PoolView, Sizing, Ta
 from assay.model.policy import PoolPolicy
 from assay.planner.core.demand import open_tasks
 from assay.planner.core.plan import make_plan
-from assay.planner.core.shape import Plan, target_at
+from assay.planner.core.shape import Plan, spare_of, target_at
 
 DEVIATION_SHARE: Final = 0.1
 DEVIATION_SLOTS: Final = 2
@@ -59,9 +59,13 @@ class Assay(PoolPolicy):
         if not plan.batches:
             return Sizing(targets=tuple(0 for _ in observation.pools))
         offset_ns = observation.now_ns - plan.now_ns
-        spare = self.settings.spare_slots if any_late(observation) else 0
+        late = any_late(observation)
         targets = [
-            at_least(target_at(stage.slots_by_bin, offset_ns, pool, self.settings), pool, spare)
+            at_least(
+                target_at(stage.slots_by_bin, offset_ns, pool, self.settings),
+                pool,
+                spare_of(stage.peak, self.settings) if late else 0,
+            )
             for stage, pool in zip(plan.stages, observation.pools, strict=True)
         ]
         for stage in still_reachable(observation):

@@ -5,7 +5,9 @@ that is needed within its start-up time must be ordered now; one that will be id
 another takes to start is kept.
 """
 
+import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +16,9 @@ from assay.model.arrays import Floats, Ints, to_ns
 from assay.model.observation import Observation, PoolView
 from assay.planner.core.demand import open_tasks
 from assay.planner.core.trial import Trial
+
+SPARE_SHARE: Final = 0.01
+"""Spare slots of a stage, as a share of its peak."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +124,8 @@ def shape_plan(
     """
     low, high = busy.min(axis=0), busy.max(axis=0)
     level = np.quantile(busy, settings.shape_quantile, axis=0, method="higher").astype(np.int64)
-    level = np.maximum(level, np.minimum(high, settings.spare_slots))
+    spare = np.array([spare_of(int(peak), settings) for peak in peaks], np.int64)
+    level = np.maximum(level, np.minimum(high, spare[:, None]))
     stages = []
     for j, pool in enumerate(observation.pools):
         work = np.mean([f.demand.service_ns[:, j].sum() for f in trial.futures]) / 1e9
@@ -145,6 +151,12 @@ def shape_plan(
         simulations=trial.simulations,
         reason="planned",
     )
+
+
+def spare_of(peak: int, settings: PlanSettings) -> int:
+    """Spare slots of a stage: a share of its peak, one at least. In a thin trickle, spare slots are
+    most of the cost."""
+    return min(settings.spare_slots, max(math.ceil(SPARE_SHARE * peak), 1))
 
 
 def target_at(

@@ -13,9 +13,10 @@ from assay.sandbox import linux
 from assay.sandbox.box.channel import python_part
 
 _LIBRARY: Final = "native/libassay_box.so"
-_ABI: Final = 1
+_ABI: Final = 2
 _DESCRIPTORS_MAX: Final = 64
 ZYGOTE, PROGRAM, HEAD = range(3)
+_NETWORKS_KEPT_MAX: Final = 16
 
 
 class _Zygote(ctypes.Structure):
@@ -24,7 +25,7 @@ class _Zygote(ctypes.Structure):
         ("user", ctypes.c_int32),
         ("outside", ctypes.c_int32),
         ("control", ctypes.c_int32),
-        ("pad", ctypes.c_int32),
+        ("home", ctypes.c_int32),
         ("filter", ctypes.c_void_p),
         ("covered", ctypes.c_char_p),
         ("signals_pending_max", ctypes.c_uint64),
@@ -66,6 +67,56 @@ def load() -> ctypes.PyDLL | None:
         return None
 
 
+class Networks:
+    """Network namespaces without interfaces, which belong to the zygote; a box borrows one.
+
+    To create and remove one takes more time than all other namespaces of a box together. One serves
+    again only when its box is dead and the kernel counts no socket in it: a program can change
+    nothing else there, as it has no rights over it.
+    """
+
+    def __init__(self, library: ctypes.PyDLL) -> None:
+        # One of the zygote's own: without privileges it could not come back to the host's.
+        linux.unshare(linux.CLONE_NEWNET)
+        self.home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        self._new = library.assay_box_network
+        self._new.argtypes = (ctypes.c_void_p,)
+        self._is_unused = library.assay_box_network_is_unused
+        self._is_unused.argtypes = (ctypes.c_void_p, ctypes.c_int32)
+        self._free: list[int] = []
+        self._lent: dict[int, int] = {}
+        """Of each box, by its pidfd."""
+
+    def descriptors(self) -> list[int]:
+        """All that the zygote holds open here."""
+        return [self.home, *self._free, *self._lent.values()]
+
+    def take(self, zygote_at: int) -> int:
+        """Return a namespace that no one uses.
+
+        Raises:
+            OSError: the kernel refuses.
+        """
+        if self._free:
+            return self._free.pop()
+        network: int = self._new(zygote_at)
+        if network < 0:
+            raise OSError(-network, f"network namespace: {os.strerror(-network)}")
+        return network
+
+    def lend(self, network: int, pidfd: int) -> None:
+        """Note which box has a namespace."""
+        self._lent[pidfd] = network
+
+    def give_back(self, zygote_at: int, pidfd: int) -> None:
+        """Keep the namespace of a dead box for the next one, if nothing is left in it."""
+        network = self._lent.pop(pidfd)
+        if len(self._free) < _NETWORKS_KEPT_MAX and self._is_unused(zygote_at, network):
+            self._free.append(network)
+        else:
+            os.close(network)
+
+
 class Boxes:
     """Forks boxes."""
 
@@ -84,11 +135,14 @@ class Boxes:
         self._after_fork = ctypes.pythonapi.PyOS_AfterFork_Parent
         self._after_fork_in_child = ctypes.pythonapi.PyOS_AfterFork_Child
         self._spawn = library.assay_box_spawn
-        self._spawn.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
+        number, pointer = ctypes.c_int32, ctypes.c_void_p
+        self._spawn.argtypes = (pointer, number, pointer, number, pointer)
+        self._networks = Networks(library)
         paths = [os.fsencode(path) for pair in covered for path in pair]
         self._filter = filter_
         self._zygote = _Zygote(
-            flags=flags,
+            flags=flags & ~linux.CLONE_NEWNET,
+            home=self._networks.home,
             user=user,
             outside=outside,
             control=control,
@@ -106,9 +160,11 @@ class Boxes:
         Raises:
             OSError: in the zygote: the kernel refuses.
         """
-        numbers = array("i", others)
+        network = self._networks.take(self._at)
+        numbers = array("i", [network, *others, *self._networks.descriptors()])
+        at, count = numbers.buffer_info()
         self._before_fork()
-        role = self._spawn(self._at, numbers.buffer_info()[0], len(numbers), self._result_at)
+        role = self._spawn(self._at, network, at, count, self._result_at)
         if role in {PROGRAM, HEAD}:
             self._after_fork_in_child()
         else:
@@ -120,5 +176,11 @@ class Boxes:
             descriptors = tuple(found.descriptors[: found.count])
             return Spawned(role, channel=found.channel, descriptors=descriptors)
         if role != ZYGOTE:
+            os.close(network)
             raise OSError(-role, f"{found.failure.decode()}: {os.strerror(-role)}")
+        self._networks.lend(network, found.pidfd)
         return Spawned(role, found.pid, found.pidfd)
+
+    def ended(self, pidfd: int) -> None:
+        """A box is dead and reaped; called before its pidfd is closed."""
+        self._networks.give_back(self._at, pidfd)

@@ -352,8 +352,10 @@ class Zygote:
                     poll.register(self._fork(), select.POLLIN)
                 else:
                     poll.unregister(descriptor)
-                    os.close(descriptor)
                     os.waitpid(self._boxes.pop(descriptor), 0)
+                    if self._native is not None:
+                        self._native.ended(descriptor)
+                    os.close(descriptor)
                     if self._setup.mode == "bare":
                         kill_descendants(spared=list(self._boxes.values()))
 

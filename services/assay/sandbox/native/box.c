@@ -375,11 +375,54 @@ static int failed(struct box_result *result, const char *call) {
     return code ? -code : -EIO;
 }
 
-int assay_box_spawn(const struct box_zygote *zygote, const int32_t *others, int32_t others_count,
-                    struct box_result *result) {
+/* Come back from another network namespace; elsewhere the zygote could not go on. */
+static void go_home(const struct box_zygote *zygote) {
+    if (setns(zygote->home, CLONE_NEWNET) != 0) {
+        abort();
+    }
+}
+
+int assay_box_network(const struct box_zygote *zygote) {
+    if (unshare(CLONE_NEWNET) != 0) {
+        return -errno;
+    }
+    int network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    int code = errno;
+    go_home(zygote);
+    return network >= 0 ? network : -code;
+}
+
+int assay_box_network_is_unused(const struct box_zygote *zygote, int32_t network) {
+    char text[512];
+    int used = -1;
+    if (setns(network, CLONE_NEWNET) != 0) {
+        return 0;
+    }
+    int file = open("/proc/self/net/sockstat", O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0) {
+        close(file);
+    }
+    go_home(zygote);
+    if (got <= 0) {
+        return 0;
+    }
+    text[got] = 0;
+    return sscanf(text, "sockets: used %d", &used) == 1 && used == 0;
+}
+
+int assay_box_spawn(const struct box_zygote *zygote, int32_t network, const int32_t *others,
+                    int32_t others_count, struct box_result *result) {
     int ends[2], pidfd = -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return failed(result, "socketpair");
+    }
+    /* Entered only now: the sockets above belong to the zygote's own network. */
+    if (network >= 0 && setns(network, CLONE_NEWNET) != 0) {
+        int code = failed(result, "setns");
+        close(ends[0]);
+        close(ends[1]);
+        return code;
     }
     long pid = raw_clone(zygote->flags | CLONE_PIDFD, &pidfd);
     if (pid == 0) {
@@ -394,7 +437,12 @@ int assay_box_spawn(const struct box_zygote *zygote, const int32_t *others, int3
         }
         return role;
     }
+    int cloned = errno;
+    if (network >= 0) {
+        go_home(zygote);
+    }
     if (pid < 0) {
+        errno = cloned;
         int code = failed(result, "clone");
         close(ends[0]);
         close(ends[1]);

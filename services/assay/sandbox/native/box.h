@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define BOX_ABI 1
+#define BOX_ABI 2
 #define BOX_MAGIC 0x41425831u /* request.py */
 #define BOX_DESCRIPTORS_MAX 64
 
@@ -39,7 +39,8 @@ struct box_request {
 struct box_zygote {
     uint64_t flags;         /* of clone */
     int32_t user, outside;  /* uid and gid inside, and those they are mapped to */
-    int32_t control, pad;   /* socket to the launcher */
+    int32_t control;        /* socket to the launcher */
+    int32_t home;           /* the zygote's own network namespace */
     const void *filter;     /* struct sock_fprog */
     const char *covered;    /* pairs of source and target to bind again, ended by an empty string */
     int64_t signals_pending_max;
@@ -57,9 +58,17 @@ struct box_result {
 
 int assay_box_abi(void);
 
-/* Fork a box and hand it to the launcher. `others` are descriptors that the box must not keep.
+/* Fork a box and hand it to the launcher. `network` is a descriptor of the network namespace that it
+ * gets, or -1: `flags` creates one. `others` are descriptors that the box must not keep.
  * Returns an `enum box_role`, or -errno in the zygote. */
-int assay_box_spawn(const struct box_zygote *zygote, const int32_t *others, int32_t others_count,
-                    struct box_result *result);
+int assay_box_spawn(const struct box_zygote *zygote, int32_t network, const int32_t *others,
+                    int32_t others_count, struct box_result *result);
+
+/* Create an empty network namespace that belongs to the zygote, not to a box. Returns a descriptor,
+ * or -errno. */
+int assay_box_network(const struct box_zygote *zygote);
+
+/* Whether no socket of any kind exists in a network namespace, by the kernel's own count. */
+int assay_box_network_is_unused(const struct box_zygote *zygote, int32_t network);
 
 #endif

@@ -23,7 +23,7 @@ def body_of(
     body: dict[str, Any] = {"model": model}
     match settings.route:
         case Route.CLASSIFY:
-            body["input"] = [_filled(settings.template, question, one) for one in responses]
+            body["input"] = [filled(settings.template, question, one) for one in responses]
         case Route.SCORE:
             body |= {"text_1": question, "text_2": list(responses)}
         case Route.RERANK:
@@ -33,7 +33,7 @@ def body_of(
     return body
 
 
-def _filled(template: str, question: str, response: str) -> str:
+def filled(template: str, question: str, response: str) -> str:
     """The template with both texts; braces inside of a text are text."""
     texts = {"{question}": question, "{response}": response}
     parts = re.split(r"(\{question\}|\{response\})", template)

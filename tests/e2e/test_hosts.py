@@ -1,0 +1,11 @@
+"""The platform as separate processes, each killed once: the short version of `tests.e2e.hosts`."""
+
+import asyncio
+
+from tests.e2e import hosts
+
+
+def test_any_part_is_killed_and_nothing_is_lost() -> None:
+    run = asyncio.run(hosts.play(seed=1, count=150, pause_s=0.5))
+    assert all(part.lives == 2 for name, part in run.parts.items() if "planner" not in name)
+    assert sum(run.parts[name].lives for name in ("planner1", "planner2")) == 3

@@ -1,0 +1,81 @@
+"""When `assay` plans again, how far ahead it orders, and how many spare slots it keeps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.planner.scenes import fresh_batch, pool, scene, task
+
+from assay.config.planning import PlanSettings
+from assay.model.arrays import to_ns
+from assay.planner.core.demand import ranks
+from assay.planner.core.policy import Assay, deviates
+from assay.planner.core.shape import spare_of, target_at
+
+FEW = PlanSettings(futures=4, shape_futures=4, tick_s=5.0, peak_factors=(1.0,))
+
+
+@settings(deadline=None)
+@given(startup_s=st.integers(0, 120), need_bin=st.integers(1, 60), ahead_s=st.floats(0.0, 400.0))
+def test_slots_are_ordered_a_start_up_and_a_tick_before_they_are_needed(
+    startup_s, need_bin, ahead_s
+):
+    level = [0] * need_bin + [7] * 5
+    need_s = need_bin * FEW.tick_s
+    at_s = max(need_s - ahead_s, 0.0)
+    found = target_at(tuple(level), to_ns(at_s), pool(startup_ns=to_ns(startup_s)), FEW)
+    if need_s - at_s <= startup_s + FEW.tick_s:
+        assert found == 7
+    longest_s = startup_s + FEW.tick_s + max(startup_s, FEW.hold_s) + 2 * FEW.tick_s
+    if need_s - at_s > longest_s:
+        assert found == 0, "not sooner than a start-up and the longest gap that is held"
+
+
+@pytest.mark.parametrize("startup_s", [5.0, 40.0])
+def test_a_slot_is_kept_through_a_gap_that_is_shorter_than_a_start_up(startup_s):
+    gap = int(startup_s / FEW.tick_s)
+    level = (3, *[0] * gap, 3)
+    view = pool(startup_ns=to_ns(startup_s))
+    assert target_at(level, to_ns(FEW.tick_s), view, FEW) == 3
+
+
+def running(count):
+    """Requests that run at the first stage, and the pool that holds them."""
+    batch = replace(
+        fresh_batch(size=150),
+        arrived=count,
+        stage=np.zeros(count, np.int64),
+        elapsed_ns=np.full(count, to_ns(1)),
+        natural_ns=np.full(count, to_ns(201)),
+        sequence=np.arange(count),
+    )
+    held = pool(0, target=count, running=count)
+    return scene(task(batch=batch), now_ns=to_ns(200), pools=(held, pool(1)))
+
+
+@pytest.mark.parametrize(("count", "again"), [(30, False), (150, True), (0, True)])
+def test_a_new_plan_is_made_at_once_when_running_requests_leave_its_band(count, again):
+    policy = Assay(FEW)
+    policy.decide(running(30))
+    first = policy.plan
+    assert first is not None
+    later = replace(running(count), now_ns=to_ns(206))
+    assert deviates(first, later) is again
+    policy.decide(later)
+    assert (policy.plan is not first) is again
+
+
+def test_batches_with_the_same_deadline_keep_the_order_in_which_they_are_given():
+    batches = [fresh_batch(number=k) for k in range(4)]
+    assert ranks(batches).tolist() == [0, 1, 2, 3]
+    earlier = replace(batches[2], deadline_ns=1)
+    assert ranks([batches[0], batches[1], earlier, batches[3]]).tolist() == [1, 2, 0, 3]
+
+
+@given(peak=st.integers(0, 10_000), most=st.integers(0, 50))
+def test_spare_slots_are_a_hundredth_of_the_peak_and_one_at_least(peak, most):
+    found = spare_of(peak, PlanSettings(spare_slots=most))
+    assert min(most, 1) <= found <= most
+    assert found <= max(1, peak / 100 + 1)
