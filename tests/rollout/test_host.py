@@ -163,7 +163,7 @@ def test_close_wakes_who_waits() -> None:
 
 def test_close_refuses_while_a_step_runs_on_and_may_be_called_again() -> None:
     runtime = Runtime(probe(spin_ns=400_000_000), 4, RuntimeOptions(seq_len_max=32))
-    runtime.submit([1], max_tokens=8, seeds=[1])
+    runtime.submit([1], max_tokens=30, seeds=[1])  # longer than this thread may lose its core
     while runtime.stats().iterations == 0:
         time.sleep(0.001)
     with pytest.raises(WorkerStalled):

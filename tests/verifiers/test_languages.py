@@ -123,7 +123,7 @@ HOSTILE = {
     "reads the host's files": "cat /etc/passwd /root/.bashrc /proc/1/environ 2>/dev/null; echo 5",
     "writes to the system": "echo x > /usr/bin/x 2>/dev/null && echo no; echo 5",
     "looks for other processes": (
-        "for p in /proc/[0-9]*; do cat $p/cmdline; done | tr '\\0' ' ' | grep -c assay; echo 5"
+        "for p in /proc/[0-9]*; do cat $p/cmdline; done | tr '\\0' ' ' | grep -c 'assa[y]'; echo 5"
     ),
     "uses the network": "exec 3<>/dev/tcp/127.0.0.1/22 && echo no; echo 5",
 }

@@ -267,7 +267,7 @@ async def test_what_happened_is_on_the_metrics_page(
     ended = 'assay_requests_total{outcome="SCORED",pipeline="batch",tenant="default"} 10.0'
     assert ended in page
     assert 'assay_attempts_total{result="failed",stage="batch"} 3.0' in page
-    assert 'assay_batch_slack_seconds_bucket{le="60.0",tenant="default"} 1.0' in page
+    assert 'assay_batch_slack_seconds_bucket{tenant="default",le="60.0"} 1.0' in page
     assert 'assay_sandbox_info{mode="unused"} 1.0' in page
     assert 'assay_slots{stage="batch",state="ready"} 2.0' in page
 
