@@ -1,5 +1,6 @@
 """The commands of the store in memory that are about worker hosts."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -16,14 +17,15 @@ class Now(Protocol):
         """Unix time."""
 
 
-class HostCommands:
+class HostCommands(ABC):
     """Mixed into `MemoryStore`."""
 
     _model: QueueModel
     _clock: Now
 
+    @abstractmethod
     def _wake(self) -> None:
-        raise NotImplementedError
+        """Tell those who wait that something has changed."""
 
     async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
         """See `Store.put_host`."""

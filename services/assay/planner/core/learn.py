@@ -51,8 +51,8 @@ def hazard(at: float, times: Floats, total: Floats) -> float:
 
 
 @jit
-def excess(factor: float, seen: Floats, times: Floats, total: Floats) -> float:
-    """Expected ends under the factor."""
+def expected_ends(factor: float, seen: Floats, times: Floats, total: Floats) -> float:
+    """How many requests were to end by now under the factor."""
     expected = 0.0
     for k in range(len(seen)):
         expected += hazard(seen[k] / factor, times, total)
@@ -65,7 +65,7 @@ def best_stretch(seen: Floats, ends: float, times: Floats, total: Floats) -> flo
     low, high = np.log(STRETCH_MIN), np.log(STRETCH_MAX)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if excess(np.exp(middle), seen, times, total) > ends:
+        if expected_ends(np.exp(middle), seen, times, total) > ends:
             low = middle
         else:
             high = middle
@@ -107,7 +107,7 @@ def stretch(done_ns: Ints, running_ns: Ints, past_ns: Ints, timeout_ns: int) -> 
     factor = best_stretch(sample, len(finished) * len(sample) / len(seen), times, total)
     # The weight of the evidence: requests that ended, or should have ended under history, each
     # counted once.
-    expected = excess(1.0, sample, times, total) * len(seen) / len(sample)
+    expected = expected_ends(1.0, sample, times, total) * len(seen) / len(sample)
     weight = max(float(len(finished)), min(expected, float(len(seen))))
     factor = factor ** (weight / (weight + SHRINK))
     return 1.0 if abs(np.log(factor)) < STRETCH_SLACK else factor
