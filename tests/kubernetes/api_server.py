@@ -9,14 +9,18 @@ a test makes the pods, as with a bare kube-apiserver and etcd.
 import asyncio
 import copy
 import json
+from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from aiohttp import web
 
 Object = dict[str, Any]
+EVENTS_MAX = 100_000
+"""Older ones are compacted, as etcd does every few minutes."""
 PATCH_TYPES = {"application/merge-patch+json", "application/strategic-merge-patch+json"}
 
 
@@ -100,6 +104,9 @@ class ApiServer:
         else:
             self.objects[kind, name] = found
         self.events.append((self.version, kind, event, copy.deepcopy(found)))
+        if len(self.events) > EVENTS_MAX:
+            self.compacted = self.events[EVENTS_MAX // 2][0]
+            del self.events[: EVENTS_MAX // 2 + 1]
         news, self._news = self._news, asyncio.Event()
         news.set()
         return found
@@ -176,11 +183,11 @@ class ApiServer:
                 yield {"type": "ERROR", "object": told}
                 return
             news = self._news
-            for version, of, event, found in list(self.events):
-                if version > after:
-                    after = version
-                    if of == kind:
-                        yield {"type": event, "object": found}
+            begin = bisect_right(self.events, after, key=itemgetter(0))
+            for version, of, event, found in self.events[begin:]:
+                after = version
+                if of == kind:
+                    yield {"type": event, "object": found}
             try:
                 async with asyncio.timeout(self.bookmark_s):
                     await news.wait()
