@@ -283,7 +283,9 @@ def exits(objects: tuple[Object, ...], labels: Object) -> list[Any]:
 
 
 @pytest.mark.parametrize("values", VALUES, ids=STEPS)
-def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_or_the_api_only(values: str) -> None:
+def test_every_pod_is_under_a_default_deny_and_workers_reach_the_store_or_the_api(
+    values: str,
+) -> None:
     objects = rendered(values)
     deny = [
         one
