@@ -253,7 +253,8 @@ async def first_plan(
             there := sum(pool.ready for pool in controller.pools)
         ) < 0.9 * load.pods or not planning.plans_s:
             why = controller.why_not_ready or controller.process.state
-            print(f"{there} pods; {why}", file=sys.stderr)
+            cpu_s = cpu_of(planning.pid)
+            print(f"{there} pods; {why}; planning: {cpu_s:.0f} s CPU", file=sys.stderr)
             if running.done():
                 running.result()
             await asyncio.sleep(5.0)

@@ -168,6 +168,7 @@ def needed(call: Call) -> tuple[str, str, str, str]:
     return group, resource, "watch" if call.watch else verb, rest[1] if len(rest) > 1 else ""
 
 
+@pytest.mark.fake_api
 async def test_the_planners_role_allows_what_its_scaler_calls_and_nothing_else(
     server: ApiServer, cluster: Cluster, run_scaler: RunScaler
 ) -> None:
@@ -337,7 +338,9 @@ def test_keda_is_asked_for_the_metric_that_the_planner_serves() -> None:
         assert trigger["metadata"]["scalerAddress"] == address
         assert trigger["metadata"]["stage"] in stages_file()["stages"]
     planner = named(objects, "Deployment", "planner")
-    assert planner["spec"]["replicas"] == 1, "a standby could not answer KEDA"
+    assert planner["spec"]["replicas"] == 2
+    own = environment(planner["spec"]["template"])
+    assert own["ASSAY_PLANNER__KUBERNETES__KEDA_ADDRESS"] == f"$(POD_IP):{port}", "for the standby"
 
 
 def test_the_test_of_a_release_scores_a_real_batch(tmp_path: Path) -> None:
