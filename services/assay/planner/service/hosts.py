@@ -88,7 +88,7 @@ class HostsScaler:
         self._asked_ns = 0
         self._why = ""
         self._told: set[WorkerId] | None = None
-        """Hosts that were counted on when the planner was told last."""
+        """Hosts that were counted on at the last notice to the planner."""
 
     # -- the interface of a scaler -------------------------------------------------------------
     async def pools(self) -> Sequence[PoolState]:
