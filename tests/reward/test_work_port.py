@@ -26,11 +26,11 @@ from assay.core.ids import BatchId, JobId, StageName, WorkerId
 from assay.core.outcome import Outcome
 from assay.core.records import EndRequest, FinishStatus, HandOver, Lease, Report, StageReport
 from assay.edge.clock import Clock
+from assay.edge.work.store import RemoteStore
 from assay.edge.work.tokens import WorkerKeys, WorkerPass
 from assay.reward.workers.gateway import scopes_of
 from assay.store.port import Store
 from assay.v1 import worker_pb2, worker_pb2_grpc
-from assay.worker.remote.store import RemoteStore
 
 NAME = WorkerId("host")
 LONG_S = 600.0
@@ -348,7 +348,7 @@ async def test_when_one_api_is_gone_the_worker_asks_the_other(
     await second.start()
     file = tmp_path / "token"
     file.write_text(token_for(FIRST))
-    from assay.worker.remote.token import TokenFiles
+    from assay.edge.work.token_files import TokenFiles
 
     one = RemoteStore(
         [scene.port.address, second.address], worker=NAME,

@@ -29,13 +29,13 @@ from assay.edge.calls import CallGuard
 from assay.edge.clock import Clock
 from assay.edge.door import Door, DoorLimits
 from assay.edge.tracing import NoTracer
+from assay.edge.work.store import WAIT_S_MAX, RemoteStore
+from assay.edge.work.token_files import TokenFiles
 from assay.edge.work.tokens import WorkerCallers, WorkerKeys, WorkerPass
 from assay.reward.workers.gateway import WorkGateway
 from assay.reward.workers.listener import WorkListener
 from assay.store.port import Store
 from assay.verifiers.registry import load_pipelines, stages_of
-from assay.worker.remote.store import WAIT_S_MAX, RemoteStore
-from assay.worker.remote.token import TokenFiles
 
 KEY = secrets.token_hex(32).encode()
 STAGES = tuple(StageName(name) for name in ("compile", "run", "noop", "group", "relative", "judge"))

@@ -27,6 +27,9 @@ from assay.edge.door import Door, DoorLimits
 from assay.edge.metrics import Metrics, open_metrics
 from assay.edge.probes import Probes
 from assay.edge.tracing import NoTracer, Tracer
+from assay.edge.work.pool_servicer import ControlServer
+from assay.edge.work.store import RemoteStore
+from assay.edge.work.token_files import TokenFiles
 from assay.sandbox.probe import require_isolation
 from assay.store.fitness import until_fit, watch_fitness
 from assay.store.port import WorkerStore
@@ -40,9 +43,6 @@ from assay.worker.forking.client import ForkServers, environment_for_slots
 from assay.worker.host import HostSettings, Tasks, WorkerHost
 from assay.worker.membership import Life, Membership
 from assay.worker.parts import HostParts
-from assay.worker.pool_servicer import ControlServer
-from assay.worker.remote.store import RemoteStore
-from assay.worker.remote.token import TokenFiles
 from assay.worker.reuse import ReusePolicy
 from assay.worker.slots.main import SlotSettings
 from assay.worker.store_health import StoreHealth

@@ -25,11 +25,11 @@ from assay.core.records import (
     Report,
     StageDepth,
 )
+from assay.core.store_limits import Fitness
 from assay.edge.clock import Clock
 from assay.edge.work import wire
-from assay.store.port import Fitness
+from assay.edge.work.token_files import RENEW_SHARE, TokenFiles
 from assay.v1 import worker_pb2, worker_pb2_grpc
-from assay.worker.remote.token import RENEW_SHARE, TokenFiles
 
 CALL_S_MAX: Final = 20.0
 ARTIFACT_S_MAX: Final = 60.0
