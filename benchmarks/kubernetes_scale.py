@@ -136,7 +136,7 @@ class Planning(PlanningProcess):
     plans_s: list[float]
 
     async def decide(self, snapshot: Snapshot) -> Decision:
-        """As ever."""
+        """As usual."""
         found = await super().decide(snapshot)
         if found.made:
             self.plans_s.append(found.planning_ns / 1e9)
@@ -339,7 +339,7 @@ def main() -> None:
         asyncio.run(serve(load))
         return
     report = Report(
-        title=f"{load.pods:,} pods, {load.stages} stages, {load.per_minute:,} requests a minute",
+        title=f"{load.pods:,} pods, {load.stages} stages, {load.per_minute:,} requests per minute",
         columns=("what", "value", "unit"),
     )
     for row in asyncio.run(measure(load, given.seconds, given.warm_s)):

@@ -152,12 +152,7 @@ def build(
     controller = Controller(
         store=store,
         scaler=pools,
-        lease=LeaderLease(
-            store,
-            planner=this_process(settings.planner),
-            lease_s=settings.planner.lease_s,
-            clock=clock,
-        ),
+        lease=lease_of(settings.planner, store, clock),
         process=PlanningProcess(settings.planner, clock=clock, metrics=metrics),
         limits_of=limits_of(settings, pipelines),
         history_batches=settings.planner.history_batches,
@@ -190,6 +185,12 @@ def _connect(scaler: Scaler, controller: Controller) -> None:
     """A host that comes or goes is a reason to plan."""
     if isinstance(scaler, HostsScaler):
         scaler.on_change = controller.look_again
+
+
+def lease_of(planner: PlannerSettings, store: Store, clock: Clock) -> LeaderLease:
+    """This planner's part in who leads."""
+    name = this_process(planner)
+    return LeaderLease(store, planner=name, lease_s=planner.lease_s, clock=clock)
 
 
 def this_process(planner: PlannerSettings) -> str:
