@@ -20,6 +20,7 @@ from tests.fuzz.verdicts.lies import lie_case
 from tests.fuzz.verdicts.notations import notation_case
 from tests.fuzz.verdicts.published import published_case
 from tests.fuzz.verdicts.python import python_case, stdio_case
+from tests.fuzz.verdicts.selections import selection_case
 from tests.fuzz.verdicts.spellings import spelling_case
 from tests.fuzz.verdicts.statements import statement_case
 from tests.fuzz.verdicts.texts import choice_case, exact_case, regex_case, schema_case
@@ -47,6 +48,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "bombs": (bomb_case, 0.5),
     "choice": (choice_case, 8),
     "labels": (label_case, 8),
+    "selections": (selection_case, 8),
     "exact": (exact_case, 3),
     "regex": (regex_case, 2),
     "schema": (schema_case, 14),
