@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 
 def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoReturn:
@@ -20,9 +20,9 @@ def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, st
     """
     prelude, _, source = source.partition(b"\0")
     path = f"{where}/{argv[0]}"
-    os.environ.clear()
-    os.environ.update(env)
-    renew_standard_streams()
+    for name, value in env.items():
+        os.environ[name] = value
+    renew_standard_streams(_opened)
     main = ModuleType("__main__")
     main.__file__ = path
     main.__dict__["__builtins__"] = sys.modules["builtins"]
@@ -88,9 +88,40 @@ def _finalize(code: int) -> int:
     return code
 
 
-def renew_standard_streams() -> None:
-    """Open text streams on descriptors 0, 1 and 2, to replace the zygote's."""
-    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+_opened: list[TextIO] = []
+"""What `prepare_standard_streams` opened."""
+
+
+def prepare_standard_streams() -> None:
+    """Open, in the zygote, the streams of the programs to come.
+
+    A stream asks its descriptor only when it is opened: whether it can seek, and how large its
+    buffer is to be. So 0, 1 and 2 are then of the kinds that every program gets: a sealed file in
+    memory and two pipes. A program need not open its own, which copies forty pages.
+    """
+    kept = [os.dup(number) for number in range(3)]
+    stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    reader, writer = os.pipe()
+    for number, descriptor in enumerate((stdin, writer, writer)):
+        os.dup2(descriptor, number)
+    _opened[:] = _open_standard_streams()
+    for number, descriptor in enumerate(kept):
+        os.dup2(descriptor, number)
+    for descriptor in (*kept, stdin, reader, writer):
+        os.close(descriptor)
+
+
+def renew_standard_streams(opened: Sequence[TextIO] = ()) -> None:
+    """Replace the zygote's streams by `opened`, or by new ones on descriptors 0, 1 and 2."""
+    streams: Any = opened or _open_standard_streams()
+    sys.stdin, sys.stdout, sys.stderr = streams
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]  # as at a start
+
+
+def _open_standard_streams() -> list[TextIO]:
+    """Text streams on descriptors 0, 1 and 2."""
+    return [
+        open(0, encoding="utf-8", errors="surrogateescape", closefd=False),
+        open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False),
+        open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False),
+    ]
