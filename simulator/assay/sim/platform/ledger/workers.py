@@ -231,9 +231,7 @@ class WorkerCommands:
             return
         stage, worker = command.args
         held = [one for one in self._books.leased[stage].values() if one.worker == worker]
-        require(
-            not self._books.is_calm or not held, "a sound worker is given up"
-        )
+        require(not self._books.is_calm or not held, "a sound worker is given up")
         touched = self._lose(held, command.options["attempts_max"], command.answer)
         self._completed(touched, command.answer)
 
