@@ -86,7 +86,7 @@ LEAVES: Final = (
     Leaf({"oneOf": [{"multipleOf": 3}, {"multipleOf": 5}]}, (3, 5, 10), (15, 1, 30)),
     Leaf({"anyOf": [{"type": "null"}, {"minimum": 5}], "type": ["null", "number"]}, (None, 5), (4,)),
 )  # fmt: skip
-_HOSTILE: Final = (
+_HOSTILE: Final[tuple[tuple[str, dict[str, Any], Expected], ...]] = (
     ('{"a": 1, "a": 2}', {"properties": {"a": {"const": 1}}}, Expected.WRONG),
     ('{"a": 2, "a": 1}', {"properties": {"a": {"const": 1}}}, Expected.RIGHT),
     ("[NaN]", {}, Expected.WRONG),
