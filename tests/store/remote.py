@@ -198,8 +198,8 @@ class ByTheApi:
                 return found
         return None
 
-    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
-        return await self._store.put_host(host, lease_s=lease_s)
+    async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
+        return await self._store.put_host(host, lease_s=lease_s, owner=owner)
 
     async def artifact_get(self, key: str) -> bytes | None:
         return await (await self._worker()).artifact_get(key)

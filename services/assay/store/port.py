@@ -84,13 +84,13 @@ class WorkerStore(Protocol):
     async def depths(self, stages: Sequence[StageName]) -> Sequence[StageDepth]: ...
 
     # -- hosts ---------------------------------------------------------------------------------
-    async def put_host(self, host: HostRecord, *, lease_s: float) -> bool:
+    async def put_host(self, host: HostRecord, *, lease_s: float, owner: str = "") -> bool:
         """Keep the record of a worker host for `lease_s`, or renew it; True: it is new, and
-        planners are woken.
+        planners are woken. `owner`: whose host it is, where its kind of caller may be hostile.
 
         Raises:
             InvalidRequest: the record is out of its limits.
-            Saturated: `HOSTS_MAX` are kept.
+            Saturated: `HOSTS_MAX` are kept, or `HOSTS_PER_OWNER_MAX` of this owner.
         """
 
     async def drop_host(self, worker: WorkerId) -> None:
