@@ -15,6 +15,7 @@ from tests.fuzz.verdicts.disguises import disguise_case
 from tests.fuzz.verdicts.documents import document_case, text_case
 from tests.fuzz.verdicts.forgers import forger_case, shape_case
 from tests.fuzz.verdicts.functions import function_case
+from tests.fuzz.verdicts.harnesses import harness_case
 from tests.fuzz.verdicts.labels import label_case
 from tests.fuzz.verdicts.lies import lie_case
 from tests.fuzz.verdicts.notations import notation_case
@@ -45,6 +46,7 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "disguises": (disguise_case, 12),
     "statements": (statement_case, 14),
     "published": (published_case, 14),
+    "harnesses": (harness_case, 14),
     "bombs": (bomb_case, 0.5),
     "choice": (choice_case, 8),
     "labels": (label_case, 8),
