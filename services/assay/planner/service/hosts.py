@@ -24,6 +24,7 @@ from assay.planner.service.host_calls import LOOK_S_MAX, HostConnections, refuse
 from assay.planner.service.host_view import HostView, checked, state_of, unregistered
 from assay.planner.session.messages import Machine, PoolState
 from assay.planner.session.placement import HostSlots, place
+from assay.store.operations.hosts import take_back_all
 from assay.store.port import Store
 from assay.v1 import worker_pb2
 
@@ -304,22 +305,6 @@ class HostsScaler:
             return str(json.loads(self._ready_file.read_text(encoding="utf-8"))["control"])
         except (OSError, ValueError, KeyError, TypeError):
             return ""
-
-
-async def take_back_all(store: Store, host: HostRecord, *, attempts_max: int) -> None:
-    """Give back the leases of a host that is known to be dead, and forget it.
-
-    Raises:
-        DependencyDown: the store does not answer; repeat it.
-    """
-    for stage in host.stages:
-        taken = await store.take_back(stage, host.worker, attempts_max=attempts_max)
-        if taken.redelivered or taken.dead:
-            log.warning(
-                "leases_taken_back", stage=stage, worker=host.worker,
-                redelivered=taken.redelivered, dead=taken.dead,
-            )  # fmt: skip
-    await store.drop_host(host.worker)
 
 
 def is_of(worker: WorkerId, said: str) -> bool:

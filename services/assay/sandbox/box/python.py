@@ -10,7 +10,10 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NoReturn, TextIO
+from typing import Any, Final, NoReturn, TextIO
+
+_FIRST: Final[list[Any]] = [sys.stdin, sys.stdout, sys.stderr]
+"""The streams that a program begins with; it may replace every name of theirs."""
 
 
 def run_source(where: str, source: bytes, argv: Sequence[str], env: dict[str, str]) -> NoReturn:
@@ -70,22 +73,38 @@ def _exit_code(value: object) -> int:
 
 
 def _finalize(code: int) -> int:
-    """Shut down like the interpreter: wait for threads, run exit hooks, drop globals, flush."""
+    """Shut down in the interpreter's order (`Py_FinalizeEx`).
+
+    Threads and exit hooks; then the streams are flushed, while the program's globals are there (a
+    stream of its own may need them); then the globals go, and with them what they alone held, such
+    as open files; last, the first streams are flushed, into which a destructor may have written.
+    """
     threading: Any = sys.modules.get("threading")
     exits: Any = atexit
     try:
         if threading is not None:
             threading._shutdown()  # noqa: SLF001 - what the interpreter itself calls here
         exits._run_exitfuncs()  # noqa: SLF001 - the same
-        sys.modules["__main__"].__dict__.clear()
     except BaseException:  # noqa: BLE001 - exit hooks of the program may raise anything
         traceback.print_exc()
-    for stream in (sys.stdout, sys.stderr):
+    whole = _flushed(sys.stdout, sys.stderr)
+    sys.stdin, sys.stdout, sys.stderr = _FIRST
+    sys.modules["__main__"].__dict__.clear()
+    gc.collect()
+    whole = _flushed(*_FIRST[1:]) and whole
+    return code if whole else code or 120
+
+
+def _flushed(*streams: TextIO | None) -> bool:
+    """Whether all could be flushed; a program may put anything in the place of a stream."""
+    whole = True
+    for stream in streams:
         try:
-            stream.flush()
-        except (OSError, ValueError):
-            code = code or 120
-    return code
+            if stream is not None and not getattr(stream, "closed", False):
+                stream.flush()
+        except BaseException:  # noqa: BLE001 - a stream of the program may raise anything
+            whole = False
+    return whole
 
 
 _opened: list[TextIO] = []
@@ -116,6 +135,7 @@ def renew_standard_streams(opened: Sequence[TextIO] = ()) -> None:
     streams: Any = opened or _open_standard_streams()
     sys.stdin, sys.stdout, sys.stderr = streams
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]  # as at a start
+    _FIRST[:] = streams
 
 
 def _open_standard_streams() -> list[TextIO]:

@@ -51,8 +51,12 @@ _OWN_PROCESSES: Final = {Mode.OWN: 1, Mode.BUBBLEWRAP: 3, Mode.BARE: 1}
 
 @contextlib.contextmanager
 def _pipe() -> Iterator[tuple[int, list[int]]]:
-    """A pipe: its read end, and a list with the write end, which is emptied when that is closed."""
+    """A pipe: its read end, and a list with the write end, which is emptied when that is closed.
+
+    A program may open it again by name (`/dev/stdout`), as another user, for writing.
+    """
     reader, writer = os.pipe()
+    os.fchmod(writer, 0o222)
     writers = [writer]
     try:
         yield reader, writers

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+import structlog
+
 from assay.config.settings import StoreSettings
 from assay.core.codec import CodecError, pack, unpack
 from assay.core.errors import InvalidRequest
@@ -17,11 +19,13 @@ from assay.core.hosts.record import (
 from assay.core.ids import StageName, WorkerId
 from assay.store import codec
 from assay.store.link import SLICE, Link, Reply
-from assay.store.port import Reaped
+from assay.store.port import Reaped, Store
 from assay.store.script import load_script
 
 _FIELDS: Final = ("address", "stages", "cores", "memory_bytes", "slots_max", "credential")
 _OF_ONE: Final = -2
+
+log = structlog.get_logger(__name__)
 
 
 class Hosts:
@@ -100,6 +104,22 @@ class HostCalls:
     async def take_back(self, stage: StageName, worker: WorkerId, *, attempts_max: int) -> Reaped:
         """See `Store.take_back`."""
         return await self._hosts.take_back(stage, worker, attempts_max=attempts_max)
+
+
+async def take_back_all(store: Store, host: HostRecord, *, attempts_max: int) -> None:
+    """Give back the leases of a host that is known to be dead, and forget it.
+
+    Raises:
+        DependencyDown: the store does not answer; repeat it.
+    """
+    for stage in host.stages:
+        taken = await store.take_back(stage, host.worker, attempts_max=attempts_max)
+        if taken.redelivered or taken.dead:
+            log.warning(
+                "leases_taken_back", stage=stage, worker=host.worker,
+                redelivered=taken.redelivered, dead=taken.dead,
+            )  # fmt: skip
+    await store.drop_host(host.worker)
 
 
 def record_of(worker: bytes, packed: bytes) -> HostRecord | None:
