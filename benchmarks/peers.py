@@ -85,6 +85,8 @@ class Peers:
         self._threads = held.enter_context(ThreadPoolExecutor(at_once))
         cores = len(os.sched_getaffinity(0))
         self._pool = held.enter_context(ProcessPoolExecutor(cores))
+        # All of its processes now: one forked later would keep the pipes of programs open.
+        self._pool.submit(os.getpid).result()
         self._launchers = [
             held.enter_context(ZygoteLauncher(SandboxSettings(), Clock())) for _ in range(cores)
         ]
@@ -327,9 +329,8 @@ async def measured(
     """Run all peers in turn, `repeats` times; returns the ratios of their rates to bare."""
     rates: dict[str, list[float]] = {name: [] for name in peers}
     cpu: dict[str, list[float]] = {name: [] for name in peers}
-    warm = WARM_CPP if work.startswith("ten-test") else max(2, count // 8)
     for run in peers.values():
-        await run(warm)  # caches, slots, precompiled headers
+        await run(max(2, count // 8))  # caches, slots
     names = list(peers)
     for repeat in range(options.repeats):
         for at in range(len(names)):
@@ -391,6 +392,8 @@ async def measure(options: argparse.Namespace) -> None:
             for name in options.work:
                 if not (name == "cpp" and options.no_cpp):
                     what, make, count = works[name]
+                    if name in {"cpp", "mixed"}:
+                        await peers.cpp()["assay, one batch"](WARM_CPP)
                     found = await measured(what, make(), options, count, report)
                     bars.update({f"{what}: {peer}": ratio for peer, ratio in found.items()})
     now = machine_ticks()
