@@ -126,7 +126,7 @@ LEASES: Final = [
     ),
     *_of(
         "leases",
-        f"{PLANNER}/service/hosts.py",
+        "services/assay/store/operations/hosts.py",
         ("    for stage in host.stages:\n", "    for stage in host.stages[:1]:\n"),
     ),
 ]

@@ -16,6 +16,8 @@ from tests.fuzz.verdicts.documents import document_case, text_case
 from tests.fuzz.verdicts.forgers import forger_case, shape_case
 from tests.fuzz.verdicts.functions import function_case
 from tests.fuzz.verdicts.harnesses import harness_case
+from tests.fuzz.verdicts.instructed import instructed_case
+from tests.fuzz.verdicts.keywords import keyword_case
 from tests.fuzz.verdicts.labels import label_case
 from tests.fuzz.verdicts.lies import lie_case
 from tests.fuzz.verdicts.notations import notation_case
@@ -55,6 +57,8 @@ GENERATORS: Final[Mapping[str, tuple[Generator, float]]] = {
     "regex": (regex_case, 2),
     "schema": (schema_case, 14),
     "documents": (document_case, 6),
+    "keywords": (keyword_case, 10),
+    "instructed": (instructed_case, 6),
     "texts": (text_case, 2),
 }
 """By name: how a case is drawn, and its share."""

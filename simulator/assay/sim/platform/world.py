@@ -21,7 +21,6 @@ from assay.core.records import Quota
 from assay.edge.auth import Tenant
 from assay.edge.metrics import Metrics
 from assay.planner.service.controller import Controller
-from assay.planner.service.hosts import take_back_all
 from assay.planner.service.leader import LeaderLease
 from assay.reward.drafts import TaskDraft
 from assay.reward.service import RewardService
@@ -44,6 +43,7 @@ from assay.sim.platform.store import Command, NodeStore, StoreServer
 from assay.sim.platform.tenants.honest import Honest, Plan
 from assay.sim.platform.tenants.others import Hostile, Scorer
 from assay.sim.platform.tenants.trainer import Network
+from assay.store.operations.hosts import take_back_all
 from assay.store.port import Store
 from assay.verifiers.port import PipelineDefinition
 from assay.verifiers.registry import stages_of
