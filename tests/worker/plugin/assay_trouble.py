@@ -58,7 +58,8 @@ def stage(name: str, handler: str = "TroubleHandler", **spec: object) -> StageDe
 AUDITS = "assay_trouble:AuditHandler"
 STAGES = {
     "single": stage("single", timeout_s=1.5),
-    "patient": stage("patient"),
+    # Tests tell it when to end; a planner that they wait for may take a minute to start.
+    "patient": stage("patient", timeout_s=120.0),
     "batch": stage("batch", batch_max=8, timeout_s=1.5),
     "cpu": stage("cpu", batch_max=8, cpu_s_max=0.3),
     "confined": stage(
