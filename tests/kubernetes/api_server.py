@@ -148,7 +148,9 @@ class ApiServer:
         metadata = {"resourceVersion": str(self.version)}
         if begin + limit < len(selected):
             metadata["continue"] = f"{begin + limit}:{self.version}"
-        return web.json_response({"kind": "List", "metadata": metadata, "items": page})
+        items = [{k: v for k, v in one.items() if k not in {"kind", "apiVersion"}} for one in page]
+        named = {"pods": "PodList", "deployments": "DeploymentList"}.get(kind, "List")
+        return web.json_response({"kind": named, "metadata": metadata, "items": items})
 
     async def _watch(self, request: web.Request, kind: str) -> web.StreamResponse:
         after = int(request.query.get("resourceVersion") or self.version)
@@ -207,6 +209,9 @@ class ApiServer:
         return web.json_response(_scale_of(found) if rest == ["scale"] else found)
 
     def _scale(self, request: web.Request, found: Object, body: Object) -> web.Response:
+        version = body.get("metadata", {}).get("resourceVersion")
+        if version is not None and version != found["metadata"]["resourceVersion"]:
+            return _status(409, "the object has been modified; please apply your changes")
         replicas = body.get("spec", {}).get("replicas")
         if not isinstance(replicas, int) or replicas < 0:
             return _status(422, "spec.replicas: must be greater than or equal to 0")

@@ -23,7 +23,7 @@ MERGE, JSON = "application/merge-patch+json", "application/json"
 SCALE, PODS = "deployments/d/scale", "pods"
 VOLATILE = {
     "uid", "resourceVersion", "creationTimestamp", "message", "continue", "time", "namespace",
-    "remainingItemCount", "lastTransitionTime", "startTime",
+    "remainingItemCount", "lastTransitionTime", "startTime", "deletionTimestamp",
 }  # fmt: skip
 """Present or not, but of another value each time, or said in other words."""
 OWN_PATHS = {"deployments": "/apis/apps/v1", "pods": "/api/v1"}
